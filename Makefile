@@ -1,0 +1,40 @@
+# Thin targets; `make help` lists them. Set-up needs only Python 3.11+, make and git.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  %-18s %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: $(VENV)/.ready ## make .venv with everything locked in requirements.lock
+
+$(VENV)/.ready: pyproject.toml requirements.lock tools/setup.sh
+	@bash tools/setup.sh "$(PYTHON)"
+	@touch $@
+
+.PHONY: fmt
+fmt: setup ## format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: check
+check: setup ## format, lint, types, import contracts, unit and property tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) -q tests/unit tests/properties tests/architecture
+
+.PHONY: test
+test: check ## everything that guards main: check, contract, controllers on the embedded plane, real Ray
+	$(PYTEST) -q tests/contract tests/cluster tests/e2e
+
+.PHONY: lock
+lock: setup ## resolve the dependencies anew into requirements.lock
+	.cache/uv/bin/uv export --quiet --no-header --no-emit-project --format requirements-txt -o requirements.lock
