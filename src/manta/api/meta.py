@@ -1,0 +1,76 @@
+"""What every Kubernetes object says about itself: the fields that we read, nothing else.
+
+These are views: frozen, shared and never written back. A write is a patch or is built from a
+full manifest, so that fields which we do not know are never lost.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NewType
+
+import msgspec
+
+Uid = NewType("Uid", str)
+ResourceVersion = NewType("ResourceVersion", str)
+
+
+class Key(NamedTuple):
+    """Where an object lives. Cluster-scoped objects have the namespace ''."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class View(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Base of all decoded API values. `gc=False` is safe because views hold no cycles."""
+
+
+class OwnerReference(View, kw_only=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: Uid = Uid("")
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(View, kw_only=True):
+    name: str = ""
+    namespace: str = ""
+    uid: Uid = Uid("")
+    resource_version: ResourceVersion = ResourceVersion("")
+    generation: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object, if any."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Object(View, kw_only=True):
+    """Any object, seen only by its metadata."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Condition(View, kw_only=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+    observed_generation: int = 0

@@ -1,0 +1,48 @@
+"""One reconcile round, the same for every controller: observe, plan, apply, report."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Protocol, TypeVar
+
+from manta.api.meta import Key
+from manta.reconcile.outcome import Outcome
+from manta.reconcile.plan import Plan
+from manta.runtime.queue import Done, Retry
+
+S = TypeVar("S")
+
+
+class Rooms(Protocol[S]):
+    """The parts that a controller supplies. Only the async ones may touch the world."""
+
+    async def observe(self, key: Key) -> S | None:
+        """All that this round may know, or None when the object is gone."""
+        ...
+
+    def plan(self, seen: S) -> Plan: ...
+
+    async def apply(self, seen: S, plan: Plan) -> Outcome: ...
+
+    async def report(self, seen: S, plan: Plan, outcome: Outcome) -> bool:
+        """Write status and Events; True when the status was changed by this round."""
+        ...
+
+    def idle_delay(self, seen: S) -> timedelta | None:
+        """When to look again although nothing is wanted: a timer, or the safety resync."""
+        ...
+
+
+async def reconcile(rooms: Rooms[S], key: Key) -> Done | Retry:
+    """Run one round. What it returns is all that the queue learns of it."""
+    seen = await rooms.observe(key)
+    if seen is None:
+        return Done()
+    plan = rooms.plan(seen)
+    outcome = await rooms.apply(seen, plan)
+    await rooms.report(seen, plan, outcome)
+    if outcome.failure:
+        return Retry(str(outcome.failure.error))
+    if plan.wait:
+        return Retry(plan.wait.why) if plan.wait.backoff else Done(plan.wait.retry_in)
+    return Done(rooms.idle_delay(seen))
