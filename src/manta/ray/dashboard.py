@@ -1,0 +1,121 @@
+"""The Ray dashboard's HTTP API, as questions with typed answers.
+
+Ray's own quirks end here: which status code means "no such job", and which text means that a
+submission id is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from manta.ray.models import (
+    Accepted,
+    AlreadySubmitted,
+    JobAnswer,
+    JobInfo,
+    JobRequest,
+    NoSuchJob,
+    PutAnswer,
+    Refused,
+    ServeAnswer,
+    ServeStatus,
+    SubmitAnswer,
+    Target,
+    Unreachable,
+)
+from manta.ray.transport import Courier, Reply
+
+SERVE = "/api/serve/applications/"
+T = TypeVar("T")
+
+
+class Dashboard:
+    def __init__(self, courier: Courier) -> None:
+        self._courier = courier
+
+    async def job(self, target: Target, submission_id: str) -> JobAnswer:
+        reply = await self._courier.send(target, "GET", f"/api/jobs/{submission_id}")
+        match reply:
+            case Unreachable():
+                return reply
+            case Reply(status=404):
+                return NoSuchJob()
+            case Reply(status=status) if status >= 300:
+                return Unreachable(_complaint(reply))
+            case _:
+                return _decode(reply, JobInfo)
+
+    async def submit(self, target: Target, request: JobRequest) -> SubmitAnswer:
+        body = msgspec.json.encode(request.body())
+        reply = await self._courier.send(target, "POST", "/api/jobs/", body)
+        match reply:
+            case Unreachable():
+                return reply
+            case Reply(status=status) if status < 300:
+                return Accepted()
+            # Ray says this with a 500 in some versions and a 400 in others.
+            case Reply(body=text) if b"different submission_id" in text:
+                return AlreadySubmitted()
+            case Reply(status=status) if status >= 500:
+                return Unreachable(_complaint(reply))
+            case _:
+                return Refused(reply.status, _text(reply))
+
+    async def stop(self, target: Target, submission_id: str) -> PutAnswer:
+        """Ask a job to stop. A job that is unknown or over has stopped."""
+        reply = await self._courier.send(target, "POST", f"/api/jobs/{submission_id}/stop")
+        match reply:
+            case Unreachable():
+                return reply
+            case Reply(status=status) if status < 300 or status == 404:
+                return Accepted()
+            case _:
+                return Refused(reply.status, _text(reply))
+
+    async def serve_status(self, target: Target) -> ServeAnswer:
+        reply = await self._courier.send(target, "GET", f"{SERVE}?api_type=declarative")
+        match reply:
+            case Unreachable():
+                return reply
+            case Reply(status=status) if status >= 300:
+                return Unreachable(_complaint(reply))
+            case _:
+                return _decode(reply, ServeStatus)
+
+    async def put_serve_config(self, target: Target, config: Mapping[str, Any]) -> PutAnswer:
+        reply = await self._courier.send(target, "PUT", SERVE, msgspec.json.encode(config))
+        match reply:
+            case Unreachable():
+                return reply
+            case Reply(status=status) if status < 300:
+                return Accepted()
+            case Reply(status=status) if status >= 500:
+                return Unreachable(_complaint(reply))
+            case _:
+                return Refused(reply.status, _text(reply))
+
+    async def proxy_is_healthy(self, url: str) -> bool:
+        """Does the Serve proxy behind this URL take requests? Silence counts as no."""
+        reply = await self._courier.probe(url)
+        return isinstance(reply, Reply) and reply.status == 200
+
+    async def close(self) -> None:
+        await self._courier.close()
+
+
+def _decode(reply: Reply, into: type[T]) -> T | Unreachable:
+    try:
+        return msgspec.json.decode(reply.body, type=into)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        return Unreachable(f"the dashboard's answer makes no sense: {error}: {_text(reply)}")
+
+
+def _complaint(reply: Reply) -> str:
+    return f"the dashboard answered {reply.status}: {_text(reply)}"
+
+
+def _text(reply: Reply) -> str:
+    return reply.body[:400].decode("utf-8", "replace").strip()

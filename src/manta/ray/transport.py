@@ -1,0 +1,96 @@
+"""How bytes get to a dashboard: straight to the head, or by a courier that others supply.
+
+One of the two files that know the HTTP library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from manta.ray.models import Target, Unreachable
+
+if TYPE_CHECKING:
+    import aiohttp
+
+DIRECT_TIMEOUT = 2.0
+PROXIED_TIMEOUT = 10.0
+"""KubeRay's two limits: a Pod answers fast or is sick; the API server's proxy adds its own waits."""
+
+MAX_ANSWER = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    body: bytes
+
+
+class Courier(Protocol):
+    """Carries one request to a dashboard. Never raises for what the far side does."""
+
+    async def send(
+        self, target: Target, method: str, path: str, body: bytes | None = None
+    ) -> Reply | Unreachable: ...
+
+    async def probe(self, url: str) -> Reply | Unreachable:
+        """A bare GET, for the health of a Serve proxy on a Pod."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def headers_for(target: Target, body: bytes | None) -> dict[str, str]:
+    """Ray reads its own header, so that a proxy on the way may keep `Authorization` for itself."""
+    headers = {"Accept": "application/json"}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    if target.token:
+        headers["x-ray-authorization"] = f"Bearer {target.token}"
+    return headers
+
+
+class DirectCourier:
+    """Requests straight to the head Service: for an operator that runs inside the cluster."""
+
+    def __init__(self, timeout: float = DIRECT_TIMEOUT) -> None:
+        self._timeout = timeout
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(
+        self, target: Target, method: str, path: str, body: bytes | None = None
+    ) -> Reply | Unreachable:
+        return await self._request(method, target.url + path, headers_for(target, body), body)
+
+    async def probe(self, url: str) -> Reply | Unreachable:
+        return await self._request("GET", url, {}, None)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _request(
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None
+    ) -> Reply | Unreachable:
+        import aiohttp
+
+        session = self._open()
+        try:
+            async with session.request(method, url, headers=headers, data=body) as answer:
+                return Reply(answer.status, await answer.content.read(MAX_ANSWER))
+        except aiohttp.ClientConnectorError as error:
+            return Unreachable(f"{method} {url}: {error}", sent=False)
+        except (aiohttp.ClientError, OSError) as error:
+            return Unreachable(f"{method} {url}: {type(error).__name__}: {error}")
+        except TimeoutError:
+            return Unreachable(f"{method} {url}: no answer within {self._timeout:g} s")
+
+    def _open(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            # A dashboard that hangs must not use up the connections of the others.
+            connector = aiohttp.TCPConnector(limit=0, limit_per_host=4)
+            timeout = aiohttp.ClientTimeout(total=self._timeout)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
+        return self._session

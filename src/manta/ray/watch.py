@@ -1,0 +1,102 @@
+"""Ask dashboards again and again, and tell when an answer changes.
+
+Ray offers no watch, so somebody must poll. It is done here and not in a reconcile round, so that
+a dashboard which hangs costs nobody's turn: a round reads the latest answer, and a changed answer
+enqueues the object. Questions are asked often while answers change and seldom once they rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often to ask, in seconds."""
+
+    busy: float = 1.0
+    """While the answer changes, or the asker says that it expects a change."""
+    calm: float = 30.0
+    """Once the answer has rested. The way from busy to calm doubles."""
+
+
+@dataclass(slots=True)
+class _Question(Generic[A]):
+    identity: Hashable
+    ask: Callable[[], Awaitable[A]]
+    expecting: bool
+    answer: A | None = None
+    delay: float = 0.0
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class DashboardWatch(Generic[K, A]):
+    """One question per key, each in its own small task; `changed(key)` on every new answer."""
+
+    def __init__(self, changed: Callable[[K], None], pace: Pace | None = None) -> None:
+        self._changed = changed
+        self._pace = pace or Pace()
+        self._questions: dict[K, _Question[A]] = {}
+
+    def answer(
+        self, key: K, identity: Hashable, ask: Callable[[], Awaitable[A]], *, expecting: bool
+    ) -> A | None:
+        """The latest answer, or None while there is none yet; and keep asking.
+
+        `identity` says what is being asked (which dashboard, which job): a question about
+        something else starts anew. `expecting`: a change is due, so ask at the busy pace.
+        """
+        question = self._questions.get(key)
+        if question is None or question.identity != identity:
+            self.forget(key)
+            question = _Question(identity, ask, expecting, delay=self._pace.busy)
+            self._questions[key] = question
+            question.task = asyncio.create_task(self._keep_asking(key, question))
+            return None
+        question.ask = ask
+        if expecting and not question.expecting:
+            question.delay = self._pace.busy
+            question.wake.set()
+        question.expecting = expecting
+        return question.answer
+
+    def ask_now(self, key: K) -> None:
+        """Something was just changed on the far side: do not wait for the next turn."""
+        if question := self._questions.get(key):
+            question.delay = self._pace.busy
+            question.wake.set()
+
+    def forget(self, key: K) -> None:
+        question = self._questions.pop(key, None)
+        if question is not None and question.task is not None:
+            question.task.cancel()
+
+    def close(self) -> None:
+        for key in list(self._questions):
+            self.forget(key)
+
+    def __len__(self) -> int:
+        return len(self._questions)
+
+    async def _keep_asking(self, key: K, question: _Question[A]) -> None:
+        while True:
+            question.wake.clear()
+            answer = await question.ask()
+            if answer != question.answer:
+                question.answer = answer
+                question.delay = self._pace.busy
+                self._changed(key)
+            elif not question.expecting:
+                question.delay = min(question.delay * 2, self._pace.calm)
+            try:
+                async with asyncio.timeout(question.delay):
+                    await question.wake.wait()
+            except TimeoutError:
+                continue
