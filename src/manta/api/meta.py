@@ -28,7 +28,7 @@ class View(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=
     """Base of all decoded API values. `gc=False` is safe because views hold no cycles."""
 
 
-class OwnerReference(View, kw_only=True):
+class OwnerReference(View, frozen=True, kw_only=True):
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -37,7 +37,7 @@ class OwnerReference(View, kw_only=True):
     block_owner_deletion: bool = False
 
 
-class ObjectMeta(View, kw_only=True):
+class ObjectMeta(View, frozen=True, kw_only=True):
     name: str = ""
     namespace: str = ""
     uid: Uid = Uid("")
@@ -61,16 +61,19 @@ class ObjectMeta(View, kw_only=True):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
-class Object(View, kw_only=True):
+class Object(View, frozen=True, kw_only=True):
     """Any object, seen only by its metadata."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
-class Condition(View, kw_only=True):
+class Condition(View, frozen=True, kw_only=True):
+    """A condition that we write. The API wants reason, message and time even when they are empty:
+    a default factory keeps msgspec from omitting them."""
+
     type: str
     status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
+    reason: str = msgspec.field(default_factory=str)
+    message: str = msgspec.field(default_factory=str)
+    last_transition_time: str = msgspec.field(default_factory=str)
     observed_generation: int = 0

@@ -1,0 +1,229 @@
+"""Every label, annotation, finalizer, environment variable, port and fixed name of the Ray kinds.
+
+Users, Ray's autoscaler, dashboards and other operators read these; they are KubeRay's words.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# ── who we are ───────────────────────────────────────────────────────────────────────────
+OPERATOR_NAME: Final = "kuberay-operator"
+APPLICATION_NAME: Final = "kuberay"
+MANAGED_BY_OPERATOR: Final = "ray.io/kuberay-operator"
+MANAGED_BY_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+
+# ── labels ───────────────────────────────────────────────────────────────────────────────
+LABEL_CLUSTER: Final = "ray.io/cluster"
+LABEL_NODE_TYPE: Final = "ray.io/node-type"
+LABEL_GROUP: Final = "ray.io/group"
+LABEL_IS_RAY_NODE: Final = "ray.io/is-ray-node"
+LABEL_IDENTIFIER: Final = "ray.io/identifier"
+LABEL_SERVE: Final = "ray.io/serve"
+LABEL_HEADLESS_WORKER_SERVICE: Final = "ray.io/headless-worker-svc"
+LABEL_ORIGIN_NAME: Final = "ray.io/originated-from-cr-name"
+LABEL_ORIGIN_KIND: Final = "ray.io/originated-from-crd"
+LABEL_JOB_SUBMISSION_MODE: Final = "ray.io/job-submission-mode"
+LABEL_CRON_JOB_NAME: Final = "ray.io/cronjob-name"
+LABEL_REPLICA_NAME: Final = "ray.io/worker-group-replica-name"
+LABEL_REPLICA_INDEX: Final = "ray.io/worker-group-replica-index"
+LABEL_HOST_INDEX: Final = "ray.io/replica-host-index"
+LABEL_PRIORITY_CLASS: Final = "ray.io/priority-class-name"
+LABEL_GANG_SCHEDULING: Final = "ray.io/gang-scheduling-enabled"
+LABEL_APP_NAME: Final = "app.kubernetes.io/name"
+LABEL_APP_CREATED_BY: Final = "app.kubernetes.io/created-by"
+LABEL_SERVICE_NAME: Final = "kubernetes.io/service-name"
+
+IS_RAY_NODE: Final = "yes"
+NODE_HEAD: Final = "head"
+NODE_WORKER: Final = "worker"
+NODE_REDIS_CLEANUP: Final = "redis-cleanup"
+HEAD_GROUP: Final = "headgroup"
+SUBMITTER_GROUP: Final = "submittergroup"
+SERVE_TRUE: Final = "true"
+SERVE_FALSE: Final = "false"
+
+# labels and annotations of gang schedulers
+LABEL_VOLCANO_QUEUE: Final = "volcano.sh/queue-name"
+LABEL_VOLCANO_TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
+LABEL_VOLCANO_TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier-allowed"
+ANNOTATION_VOLCANO_TASK: Final = "volcano.sh/task-spec"
+ANNOTATION_POD_GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+LABEL_YUNIKORN_APP_ID: Final = "yunikorn.apache.org/app-id"
+LABEL_YUNIKORN_QUEUE: Final = "yunikorn.apache.org/queue"
+LABEL_YUNIKORN_POD_APP_ID: Final = "applicationId"
+LABEL_YUNIKORN_POD_QUEUE: Final = "queue"
+ANNOTATION_YUNIKORN_TASK_GROUPS: Final = "yunikorn.apache.org/task-groups"
+ANNOTATION_YUNIKORN_TASK_GROUP: Final = "yunikorn.apache.org/task-group-name"
+LABEL_KAI_QUEUE: Final = "kai.scheduler/queue"
+LABEL_SCHEDULER_PLUGINS_POD_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+
+# ── annotations ──────────────────────────────────────────────────────────────────────────
+ANNOTATION_FT_ENABLED: Final = "ray.io/ft-enabled"
+ANNOTATION_EXTERNAL_STORAGE_NAMESPACE: Final = "ray.io/external-storage-namespace"
+ANNOTATION_FT_DELETION_TIMEOUT: Final = "ray.io/gcs-ft-deletion-timeout"
+ANNOTATION_OVERWRITE_COMMAND: Final = "ray.io/overwrite-container-cmd"
+ANNOTATION_ENABLE_SERVE_SERVICE: Final = "ray.io/enable-serve-service"
+ANNOTATION_DISABLE_HEAD_RESTART: Final = "ray.io/disable-provisioned-head-restart"
+ANNOTATION_SPEC_HASH: Final = "ray.io/hash-without-replicas-and-workers-to-delete"
+ANNOTATION_WORKER_GROUP_COUNT: Final = "ray.io/num-worker-groups"
+ANNOTATION_OPERATOR_VERSION: Final = "ray.io/kuberay-version"
+ANNOTATION_RECREATE_HASH: Final = "ray.io/upgrade-strategy-recreate-hash"
+ANNOTATION_INITIALIZING_TIMEOUT: Final = "ray.io/initializing-timeout"
+ANNOTATION_CRON_SCHEDULED_TIME: Final = "ray.io/cronjob-scheduled-timestamp"
+ANNOTATION_INGRESS_CLASS: Final = "kubernetes.io/ingress.class"
+
+# ── finalizers ───────────────────────────────────────────────────────────────────────────
+FINALIZER_REDIS_CLEANUP: Final = "ray.io/gcs-ft-redis-cleanup-finalizer"
+FINALIZER_RAY_JOB: Final = "ray.io/rayjob-finalizer"
+FINALIZER_RAY_SERVICE: Final = "ray.io/rayservice-finalizer"
+FINALIZER_POD_GROUP_PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
+
+# ── environment of Ray's containers ──────────────────────────────────────────────────────
+ENV_FQ_RAY_IP: Final = "FQ_RAY_IP"
+ENV_RAY_IP: Final = "RAY_IP"
+ENV_RAY_PORT: Final = "RAY_PORT"
+ENV_RAY_ADDRESS: Final = "RAY_ADDRESS"
+ENV_CLUSTER_NAME: Final = "RAY_CLUSTER_NAME"
+ENV_CLUSTER_NAMESPACE: Final = "RAY_CLUSTER_NAMESPACE"
+ENV_CLOUD_INSTANCE_ID: Final = "RAY_CLOUD_INSTANCE_ID"
+ENV_NODE_TYPE_NAME: Final = "RAY_NODE_TYPE_NAME"
+ENV_RAY_START_COMMAND: Final = "KUBERAY_GEN_RAY_START_CMD"
+ENV_AUTOSCALER_START_COMMAND: Final = "KUBERAY_GEN_AUTOSCALER_START_CMD"
+ENV_START_ULIMIT: Final = "RAY_START_ULIMIT_OPEN_FILES"
+ENV_USAGE_STATS_IN_USE: Final = "RAY_USAGE_STATS_KUBERAY_IN_USE"
+ENV_USAGE_STATS_TAGS: Final = "RAY_USAGE_STATS_EXTRA_TAGS"
+ENV_DASHBOARD_K8S_DISK_USAGE: Final = "RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE"
+ENV_ENABLE_AUTOSCALER_V2: Final = "RAY_enable_autoscaler_v2"
+ENV_HEAD_POD_NAME: Final = "RAY_HEAD_POD_NAME"
+ENV_CRD_VERSION: Final = "KUBERAY_CRD_VER"
+
+ENV_SERVE_TASK_DEATH_INFO_TIMEOUT: Final = "RAY_timeout_ms_task_wait_for_death_info"
+ENV_GCS_REQUEST_TIMEOUT: Final = "RAY_gcs_server_request_timeout_seconds"
+ENV_SERVE_KV_TIMEOUT: Final = "RAY_SERVE_KV_TIMEOUT_S"
+
+ENV_GCS_RECONNECT_TIMEOUT: Final = "RAY_gcs_rpc_server_reconnect_timeout_s"
+ENV_EXTERNAL_STORAGE_NAMESPACE: Final = "RAY_external_storage_namespace"
+ENV_REDIS_ADDRESS: Final = "RAY_REDIS_ADDRESS"
+ENV_REDIS_USERNAME: Final = "REDIS_USERNAME"
+ENV_REDIS_PASSWORD: Final = "REDIS_PASSWORD"  # noqa: S105 - a name, not a password
+ENV_REDIS_CONNECT_RETRIES: Final = "RAY_redis_db_connect_retries"
+ENV_REDIS_CONNECT_WAIT: Final = "RAY_redis_db_connect_wait_milliseconds"
+ENV_GCS_STORAGE: Final = "RAY_gcs_storage"
+ENV_GCS_STORAGE_PATH: Final = "RAY_gcs_storage_path"
+
+ENV_AUTH_MODE: Final = "RAY_AUTH_MODE"
+ENV_AUTH_TOKEN: Final = "RAY_AUTH_TOKEN"  # noqa: S105 - a name, not a token
+ENV_ENABLE_K8S_TOKEN_AUTH: Final = "RAY_ENABLE_K8S_TOKEN_AUTH"  # noqa: S105 - a name
+
+ENV_USE_TLS: Final = "RAY_USE_TLS"
+ENV_TLS_SERVER_CERT: Final = "RAY_TLS_SERVER_CERT"
+ENV_TLS_SERVER_KEY: Final = "RAY_TLS_SERVER_KEY"
+ENV_TLS_CA_CERT: Final = "RAY_TLS_CA_CERT"
+
+ENV_DASHBOARD_ADDRESS: Final = "RAY_DASHBOARD_ADDRESS"
+ENV_JOB_SUBMISSION_ID: Final = "RAY_JOB_SUBMISSION_ID"
+ENV_PYTHON_UNBUFFERED: Final = "PYTHONUNBUFFERED"
+
+ENV_POD_IP: Final = "POD_IP"
+ENV_RAY_ROLE: Final = "RAY_ROLE"
+ENV_OWNER_KIND: Final = "OWNER_KIND"
+ENV_OWNER_NAME: Final = "OWNER_NAME"
+ENV_EVENTS_PORT: Final = "EVENTS_PORT"
+ENV_STORAGE_BACKEND: Final = "STORAGE_BACKEND"
+ENV_ENABLE_RAY_EVENT: Final = "RAY_enable_ray_event"
+ENV_ENABLE_CORE_WORKER_EVENTS: Final = "RAY_enable_core_worker_ray_event_to_aggregator"
+ENV_EVENTS_EXPORT_ADDRESS: Final = "RAY_DASHBOARD_AGGREGATOR_AGENT_EVENTS_EXPORT_ADDR"
+ENV_EXPOSABLE_EVENT_TYPES: Final = "RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES"
+ENV_PUBLISHER_EVENT_TYPES: Final = (
+    "RAY_DASHBOARD_AGGREGATOR_AGENT_PUBLISHER_HTTP_ENDPOINT_EXPOSABLE_EVENT_TYPES"
+)
+EXPOSABLE_EVENT_TYPES: Final = (
+    "TASK_DEFINITION_EVENT,TASK_LIFECYCLE_EVENT,ACTOR_TASK_DEFINITION_EVENT,TASK_PROFILE_EVENT,"
+    "DRIVER_JOB_DEFINITION_EVENT,DRIVER_JOB_LIFECYCLE_EVENT,ACTOR_DEFINITION_EVENT,"
+    "ACTOR_LIFECYCLE_EVENT,NODE_DEFINITION_EVENT,NODE_LIFECYCLE_EVENT"
+)
+ENV_GCS_BUCKET: Final = "GCS_BUCKET"
+ENV_S3_BUCKET: Final = "S3_BUCKET"
+ENV_S3_ENDPOINT: Final = "S3_ENDPOINT"
+ENV_S3_REGION: Final = "S3_REGION"
+ENV_AZURE_CONTAINER: Final = "AZURE_STORAGE_CONTAINER"
+ENV_AZURE_CONNECTION_STRING: Final = "AZURE_STORAGE_CONNECTION_STRING"
+ENV_AZURE_ACCOUNT_URL: Final = "AZURE_STORAGE_ACCOUNT_URL"
+ENV_AZURE_AUTH_MODE: Final = "AZURE_STORAGE_AUTH_MODE"
+ENV_OSS_BUCKET: Final = "OSS_BUCKET"
+ENV_OSS_ENDPOINT: Final = "OSS_ENDPOINT"
+ENV_OSS_REGION: Final = "OSS_REGION"
+
+# ── environment of the operator ──────────────────────────────────────────────────────────
+OPERATOR_ENV_INIT_CONTAINER: Final = "ENABLE_INIT_CONTAINER_INJECTION"
+OPERATOR_ENV_PROBES: Final = "ENABLE_PROBES_INJECTION"
+OPERATOR_ENV_HEAD_CLUSTER_IP: Final = "ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE"
+OPERATOR_ENV_LOGIN_SHELL: Final = "ENABLE_LOGIN_SHELL"
+OPERATOR_ENV_DETERMINISTIC_HEAD: Final = "ENABLE_DETERMINISTIC_HEAD_POD_NAME"
+OPERATOR_ENV_RANDOM_POD_DELETE: Final = "ENABLE_RANDOM_POD_DELETE"
+OPERATOR_ENV_REDIS_CLEANUP: Final = "ENABLE_GCS_FT_REDIS_CLEANUP"
+OPERATOR_ENV_ZERO_DOWNTIME: Final = "ENABLE_ZERO_DOWNTIME"
+OPERATOR_ENV_CLUSTER_DOMAIN: Final = "CLUSTER_DOMAIN"
+OPERATOR_ENV_CLUSTER_REQUEUE: Final = "RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV"
+OPERATOR_ENV_JOB_GRACE_PERIOD: Final = "RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS"
+OPERATOR_ENV_JOB_STATUS_TIMEOUT: Final = "RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS"
+OPERATOR_ENV_DELETE_RAY_JOB: Final = "DELETE_RAYJOB_CR_AFTER_JOB_FINISHES"
+OPERATOR_ENV_INGRESS_ON_OPENSHIFT: Final = "USE_INGRESS_ON_OPENSHIFT"
+OPERATOR_ENV_WEBHOOKS: Final = "ENABLE_WEBHOOKS"
+
+# ── ports ────────────────────────────────────────────────────────────────────────────────
+PORT_CLIENT: Final = 10001
+PORT_GCS: Final = 6379
+PORT_DASHBOARD: Final = 8265
+PORT_METRICS: Final = 8080
+PORT_SERVE: Final = 8000
+PORT_DASHBOARD_AGENT: Final = 52365
+PORT_COLLECTOR_EVENTS: Final = 8084
+PORT_GATEWAY: Final = 80
+
+PORT_NAME_CLIENT: Final = "client"
+PORT_NAME_GCS: Final = "gcs-server"
+PORT_NAME_DASHBOARD: Final = "dashboard"
+PORT_NAME_METRICS: Final = "metrics"
+PORT_NAME_SERVE: Final = "serve"
+
+# ── containers, volumes, paths, keys ─────────────────────────────────────────────────────
+CONTAINER_AUTOSCALER: Final = "autoscaler"
+CONTAINER_COLLECTOR: Final = "ray-history-collector"
+CONTAINER_SUBMITTER: Final = "ray-job-submitter"
+CONTAINER_WAIT_GCS: Final = "wait-gcs-ready"
+CONTAINER_WAIT_TLS: Final = "wait-for-tls-ip-san"
+
+VOLUME_SHARED_MEMORY: Final = "shared-mem"
+VOLUME_LOGS: Final = "ray-logs"
+VOLUME_GCS_STORAGE: Final = "gcs-storage"
+VOLUME_TOKEN: Final = "ray-token"  # noqa: S105 - the name of a volume
+VOLUME_TLS: Final = "ray-tls"
+MOUNT_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - where Ray's object store lives
+MOUNT_LOGS: Final = "/tmp/ray"  # noqa: S108 - where Ray writes its session
+MOUNT_GCS_STORAGE: Final = "/data/gcs"
+MOUNT_TOKEN: Final = "/var/run/secrets/ray.io/serviceaccount"  # noqa: S105 - a path
+MOUNT_TLS: Final = "/etc/ray/tls"
+
+SECRET_KEY_AUTH_TOKEN: Final = "auth_token"  # noqa: S105 - the key inside the Secret
+
+RESOURCE_NVIDIA_GPU: Final = "nvidia.com/gpu"
+RESOURCE_GOOGLE_TPU: Final = "google.com/tpu"
+RESOURCE_NEURON_CORE: Final = "aws.amazon.com/neuroncore"
+
+# ── prefixes of generated names ──────────────────────────────────────────────────────────
+PREFIX_SELF_SIGNED_ISSUER: Final = "ray-selfsigned-issuer"
+PREFIX_CA_CERTIFICATE: Final = "ray-ca-certificate"
+PREFIX_CA_ISSUER: Final = "ray-ca-issuer"
+PREFIX_HEAD_CERTIFICATE: Final = "ray-head-cert"
+PREFIX_WORKER_CERTIFICATE: Final = "ray-worker-cert"
+PREFIX_HEAD_SECRET: Final = "ray-head-secret"  # noqa: S105 - a prefix of names
+PREFIX_WORKER_SECRET: Final = "ray-worker-secret"  # noqa: S105 - a prefix of names
+INFIX_CA_SECRET: Final = "ca-secret"  # noqa: S105 - part of a name
+SUFFIX_GCS_CLAIM: Final = "-gcs-pvc"
+DEFAULT_GCS_STORAGE_SIZE: Final = "1Gi"
+
+DEFAULT_SERVE_APPLICATION: Final = "default"
+DEFAULT_CLUSTER_DOMAIN: Final = "cluster.local"
+LEADER_LEASE_NAME: Final = "ray-operator-leader"

@@ -1,0 +1,54 @@
+"""How names are cut to fit. They must match KubeRay's letter for letter, or two operators that
+take turns on one cluster would each make their own objects."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+NAME_LENGTH: Final = 50
+"""63 less the longest suffix that is put behind: `-worker-` and five random characters."""
+LABEL_LENGTH: Final = 63
+
+MAX_RAY_CLUSTER_NAME: Final = 53
+MAX_RAY_JOB_NAME: Final = 47
+MAX_RAY_SERVICE_NAME: Final = 47
+MAX_RAY_CRON_JOB_NAME: Final = 36
+
+SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""No vowels and no look-alikes, so that a random suffix never spells a word."""
+SUFFIX_LENGTH: Final = 5
+
+
+def check_name(text: str) -> str:
+    """The name of a ServiceAccount, Role, Secret, Ingress or Route: the *last* 50 characters,
+    with a leading digit or punctuation replaced by `r`."""
+    return _start_with_letter(text[-NAME_LENGTH:], digits=True)
+
+
+def check_label(text: str) -> str:
+    """A label value: the *last* 63 characters; leading punctuation becomes `r`, a digit may stay."""
+    return _start_with_letter(text[-LABEL_LENGTH:], digits=False)
+
+
+def trim_job_name(text: str) -> str:
+    """The name of a Job: the same cut as a label value."""
+    return check_label(text)
+
+
+def pod_name_prefix(prefix: str, node_type: str) -> str:
+    """For `generateName`: the *first* 50 characters of the prefix, then `-head-` or `-worker-`."""
+    return f"{pod_name(prefix, node_type)}-"
+
+
+def pod_name(prefix: str, node_type: str) -> str:
+    """The deterministic name of a head Pod: the prefix of `pod_name_prefix` without its dash."""
+    return f"{prefix[:NAME_LENGTH]}-{node_type}".lower()
+
+
+def _start_with_letter(text: str, *, digits: bool) -> str:
+    first = text[:1]
+    replace = unicodedata.category(first).startswith("P") if first else False
+    if digits and first:
+        replace = replace or first.isdecimal()
+    return f"r{text[1:]}" if replace else text
