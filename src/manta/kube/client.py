@@ -1,0 +1,475 @@
+"""The verbs of the Kubernetes API, async, over any Transport.
+
+Promises: every error is one of `errors`; a write whose reply was lost is reported as unknown
+and never repeated; reads are repeated a few times; nothing waits without a limit. Time, sleep
+and chance come in through the constructor, or from the running loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
+
+from manta import __version__
+from manta.api.meta import Key, ObjectMeta, View
+from manta.api.resources import Resource
+from manta.kube import codec, requests
+from manta.kube.errors import ApiError, Gone, NotFound, Unreachable, error_from
+from manta.kube.ratelimit import RateLimiter
+from manta.kube.requests import PatchKind, Propagation
+from manta.kube.retry import DEFAULT, RetryPolicy, delay_before_next
+from manta.kube.transport import Query, Request, Response, StreamResponse, Transport
+from manta.kube.watch_stream import LineSplitter, WatchEvent, decode_event
+
+__all__ = ["Client", "Listing", "PatchKind", "Propagation", "RequestObserver", "Written"]
+
+
+class Written(View, frozen=True, kw_only=True):
+    """What a writer needs of the answer: identity and version, whatever the kind."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=dict[str, Any])
+    W = TypeVar("W", default=Written)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+    W = TypeVar("W")
+
+# Defaults of the `into` parameters: a plain object for reads, identity and version for writes.
+_AS_DICT: Any = dict
+_AS_WRITTEN: Any = Written
+
+Body = Mapping[str, Any] | Sequence[Any] | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    items: list[T] = field(default_factory=list)
+    resource_version: str = ""
+    """Where a watch can take over from this list."""
+
+
+class RequestObserver(Protocol):
+    """Told of every attempt. `code` 0 means that no answer came."""
+
+    def __call__(self, verb: str, resource: str, code: int, seconds: float) -> None: ...
+
+
+def _unobserved(verb: str, resource: str, code: int, seconds: float) -> None:
+    """For clients that nobody measures."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request with the names under which it is measured."""
+
+    verb: str
+    resource: str
+    request: Request
+
+
+class Client:
+    def __init__(  # noqa: PLR0913  # the things that are injected, each with a default
+        self,
+        transport: Transport,
+        *,
+        user_agent: str = f"manta/{__version__}",
+        limiter: RateLimiter | None = None,
+        observer: RequestObserver | None = None,
+        retry: RetryPolicy = DEFAULT,
+        timeout: float = 30.0,
+        chance: random.Random | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.transport = transport
+        self._headers = {"user-agent": user_agent, "accept": "application/json"}
+        self._limiter = limiter
+        self._observe = observer or _unobserved
+        self._retry = retry
+        self._timeout = timeout
+        self._chance = chance or random.Random()  # noqa: S311  # spreads retries, guards nothing
+        self._sleep = sleep
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # ── reads ────────────────────────────────────────────────────────────────────────────
+    async def get(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        into: type[T] = _AS_DICT,
+        subresource: str = "",
+        resource_version: str = "",
+    ) -> T:
+        path = requests.object_path(resource, key, subresource)
+        query = requests.query_of(resourceVersion=resource_version)
+        body = await self._ask("get", resource, Request("GET", path, query))
+        return codec.decode(body, into, f"{resource.kind} {key}")
+
+    async def list(  # noqa: PLR0913  # the query parameters of the API
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        into: type[T] = _AS_DICT,
+        labels: str = "",
+        fields: str = "",
+        page_size: int = 500,
+        resource_version: str = "",
+        resource_version_match: str = "",
+    ) -> Listing[T]:
+        """All of them, page by page. Pages that expire on the way cost one list in one piece."""
+        selection = requests.query_of(labelSelector=labels, fieldSelector=fields)
+        first = selection + requests.query_of(
+            resourceVersion=resource_version, resourceVersionMatch=resource_version_match
+        )
+        paged = Request("GET", requests.path_of(resource, namespace))
+        try:
+            return await self._pages(resource, paged, into, (first, selection, page_size))
+        except _Expired:
+            return await self._pages(resource, paged, into, (first, selection, 0))
+
+    async def _pages(
+        self,
+        resource: Resource,
+        request: Request,
+        into: type[T],
+        queries: tuple[Query, Query, int],
+    ) -> Listing[T]:
+        first, selection, page_size = queries
+        limit = requests.query_of(limit=page_size or None)
+        page = await self._page(resource, request, into, first + limit)
+        items = page.items or []
+        while token := page.metadata.continue_token:
+            # A continue token fixes the version: the server refuses it beside resourceVersion.
+            query = selection + limit + (("continue", token),)
+            try:
+                page = await self._page(resource, request, into, query)
+            except Gone as error:
+                raise _Expired(error.status, error.reason, error.message) from error
+            items += page.items or []
+        return Listing(items, page.metadata.resource_version)
+
+    async def _page(
+        self, resource: Resource, request: Request, into: type[T], query: Query
+    ) -> codec.Page[T]:
+        body = await self._ask("list", resource, Request(request.method, request.path, query))
+        return codec.decode_page(body, into, f"list of {resource.group_resource}")
+
+    async def watch(  # noqa: PLR0913  # the query parameters of the API
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        into: type[T] = _AS_DICT,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        initial_events: bool = False,
+        timeout_seconds: int = 300,
+        read_timeout: float | None = None,
+    ) -> AsyncIterator[WatchEvent[T]]:
+        """Events until the server ends the stream, which it does after `timeout_seconds`.
+
+        Raises Gone when `resource_version` is too old, and Unreachable when the stream breaks or
+        `read_timeout` seconds pass without a byte. Resuming is the caller's decision.
+        """
+        query = requests.watch_query(
+            labels=labels,
+            fields=fields,
+            resource_version=resource_version,
+            initial_events=initial_events,
+            timeout_seconds=timeout_seconds,
+        )
+        what = resource.group_resource
+        call = self._call(
+            "watch", what, Request("GET", requests.path_of(resource, namespace), query)
+        )
+        splitter = LineSplitter()
+        async with self._opened(call) as stream:
+            async for chunk in _audible(stream.chunks(), read_timeout, f"watch of {what}"):
+                for line in splitter.feed(chunk):
+                    yield decode_event(line, into, what)
+        if splitter.cut_off:
+            raise Unreachable(f"watch of {what}: the stream ended inside an event", sent=True)
+
+    # ── writes ───────────────────────────────────────────────────────────────────────────
+    async def create(  # the query parameters of the API
+        self,
+        resource: Resource,
+        namespace: str,
+        body: Body,
+        *,
+        into: type[W] = _AS_WRITTEN,
+        dry_run: bool = False,
+        field_manager: str = "",
+        subresource: tuple[str, str] | None = None,
+    ) -> W:
+        """`subresource` is (name, subresource), for such as `pods/binding` and `pods/eviction`."""
+        name, part = subresource or ("", "")
+        request = Request(
+            "POST",
+            requests.path_of(resource, namespace, name, part),
+            requests.write_query(dry_run=dry_run, field_manager=field_manager),
+            {"content-type": "application/json"},
+            codec.encode_body(body),
+        )
+        return codec.decode(await self._ask("create", resource, request), into, resource.kind)
+
+    async def replace(  # the query parameters of the API
+        self,
+        resource: Resource,
+        key: Key,
+        body: Body,
+        *,
+        subresource: str = "",
+        into: type[W] = _AS_WRITTEN,
+        dry_run: bool = False,
+        field_manager: str = "",
+    ) -> W:
+        request = Request(
+            "PUT",
+            requests.object_path(resource, key, subresource),
+            requests.write_query(dry_run=dry_run, field_manager=field_manager),
+            {"content-type": "application/json"},
+            codec.encode_body(body),
+        )
+        answer = await self._ask("update", resource, request)
+        return codec.decode(answer, into, f"{resource.kind} {key}")
+
+    async def patch(  # noqa: PLR0913  # the query parameters of the API
+        self,
+        resource: Resource,
+        key: Key,
+        body: Body,
+        *,
+        kind: PatchKind = "merge",
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+        into: type[W] = _AS_WRITTEN,
+        dry_run: bool = False,
+    ) -> W:
+        """`force` takes over fields from other managers: for `kind="apply"` only."""
+        if kind == "apply" and not field_manager:
+            raise ValueError(f"an apply patch of {resource.kind} {key} needs a field_manager")
+        request = Request(
+            "PATCH",
+            requests.object_path(resource, key, subresource),
+            requests.write_query(dry_run=dry_run, field_manager=field_manager, force=force),
+            {"content-type": requests.PATCH_TYPES[kind]},
+            codec.encode_body(body),
+        )
+        answer = await self._ask("apply" if kind == "apply" else "patch", resource, request)
+        return codec.decode(answer, into, f"{resource.kind} {key}")
+
+    async def delete(  # the delete options of the API
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation = "Background",
+        grace_seconds: int | None = None,
+    ) -> bool:
+        """True: accepted. False: it was gone already. Raises Conflict when `uid` is another's."""
+        options = requests.delete_options(
+            uid=uid,
+            resource_version=resource_version,
+            propagation=propagation,
+            grace_seconds=grace_seconds,
+        )
+        request = Request(
+            "DELETE",
+            requests.object_path(resource, key),
+            headers={"content-type": "application/json"},
+            body=codec.encode(options),
+        )
+        try:
+            await self._ask("delete", resource, request)
+        except NotFound:
+            return False
+        return True
+
+    async def delete_collection(
+        self,
+        resource: Resource,
+        namespace: str,
+        *,
+        labels: str = "",
+        fields: str = "",
+        propagation: Propagation = "Background",
+    ) -> None:
+        if resource.namespaced and not namespace:
+            raise ValueError(f"no namespace given to delete {resource.group_resource} from")
+        options = requests.delete_options(
+            uid=None, resource_version=None, propagation=propagation, grace_seconds=None
+        )
+        request = Request(
+            "DELETE",
+            requests.path_of(resource, namespace),
+            requests.query_of(labelSelector=labels, fieldSelector=fields),
+            {"content-type": "application/json"},
+            codec.encode(options),
+        )
+        await self._ask("deletecollection", resource, request)
+
+    # ── anything else ────────────────────────────────────────────────────────────────────
+    async def send(  # an HTTP request has these parts
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109  # handed on, not implemented here
+        check: bool = True,
+    ) -> Response:
+        """One raw request. With `check=False` every answer is returned, whatever its status.
+
+        That is for services/proxy: what comes back is then the service's word, not the server's.
+        """
+        request = Request(method, path, query, headers or {}, body)
+        call = self._call(method.lower(), "", request, timeout)
+        return await (self._repeated(call) if check else self._attempt(call))
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Query = (), headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[StreamResponse]:
+        """A body that goes on, such as a followed log. Read it with `.chunks()`."""
+        call = self._call("get", "", Request("GET", path, query, headers or {}))
+        async with self._opened(call) as stream:
+            yield stream
+
+    # ── one request, some attempts ───────────────────────────────────────────────────────
+    def _call(
+        self, verb: str, resource: str, request: Request, timeout: float | None = None
+    ) -> _Call:
+        headers = {**self._headers, **request.headers} if request.headers else self._headers
+        full = replace(request, headers=headers, timeout=timeout or self._timeout)
+        return _Call(verb, resource, full)
+
+    async def _ask(self, verb: str, resource: Resource, request: Request) -> bytes:
+        call = self._call(verb, resource.group_resource, request)
+        return (await self._repeated(call)).body
+
+    async def _repeated(self, call: _Call) -> Response:
+        attempt = 1
+        while True:
+            try:
+                response = await self._attempt(call)
+                if response.status >= 300:
+                    raise error_from(
+                        response.status, response.headers, response.body, response.note
+                    )
+            except (ApiError, Unreachable) as error:
+                await self._pause_after(attempt, call, error)
+                attempt += 1
+            else:
+                return response
+
+    async def _attempt(self, call: _Call) -> Response:
+        if self._limiter:
+            await self._limiter.acquire()
+        with self._measured(call) as measured:
+            response = await self.transport.send(call.request)
+            measured.code = response.status
+        return response
+
+    @asynccontextmanager
+    async def _opened(self, call: _Call) -> AsyncIterator[StreamResponse]:
+        """A stream whose start was repeated like any read. Once open, it is never repeated."""
+        async with AsyncExitStack() as stack:
+            yield await self._open_repeated(call, stack)
+
+    async def _open_repeated(self, call: _Call, stack: AsyncExitStack) -> StreamResponse:
+        attempt = 1
+        while True:
+            try:
+                return await self._open_once(call, stack)
+            except (ApiError, Unreachable) as error:
+                await stack.aclose()
+                await self._pause_after(attempt, call, error)
+                attempt += 1
+
+    async def _open_once(self, call: _Call, stack: AsyncExitStack) -> StreamResponse:
+        if self._limiter:
+            await self._limiter.acquire()
+        with self._measured(call) as measured:
+            stream = await stack.enter_async_context(self.transport.stream(call.request))
+            measured.code = stream.status
+        if stream.status >= 300:
+            body = b"".join([chunk async for chunk in stream.chunks()])
+            raise error_from(stream.status, stream.headers, body)
+        return stream
+
+    async def _pause_after(self, attempt: int, call: _Call, error: ApiError | Unreachable) -> None:
+        """Sleep until the next attempt, or raise `error` when there shall be none."""
+        chance = self._chance.random()
+        delay = delay_before_next(self._retry, attempt, call.request.method, error, chance)
+        if delay is None:
+            raise error
+        await self._sleep(delay)
+
+    def _measured(self, call: _Call) -> _Measure:
+        return _Measure(self._observe, call)
+
+
+class _Expired(Gone):
+    """A continue token ran out between two pages."""
+
+
+class _Measure:
+    """Tells the observer what one attempt came to, also when it was cancelled."""
+
+    __slots__ = ("_call", "_observe", "_started", "code")
+
+    def __init__(self, observe: RequestObserver, call: _Call) -> None:
+        self._observe = observe
+        self._call = call
+        self._started = 0.0
+        self.code = 0
+
+    def __enter__(self) -> Self:
+        self._started = asyncio.get_running_loop().time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        seconds = asyncio.get_running_loop().time() - self._started
+        self._observe(self._call.verb, self._call.resource, self.code, seconds)
+
+
+async def _audible(
+    chunks: AsyncIterator[bytes], read_timeout: float | None, what: str
+) -> AsyncIterator[bytes]:
+    """The chunks, as long as none of them is more than `read_timeout` seconds away."""
+    while True:
+        try:
+            async with asyncio.timeout(read_timeout):
+                chunk = await anext(chunks, None)
+        except TimeoutError as error:
+            raise Unreachable(f"{what}: silent for {read_timeout:g} s", sent=True) from error
+        if chunk is None:
+            return
+        yield chunk
