@@ -1,0 +1,196 @@
+"""Filtering and scoring of nodes, and the message when none fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from manta.localplane.builtin.views import Node, Pod
+from manta.localplane.scheduler.ledger import Ledger, tenant
+from manta.localplane.scheduler.placement import Chosen, Nowhere, place
+from support.plane_objects import a_node, a_pod, owned_by
+
+
+def a_ledger(*nodes: Node, tenants: dict[str, list[Pod]] | None = None) -> Ledger:
+    ledger = Ledger()
+    for node in nodes:
+        ledger.set_node(node)
+    for name, pods in (tenants or {}).items():
+        for pod in pods:
+            ledger.place(pod, name)
+    return ledger
+
+
+def placed(pod: Pod, ledger: Ledger) -> str:
+    match place(tenant(pod), ledger.loads()):
+        case Chosen(node):
+            return node
+        case Nowhere() as nowhere:
+            return nowhere.message()
+
+
+def test_the_emptiest_node_is_chosen() -> None:
+    ledger = a_ledger(a_node("n1"), a_node("n2"), tenants={"n1": [a_pod("old", cpu="1")]})
+    assert placed(a_pod(cpu="1"), ledger) == "n2"
+
+
+def test_among_equals_the_lesser_name_wins() -> None:
+    assert placed(a_pod(cpu="1"), a_ledger(a_node("b"), a_node("a"))) == "a"
+
+
+def test_siblings_are_spread_over_the_nodes() -> None:
+    def worker(name: str) -> Pod:
+        return a_pod(name, meta=owned_by("ReplicaSet", "r", "uid-r"))
+
+    ledger = a_ledger(a_node("n1", cpu="64"), a_node("n2"), tenants={"n1": [worker("w1")]})
+    assert placed(worker("w2"), ledger) == "n2"
+
+
+def test_what_does_not_fit_anywhere_is_told_in_the_usual_words() -> None:
+    taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    ledger = a_ledger(
+        a_node("n1", cpu="1"), a_node("n2", taints=[taint]), a_node("n3", taints=[taint])
+    )
+    assert placed(a_pod(cpu="2"), ledger) == (
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {gpu: yes}."
+    )
+
+
+def test_without_nodes_the_message_says_so() -> None:
+    assert placed(a_pod(), a_ledger()) == "no nodes available to schedule pods"
+
+
+@pytest.mark.parametrize(
+    ("node", "pod", "why"),
+    [
+        (a_node(unschedulable=True), a_pod(), "node(s) were unschedulable"),
+        (a_node(pods="0"), a_pod(), "Too many pods"),
+        (
+            a_node(labels={"zone": "a"}),
+            a_pod(nodeSelector={"zone": "b"}),
+            "node(s) didn't match Pod's node affinity/selector",
+        ),
+        (a_node(memory="1Gi"), a_pod(memory="2Gi"), "Insufficient memory"),
+    ],
+    ids=["cordoned", "full", "selector", "memory"],
+)
+def test_a_node_refuses_with_a_reason(node: Node, pod: Pod, why: str) -> None:
+    assert placed(pod, a_ledger(node)) == f"0/1 nodes are available: 1 {why}."
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"operator": "Exists"},
+        {"key": "gpu", "operator": "Exists"},
+        {"key": "gpu", "operator": "Equal", "value": "yes"},
+        {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
+    ],
+)
+def test_a_toleration_opens_a_tainted_node(toleration: dict[str, str]) -> None:
+    node = a_node(taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
+    assert placed(a_pod(tolerations=[toleration]), a_ledger(node)) == "n1"
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [{"key": "gpu", "value": "no"}, {"key": "gpu", "operator": "Exists", "effect": "NoExecute"}],
+)
+def test_a_toleration_of_something_else_does_not(toleration: dict[str, str]) -> None:
+    node = a_node(taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
+    assert placed(a_pod(tolerations=[toleration]), a_ledger(node)) != "n1"
+
+
+def node_affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
+    terms = [{"matchExpressions": [one]} for one in expressions]
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("expression", "fits"),
+    [
+        ({"key": "cores", "operator": "In", "values": ["8"]}, True),
+        ({"key": "cores", "operator": "NotIn", "values": ["8"]}, False),
+        ({"key": "cores", "operator": "Exists"}, True),
+        ({"key": "cores", "operator": "DoesNotExist"}, False),
+        ({"key": "cores", "operator": "Gt", "values": ["7"]}, True),
+        ({"key": "cores", "operator": "Lt", "values": ["7"]}, False),
+        ({"key": "cores", "operator": "Gt", "values": ["many"]}, False),
+    ],
+)
+def test_node_affinity_reads_labels(expression: dict[str, Any], fits: bool) -> None:
+    ledger = a_ledger(a_node(labels={"cores": "8"}))
+    assert (placed(a_pod(affinity=node_affinity(expression)), ledger) == "n1") is fits
+
+
+def test_one_matching_term_is_enough() -> None:
+    terms = node_affinity(
+        {"key": "zone", "operator": "In", "values": ["x"]}, {"key": "cores", "operator": "Exists"}
+    )
+    assert placed(a_pod(affinity=terms), a_ledger(a_node(labels={"cores": "8"}))) == "n1"
+
+
+def test_a_preferred_node_outweighs_a_little_more_room() -> None:
+    preferred = {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "weight": 100,
+                    "preference": {"matchExpressions": [{"key": "fast", "operator": "Exists"}]},
+                }
+            ]
+        }
+    }
+    ledger = a_ledger(a_node("n1", cpu="64"), a_node("n2", labels={"fast": ""}))
+    assert placed(a_pod(cpu="1", affinity=preferred), ledger) == "n2"
+
+
+def anti_affinity(app: str) -> dict[str, Any]:
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def test_anti_affinity_keeps_pods_apart_both_ways() -> None:
+    shy = a_pod("shy", labels={"app": "a"}, affinity=anti_affinity("a"))
+    plain = a_pod("plain", labels={"app": "a"})
+    node = a_node(labels={"host": "n1"})
+    assert "anti-affinity" in placed(shy, a_ledger(node, tenants={"n1": [plain]}))
+    assert "existing pods anti-affinity" in placed(plain, a_ledger(node, tenants={"n1": [shy]}))
+
+
+def test_pods_that_want_to_be_together_may_start_anywhere_and_then_follow() -> None:
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "a"}}}
+    together = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    first = a_pod("first", labels={"app": "a"}, affinity=together)
+    second = a_pod("second", labels={"app": "a"}, affinity=together)
+    nodes = (a_node("n1", labels={"host": "n1"}), a_node("n2", labels={"host": "n2"}))
+    assert placed(first, a_ledger(*nodes)) == "n1"
+    assert placed(second, a_ledger(*nodes, tenants={"n2": [first]})) == "n2"
+
+
+def test_a_host_port_is_used_once_per_node() -> None:
+    def with_port(name: str) -> Pod:
+        ports = [{"containerPort": 80, "hostPort": 80}]
+        return a_pod(name, containers=[{"name": "c", "ports": ports}])
+
+    ledger = a_ledger(a_node(), tenants={"n1": [with_port("a")]})
+    assert "free ports" in placed(with_port("b"), ledger)
+
+
+def test_a_released_pod_gives_its_room_back() -> None:
+    old = a_pod("old", cpu="4")
+    ledger = a_ledger(a_node(), tenants={"n1": [old]})
+    assert "Insufficient cpu" in placed(a_pod(cpu="1"), ledger)
+    ledger.release(old.metadata.uid)
+    assert placed(a_pod(cpu="1"), ledger) == "n1"
+
+
+def test_a_node_that_comes_back_still_carries_its_pods() -> None:
+    ledger = a_ledger(tenants={"n1": [a_pod("old", cpu="4")]})
+    ledger.set_node(a_node())
+    assert "Insufficient cpu" in placed(a_pod(cpu="1"), ledger)
