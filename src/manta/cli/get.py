@@ -1,0 +1,88 @@
+"""`manta get KIND [NAME]`: what the server holds, in the server's own columns."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+
+from manta.api.meta import Key
+from manta.api.resources import Resource
+from manta.cli.connection import UsageError, add_connection_flags, open_client
+from manta.cli.kinds import Kinds
+from manta.cli.render import server_table, table
+from manta.kube.client import Client
+
+AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser("get", help="list objects")
+    parser.add_argument("kind", nargs="?", help="kind, plural or short name; `KIND/NAME` works too")
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("-n", "--namespace", default="default")
+    parser.add_argument("-A", "--all-namespaces", action="store_true")
+    parser.add_argument("-l", "--selector", default="", metavar="LABELS")
+    parser.add_argument("-o", "--output", choices=("wide", "yaml", "json", "name"), default="")
+    parser.add_argument("--kinds", action="store_true", help="list the kinds that the server knows")
+    add_connection_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.kind and not args.kinds:
+        raise UsageError(
+            "which kind? for example: manta get clusters, manta get pods -A, manta get --kinds"
+        )
+    return asyncio.run(_get(args))
+
+
+async def _get(args: argparse.Namespace) -> int:
+    async with open_client(args) as client:
+        kinds = await Kinds.discover(client)
+        if args.kinds:
+            rows = [(kind.plural, kind.api_version, kind.namespaced, kind.kind) for kind in kinds]
+            print(table(("NAME", "APIVERSION", "NAMESPACED", "KIND"), sorted(rows)))
+            return 0
+        word, _, inline = args.kind.partition("/")
+        resource = kinds.named(word)
+        name = args.name or inline
+        namespace = "" if args.all_namespaces or not resource.namespaced else args.namespace
+        if args.output in ("yaml", "json", "name"):
+            print(await _objects(client, resource, Key(namespace, name), args))
+        else:
+            print(await _table(client, resource, Key(namespace, name), args))
+    return 0
+
+
+async def _table(client: Client, resource: Resource, key: Key, args: argparse.Namespace) -> str:
+    query = (("labelSelector", args.selector),) if args.selector else ()
+    response = await client.send(
+        "GET", resource.path(key.namespace, key.name), query=query, headers={"Accept": AS_TABLE}
+    )
+    document = msgspec.json.decode(response.body)
+    if not document.get("rows"):
+        where = f"in namespace {key.namespace}" if key.namespace else "anywhere"
+        return f"No {resource.plural} {where}."
+    return server_table(document, wide=args.output == "wide", namespaces=args.all_namespaces)
+
+
+async def _objects(client: Client, resource: Resource, key: Key, args: argparse.Namespace) -> str:
+    found: Any
+    if key.name:
+        found = await client.get(resource, key, into=dict)
+        items = [found]
+    else:
+        listing = await client.list(resource, key.namespace, into=dict, labels=args.selector)
+        items = listing.items
+        found = {"apiVersion": "v1", "kind": "List", "items": items}
+    if args.output == "name":
+        return "\n".join(f"{resource.plural}/{item['metadata']['name']}" for item in items)
+    if args.output == "json":
+        return json.dumps(found, indent=2)
+    import yaml
+
+    return str(yaml.safe_dump(found, sort_keys=False)).rstrip()

@@ -1,0 +1,82 @@
+"""From what people type (`po`, `raycluster`, `rayclusters.ray.io`) to a resource of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from manta.api.resources import Resource
+from manta.cli.connection import UsageError
+from manta.kube.client import Client
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+# Words of ours that are shorter than Kubernetes' own, for the four kinds that this is all about.
+SHORTHAND = {
+    "cluster": "rayclusters",
+    "clusters": "rayclusters",
+    "job/": "rayjobs",
+    "service/": "rayservices",
+    "cronjob/": "raycronjobs",
+}
+
+
+class Kinds:
+    """The server's discovery, asked once per command."""
+
+    def __init__(self, found: list[tuple[Resource, frozenset[str]]]) -> None:
+        self._found = found
+
+    @classmethod
+    async def discover(cls, client: Client) -> Kinds:
+        found: list[tuple[Resource, frozenset[str]]] = []
+        for path in ("/api", "/apis"):
+            response = await client.send("GET", path, headers={"Accept": AGGREGATED})
+            document = msgspec.json.decode(response.body)
+            for group in document.get("items", ()):
+                found.extend(_resources(group))
+        return cls(found)
+
+    def named(self, word: str) -> Resource:
+        """The resource that a person means; core kinds win over same-named kinds of others."""
+        wanted = SHORTHAND.get(word, word).lower()
+        for resource, names in self._found:
+            if wanted in names:
+                return resource
+        raise UsageError(f'the server has no resource type "{word}"; `manta get --kinds` lists all')
+
+    def of(self, api_version: str, kind: str) -> Resource:
+        for resource, _ in self._found:
+            if resource.api_version == api_version and resource.kind == kind:
+                return resource
+        raise UsageError(
+            f"the server does not know {kind} of {api_version}: is its CRD installed? "
+            "(`manta crds | kubectl apply --server-side -f -` installs Ray's)"
+        )
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(resource for resource, _ in self._found)
+
+
+def _resources(group: dict[str, Any]) -> Iterator[tuple[Resource, frozenset[str]]]:
+    group_name = group.get("metadata", {}).get("name", "")
+    # The first version is the preferred one: later ones are reachable by their apiVersion only.
+    for number, version in enumerate(group.get("versions", ())):
+        for entry in version.get("resources", ()):
+            resource = Resource(
+                group_name,
+                version["version"],
+                entry["resource"],
+                entry["responseKind"]["kind"],
+                namespaced=entry["scope"] == "Namespaced",
+            )
+            yield resource, _names(resource, entry) if number == 0 else frozenset()
+
+
+def _names(resource: Resource, entry: dict[str, Any]) -> frozenset[str]:
+    singular = entry.get("singularResource") or resource.kind.lower()
+    plain = {resource.plural, singular, resource.kind.lower(), *entry.get("shortNames", ())}
+    full = {f"{name}.{resource.group}" for name in (resource.plural, singular) if resource.group}
+    return frozenset(plain | full)
