@@ -35,6 +35,10 @@ check: setup ## format, lint, types, import contracts, unit and property tests
 test: check ## everything that guards main: check, contract, controllers on the embedded plane, real Ray
 	$(PYTEST) -q tests/contract tests/cluster tests/e2e
 
+.PHONY: test-kubernetes
+test-kubernetes: setup ## the contract suite on a real kube-apiserver and etcd, built from their Go modules (cached)
+	$(BIN)/python tools/kubernetes/run.py -- $(PYTEST) -q tests/contract -m "not embedded_only"
+
 .PHONY: lock
 lock: setup ## resolve the dependencies anew into requirements.lock
 	.cache/uv/bin/uv export --quiet --no-header --no-emit-project --format requirements-txt -o requirements.lock
