@@ -43,8 +43,8 @@ class ObjectMeta(View, frozen=True, kw_only=True):
     uid: Uid = Uid("")
     resource_version: ResourceVersion = ResourceVersion("")
     generation: int = 0
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
     creation_timestamp: str = ""

@@ -1,0 +1,18 @@
+"""Views of the coordination group: the Lease behind leader election and node heartbeats."""
+
+from __future__ import annotations
+
+from manta.api.meta import ObjectMeta, View
+
+
+class LeaseSpec(View, frozen=True, kw_only=True):
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int = 0
+
+
+class Lease(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()

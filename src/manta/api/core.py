@@ -1,0 +1,314 @@
+"""Views of the core group: the fields that a controller, the scheduler or the node agent reads.
+
+`Pod` is what caches hold by the ten thousand, so it stays small; `PodToPlace` adds what placement
+asks for. Whoever needs more of a Pod (the node agent runs all of it) reads the raw object.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from manta.api.meta import ObjectMeta, View
+
+# ── Pods ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Resources(View, frozen=True, kw_only=True):
+    """Quantities stay as written; `manta.api.quantity.Quantity.parse` reads them."""
+
+    requests: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    limits: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+
+
+class ContainerPort(View, frozen=True, kw_only=True):
+    name: str = ""
+    container_port: int = 0
+    protocol: str = "TCP"
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+
+
+class Container(View, frozen=True, kw_only=True):
+    name: str = ""
+    image: str = ""
+    resources: Resources = Resources()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+
+class PodSpec(View, frozen=True, kw_only=True):
+    node_name: str = ""
+    restart_policy: str = "Always"
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    service_account_name: str = ""
+    termination_grace_period_seconds: int = 30
+
+
+class Waiting(View, frozen=True, kw_only=True):
+    reason: str = ""
+    message: str = ""
+
+
+class Running(View, frozen=True, kw_only=True):
+    started_at: str | None = None
+
+
+class Terminated(View, frozen=True, kw_only=True):
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class ContainerState(View, frozen=True, kw_only=True):
+    """At most one of the three is set; none means waiting for no stated reason."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(View, frozen=True, kw_only=True):
+    name: str = ""
+    ready: bool = False
+    started: bool | None = None
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+    image: str = ""
+    container_id: str = msgspec.field(default="", name="containerID")
+
+
+class PodCondition(View, frozen=True, kw_only=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class PodStatus(View, frozen=True, kw_only=True):
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    start_time: str | None = None
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    def container_status(self, name: str) -> ContainerStatus | None:
+        """The status of an app container; init containers have their own list."""
+        return next((one for one in self.status.container_statuses if one.name == name), None)
+
+
+# ── Pods, as the scheduler sees them ─────────────────────────────────────────────────────
+
+
+class Toleration(View, frozen=True, kw_only=True):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class SchedulingGate(View, frozen=True, kw_only=True):
+    name: str = ""
+
+
+class PlacementSpec(PodSpec, frozen=True, kw_only=True):
+    scheduler_name: str = "default-scheduler"
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    affinity: dict[str, Any] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    priority: int = 0
+    overhead: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    host_network: bool = False
+
+
+class PodToPlace(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PlacementSpec = PlacementSpec()
+    status: PodStatus = PodStatus()
+
+
+# ── Nodes ────────────────────────────────────────────────────────────────────────────────
+
+
+class Taint(View, frozen=True, kw_only=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(View, frozen=True, kw_only=True):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeAddress(View, frozen=True, kw_only=True):
+    type: str = ""
+    address: str = ""
+
+
+class NodeStatus(View, frozen=True, kw_only=True):
+    capacity: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    allocatable: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    conditions: tuple[PodCondition, ...] = ()
+    addresses: tuple[NodeAddress, ...] = ()
+
+
+class Node(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+# ── Services ─────────────────────────────────────────────────────────────────────────────
+
+
+class ServicePort(View, frozen=True, kw_only=True):
+    name: str = ""
+    port: int = 0
+    target_port: int | str = 0
+    protocol: str = "TCP"
+    node_port: int = 0
+    app_protocol: str = ""
+
+
+class ServiceSpec(View, frozen=True, kw_only=True):
+    type: str = "ClusterIP"
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    selector: dict[str, str] = msgspec.field(default_factory=dict)
+    ports: tuple[ServicePort, ...] = ()
+    publish_not_ready_addresses: bool = False
+    external_name: str = ""
+
+
+class LoadBalancerIngress(View, frozen=True, kw_only=True):
+    ip: str = ""
+    hostname: str = ""
+
+
+class LoadBalancerStatus(View, frozen=True, kw_only=True):
+    ingress: tuple[LoadBalancerIngress, ...] = ()
+
+
+class ServiceStatus(View, frozen=True, kw_only=True):
+    load_balancer: LoadBalancerStatus = LoadBalancerStatus()
+
+
+class Service(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+    status: ServiceStatus = ServiceStatus()
+
+    @property
+    def headless(self) -> bool:
+        return self.spec.cluster_ip == "None"
+
+    def port(self, name: str) -> ServicePort | None:
+        return next((one for one in self.spec.ports if one.name == name), None)
+
+
+# ── the rest ─────────────────────────────────────────────────────────────────────────────
+
+
+class Secret(View, frozen=True, kw_only=True):
+    """A Secret without its data, so that caches and snapshots hold no secrets."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    type: str = ""
+
+
+class SecretData(View, frozen=True, kw_only=True):
+    """A Secret read for its data (base64). Never cached, and its repr shows nothing."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"SecretData({self.metadata.key}, keys={sorted(self.data)})"
+
+
+class ServiceAccount(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class ConfigMap(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class NamespaceStatus(View, frozen=True, kw_only=True):
+    phase: str = "Active"
+
+
+class Namespace(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    status: NamespaceStatus = NamespaceStatus()
+
+
+class PersistentVolumeClaimSpec(View, frozen=True, kw_only=True):
+    access_modes: tuple[str, ...] = ()
+    storage_class_name: str | None = None
+    resources: Resources = Resources()
+    volume_name: str = ""
+
+
+class PersistentVolumeClaimStatus(View, frozen=True, kw_only=True):
+    phase: str = ""
+    capacity: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+
+
+class PersistentVolumeClaim(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+
+class ObjectReference(View, frozen=True, kw_only=True):
+    """Points at an object, as Events do."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+
+class EventSource(View, frozen=True, kw_only=True):
+    component: str = ""
+    host: str = ""
+
+
+class Event(View, frozen=True, kw_only=True):
+    """A core/v1 Event, as `kubectl get events` shows it; `events.k8s.io` is in api/events.py."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    involved_object: ObjectReference = ObjectReference()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int = 0
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    source: EventSource = EventSource()
+    reporting_component: str = ""

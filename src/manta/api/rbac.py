@@ -1,0 +1,43 @@
+"""Views of the RBAC group: what the autoscaler of a RayCluster is allowed to do."""
+
+from __future__ import annotations
+
+import msgspec
+
+from manta.api.meta import ObjectMeta, View
+
+
+class PolicyRule(View, frozen=True, kw_only=True):
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+
+
+class Role(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    listed_rules: tuple[PolicyRule, ...] | None = msgspec.field(default=None, name="rules")
+
+    @property
+    def rules(self) -> tuple[PolicyRule, ...]:
+        """The server prints an empty list of rules as null."""
+        return self.listed_rules or ()
+
+
+class Subject(View, frozen=True, kw_only=True):
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    api_group: str = ""
+
+
+class RoleRef(View, frozen=True, kw_only=True):
+    api_group: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class RoleBinding(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    subjects: tuple[Subject, ...] = ()
+    role_ref: RoleRef = RoleRef()
