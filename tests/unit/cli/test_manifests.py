@@ -1,0 +1,50 @@
+"""Files of manifests: what is wrong with one is said with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from manta.cli.connection import UsageError
+from manta.cli.manifests import read_manifests
+
+CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+
+
+def test_many_documents_and_lists_come_out_flat(tmp_path: Path) -> None:
+    file = tmp_path / "all.yaml"
+    listed = (
+        "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: b}}]\n"
+    )
+    file.write_text(f"{CONFIG_MAP}---\n---\n{listed}")
+    assert [d["metadata"]["name"] for d in read_manifests([str(file)])] == ["a", "b"]
+
+
+def test_a_directory_gives_its_manifests_in_order(tmp_path: Path) -> None:
+    for name in ("2.yaml", "1.yaml"):
+        (tmp_path / name).write_text(CONFIG_MAP.replace("name: a", f"name: n{name[0]}"))
+    (tmp_path / "notes.txt").write_text("no manifest")
+    assert [d["metadata"]["name"] for d in read_manifests([str(tmp_path)])] == ["n1", "n2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: [", "is not valid YAML"),
+        ("just words", "expected an object with apiVersion and kind"),
+        ("kind: Pod\nmetadata: {name: x}", "apiVersion is missing"),
+        ("apiVersion: v1\nkind: Pod\nmetadata:", "metadata.name is missing"),
+    ],
+)
+def test_bad_files_name_the_field_and_the_place(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=told) as caught:
+        read_manifests([str(file)])
+    assert "bad.yaml" in str(caught.value)
+
+
+def test_a_missing_file_is_told_in_plain_words() -> None:
+    with pytest.raises(UsageError, match=r"cannot read nowhere\.yaml: No such file"):
+        read_manifests(["nowhere.yaml"])

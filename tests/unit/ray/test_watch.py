@@ -1,0 +1,91 @@
+"""A dashboard is asked often while something changes, seldom when it rests, and in nobody's turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+from manta.ray.watch import DashboardWatch, Pace
+
+
+class Speaker:
+    """A dashboard whose answer can be changed, and which counts how often it was asked."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.asked = 0
+
+    async def ask(self) -> str:
+        self.asked += 1
+        return self.answer
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_the_first_answer_enqueues_the_object() -> None:
+    changed: list[str] = []
+    watch: DashboardWatch[str, str] = DashboardWatch(changed.append)
+    speaker = Speaker("RUNNING")
+    assert watch.answer("job", "id", speaker.ask, expecting=False) is None
+    await turns(3)
+    assert changed == ["job"]
+    assert watch.answer("job", "id", speaker.ask, expecting=False) == "RUNNING"
+    watch.close()
+
+
+async def test_an_answer_that_rests_is_told_once_however_often_it_is_asked() -> None:
+    changed: list[str] = []
+    watch: DashboardWatch[str, str] = DashboardWatch(changed.append, Pace(busy=0, calm=0))
+    speaker = Speaker("RUNNING")
+    watch.answer("job", "id", speaker.ask, expecting=True)
+    while speaker.asked < 5:
+        await asyncio.sleep(0)
+    assert changed == ["job"]
+    watch.close()
+
+
+async def test_ask_now_does_not_wait_for_the_next_turn() -> None:
+    watch: DashboardWatch[str, str] = DashboardWatch(lambda _: None, Pace(busy=3600, calm=3600))
+    speaker = Speaker("PENDING")
+    watch.answer("job", "id", speaker.ask, expecting=False)
+    await turns(3)
+    watch.ask_now("job")
+    await turns(3)
+    assert speaker.asked == 2
+    watch.close()
+
+
+async def test_a_question_about_another_job_starts_anew() -> None:
+    watch: DashboardWatch[str, str] = DashboardWatch(lambda _: None, Pace(busy=3600))
+    first, second = Speaker("old"), Speaker("new")
+    watch.answer("job", "id-1", first.ask, expecting=False)
+    await turns(3)
+    assert watch.answer("job", "id-2", second.ask, expecting=False) is None
+    await turns(3)
+    assert watch.answer("job", "id-2", second.ask, expecting=False) == "new"
+    watch.close()
+
+
+async def test_a_dashboard_that_hangs_delays_no_other() -> None:
+    changed: list[str] = []
+    watch: DashboardWatch[str, str] = DashboardWatch(changed.append)
+
+    async def hang() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    for number in range(20):
+        watch.answer(f"hanging-{number}", "id", hang, expecting=True)
+    watch.answer("healthy", "id", Speaker("RUNNING").ask, expecting=True)
+    await turns(5)
+    assert changed == ["healthy"]
+    watch.close()
+
+
+async def test_nothing_is_kept_of_an_object_that_is_gone() -> None:
+    watch: DashboardWatch[str, str] = DashboardWatch(lambda _: None)
+    watch.answer("job", "id", Speaker("x").ask, expecting=False)
+    watch.forget("job")
+    assert len(watch) == 0
