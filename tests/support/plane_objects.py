@@ -89,3 +89,41 @@ def owned_by(kind: str, name: str, uid: str, *, api_version: str = "batch/v1") -
             }
         ]
     }
+
+
+def a_job(
+    name: str = "j",
+    *,
+    status: dict[str, Any] | None = None,
+    meta: dict[str, Any] | None = None,
+    **spec: Any,
+) -> views.Job:
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"restartPolicy": "Never", "containers": []},
+    }
+    manifest = {
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", **(meta or {})},
+        "spec": {
+            "parallelism": 1,
+            "completions": 1,
+            "backoffLimit": 6,
+            "template": template,
+            **spec,
+        },
+        "status": status or {},
+    }
+    return msgspec.convert(manifest, views.Job)
+
+
+def a_job_pod(
+    name: str, phase: str = "Running", *, ended: float = 0, tracked: bool = True, **more: Any
+) -> views.Pod:
+    """A Pod of the Job `j`; `ended` says how many seconds ago its container did."""
+    meta = owned_by("Job", "j", "uid-j")
+    if tracked:
+        meta["finalizers"] = ["batch.kubernetes.io/job-tracking"]
+    over = {"terminated": {"exitCode": 0, "finishedAt": ago(ended)}}
+    state = over if phase in ("Succeeded", "Failed") else {"running": {}}
+    status = {"containerStatuses": [{"name": "c", "state": state, **more.pop("container", {})}]}
+    return a_pod(name, phase=phase, meta={**meta, **more.pop("meta", {})}, status=status, **more)

@@ -1,0 +1,157 @@
+"""What to do about a Job: release, delete and create Pods. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from manta.api.resources import JOBS, PODS
+from manta.api.times import parse_time
+from manta.localplane.builtin.job.snapshot import TRACKING_FINALIZER, JobSnapshot, is_tracked
+from manta.localplane.builtin.job.tally import Tally, count_pods
+from manta.localplane.builtin.job.verdict import (
+    backoff_left,
+    condition,
+    is_finished,
+    judge,
+    time_left,
+)
+from manta.localplane.builtin.ownership import controlled_by, without_finalizer
+from manta.localplane.builtin.views import Job, Pod, Uncounted
+from manta.reconcile.actions import Create, Delete, Patch
+from manta.reconcile.plan import NOTHING, Plan, Wait, do
+
+PODS_PER_ROUND = 500
+"""A huge Job must not keep its worker busy for minutes."""
+
+
+class Cause(StrEnum):
+    RELEASE = "a Pod that was counted, or whose Job is gone, loses the tracking finalizer"
+    CREATE = "too few Pods are active"
+    SURPLUS = "too many Pods are active"
+    DECIDED = "the Job is decided"
+    SUSPENDED = "the Job is suspended"
+    EXPIRED = "the time to live after the end is over"
+
+
+def plan(seen: JobSnapshot) -> Plan:
+    strays = _release(pod for pod in seen.strays if is_tracked(pod))
+    if seen.job is None:
+        return strays
+    return strays.then(_plan_job(seen, seen.job))
+
+
+def _plan_job(seen: JobSnapshot, job: Job) -> Plan:
+    if job.metadata.deletion_timestamp:
+        return _release(pod for pod in seen.pods if is_tracked(pod))
+    if is_finished(job):
+        return _release(pod for pod in seen.pods if is_tracked(pod)).then(_plan_expiry(seen, job))
+    tally = count_pods(job, seen.pods)
+    return _release(_counted(seen, job)).then(_plan_pods(seen, job, tally))
+
+
+def _plan_pods(seen: JobSnapshot, job: Job, tally: Tally) -> Plan:
+    if judge(job, tally, seen.pods, seen.now):
+        return _delete(tally.active, Cause.DECIDED)
+    if job.spec.suspend:
+        return _delete(tally.active, Cause.SUSPENDED)
+    missing = wanted_pods(job, tally) - len(tally.active)
+    if missing < 0:
+        return _delete(_least_useful(tally.active)[:-missing], Cause.SURPLUS)
+    if job.spec.pod_replacement_policy == "Failed":
+        missing -= tally.terminating
+    if missing <= 0:
+        return _until(time_left(job, seen.now), "the deadline")
+    if (pause := backoff_left(seen)) > timedelta(0):
+        left = time_left(job, seen.now)
+        return _until(pause if left is None else min(pause, left), "the backoff after a failure")
+    pods = [_pod_of(job) for _ in range(min(missing, PODS_PER_ROUND))]
+    return do(*(Create(PODS, pod, Cause.CREATE) for pod in pods)).then(
+        _until(time_left(job, seen.now), "the deadline")
+    )
+
+
+def wanted_pods(job: Job, tally: Tally) -> int:
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+    if job.spec.completions is None:
+        # A work queue with a success starts no more Pods.
+        return min(len(tally.active), parallelism) if tally.succeeded else parallelism
+    return max(0, min(parallelism, job.spec.completions - tally.succeeded))
+
+
+def _counted(seen: JobSnapshot, job: Job) -> Iterable[Pod]:
+    """Pods that the *stored* status has written down; only they may lose the finalizer."""
+    uncounted = job.status.uncounted_terminated_pods or Uncounted()
+    known = {*(uncounted.succeeded or ()), *(uncounted.failed or ())}
+    for pod in seen.pods:
+        taken_away = job.spec.suspend and pod.is_deleting and not pod.is_terminal
+        if is_tracked(pod) and (pod.metadata.uid in known or taken_away):
+            yield pod
+
+
+def _plan_expiry(seen: JobSnapshot, job: Job) -> Plan:
+    ttl = job.spec.ttl_seconds_after_finished
+    if ttl is None:
+        return NOTHING
+    ended = condition(job, "Complete") or condition(job, "Failed")
+    if ended is None or ended.last_transition_time is None:
+        return NOTHING
+    left = parse_time(ended.last_transition_time) + timedelta(seconds=ttl) - seen.now
+    if left > timedelta(0):
+        return _until(left, "the time to live")
+    meta = job.metadata
+    return do(Delete(JOBS, meta.key, meta.uid, Cause.EXPIRED, propagation="Foreground"))
+
+
+def _release(pods: Iterable[Pod]) -> Plan:
+    patches = (
+        Patch(
+            PODS,
+            pod.metadata.key,
+            without_finalizer(pod.metadata, TRACKING_FINALIZER),
+            Cause.RELEASE,
+            kind="json",
+        )
+        for pod in pods
+    )
+    return do(*patches, independent=True)
+
+
+def _delete(pods: Iterable[Pod], cause: Cause) -> Plan:
+    return do(*(Delete(PODS, pod.metadata.key, pod.metadata.uid, cause) for pod in pods))
+
+
+def _least_useful(pods: Iterable[Pod]) -> list[Pod]:
+    """Unscheduled before waiting before ready, the youngest first."""
+    youngest = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp, reverse=True)
+    return sorted(youngest, key=lambda pod: (bool(pod.spec.node_name), pod.is_ready))
+
+
+def _until(left: timedelta | None, what: str) -> Plan:
+    return NOTHING if left is None else Plan(wait=Wait(f"until {what} is over", left))
+
+
+def _pod_of(job: Job) -> dict[str, Any]:
+    template = job.spec.template
+    meta = template.get("metadata") or {}
+    names = {
+        "batch.kubernetes.io/controller-uid": job.metadata.uid,
+        "batch.kubernetes.io/job-name": job.metadata.name,
+        "controller-uid": job.metadata.uid,
+        "job-name": job.metadata.name,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": f"{job.metadata.name}-",
+            "namespace": job.metadata.namespace,
+            "labels": {**(meta.get("labels") or {}), **names},
+            **({"annotations": meta["annotations"]} if meta.get("annotations") else {}),
+            "finalizers": [*(meta.get("finalizers") or ()), TRACKING_FINALIZER],
+            "ownerReferences": [controlled_by(JOBS, job.metadata)],
+        },
+        "spec": template.get("spec") or {},
+    }

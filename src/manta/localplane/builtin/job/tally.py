@@ -1,0 +1,57 @@
+"""Counting the Pods of a Job. Pure.
+
+A Pod counts once: either in the numbers of the status, or in the list of the uncounted, or by the
+finalizer that it still carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from manta.localplane.builtin.job.snapshot import is_tracked
+from manta.localplane.builtin.views import Job, Pod, Uncounted
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    active: tuple[Pod, ...]
+    terminating: int
+    ready: int
+    succeeded: int
+    failed: int
+    new_succeeded: tuple[str, ...]
+    """UIDs of Pods that ended and are written down nowhere yet."""
+    new_failed: tuple[str, ...]
+
+
+def count_pods(job: Job, pods: Iterable[Pod]) -> Tally:
+    pods = tuple(pods)
+    active = tuple(pod for pod in pods if pod.is_active)
+    leaving = [pod for pod in pods if pod.is_deleting and not pod.is_terminal]
+    uncounted = job.status.uncounted_terminated_pods or Uncounted()
+    known = {*(uncounted.succeeded or ()), *(uncounted.failed or ())}
+    fresh = [pod for pod in pods if is_tracked(pod) and pod.metadata.uid not in known]
+    won = tuple(pod.metadata.uid for pod in fresh if pod.status.phase == "Succeeded")
+    lost = tuple(pod.metadata.uid for pod in fresh if is_lost(job, pod))
+    return Tally(
+        active=active,
+        terminating=len(leaving),
+        ready=sum(pod.is_ready for pod in active),
+        succeeded=(job.status.succeeded or 0) + len(uncounted.succeeded or ()) + len(won),
+        failed=(job.status.failed or 0) + len(uncounted.failed or ()) + len(lost),
+        new_succeeded=won,
+        new_failed=lost,
+    )
+
+
+def is_lost(job: Job, pod: Pod) -> bool:
+    """Counts as a failure: it failed, or somebody deletes it before it could end.
+
+    What the Job itself takes away while it is suspended is no failure.
+    """
+    if pod.status.phase == "Failed":
+        return True
+    if not pod.is_deleting or pod.status.phase == "Succeeded" or job.spec.suspend:
+        return False
+    return job.spec.pod_replacement_policy != "Failed"
