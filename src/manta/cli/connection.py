@@ -57,7 +57,8 @@ async def open_client(args: argparse.Namespace) -> AsyncIterator[Client]:
     from manta.kube.connect import connect
     from manta.kube.credentials import load
 
-    client = await connect(load(kubeconfig_paths(args), context=args.context))
+    paths = kubeconfig_paths(args)
+    client = await connect(load(paths, context=args.context, environment=os.environ))
     try:
         yield client
     finally:

@@ -1,0 +1,172 @@
+"""The process behind `manta up`: plane and nodes in this process, the operator in a child.
+
+The operator runs under its own ServiceAccount with the permissions that it has on any cluster, so
+that a missing one shows here and not in production. It is a process of its own: it can be killed,
+measured and restarted like the real thing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import ctypes
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from manta import __version__
+from manta.cli.installation import OPERATOR, install, operator_token
+from manta.cli.manifests import Document
+from manta.cli.planeprocess import log_path, write_record
+from manta.kube.client import Client
+from manta.runtime.clock import SystemClock
+
+TOKEN_LIFE = 3600
+RESTART_PAUSE = 1.0
+
+
+def run_foreground(args: argparse.Namespace, documents: list[Document]) -> int:
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        return int(uvloop.run(_serve(args, documents)))
+    return asyncio.run(_serve(args, documents))
+
+
+async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
+    from manta.localplane.plane import Plane, PlaneOptions
+
+    args.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    options = PlaneOptions(dir=args.dir, port=args.port, fake_nodes=args.fake_nodes)
+    async with Plane(options) as plane:
+        write_record(args.dir, plane.url, __version__)
+        await _run_beside(plane, args, documents, stopping)
+    return 0
+
+
+async def _run_beside(
+    plane: Any, args: argparse.Namespace, documents: list[Document], stopping: asyncio.Event
+) -> None:
+    """Everything beside the API server; the first of it that ends, ends the rest."""
+    tasks = [asyncio.create_task(_operate(plane.client, args.dir), name="operator")]
+    if args.nodes:
+        tasks.append(asyncio.create_task(_run_nodes(plane, args), name="nodes"))
+    if documents:
+        from manta.cli.up import bring_up
+
+        args.kubeconfig = args.dir / "kubeconfig"
+        tasks.append(asyncio.create_task(_bring_up_and_rest(bring_up, args, documents)))
+    tasks.append(asyncio.create_task(_ended(stopping), name="signal"))
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _ended(stopping: asyncio.Event) -> None:
+    await stopping.wait()
+
+
+async def _bring_up_and_rest(bring_up: Any, args: argparse.Namespace, documents: Any) -> None:
+    await bring_up(args, documents)
+    await asyncio.Event().wait()
+
+
+async def _run_nodes(plane: Any, args: argparse.Namespace) -> None:
+    from manta.localplane.node.agent import run_nodes
+
+    await run_nodes(
+        plane,
+        SystemClock(),
+        count=args.nodes,
+        directory=args.dir,
+        cpus=args.cpus,
+        memory=args.memory,
+        isolation=args.isolation,
+    )
+
+
+async def _operate(client: Client, directory: Path) -> None:
+    """Install what the operator needs, then keep one running."""
+    await install(client)
+    token_file = directory / "operator.token"
+    kubeconfig = _operator_kubeconfig(directory, token_file)
+    _write_privately(token_file, await operator_token(client, TOKEN_LIFE))
+    refresher = asyncio.create_task(_keep_token_fresh(client, token_file))
+    try:
+        while True:
+            code = await _run_operator(kubeconfig, directory)
+            print(f"the operator ended with exit code {code}; starting it again", file=sys.stderr)
+            await asyncio.sleep(RESTART_PAUSE)
+    finally:
+        refresher.cancel()
+        await asyncio.gather(refresher, return_exceptions=True)
+
+
+async def _keep_token_fresh(client: Client, token_file: Path) -> None:
+    while True:
+        await asyncio.sleep(TOKEN_LIFE / 2)
+        _write_privately(token_file, await operator_token(client, TOKEN_LIFE))
+
+
+def _write_privately(path: Path, text: str) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.touch(mode=0o600)
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+def _operator_kubeconfig(directory: Path, token_file: Path) -> Path:
+    """The admin's kubeconfig with the operator's own credentials in place of the admin's."""
+    import yaml
+
+    document = yaml.safe_load((directory / "kubeconfig").read_text())
+    document["users"] = [{"name": OPERATOR, "user": {"tokenFile": str(token_file)}}]
+    for context in document["contexts"]:
+        context["context"]["user"] = OPERATOR
+    path = directory / "operator.kubeconfig"
+    _write_privately(path, yaml.safe_dump(document))
+    return path
+
+
+async def _run_operator(kubeconfig: Path, directory: Path) -> int:
+    log = log_path(directory).with_name("operator.log")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "manta.cli.main", "operator", "--kubeconfig", str(kubeconfig)]
+    # Pods live on a bridge that the API server's proxy reaches in every isolation mode.
+    command += ["--use-kubernetes-proxy", "--enable-leader-election=false"]
+    command += ["--metrics-addr", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"]
+    with log.open("ab") as sink:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            preexec_fn=_die_with_parent,
+        )
+    try:
+        return await process.wait()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(10):
+                    await process.wait()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+def _die_with_parent() -> None:
+    """A plane that is killed with -9 takes its operator along (prctl PR_SET_PDEATHSIG)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)

@@ -1,0 +1,185 @@
+"""`manta up`: an API server, the operator and a node on this machine, and your manifests on it.
+
+In the background by default. Idempotent: a plane that runs already is used as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from manta.cli.apply import apply_document
+from manta.cli.connection import UsageError, add_directory_flag, open_client
+from manta.cli.follow import Followed, Follower
+from manta.cli.kinds import Kinds
+from manta.cli.manifests import Document, read_manifests
+from manta.cli.planeprocess import last_log_lines, log_path, read_record, spawn
+from manta.kube.client import Client
+from manta.kube.errors import ApiError, Unreachable
+
+START_PATIENCE = 60.0
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser("up", help="start a control plane and a node on this machine")
+    parser.add_argument("--foreground", action="store_true", help="stay in this terminal")
+    parser.add_argument(
+        "--port", type=int, default=0, help="port of the API server (default: a free one)"
+    )
+    parser.add_argument("--nodes", type=int, default=1, metavar="N", help="how many nodes to play")
+    parser.add_argument("--cpus", type=float, metavar="N", help="CPUs of each node (default: all)")
+    parser.add_argument("--memory", metavar="QUANTITY", help="memory of each node, such as 8Gi")
+    parser.add_argument(
+        "--fake-nodes", type=int, default=0, metavar="N", help="scripted nodes that run no process"
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=("auto", "namespaces", "none"),
+        default="auto",
+        help="how Pods are kept apart; `none` is for one cluster on a locked-down machine",
+    )
+    parser.add_argument("--with", dest="manifests", action="append", default=[], metavar="FILE")
+    parser.add_argument("--timeout", type=float, default=900, metavar="SECONDS", help="for --with")
+    add_directory_flag(parser)
+    parser.set_defaults(run=run, kubeconfig=None, context=None)
+
+
+def run(args: argparse.Namespace) -> int:
+    documents = read_manifests(args.manifests)
+    _refuse_nonsense(args)
+    args.dir = args.dir.resolve()
+    if args.foreground:
+        from manta.cli.foreground import run_foreground
+
+        return run_foreground(args, documents)
+    _start_in_background(args)
+    _print_hints(args.dir)
+    if not documents:
+        return 0
+    args.kubeconfig = args.dir / "kubeconfig"
+    return asyncio.run(bring_up(args, documents))
+
+
+def _refuse_nonsense(args: argparse.Namespace) -> None:
+    from manta.api.quantity import Quantity
+
+    if args.nodes < 0 or args.fake_nodes < 0:
+        raise UsageError("--nodes and --fake-nodes count nodes: 0 or more")
+    if args.cpus is not None and args.cpus <= 0:
+        raise UsageError(f"--cpus {args.cpus:g}: a node needs more than 0 CPUs")
+    if args.memory is not None:
+        try:
+            Quantity.parse(args.memory)
+        except ValueError as error:
+            raise UsageError(f"--memory {args.memory}: {error}") from error
+
+
+def _start_in_background(args: argparse.Namespace) -> None:
+    if record := read_record(args.dir):
+        print(f"A plane runs already: {record.url} (pid {record.pid}, state in {args.dir})")
+        return
+    args.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (args.dir / "kubeconfig").unlink(missing_ok=True)
+    began = time.monotonic()
+    process = spawn(args.dir, _foreground_arguments(args))
+    _await_kubeconfig(args.dir, process)
+    print(f"API server ready after {time.monotonic() - began:.1f} s")
+
+
+def _foreground_arguments(args: argparse.Namespace) -> list[str]:
+    arguments = ["--nodes", str(args.nodes), "--fake-nodes", str(args.fake_nodes)]
+    arguments += ["--port", str(args.port), "--isolation", args.isolation]
+    if args.cpus is not None:
+        arguments += ["--cpus", str(args.cpus)]
+    if args.memory is not None:
+        arguments += ["--memory", args.memory]
+    return arguments
+
+
+def _await_kubeconfig(directory: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_PATIENCE
+    while time.monotonic() < deadline:
+        if (directory / "kubeconfig").exists() and read_record(directory):
+            return
+        if process.poll() is not None:
+            raise UsageError(
+                f"the plane ended at once (exit code {process.returncode}); "
+                f"{log_path(directory)} says:\n{last_log_lines(directory)}"
+            )
+        time.sleep(0.02)
+    raise UsageError(
+        f"the plane was not ready within {START_PATIENCE:.0f} s; "
+        f"{log_path(directory)} says:\n{last_log_lines(directory)}"
+    )
+
+
+def _print_hints(directory: Path) -> None:
+    print(f"export KUBECONFIG={directory / 'kubeconfig'}")
+
+
+async def bring_up(args: argparse.Namespace, documents: list[Document]) -> int:
+    """Apply the manifests and follow them to Ready; 0 when all of them got there."""
+    async with open_client(args) as client:
+        kinds = await _until_kinds_known(client, documents)
+        followed = []
+        for document in documents:
+            print(await apply_document(client, kinds, document), file=sys.stderr)
+            followed.append(_followed(kinds, document))
+        began = time.monotonic()
+        ready = await Follower(client).until_ready(followed, args.timeout)
+        if ready:
+            print(f"ready after {time.monotonic() - began:.1f} s")
+            await _print_addresses(client, followed, print)
+    return 0 if ready else 1
+
+
+async def _until_kinds_known(client: Client, documents: list[Document]) -> Kinds:
+    """CRDs of a fresh plane are installed while we look: give them some seconds."""
+    for attempt in range(100):
+        kinds = await Kinds.discover(client)
+        try:
+            for document in documents:
+                kinds.of(document["apiVersion"], document["kind"])
+        except UsageError:
+            if attempt == 99:
+                raise
+            await asyncio.sleep(0.1)
+        else:
+            return kinds
+    raise AssertionError("unreachable")
+
+
+def _followed(kinds: Kinds, document: Document) -> Followed:
+    from manta.api.meta import Key
+
+    resource = kinds.of(document["apiVersion"], document["kind"])
+    metadata = document["metadata"]
+    namespace = metadata.get("namespace", "default") if resource.namespaced else ""
+    return Followed(resource, Key(namespace, metadata["name"]))
+
+
+async def _print_addresses(
+    client: Client, followed: list[Followed], say: Callable[[str], None]
+) -> None:
+    """Where to point a browser: the dashboard of each cluster, straight on its Pod's address."""
+    for item in followed:
+        if item.resource.kind not in ("RayCluster", "RayService", "RayJob"):
+            continue
+        try:
+            found = await client.get(item.resource, item.key, into=dict)
+        except (ApiError, Unreachable) as error:
+            say(f"{item}: {error}")
+            continue
+        status = found.get("status") or {}
+        cluster = (
+            status if item.resource.kind == "RayCluster" else status.get("rayClusterStatus", {})
+        )
+        address = (cluster.get("head") or {}).get("podIP")
+        if address:
+            say(f"{item}: dashboard http://{address}:8265")
