@@ -10,10 +10,22 @@ it is proven that the server cannot have seen the request.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlencode, urlsplit
+
+from manta.kube.cluster import Cluster, Pem
+from manta.kube.errors import Unreachable
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from manta.kube.login import Credential
 
 Query = tuple[tuple[str, str], ...]
 
@@ -64,3 +76,230 @@ class Transport(Protocol):
     def stream(self, request: Request) -> AbstractAsyncContextManager[StreamResponse]: ...
 
     async def close(self) -> None: ...
+
+
+# ── over the network ─────────────────────────────────────────────────────────────────────────
+CONNECT_TIMEOUT = 10.0
+KEEP_ALIVE = 30.0
+"""Shorter than the idle limit of API servers (90 s), so that we, not they, close idle ones: a
+write that meets a connection which the server is just closing is lost without a trace."""
+
+
+class HttpTransport:
+    """Keeps connections alive in a pool. Watches have their own, so that they never fill it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        now: Callable[[], datetime] | None = None,
+        connections: int = 64,
+    ) -> None:
+        from manta.kube.login import login_for
+
+        self.cluster = cluster
+        self._login = login_for(cluster.user, now)
+        self._connections = connections
+        self._pool: _Pool | None = None
+        self._retired: set[_Pool] = set()
+        self._closed = False
+
+    async def send(self, request: Request) -> Response:
+        credential = await self._login.credential()
+        response = await self._send(request, credential)
+        if response.status != 401:
+            return response
+        # A 401 is given before the request is looked at: it is safe to repeat, whatever it was.
+        if await self._login.renew(credential):
+            credential = await self._login.credential()
+            response = await self._send(request, credential)
+        if response.status != 401:
+            return response
+        note = self._login.why_refused(credential)
+        return Response(response.status, response.headers, response.body, note)
+
+    async def _send(self, request: Request, credential: Credential) -> Response:
+        async with self._borrowed(credential) as pool:
+            with _translated(self.cluster):
+                async with pool.request(request, credential) as response:
+                    return Response(response.status, _lower(response), await response.read())
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[StreamResponse]:
+        credential = await self._login.credential()
+        async with self._stream(request, credential) as response:
+            if response.status != 401 or not await self._login.renew(credential):
+                yield response
+                return
+        async with self._stream(request, await self._login.credential()) as response:
+            yield response
+
+    @asynccontextmanager
+    async def _stream(
+        self, request: Request, credential: Credential
+    ) -> AsyncIterator[StreamResponse]:
+        async with self._borrowed(credential) as pool:
+            opening = pool.request(request, credential, endless=True)
+            with _translated(self.cluster):
+                async with asyncio.timeout(request.timeout):
+                    response = await opening.__aenter__()
+            try:
+                yield _HttpStream(response, self.cluster)
+            finally:
+                # Not released to the pool: the rest of an endless body is never read.
+                response.close()
+
+    async def close(self) -> None:
+        self._closed = True
+        pools = {*self._retired, *([self._pool] if self._pool else [])}
+        self._pool = None
+        self._retired.clear()
+        for pool in pools:
+            await pool.close()
+
+    @asynccontextmanager
+    async def _borrowed(self, credential: Credential) -> AsyncIterator[_Pool]:
+        """The pool for this credential, until what was asked of it is answered."""
+        if self._closed:
+            raise Unreachable(f"the client of {self.cluster.server} is closed", sent=False)
+        pool = self._pool_for(credential)
+        pool.users += 1
+        try:
+            yield pool
+        finally:
+            pool.users -= 1
+            if pool in self._retired and not pool.users:
+                self._retired.discard(pool)
+                await pool.close()
+
+    def _pool_for(self, credential: Credential) -> _Pool:
+        """A new client certificate, or a renewed CA file, needs new connections."""
+        identity = (credential.certificate, credential.key, _age_of(self.cluster.ca))
+        if self._pool is None or self._pool.identity != identity:
+            if self._pool:
+                self._retired.add(self._pool)
+            self._pool = _Pool(self.cluster, identity, self._connections)
+        return self._pool
+
+
+_Identity = tuple[bytes, bytes, int]
+
+
+class _Pool:
+    """Connections that show the same client certificate and trust the same authority."""
+
+    def __init__(self, cluster: Cluster, identity: _Identity, connections: int) -> None:
+        self.identity = identity
+        self.users = 0
+        self._base = cluster.server
+        self._options: dict[str, Any] = {"allow_redirects": False}
+        if cluster.proxy:
+            self._options["proxy"] = cluster.proxy
+        if cluster.server_name:
+            self._options["server_hostname"] = cluster.server_name
+        context = _tls_context(cluster, identity)
+        self._answers = _session(context, connections)
+        self._streams = _session(context, 0)
+
+    def request(
+        self, request: Request, credential: Credential, *, endless: bool = False
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        from aiohttp import ClientTimeout
+        from yarl import URL
+
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        session = self._streams if endless else self._answers
+        return session.request(
+            request.method,
+            URL(f"{self._base}{request.path}{query}", encoded=True),
+            headers={**request.headers, **credential.headers},
+            data=request.body,
+            timeout=ClientTimeout(
+                total=None if endless else request.timeout,
+                connect=min(CONNECT_TIMEOUT, request.timeout or CONNECT_TIMEOUT),
+            ),
+            **self._options,
+        )
+
+    async def close(self) -> None:
+        await self._answers.close()
+        await self._streams.close()
+
+
+class _HttpStream:
+    def __init__(self, response: aiohttp.ClientResponse, cluster: Cluster) -> None:
+        self.status = response.status
+        self.headers: Mapping[str, str] = _lower(response)
+        self._response = response
+        self._cluster = cluster
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        with _translated(self._cluster):
+            async for chunk in self._response.content.iter_any():
+                yield chunk
+
+
+def _tls_context(cluster: Cluster, identity: _Identity) -> Any:
+    if urlsplit(cluster.server).scheme != "https":
+        return True
+    from manta.kube.tls import client_context
+
+    certificate, key, _ = identity
+    return client_context(cluster, certificate, key)
+
+
+def _age_of(ca: Pem | None) -> int:
+    try:
+        return ca.stat().st_mtime_ns if isinstance(ca, Path) else 0
+    except OSError:
+        return 0
+
+
+def _session(context: Any, connections: int) -> aiohttp.ClientSession:
+    from aiohttp import ClientSession, DummyCookieJar, TCPConnector
+
+    connector = TCPConnector(ssl=context, limit=connections, keepalive_timeout=KEEP_ALIVE)
+    session = ClientSession(
+        connector=connector,
+        cookie_jar=DummyCookieJar(),
+        # Compression costs both sides more time than it saves inside a cluster.
+        headers={"accept-encoding": "identity"},
+        skip_auto_headers=("content-type", "user-agent"),
+    )
+    # aiohttp repeats a PUT or a DELETE on its own when a kept connection turns out to be dead.
+    # The first may have been carried out, and its repeat would then report a false conflict.
+    session._retry_connection = False  # noqa: SLF001  # there is no public way; a test watches it
+    return session
+
+
+def _lower(response: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.headers.items()}
+
+
+@contextmanager
+def _translated(cluster: Cluster) -> Iterator[None]:
+    """Every failure of the HTTP library becomes Unreachable, here and nowhere else."""
+    import aiohttp
+
+    try:
+        yield
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise Unreachable(
+            f"the certificate of {cluster.server} is not trusted ({error.certificate_error}); "
+            f"check certificate-authority and tls-server-name of {cluster.origin}",
+            sent=False,
+        ) from error
+    except (
+        aiohttp.ClientConnectorError,
+        aiohttp.ClientHttpProxyError,
+        aiohttp.ConnectionTimeoutError,
+    ) as error:
+        raise Unreachable(_about(cluster, error), sent=False) from error
+    except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+        raise Unreachable(_about(cluster, error), sent=True) from error
+
+
+def _about(cluster: Cluster, error: Exception) -> str:
+    via = f" through proxy {urlsplit(cluster.proxy).hostname}" if cluster.proxy else ""
+    said = str(error) or type(error).__name__
+    return f"no answer from {cluster.server}{via}: {said}"

@@ -1,0 +1,31 @@
+"""From a Cluster to a Client: the HTTP transport and the client, tied together."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import datetime
+
+from manta.kube.client import Client, RequestObserver
+from manta.kube.cluster import Cluster
+from manta.kube.ratelimit import RateLimiter
+from manta.kube.retry import DEFAULT, RetryPolicy
+from manta.kube.transport import HttpTransport
+
+
+async def connect(
+    cluster: Cluster,
+    *,
+    now: Callable[[], datetime] | None = None,
+    limiter: RateLimiter | None = None,
+    observer: RequestObserver | None = None,
+    retry: RetryPolicy = DEFAULT,
+    chance: random.Random | None = None,
+    connections: int = 64,
+) -> Client:
+    """A client of this cluster. Nothing is sent yet; close it when done.
+
+    `now` is the wall clock: with it, exec plugins run again before their credential expires.
+    """
+    transport = HttpTransport(cluster, now=now, connections=connections)
+    return Client(transport, limiter=limiter, observer=observer, retry=retry, chance=chance)

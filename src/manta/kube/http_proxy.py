@@ -1,0 +1,71 @@
+"""Which HTTP proxy, if any, stands between us and a server: the usual variables, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
+from urllib.parse import urlsplit
+
+from manta.kube.errors import CredentialsError
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def proxy_for(server: str, environment: Mapping[str, str]) -> str:
+    """The proxy of HTTPS_PROXY or HTTP_PROXY for `server`, or '' when NO_PROXY exempts it."""
+    url = urlsplit(server)
+    host = (url.hostname or "").lower()
+    port = url.port or DEFAULT_PORTS.get(url.scheme, 0)
+    proxy = _variable(environment, f"{url.scheme}_proxy")
+    if not proxy or _is_local(host) or _is_exempt(host, port, _variable(environment, "no_proxy")):
+        return ""
+    return checked(proxy if "://" in proxy else f"http://{proxy}", f"{url.scheme.upper()}_PROXY")
+
+
+def checked(proxy: str, field: str) -> str:
+    """`proxy` when it is one that we can speak to; `field` names it in the error."""
+    url = urlsplit(proxy)
+    if url.scheme not in DEFAULT_PORTS or not url.hostname:
+        raise CredentialsError(
+            f"{field} is {proxy!r}: use an http:// or https:// proxy with a host; "
+            "SOCKS proxies are not supported"
+        )
+    return proxy
+
+
+def _variable(environment: Mapping[str, str], name: str) -> str:
+    return environment.get(name.upper()) or environment.get(name) or ""
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_exempt(host: str, port: int, rules: str) -> bool:
+    return any(
+        _matches(host, port, rule.strip().lower()) for rule in rules.split(",") if rule.strip()
+    )
+
+
+def _matches(host: str, port: int, rule: str) -> bool:
+    if rule == "*":
+        return True
+    if "/" in rule:
+        return _inside(host, rule)
+    name, _, only_port = rule.rpartition(":") if rule.count(":") == 1 else (rule, "", "")
+    if only_port and only_port != str(port):
+        return False
+    # `.example.com` exempts what is below it; `example.com` exempts itself as well.
+    return host == name or host.endswith(name if name.startswith(".") else f".{name}")
+
+
+def _inside(host: str, network: str) -> bool:
+    try:
+        return ip_address(host) in ip_network(network, strict=False)
+    except ValueError:
+        return False
