@@ -1,0 +1,344 @@
+"""PID 1 of a Pod: starts its containers, keeps their output and exit codes, reaps the rest.
+
+It is to the agent what a shim is to a container runtime: it outlives the agent, and a new agent finds
+all it must know in the Pod's directory (`sandbox.json`, `containers/NAME/ATTEMPT/exit.json`, logs) and
+speaks to it through `init.sock`. When it is killed, the kernel removes every process of the Pod, its
+network namespace and its mounts.
+
+Standard library only, one thread, no event when idle.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import termios
+import time
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Interface
+from pathlib import Path
+from typing import Any, NoReturn
+
+from manta.localplane.node import container, libc, wire
+from manta.localplane.node.logpump import LogFile, Splitter
+from manta.localplane.node.netlink import Netlink
+
+_READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
+
+
+class Running:
+    """A container between its start and its end."""
+
+    def __init__(self, spec: Mapping[str, Any], pid: int, stdin: int) -> None:
+        self.spec = spec
+        self.id: str = spec["id"]
+        self.pid = pid
+        self.stdin = stdin
+        self.started = time.time()
+        self.record = Path(spec["record"])
+        self.log = LogFile(Path(spec["log"]))
+        self.outputs: dict[int, tuple[str, Splitter]] = {}
+        self.error = ""
+
+
+class Init:
+    def __init__(self, directory: Path, *, isolated: bool) -> None:
+        self._directory = directory
+        self._isolated = isolated
+        self._poll = select.poll()
+        self._agents: dict[int, socket.socket] = {}
+        self._running: dict[int, Running] = {}
+        self._outputs: dict[int, Running] = {}
+        self._reports: dict[int, Running] = {}
+        self._execs: dict[int, tuple[int, str]] = {}
+        """pid of an exec -> (descriptor of the agent that asked, its id)"""
+        self._wakeup, self._wakeup_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY) if isolated else -1
+        self._listener = wire.listen(directory / "init.sock")
+
+    def run(self) -> NoReturn:
+        signal.set_wakeup_fd(self._wakeup_writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_IGN)
+        self._poll.register(self._wakeup, select.POLLIN)
+        self._poll.register(self._listener, select.POLLIN)
+        while True:
+            for fd, _ in self._poll.poll():
+                self._dispatch(fd)
+
+    def _dispatch(self, fd: int) -> None:
+        if fd == self._wakeup:
+            os.read(self._wakeup, 4096)
+            self._reap()
+        elif fd == self._listener.fileno():
+            channel, _ = self._listener.accept()
+            self._agents[channel.fileno()] = channel
+            self._poll.register(channel, _READABLE)
+        elif fd in self._agents:
+            self._obey(fd)
+        elif fd in self._reports:
+            self._learn_start(fd)
+        elif fd in self._outputs:
+            self._pump(fd)
+
+    # ── the agent ──────────────────────────────────────────────────────────────────────
+    def _obey(self, fd: int) -> None:
+        received = wire.receive(self._agents[fd])
+        if received is None:
+            self._poll.unregister(fd)
+            self._agents.pop(fd).close()
+            return
+        message, fds = received
+        try:
+            answer = self._answer(fd, message, fds)
+        except (OSError, KeyError, ValueError) as error:
+            answer = {"error": str(error)}
+        finally:
+            for passed in fds:
+                os.close(passed)
+        self._tell(fd, {"reply": message.get("seq"), **answer})
+
+    def _answer(self, fd: int, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        match message["op"]:
+            case "network":
+                configure_network(message["address"], message["gateway"])
+            case "start":
+                self._start(Path(message["spec"]))
+            case "signal":
+                self._signal(message["id"], message["signal"])
+            case "exec":
+                self._exec(fd, message, fds)
+            case "kill-exec":
+                self._kill_exec(message["id"], message["signal"])
+            case "list":
+                return {"running": {each.id: each.started for each in self._running.values()}}
+            case "stdin":
+                self._give_stdin(fd, message["id"])
+            case unknown:
+                return {"error": f"unknown operation {unknown!r}"}
+        return {}
+
+    def _tell(self, fd: int, message: Mapping[str, Any], fds: tuple[int, ...] = ()) -> None:
+        channel = self._agents.get(fd)
+        if channel is not None:
+            try:
+                wire.send(channel, message, fds)
+            except OSError:
+                return  # the agent died; its successor reads the records
+
+    def _tell_all(self, message: Mapping[str, Any]) -> None:
+        for fd in list(self._agents):
+            self._tell(fd, message)
+
+    # ── containers ─────────────────────────────────────────────────────────────────────
+    def _start(self, path: Path) -> None:
+        spec = wire.read_record(path)
+        if spec is None:
+            raise ValueError(f"no container description at {path}")
+        path.unlink()  # it holds the environment, and with it secrets
+        stdio, ours = _open_stdio(spec)
+        report, report_child = os.pipe2(os.O_CLOEXEC)
+        pid = self._fork(own_pids=self._isolated and not spec.get("share_pids"))
+        if pid == 0:
+            container.run(spec, stdio, report_child)
+        for fd in {*stdio, report_child}:
+            os.close(fd)
+        started = Running(spec, pid, ours.pop("stdin", -1))
+        for stream, fd in ours.items():
+            started.outputs[fd] = (stream, Splitter())
+            self._outputs[fd] = started
+            self._poll.register(fd, _READABLE)
+        self._running[pid] = started
+        self._reports[report] = started
+        self._poll.register(report, _READABLE)
+
+    def _fork(self, *, own_pids: bool) -> int:
+        """Fork; with `own_pids` the child is PID 1 of a new namespace and still our own child."""
+        if not own_pids:
+            return os.fork()
+        libc.unshare(libc.CLONE_NEWPID)
+        pid = os.fork()
+        if pid:
+            self._stay_in_own_pids()
+        return pid
+
+    def _stay_in_own_pids(self) -> None:
+        """Let later children be born here again. (The child itself could not come back.)"""
+        libc.setns(self._own_pids, libc.CLONE_NEWPID)
+
+    def _learn_start(self, fd: int) -> None:
+        """The report pipe: text is why exec failed; its end means that exec succeeded."""
+        started = self._reports[fd]
+        if text := os.read(fd, 4096):
+            started.error += text.decode(errors="replace")
+            return
+        self._poll.unregister(fd)
+        del self._reports[fd]
+        os.close(fd)
+        if not started.error:
+            wire.write_record(started.record / "start.json", {"started": started.started})
+            self._tell_all({"event": "started", "id": started.id, "started": started.started})
+
+    def _pump(self, fd: int) -> None:
+        running = self._outputs[fd]
+        stream, splitter = running.outputs[fd]
+        try:
+            data = os.read(fd, 65536)
+        except OSError:
+            data = b""  # a pty says EIO when its last user is gone
+        if data:
+            running.log.write(stream, splitter.feed(data))
+            return
+        running.log.write(stream, splitter.flush())
+        self._poll.unregister(fd)
+        del self._outputs[fd], running.outputs[fd]
+        os.close(fd)
+        if not running.outputs and running.pid not in self._running:
+            running.log.close()
+
+    def _signal(self, container_id: str, number: int) -> None:
+        for running in self._running.values():
+            if running.id != container_id:
+                continue
+            os.kill(running.pid, number)
+            if number == signal.SIGKILL and not self._has_own_pids(running):
+                _kill_group(running.pid)
+
+    def _has_own_pids(self, running: Running) -> bool:
+        return self._isolated and not running.spec.get("share_pids")
+
+    # ── exec ───────────────────────────────────────────────────────────────────────────
+    def _exec(self, agent: int, message: dict[str, Any], fds: list[int]) -> None:
+        target = next((r for r in self._running.values() if r.id == message["container"]), None)
+        if target is None:
+            raise ValueError(f"container {message['container']} is not running")
+        spec = {**target.spec, "tty": False, **message["spec"]}
+        report, report_child = os.pipe2(os.O_CLOEXEC)
+        mounts = pids = -1
+        if self._isolated:
+            mounts = os.open(f"/proc/{target.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            pids = os.open(f"/proc/{target.pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+            libc.setns(pids, libc.CLONE_NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            container.enter(spec, (fds[0], fds[1], fds[2]), report_child, mounts)
+        if self._isolated:
+            self._stay_in_own_pids()
+            os.close(mounts)
+            os.close(pids)
+        os.close(report_child)
+        self._execs[pid] = (agent, message["id"])
+        error = os.read(report, 4096)  # exec follows within milliseconds: no mounts to make here
+        os.close(report)
+        if error:
+            raise ValueError(error.decode(errors="replace"))
+
+    def _kill_exec(self, exec_id: str, number: int) -> None:
+        for pid, (_, known) in self._execs.items():
+            if known == exec_id:
+                os.kill(pid, number)
+
+    def _give_stdin(self, agent: int, container_id: str) -> None:
+        for running in self._running.values():
+            if running.id == container_id and running.stdin >= 0:
+                self._tell(agent, {"event": "stdin", "id": container_id}, (running.stdin,))
+                return
+        raise ValueError(f"container {container_id} has no stdin")
+
+    # ── the end ────────────────────────────────────────────────────────────────────────
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if running := self._running.pop(pid, None):
+                self._finish(running, status)
+            elif known := self._execs.pop(pid, None):
+                agent, exec_id = known
+                code = exit_code(status)
+                self._tell(agent, {"event": "exec-exit", "id": exec_id, "code": code})
+
+    def _finish(self, running: Running, status: int) -> None:
+        if not self._has_own_pids(running):
+            _kill_group(running.pid)
+        self._drain(running)
+        if running.stdin >= 0:
+            os.close(running.stdin)
+        record = {
+            "code": exit_code(status),
+            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
+            "started": running.started,
+            "finished": time.time(),
+            "oom": _was_out_of_memory(running.spec),
+            "error": running.error,
+        }
+        wire.write_record(running.record / "exit.json", record)
+        self._tell_all({"event": "exited", "id": running.id, **record})
+
+    def _drain(self, running: Running) -> None:
+        """Take what is still in the pipes, so that the last words are in the log before the
+        end is known. A grandchild that holds the pipe open does not hold us."""
+        for report in [fd for fd, each in self._reports.items() if each is running]:
+            self._learn_start(report)
+            if report in self._reports:
+                self._learn_start(report)
+        for fd in list(running.outputs):
+            while fd in running.outputs and select.select([fd], [], [], 0)[0]:
+                self._pump(fd)
+
+
+def exit_code(status: int) -> int:
+    """As shells and Kubernetes count: 128 + signal."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def configure_network(address: str, gateway: str) -> None:
+    netlink = Netlink()
+    try:
+        netlink.set_up("lo")
+        netlink.add_address("eth0", IPv4Interface(address))
+        netlink.set_up("eth0")
+        netlink.add_default_route(IPv4Address(gateway))
+    finally:
+        netlink.close()
+
+
+def _open_stdio(spec: Mapping[str, Any]) -> tuple[tuple[int, int, int], dict[str, int]]:
+    """Descriptors for the child, and by name the ends that init keeps."""
+    if spec.get("tty"):
+        ours, theirs = os.openpty()
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, b"\x18\0\x50\0\0\0\0\0")  # 24 rows, 80 columns
+        stdin = {"stdin": os.dup(ours)} if spec.get("stdin") else {}
+        return (theirs, theirs, theirs), {"stdout": ours, **stdin}
+    out, out_child = os.pipe2(os.O_CLOEXEC)
+    err, err_child = os.pipe2(os.O_CLOEXEC)
+    kept = {"stdout": out, "stderr": err}
+    if spec.get("stdin"):
+        in_child, kept["stdin"] = os.pipe2(os.O_CLOEXEC)
+    else:
+        in_child = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    return (in_child, out_child, err_child), kept
+
+
+def _was_out_of_memory(spec: Mapping[str, Any]) -> bool:
+    """The cgroup's count of OOM kills (`oom_kill N` in both versions of cgroups)."""
+    try:
+        text = Path(spec["oom_events"]).read_text() if spec.get("oom_events") else ""
+    except OSError:
+        return False
+    counts = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+    return int(counts.get("oom_kill", "0")) > 0
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return

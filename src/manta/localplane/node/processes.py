@@ -1,0 +1,243 @@
+"""The agent's hand on processes: make a Pod's sandbox, run containers in it, adopt what is running.
+
+A sandbox is one init process (see init.py). It is known by its pid and start time together, so that a
+reused pid is never taken for a Pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from manta.localplane.node import wire
+from manta.localplane.node.channel import Channel, Gone, Refused
+from manta.localplane.node.launch import start_time
+
+_LAUNCH = (
+    "import sys; sys.path.insert(0, sys.argv[1]);"
+    "from manta.localplane.node.launch import main; main()"
+)
+MARK = "manta-node"
+"""Stands with the plane's directory on the command line of the launcher and of every Pod's init."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSpec:
+    directory: Path
+    hostname: str
+    record: Mapping[str, Any]
+    """What the next agent must know of this sandbox: the Pod's identity and address."""
+    host_network: bool = False
+    isolated: bool = True
+    shm_size: int | None = None
+
+
+class Launcher:
+    """Keeps the small process that forks sandboxes; starts it anew when it was killed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._channel: Channel | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def create(self, spec: SandboxSpec) -> int:
+        fields: dict[str, Any] = {
+            "dir": str(spec.directory),
+            "hostname": spec.hostname,
+            "record": dict(spec.record),
+            "host_network": spec.host_network,
+            "isolated": spec.isolated,
+            "shm_size": spec.shm_size,
+        }
+        try:
+            answer = await self._ready().ask("create", (), **fields)
+        except Gone:
+            answer = await self._ready().ask("create", (), **fields)
+        return int(answer["pid"])
+
+    def _ready(self) -> Channel:
+        if self._channel is None:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            source = Path(__file__).parents[3]
+            with theirs:
+                self._process = subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-I",
+                        "-S",
+                        "-c",
+                        _LAUNCH,
+                        str(source),
+                        MARK,
+                        str(self._directory),
+                    ],
+                    stdin=theirs.fileno(),
+                    start_new_session=True,
+                    cwd="/",
+                )
+            self._channel = Channel(ours, lambda *_: None, self._lost)
+        return self._channel
+
+    def _lost(self) -> None:
+        self._channel = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        """Ends the launcher. Pods go on."""
+        if self._channel is not None:
+            self._channel.close()
+
+
+class Sandbox:
+    """A Pod's init process, seen from the agent."""
+
+    def __init__(
+        self, directory: Path, pid: int, on_news: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self.directory = directory
+        self.pid = pid
+        self.ended = asyncio.Event()
+        self._on_news = on_news
+        self._execs: dict[str, asyncio.Future[int]] = {}
+        self._stdin: dict[str, asyncio.Future[int]] = {}
+        self._exec_number = 0
+        self._loop = asyncio.get_running_loop()
+        self._pidfd = os.pidfd_open(pid)
+        self._loop.add_reader(self._pidfd, self._end)
+        try:
+            self._channel = Channel(wire.connect(directory / "init.sock"), self._hear, lambda: None)
+        except OSError:
+            self._forget()
+            raise
+
+    async def configure_network(self, address: str, gateway: str) -> None:
+        await self._channel.ask("network", address=address, gateway=gateway)
+
+    async def running(self) -> dict[str, float]:
+        """Ids of the containers that run, with their start times."""
+        answer = await self._channel.ask("list")
+        return dict(answer["running"])
+
+    async def start(self, spec: Mapping[str, Any]) -> None:
+        """Start a container. Its success or failure comes as news ('started', 'exited')."""
+        path = _write_spec(spec)
+        await self._channel.ask("start", spec=str(path))
+
+    async def signal(self, container_id: str, number: int) -> None:
+        await self._channel.ask("signal", id=container_id, signal=number)
+
+    async def execute(
+        self, container_id: str, spec: Mapping[str, Any], fds: Sequence[int]
+    ) -> Execution:
+        """Run a command in a running container with these descriptors as its stdio."""
+        self._exec_number += 1
+        exec_id = f"{os.getpid()}-{self._exec_number}"
+        ended: asyncio.Future[int] = self._loop.create_future()
+        self._execs[exec_id] = ended
+        try:
+            await self._channel.ask(
+                "exec", fds, container=container_id, id=exec_id, spec=dict(spec)
+            )
+        except (Gone, Refused):
+            self._execs.pop(exec_id, None)
+            raise
+        return Execution(self._channel, exec_id, ended)
+
+    async def stdin_of(self, container_id: str) -> int:
+        """A descriptor that writes to a container's stdin; the caller closes it."""
+        passed: asyncio.Future[int] = self._loop.create_future()
+        self._stdin[container_id] = passed
+        try:
+            await self._channel.ask("stdin", id=container_id)
+        except (Gone, Refused):
+            self._stdin.pop(container_id, None)
+            raise
+        return await passed
+
+    def _hear(self, message: dict[str, Any], fds: list[int]) -> None:
+        match message["event"]:
+            case "exec-exit":
+                if (ended := self._execs.pop(message["id"], None)) and not ended.done():
+                    ended.set_result(message["code"])
+            case "stdin" if fds:
+                if (passed := self._stdin.pop(message["id"], None)) and not passed.done():
+                    passed.set_result(fds.pop())
+                for fd in fds:
+                    os.close(fd)
+            case _:
+                self._on_news(message)
+
+    def kill(self) -> None:
+        """SIGKILL to the Pod's PID 1: the kernel removes everything in it."""
+        if not self.ended.is_set():
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _end(self) -> None:
+        self._forget()
+        self._channel.close()
+        for ended in self._execs.values():
+            if not ended.done():
+                ended.set_result(137)
+        self.ended.set()
+        self._on_news({"event": "sandbox-ended"})
+
+    def _forget(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+
+    def leave(self) -> None:
+        """Let go of the sandbox without touching it: the agent ends, the Pod goes on."""
+        if not self.ended.is_set():
+            self._forget()
+            self._channel.close()
+
+
+def _write_spec(spec: Mapping[str, Any]) -> Path:
+    record = Path(spec["record"])
+    record.mkdir(parents=True, exist_ok=True)
+    path = record / "spec.json"
+    wire.write_record(path, spec)
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    _channel: Channel
+    _id: str
+    exit_code: asyncio.Future[int]
+
+    async def kill(self) -> None:
+        try:
+            await self._channel.ask("kill-exec", id=self._id, signal=int(signal.SIGKILL))
+        except (Gone, Refused):
+            return
+
+
+def is_running(record: Mapping[str, Any]) -> bool:
+    """Is the process of this `sandbox.json` the one that wrote it?"""
+    try:
+        return start_time(int(record["pid"])) == int(record["start_time"])
+    except (OSError, KeyError, ValueError, IndexError):
+        return False
+
+
+def adopt(directory: Path, on_news: Callable[[dict[str, Any]], None]) -> Sandbox | None:
+    """The sandbox that an earlier agent left running in `directory`, if it still runs."""
+    record = wire.read_record(directory / "sandbox.json")
+    if record is None or not is_running(record):
+        return None
+    try:
+        return Sandbox(directory, int(record["pid"]), on_news)
+    except OSError:
+        return None

@@ -1,0 +1,83 @@
+"""Sandboxes for tests of the node agent: real namespaces on a network of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from manta.localplane.node.network import PodNetwork, remove_interfaces
+from manta.localplane.node.processes import Launcher, Sandbox, SandboxSpec
+
+
+class Bench:
+    """A launcher and a network in a directory, and the news of every sandbox made here."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.network = PodNetwork.open(directory, IPv4Network("10.96.0.0/16"))
+        self.launcher = Launcher(directory)
+        self.sandboxes: list[Sandbox] = []
+        self.news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def sandbox(self, name: str = "pod") -> Sandbox:
+        home = self.directory / "pods" / name
+        home.mkdir(parents=True)
+        address = self.network.allocate()
+        pid = await self.launcher.create(SandboxSpec(home, name, {"address": str(address)}))
+        sandbox = Sandbox(home, pid, self.news.put_nowait)
+        cable = self.network.attach(address, pid)
+        await sandbox.configure_network(str(cable.address), str(cable.gateway))
+        self.sandboxes.append(sandbox)
+        return sandbox
+
+    async def run(self, sandbox: Sandbox, *argv: str, **more: Any) -> str:
+        """Start a container; returns its id."""
+        spec = container_spec(sandbox, *argv, **more)
+        await sandbox.start(spec)
+        return spec["id"]
+
+    async def next(self, event: str) -> dict[str, Any]:
+        while True:
+            news = await asyncio.wait_for(self.news.get(), 20)
+            if news["event"] == event:
+                return news
+
+
+def container_spec(sandbox: Sandbox, *argv: str, name: str = "main", **more: Any) -> dict[str, Any]:
+    record = sandbox.directory / "containers" / name / "0"
+    return {
+        "id": f"{name}/0",
+        "argv": list(argv),
+        "env": {"PATH": os.environ["PATH"]},
+        "cwd": "/",
+        "scratch": str(record / "scratch"),
+        "record": str(record),
+        "log": str(record / "log"),
+        "shm": str(sandbox.directory / "shm"),
+        **more,
+    }
+
+
+def log_text(sandbox: Sandbox, name: str = "main") -> str:
+    """What a container wrote, without times."""
+    lines = (sandbox.directory / "containers" / name / "0" / "log").read_text().splitlines()
+    return "\n".join(line.split(" ", 3)[3] for line in lines)
+
+
+@asynccontextmanager
+async def bench(directory: Path) -> AsyncIterator[Bench]:
+    made = Bench(directory)
+    try:
+        yield made
+    finally:
+        for sandbox in made.sandboxes:
+            sandbox.kill()
+            await sandbox.ended.wait()
+        made.launcher.close()
+        made.network.close()
+        remove_interfaces(directory)
