@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Protocol, TypeVar
 
 from manta.api.meta import Key
+from manta.kube.errors import Conflict
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.plan import Plan
 from manta.runtime.queue import Done, Retry
@@ -34,15 +35,25 @@ class Rooms(Protocol[S]):
 
 
 async def reconcile(rooms: Rooms[S], key: Key) -> Done | Retry:
-    """Run one round. What it returns is all that the queue learns of it."""
+    """Run one round. What it returns is all that the queue learns of it.
+
+    Whatever else is raised ends the round, and the controller turns it into a `Retry`.
+    """
     seen = await rooms.observe(key)
     if seen is None:
         return Done()
     plan = rooms.plan(seen)
     outcome = await rooms.apply(seen, plan)
-    await rooms.report(seen, plan, outcome)
+    try:
+        await rooms.report(seen, plan, outcome)
+    except Conflict as conflict:
+        return Retry(f"status was changed by someone else: {conflict}")
+    return _next_look(plan, outcome, rooms.idle_delay(seen))
+
+
+def _next_look(plan: Plan, outcome: Outcome, idle_delay: timedelta | None) -> Done | Retry:
     if outcome.failure:
         return Retry(str(outcome.failure.error))
     if plan.wait:
         return Retry(plan.wait.why) if plan.wait.backoff else Done(plan.wait.retry_in)
-    return Done(rooms.idle_delay(seen))
+    return Done(idle_delay)

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manta.api.meta import Key, ResourceVersion, Uid
-from manta.reconcile.actions import Action
+from manta.reconcile.actions import Action, Call
+
+_NO_UID = Uid("")
+_NO_VERSION = ResourceVersion("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +19,8 @@ class Result:
 
     action: Action
     key: Key
-    uid: Uid = Uid("")
-    resource_version: ResourceVersion = ResourceVersion("")
+    uid: Uid = _NO_UID
+    resource_version: ResourceVersion = _NO_VERSION
     existed: bool = False
     """The object was there already: nothing was created."""
     answer: Mapping[str, Any] = field(default_factory=dict)
@@ -30,6 +33,11 @@ class Failure:
     unknown: bool = False
     """The reply was lost: the write may have been applied. Look before acting again."""
 
+    @property
+    def matters(self) -> bool:
+        """False for a best-effort call: it is told, and stops nothing."""
+        return not isinstance(self.action, Call) or self.action.must_succeed
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -41,7 +49,7 @@ class Outcome:
     @property
     def failure(self) -> Failure | None:
         """The first failure that matters: what the round reports."""
-        return next(iter(self.failures), None)
+        return next((one for one in self.failures if one.matters), None)
 
 
 UNTRIED = Outcome()

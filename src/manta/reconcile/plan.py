@@ -44,9 +44,7 @@ class Plan:
         return tuple(action for stage in self.stages for action in stage.actions)
 
     def then(self, later: Plan) -> Plan:
-        return replace(
-            later, stages=self.stages + later.stages, notes=self.notes + later.notes
-        )
+        return replace(later, stages=self.stages + later.stages, notes=self.notes + later.notes)
 
 
 S = TypeVar("S")

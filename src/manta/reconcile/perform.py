@@ -1,0 +1,229 @@
+"""Carries out a plan: one kube action, one client call; stage by stage, concurrently within one.
+
+Promises: later stages are tried only when the earlier ones succeeded (or said that they are
+independent); within a stage the fan-out starts at one and doubles while all goes well; every
+write is noted with freshness; a lost reply is a failure that says `unknown`, and the object is
+read before the key runs again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, assert_never
+
+from manta.api.meta import Key, Object, ObjectMeta
+from manta.kube.client import Client
+from manta.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    MantaError,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+)
+from manta.reconcile.actions import Action, Call, Create, Delete, Patch
+from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
+from manta.reconcile.plan import Plan, Stage
+from manta.runtime.freshness import Freshness, Owner
+from manta.runtime.gate import WritesStopped
+
+PerformCall = Callable[[Call], Awaitable[Mapping[str, Any]]]
+"""How a controller carries out what is not a Kubernetes write."""
+
+MOST_AT_ONCE = 32
+FIELD_MANAGER = "manta"
+
+# What fails for one object will fail for the next: no use to go on with the stage.
+_SYSTEMIC = (Unreachable, Unavailable, TooManyRequests, Forbidden, Unauthorized, WritesStopped)
+
+log = logging.getLogger(__name__)
+
+
+class OwnedByAnotherError(MantaError):
+    """The name is taken by an object that is not ours: we neither use nor change it."""
+
+
+class BeingDeletedError(MantaError):
+    """The name is still held by an object on its way out."""
+
+
+class KubePerformer:
+    def __init__(self, client: Client, freshness: Freshness) -> None:
+        self._client = client
+        self._freshness = freshness
+
+    async def apply(
+        self, owner: Owner, plan: Plan, perform_call: PerformCall | None = None
+    ) -> Outcome:
+        """Carry out the plan of one key. Never raises for what the server or Ray answers."""
+        if not plan.stages:
+            return UNTRIED
+        done: list[Result] = []
+        failures: list[Failure] = []
+        skipped: list[Action] = []
+        stopped = False
+        for stage in plan.stages:
+            if stopped:
+                skipped += stage.actions
+                continue
+            results, left = await self._stage(owner, stage, perform_call)
+            skipped += left
+            failed = [one for one in results if isinstance(one, Failure)]
+            done += [one for one in results if isinstance(one, Result)]
+            failures += failed
+            stopped = any(one.matters for one in failed) and not stage.independent
+        return Outcome(tuple(done), tuple(failures), tuple(skipped))
+
+    async def _stage(
+        self, owner: Owner, stage: Stage, perform_call: PerformCall | None
+    ) -> tuple[list[Result | Failure], tuple[Action, ...]]:
+        """What became of the actions that were tried, and those that were not."""
+        results: list[Result | Failure] = []
+        rest, width = stage.actions, 1
+        while rest:
+            batch, rest = rest[:width], rest[width:]
+            tried = await self._batch(owner, batch, perform_call)
+            results += tried
+            failed = [one for one in tried if isinstance(one, Failure)]
+            if any(isinstance(one.error, _SYSTEMIC) for one in failed if one.matters):
+                break
+            if not failed:
+                width = min(width * 2, MOST_AT_ONCE)
+        return results, rest
+
+    async def _batch(
+        self, owner: Owner, batch: Sequence[Action], perform_call: PerformCall | None
+    ) -> list[Result | Failure]:
+        if len(batch) == 1:
+            return [await self._one(owner, batch[0], perform_call)]
+        return await asyncio.gather(*(self._one(owner, one, perform_call) for one in batch))
+
+    async def _one(
+        self, owner: Owner, action: Action, perform_call: PerformCall | None
+    ) -> Result | Failure:
+        log.debug("%s %s: %s", type(action).__name__, action.key, action.why or action.cause)
+        if isinstance(action, Call):
+            return await _call(action, perform_call)
+        try:
+            return await self._write(owner, action)
+        except MantaError as error:
+            if error.unknown or isinstance(error, Conflict):
+                named = not isinstance(action, Create) or "name" in action.manifest["metadata"]
+                self._freshness.note_unknown(owner, action.resource, action.key, named=named)
+            return Failure(action, error, unknown=error.unknown)
+
+    async def _write(self, owner: Owner, action: Create | Patch | Delete) -> Result:
+        match action:
+            case Create():
+                return await self._create(owner, action)
+            case Patch():
+                return await self._patch(owner, action)
+            case Delete():
+                return await self._delete(owner, action)
+            case _:
+                assert_never(action)
+
+    # ── the three verbs ──────────────────────────────────────────────────────────────────
+
+    async def _create(self, owner: Owner, action: Create) -> Result:
+        body = _with_secrets(action)
+        try:
+            written = await self._client.create(action.resource, action.key.namespace, body)
+        except AlreadyExists:
+            if not action.adopt or "name" not in action.manifest["metadata"]:
+                raise
+            return await self._adopt(owner, action)
+        return self._noted(owner, action, written.metadata)
+
+    async def _adopt(self, owner: Owner, action: Create) -> Result:
+        """The name is taken: fine if it is by our own earlier self, else a failure with a name."""
+        found = (await self._client.get(action.resource, action.key, into=Object)).metadata
+        theirs = found.controller
+        if (theirs.uid if theirs else None) != _controller_uid(action.manifest):
+            whose = f"belongs to {theirs.kind} {theirs.name}" if theirs else "has no owner"
+            raise OwnedByAnotherError(
+                f"{action.resource.kind} {action.key} already exists and {whose}"
+            )
+        if found.deletion_timestamp is not None:
+            raise BeingDeletedError(f"{action.resource.kind} {action.key} is still being deleted")
+        return self._noted(owner, action, found, existed=True)
+
+    async def _patch(self, owner: Owner, action: Patch) -> Result:
+        written = await self._client.patch(
+            action.resource,
+            action.key,
+            _with_preconditions(action),
+            kind=action.kind,
+            subresource=action.subresource,
+            field_manager=FIELD_MANAGER if action.kind == "apply" else "",
+            force=action.kind == "apply",
+        )
+        return self._noted(owner, action, written.metadata)
+
+    async def _delete(self, owner: Owner, action: Delete) -> Result:
+        try:
+            await self._client.delete(
+                action.resource,
+                action.key,
+                uid=action.uid,
+                propagation=action.propagation,
+                grace_seconds=action.grace_seconds,
+            )
+        except Conflict:
+            # Another object bears the name now, so the one that we meant is gone.
+            log.debug("%s %s was replaced before it could be deleted", action.resource, action.key)
+        self._freshness.note_delete(owner, action.resource, action.key, action.uid)
+        return Result(action, action.key, action.uid)
+
+    def _noted(
+        self, owner: Owner, action: Create | Patch, meta: ObjectMeta, *, existed: bool = False
+    ) -> Result:
+        key = Key(meta.namespace, meta.name)
+        self._freshness.note_write(owner, action.resource, key, meta.resource_version, meta.labels)
+        return Result(action, key, meta.uid, meta.resource_version, existed=existed)
+
+
+async def _call(action: Call, perform_call: PerformCall | None) -> Result | Failure:
+    if perform_call is None:
+        return Failure(action, NotImplementedError(f"nobody performs {action.verb}"))
+    try:
+        return Result(action, action.key, answer=await perform_call(action))
+    except Exception as error:  # noqa: BLE001  whatever Ray or a process does to us is a failure
+        return Failure(action, error, unknown=bool(getattr(error, "unknown", False)))
+
+
+def _controller_uid(manifest: Mapping[str, Any]) -> str | None:
+    owners = manifest["metadata"].get("ownerReferences") or ()
+    return next((one["uid"] for one in owners if one.get("controller")), None)
+
+
+def _with_secrets(action: Create) -> Mapping[str, Any]:
+    """The manifest with its secret keys filled. Drawn here, so that no plan ever holds them."""
+    if not action.secret_data:
+        return action.manifest
+    drawn = {
+        name: base64.b64encode(secrets.token_urlsafe(32).encode()).decode()
+        for name in action.secret_data
+    }
+    return {**action.manifest, "data": {**action.manifest.get("data", {}), **drawn}}
+
+
+def _with_preconditions(action: Patch) -> Any:
+    """The patch, refused by the server when the object is not the one that was seen."""
+    pairs = (("uid", action.uid), ("resourceVersion", action.resource_version))
+    wanted = {name: value for name, value in pairs if value}
+    if not wanted:
+        return action.patch
+    if action.kind == "json":
+        tests = [
+            {"op": "test", "path": f"/metadata/{name}", "value": value}
+            for name, value in wanted.items()
+        ]
+        return [*tests, *action.patch]
+    return {**action.patch, "metadata": {**action.patch.get("metadata", {}), **wanted}}

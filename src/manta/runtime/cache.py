@@ -1,0 +1,131 @@
+"""The objects of one resource as we know them: frozen views by key, with indexes.
+
+A cache takes in facts from two sides, the watch and live reads, and never goes back in time:
+an object older than the one held is refused, and so is news of an object that a live read has
+already found to be gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from manta.api.meta import Key, ObjectMeta, Uid
+from manta.runtime.index import Index, IndexFunction
+from manta.runtime.versions import is_older
+
+
+class Named(Protocol):
+    """Any decoded object: it has metadata."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+T = TypeVar("T", bound=Named)
+
+
+class Change(NamedTuple, Generic[T]):
+    """What became of one object. `old` None: it is new; `new` None: it is gone."""
+
+    old: T | None
+    new: T | None
+
+    @property
+    def key(self) -> Key:
+        some = self.new if self.new is not None else self.old
+        assert some is not None
+        return some.metadata.key
+
+
+class Cache(Generic[T]):
+    def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
+        self._objects: dict[Key, T] = {}
+        self._indexes: dict[str, Index[T]] = {}
+        self._gone: dict[Key, Uid] = {}  # found gone by a live read; the watch has yet to say so
+        for name, values in (indexes or {}).items():
+            self.add_index(name, values)
+
+    def add_index(self, name: str, values: IndexFunction[T]) -> None:
+        index: Index[T] = Index(values)
+        for key, one in self._objects.items():
+            index.change(key, None, one)
+        self._indexes[name] = index
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────
+
+    def get(self, key: Key) -> T | None:
+        return self._objects.get(key)
+
+    def all(self) -> tuple[T, ...]:
+        return tuple(self._objects.values())
+
+    def by(self, index: str, value: str) -> tuple[T, ...]:
+        return tuple(self._objects[key] for key in self._indexes[index].keys(value))
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def keys_in(self, namespace: str) -> Iterator[Key]:
+        """The keys of one namespace; of all namespaces for ''."""
+        if not namespace:
+            return iter(tuple(self._objects))
+        return iter(tuple(key for key in self._objects if key.namespace == namespace))
+
+    # ── taking in facts ──────────────────────────────────────────────────────────────────
+
+    def put(self, one: T) -> Change[T] | None:
+        """Take in an object as it was at its resourceVersion; None when that is no news."""
+        key = one.metadata.key
+        old = self._objects.get(key)
+        if old is not None and not is_older(
+            old.metadata.resource_version, one.metadata.resource_version
+        ):
+            return None
+        if self._gone.get(key) == one.metadata.uid:
+            return None
+        self._gone.pop(key, None)
+        return self._set(key, one)
+
+    def remove(self, key: Key, uid: Uid | None = None) -> Change[T] | None:
+        """Take out an object; given a UID, only that one, never its successor of this name."""
+        if not uid or self._gone.get(key) == uid:
+            self._gone.pop(key, None)
+        old = self._objects.get(key)
+        if old is None or (uid and old.metadata.uid != uid):
+            return None
+        return self._set(key, None)
+
+    def bury(self, key: Key, uid: Uid) -> Change[T] | None:
+        """A live read found this object gone: forget it, and refuse older news of it."""
+        change = self.remove(key, uid)
+        self._gone[key] = uid
+        return change
+
+    def replace(self, objects: Iterable[T], listed_at: str, namespace: str = "") -> list[Change[T]]:
+        """Take in a full list: what is missing from it was deleted while we did not look.
+
+        An object that a live read brought in after the list was made is not missing: it is new.
+        """
+        listed = {one.metadata.key: one for one in objects}
+        missing = [key for key in self.keys_in(namespace) if key not in listed]
+        gone = [
+            self.remove(key)
+            for key in missing
+            if not is_older(listed_at, self._objects[key].metadata.resource_version)
+        ]
+        for key in [key for key in self._gone if key not in listed]:
+            if not namespace or key.namespace == namespace:
+                del self._gone[key]
+        there = [self.put(one) for one in listed.values()]
+        return [change for change in (*gone, *there) if change is not None]
+
+    def _set(self, key: Key, new: T | None) -> Change[T]:
+        old = self._objects.get(key)
+        if new is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = new
+        for index in self._indexes.values():
+            index.change(key, old, new)
+        return Change(old, new)

@@ -1,0 +1,157 @@
+"""A controller: what it watches, which keys that concerns, and the workers that run its rounds.
+
+One round per key at a time, never on a cache older than our own writes. A round that raises is
+a round that failed: it is logged once, with its key, and tried again with backoff.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Generic, TypeVar
+
+from manta.api.meta import Key
+from manta.kube.errors import MantaError
+from manta.runtime import logging as rounds
+from manta.runtime.cache import Named
+from manta.runtime.freshness import Freshness, Owner
+from manta.runtime.informer import Informer
+from manta.runtime.metrics import ControllerMetrics
+from manta.runtime.queue import Closed, Done, Retry, WorkQueue
+
+T = TypeVar("T", bound=Named)
+
+Reconcile = Callable[[Key], Awaitable[Done | Retry]]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Generic[T]):
+    """An informer, and the keys of ours that one of its changes concerns."""
+
+    informer: Informer[T]
+    keys: Callable[[T | None, T | None], Iterable[Key]]
+
+
+def own_key(old: Named | None, new: Named | None) -> tuple[Key, ...]:
+    """The object itself: for the kind that a controller is named after."""
+    some = new if new is not None else old
+    return (some.metadata.key,) if some is not None else ()
+
+
+def owner_keys(kind: str, group: str) -> Callable[[Named | None, Named | None], tuple[Key, ...]]:
+    """The objects of one kind that control this one, before and after: for children."""
+
+    def keys(old: Named | None, new: Named | None) -> tuple[Key, ...]:
+        found: dict[Key, None] = {}
+        for one in (old, new):
+            owner = one.metadata.controller if one is not None else None
+            if one is None or owner is None or owner.kind != kind:
+                continue
+            if owner.api_version.partition("/")[0] == group:
+                found[Key(one.metadata.namespace, owner.name)] = None
+        return tuple(found)
+
+    return keys
+
+
+class Controller:
+    def __init__(
+        self, name: str, reconcile: Reconcile, watches: Sequence[Watch[Any]], workers: int = 8
+    ) -> None:
+        self.name = name
+        self.workers = workers
+        self._reconcile = reconcile
+        self._watches = tuple(watches)
+        self._queue: WorkQueue[Key] | None = None
+        self._freshness: Freshness | None = None
+        self._metrics: ControllerMetrics | None = None
+
+    def attach(self, random: Random, freshness: Freshness, metrics: ControllerMetrics) -> None:
+        """Bind to the runtime; from now on changes put keys on the queue."""
+        self._queue = WorkQueue(random, observer=metrics)
+        self._freshness = freshness
+        self._metrics = metrics
+        for watch in self._watches:
+            self._follow(watch)
+
+    def _follow(self, watch: Watch[Any]) -> None:
+        def handler(old: Any, new: Any) -> None:
+            for key in watch.keys(old, new):
+                self.queue.add(key)
+
+        watch.informer.add_handler(handler)
+
+    @property
+    def queue(self) -> WorkQueue[Key]:
+        if self._queue is None:
+            raise RuntimeError(f"controller {self.name} was not added to a manager")
+        return self._queue
+
+    def enqueue(self, key: Key) -> None:
+        """For sources of change that are no informer."""
+        self.queue.add(key)
+
+    @property
+    def informers(self) -> tuple[Informer[Any], ...]:
+        return tuple(watch.informer for watch in self._watches)
+
+    async def run(self) -> None:
+        """Wait for the caches, then work until the queue is closed and empty."""
+        for informer in self.informers:
+            await informer.synced.wait()
+        async with asyncio.TaskGroup() as group:
+            for number in range(self.workers):
+                group.create_task(self._work(), name=f"{self.name} worker {number}")
+
+    async def _work(self) -> None:
+        queue, freshness = self.queue, self._freshness
+        assert freshness is not None
+        while True:
+            try:
+                key = await queue.get()
+            except Closed:
+                return
+            owner = Owner(self.name, key)
+            if not freshness.is_fresh(owner):
+                # Not looked at: whoever settles the last doubt puts the key back.
+                queue.done(key)
+                freshness.when_fresh(owner, self._adder(key))
+                continue
+            result = await self._round(key)
+            queue.settle(key, result)
+            await asyncio.sleep(0)  # a full queue must not shut out the rest of the process
+
+    def _adder(self, key: Key) -> Callable[[], None]:
+        return _Adder(self.queue, key)
+
+    async def _round(self, key: Key) -> Done | Retry:
+        token = rounds.begin(self.name, key)
+        try:
+            result = await self._reconcile(key)
+        except MantaError as error:
+            log.warning("round failed: %s", error)
+            result = Retry(str(error))
+        except Exception as error:
+            log.exception("round failed")
+            result = Retry(f"{type(error).__name__}: {error}")
+        finally:
+            rounds.end(token)
+        if self._metrics:
+            self._metrics.reconciled(result)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Adder:
+    """Equal for equal keys, so that many waits for one key are one wait."""
+
+    queue: WorkQueue[Key]
+    key: Key
+
+    def __call__(self) -> None:
+        self.queue.add(self.key)

@@ -1,0 +1,217 @@
+"""A shared, self-repairing view of one resource: what is there now, and what just changed.
+
+An informer holds one cache, fed by one reflector per watched namespace. Handlers are called in
+the order in which they were added, synchronously, with the state before and after; they put keys
+on queues and do nothing slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any, Generic, TypeVar
+
+from manta.api.meta import Key, Uid
+from manta.api.resources import Resource
+from manta.api.selectors import parse_label_selector
+from manta.kube.client import Client
+from manta.kube.errors import NotFound
+from manta.kube.watch_stream import WatchEvent
+from manta.runtime.cache import Cache, Change, Named
+from manta.runtime.index import IndexFunction
+from manta.runtime.interning import share
+from manta.runtime.reflector import Pace, Reflector, Selection
+from manta.runtime.versions import number
+
+T = TypeVar("T", bound=Named)
+
+Handler = Callable[[T | None, T | None], None]
+"""Told of each change: (before, after). None before: it is new; None after: it is gone."""
+
+ProgressHandler = Callable[[str], None]
+"""Told that a scope (a watched namespace, or '') has moved on."""
+
+log = logging.getLogger(__name__)
+
+
+class Informer(Generic[T]):
+    def __init__(  # noqa: PLR0913  the address of a set of objects has many parts
+        self,
+        client: Client,
+        resource: Resource,
+        into: type[T],
+        *,
+        namespace: str = "",
+        namespaces: Sequence[str] = (),
+        labels: str = "",
+        fields: str = "",
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+        random: Random | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        """An empty `namespace` and no `namespaces`: the whole cluster."""
+        self.resource = resource
+        self.synced = asyncio.Event()
+        self._client = client
+        self._selection = Selection(resource, into, labels, fields)
+        self._selector = parse_label_selector(labels)
+        self._cache: Cache[T] = Cache(indexes)
+        self._handlers: list[Handler[T]] = []
+        self._progress_handlers: list[ProgressHandler] = []
+        self._versions: dict[str, str] = {}
+        self._troubles: dict[str, str] = {}
+        self._random = random or Random()  # noqa: S311  jitter, not a secret
+        self._pace = pace or Pace()
+        scopes = tuple(dict.fromkeys(namespaces)) if resource.namespaced else ()
+        self._reflectors = {scope: self._reflector(scope) for scope in scopes or (namespace,)}
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────
+
+    def get(self, key: Key) -> T | None:
+        return self._cache.get(key)
+
+    def all(self) -> tuple[T, ...]:
+        return self._cache.all()
+
+    def by(self, index: str, value: str) -> tuple[T, ...]:
+        return self._cache.by(index, value)
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    @property
+    def resource_version(self) -> str:
+        """How far the watch has come; of several namespaces, the one that lags most."""
+        if len(self._versions) < len(self._reflectors):
+            return ""
+        return min(self._versions.values(), key=lambda version: number(version) or 0)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the cache may be out of date, in words for a log or a health page."""
+        return next(iter(self._troubles.values()), None)
+
+    @property
+    def restarts(self) -> int:
+        """How often a watch ended and was taken up again."""
+        return sum(one.restarts for one in self._reflectors.values())
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is one of ours (fields are not looked at)."""
+        return self._selector.matches(labels)
+
+    def scope_of(self, key: Key) -> str | None:
+        """The watched namespace that covers `key`; None when none does."""
+        return next((scope for scope in (key.namespace, "") if scope in self._reflectors), None)
+
+    def reached(self, scope: str) -> int | None:
+        """The version up to which this scope is known; None: unknown, or without order."""
+        return number(self._versions.get(scope, ""))
+
+    # ── following ────────────────────────────────────────────────────────────────────────
+
+    def add_handler(self, handler: Handler[T]) -> None:
+        """Also tells the newcomer of everything that is already here."""
+        self._handlers.append(handler)
+        for one in self._cache.all():
+            handler(None, one)
+
+    def add_progress_handler(self, handler: ProgressHandler) -> None:
+        self._progress_handlers.append(handler)
+
+    def add_index(self, name: str, values: IndexFunction[T]) -> None:
+        self._cache.add_index(name, values)
+
+    async def run(self) -> None:
+        """Keep up for ever."""
+        async with asyncio.TaskGroup() as group:
+            for scope, reflector in self._reflectors.items():
+                group.create_task(reflector.run(), name=f"watch {self._label(scope)}")
+
+    # ── live reads ───────────────────────────────────────────────────────────────────────
+
+    async def read(self, key: Key, uid: Uid | None = None) -> T | None:
+        """Ask the server itself, and take the answer into the cache at once."""
+        try:
+            one = await self._client.get(self.resource, key, into=self._selection.into)
+        except NotFound as error:
+            if error.of_type:
+                raise  # the type is gone, which says nothing of the object
+            held = self._cache.get(key)
+            gone = uid or (held.metadata.uid if held else None)
+            if gone:
+                self._tell(self._cache.bury(key, gone))
+            return None
+        if not self.selects(one.metadata.labels):
+            self._tell(self._cache.remove(key))
+            return None
+        held = self._cache.get(key)
+        if held is not None and held.metadata.uid != one.metadata.uid:
+            self._tell(self._cache.bury(key, held.metadata.uid))
+        self._tell(self._cache.put(share(one)))
+        return one
+
+    async def read_namespace(self, namespace: str) -> None:
+        """Ask the server for all our objects of one namespace, and take the list in."""
+        chosen = self._selection
+        listing = await self._client.list(
+            chosen.resource,
+            namespace,
+            into=chosen.into,
+            labels=chosen.labels,
+            fields=chosen.fields,
+        )
+        items = [share(one) for one in listing.items]
+        for change in self._cache.replace(items, listing.resource_version, namespace):
+            self._tell(change)
+
+    # ── what the reflectors say ──────────────────────────────────────────────────────────
+
+    def listed(self, scope: str, objects: Sequence[T], resource_version: str) -> None:
+        items = [share(one) for one in objects]
+        for change in self._cache.replace(items, resource_version, scope):
+            self._tell(change)
+        self._advance(scope, resource_version)
+        if len(self._versions) == len(self._reflectors):
+            self.synced.set()
+
+    def happened(self, scope: str, event: WatchEvent[Any]) -> None:
+        if event.type == "DELETED":
+            meta = event.object.metadata
+            self._tell(self._cache.remove(meta.key, meta.uid))
+        elif event.type != "BOOKMARK":
+            self._tell(self._cache.put(share(event.object)))
+        self._advance(scope, event.resource_version)
+
+    def trouble_in(self, scope: str, why: str | None) -> None:
+        before = self._troubles.get(scope)
+        if why == before:
+            return
+        if why is None:
+            del self._troubles[scope]
+            log.info("%s is being watched again", self._label(scope))
+        else:
+            self._troubles[scope] = why
+            log.warning("cannot keep up with %s: %s", self._label(scope), why)
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────
+
+    def _reflector(self, scope: str) -> Reflector[T]:
+        return Reflector(self._client, self._selection, scope, self, self._random, self._pace)
+
+    def _tell(self, change: Change[T] | None) -> None:
+        if change is not None:
+            for handler in self._handlers:
+                handler(change.old, change.new)
+
+    def _advance(self, scope: str, resource_version: str) -> None:
+        if resource_version:
+            self._versions[scope] = resource_version
+        for handler in self._progress_handlers:
+            handler(scope)
+
+    def _label(self, scope: str) -> str:
+        where = f" in {scope}" if scope else ""
+        return f"{self.resource.group_resource}{where}"

@@ -1,0 +1,196 @@
+"""Starts, watches over and stops everything in an operator process.
+
+Promises: informers are shared; controllers start only when we lead; a supervised task that ends
+when it should not ends the whole run with its error, because half an operator is worse than a
+restarted one; on `stop` no new round starts, the running ones are given time to finish.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from random import Random
+from typing import Any, TypeVar
+
+from manta.api.resources import Resource
+from manta.kube.client import Client
+from manta.runtime.cache import Named
+from manta.runtime.clock import Clock
+from manta.runtime.controller import Controller
+from manta.runtime.freshness import Freshness
+from manta.runtime.index import IndexFunction
+from manta.runtime.informer import Informer
+from manta.runtime.metrics import Computed, Registry, RuntimeMetrics
+from manta.runtime.recorder import Recorder
+from manta.runtime.reflector import Pace
+
+T = TypeVar("T", bound=Named)
+
+log = logging.getLogger(__name__)
+
+DRAIN_SECONDS = 20.0
+"""How long running rounds may take to finish after `stop`; below Kubernetes' 30 s of grace."""
+
+
+class TaskEnded(RuntimeError):  # noqa: N818  named by what is so
+    """A task that should run as long as the process came to an end."""
+
+
+class Manager:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        random: Random,
+        *,
+        namespaces: Sequence[str] = (),
+        registry: Registry | None = None,
+        recorder: Recorder | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        """`namespaces`: the ones to watch; none means all."""
+        self.client = client
+        self.clock = clock
+        self.random = random
+        self.namespaces = tuple(namespaces)
+        self.registry = registry or Registry()
+        self.metrics = RuntimeMetrics(self.registry)
+        self.freshness = Freshness(random)
+        self.recorder = recorder or Recorder(client, clock, random)
+        self._pace = pace
+        self._informers: dict[tuple[Resource, type[Any], str, str], Informer[Any]] = {}
+        self._controllers: list[Controller] = []
+        self._services: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
+        self._stopping = asyncio.Event()
+        self._register_cache_metrics()
+
+    def informer(
+        self,
+        resource: Resource,
+        into: type[T],
+        *,
+        labels: str = "",
+        fields: str = "",
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+    ) -> Informer[T]:
+        """The one informer of these objects; who asks again shares it and may add indexes."""
+        address = (resource, into, labels, fields)
+        informer: Informer[T] | None = self._informers.get(address)
+        if informer is None:
+            informer = Informer(
+                self.client,
+                resource,
+                into,
+                namespaces=self.namespaces,
+                labels=labels,
+                fields=fields,
+                random=self.random,
+                pace=self._pace,
+            )
+            self._informers[address] = informer
+            self.freshness.track(informer)
+        for name, values in (indexes or {}).items():
+            informer.add_index(name, values)
+        return informer
+
+    def add(self, controller: Controller) -> None:
+        controller.attach(self.random, self.freshness, self.metrics.of(controller.name))
+        self._controllers.append(controller)
+
+    def add_service(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Something else to run as long as the process, from the start, leader or not."""
+        self._services.append((name, run))
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Why caches may be out of date; empty when all is well."""
+        return tuple(one.trouble for one in self._informers.values() if one.trouble)
+
+    @property
+    def ready(self) -> bool:
+        """All caches have been filled once."""
+        return all(one.synced.is_set() for one in self._informers.values())
+
+    def stop(self) -> None:
+        """Ask for a graceful end; `run` returns when the rounds are finished."""
+        self._stopping.set()
+
+    async def run(self, lead: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Run until `stop`. `lead` returns once we may write; without it we may at once."""
+        background = [
+            asyncio.create_task(one.run(), name=str(one.resource.plural))
+            for one in self._informers.values()
+        ]
+        background += [asyncio.create_task(run(), name=name) for name, run in self._services]
+        background.append(asyncio.create_task(self.recorder.run(), name="recorder"))
+        stopping = asyncio.create_task(self._stopping.wait(), name="stop")
+        work = asyncio.create_task(self._work(lead), name="controllers")
+        try:
+            await self._supervise(background, work, stopping)
+            await self._drain()
+            await self.recorder.flush()
+        finally:
+            await self._end([*background, stopping, work])
+            self.freshness.close()
+
+    async def _work(self, lead: Callable[[], Awaitable[None]] | None) -> None:
+        if lead:
+            await lead()
+        async with asyncio.TaskGroup() as group:
+            for controller in self._controllers:
+                group.create_task(controller.run(), name=controller.name)
+
+    async def _supervise(
+        self,
+        background: Sequence[asyncio.Task[None]],
+        work: asyncio.Task[None],
+        stopping: asyncio.Task[Any],
+    ) -> None:
+        """Return when asked to stop; raise as soon as anything else comes to an end."""
+        tasks: list[asyncio.Task[Any]] = [*background, work, stopping]
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            if task is not stopping:
+                task.result()  # raises what ended it
+                if self._controllers or task is not work:
+                    raise TaskEnded(f"{task.get_name()} came to an end")
+        await self._stopping.wait()
+
+    async def _drain(self) -> None:
+        """Start no more rounds, and give the running ones time to finish."""
+        for controller in self._controllers:
+            controller.queue.close()
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                for controller in self._controllers:
+                    await controller.queue.idle()
+        except TimeoutError:
+            log.warning("rounds are still running after %.0f s: ending them", DRAIN_SECONDS)
+
+    @staticmethod
+    async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _register_cache_metrics(self) -> None:
+        def objects() -> list[tuple[tuple[str, ...], float]]:
+            return [((one.resource.group_resource,), len(one)) for one in self._informers.values()]
+
+        def restarts() -> list[tuple[tuple[str, ...], float]]:
+            return [
+                ((one.resource.group_resource,), one.restarts) for one in self._informers.values()
+            ]
+
+        name = ("resource",)
+        self.registry.register(Computed("manta_cache_objects", "Objects held.", name, objects))
+        self.registry.register(
+            Computed(
+                "manta_watch_restarts_total",
+                "Watches taken up again.",
+                name,
+                restarts,
+                kind="counter",
+            )
+        )

@@ -1,0 +1,192 @@
+"""Keeps up with one resource in one namespace: list, then watch, for ever.
+
+Promises: an error is never an empty list; a watch resumes where it ended and lists anew only
+when the server has forgotten that point (410, as a status or inside the stream); a stream that
+has gone silent is given up; a server that is gone, refuses us or does not know the resource is
+asked again with growing, jittered pauses, and the reason is there to be seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from manta.api.meta import Key
+from manta.api.resources import Resource
+from manta.kube.client import Client
+from manta.kube.errors import BadRequest, Gone, Invalid, MantaError, NotFound
+from manta.kube.watch_stream import WatchEvent
+from manta.runtime.backoff import WATCH_BACKOFF, Backoff
+from manta.runtime.cache import Named
+
+T = TypeVar("T", bound=Named)
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Sink(Protocol[T_contra]):
+    """Who takes in what a reflector learns."""
+
+    def listed(self, scope: str, objects: Sequence[T_contra], resource_version: str) -> None: ...
+    def happened(self, scope: str, event: WatchEvent[Any]) -> None: ...
+    def trouble_in(self, scope: str, why: str | None) -> None:
+        """Why this scope cannot be kept up; None: it can again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How patient a reflector is. Seconds."""
+
+    watch_seconds: int = 300
+    """How long one watch request lives; chance adds up to as much again."""
+    silence: float = 150.0
+    """A stream without so much as a bookmark for this long is taken for dead."""
+    brief: float = 1.0
+    """A watch that ends sooner than this without an event counts as a failure."""
+    backoff: Backoff = WATCH_BACKOFF
+
+
+@dataclass(frozen=True, slots=True)
+class Selection(Generic[T]):
+    """Which objects, and as what they are decoded."""
+
+    resource: Resource
+    into: type[T]
+    labels: str = ""
+    fields: str = ""
+
+
+class Reflector(Generic[T]):
+    def __init__(
+        self,
+        client: Client,
+        selection: Selection[T],
+        scope: str,
+        sink: Sink[T],
+        random: Random,
+        pace: Pace,
+    ) -> None:
+        self._client = client
+        self._selection = selection
+        self._scope = scope
+        self._sink = sink
+        self._random = random
+        self._pace = pace
+        self._version = ""
+        self._streams_lists = True
+        self._failures = 0
+        self.restarts = 0
+
+    async def run(self) -> None:
+        """Never returns; raises only cancellation and bugs."""
+        while True:
+            try:
+                await self._keep_up()
+            except Gone:
+                # The first 410 is daily business. A server that answers every list or watch so
+                # must not be asked in a tight loop.
+                self._version = ""
+                await self._pause() if self._failures else None
+                self._failures += 1
+            except (MantaError, TimeoutError) as error:
+                self._failures += 1
+                self._sink.trouble_in(self._scope, self._reason(error))
+                await self._pause()
+            self.restarts += 1
+
+    async def _keep_up(self) -> None:
+        """One list, if the last one is of no more use, or one watch."""
+        if self._version:
+            await self._stream(self._version)
+        elif self._streams_lists:
+            await self._stream_list()
+        else:
+            await self._page_list()
+
+    async def _page_list(self) -> None:
+        chosen = self._selection
+        listing = await self._client.list(
+            chosen.resource,
+            self._scope,
+            into=chosen.into,
+            labels=chosen.labels,
+            fields=chosen.fields,
+        )
+        self._took(listing.items, listing.resource_version)
+
+    async def _stream_list(self) -> None:
+        """Take the list from the head of a watch; a server that cannot do so is asked to page."""
+        try:
+            await self._stream("", collected={})
+        except (Invalid, BadRequest, TimeoutError):
+            self._streams_lists = False
+            return
+        if not self._version:  # it ended before the list was whole
+            self._streams_lists = False
+
+    async def _stream(self, since: str, collected: dict[Key, T] | None = None) -> None:
+        """Follow one watch to its end. With `collected`, its head is a list: half a list is none."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        events = self._watch(since, initial_events=collected is not None)
+        async with aclosing(events), asyncio.timeout(self._pace.silence) as alarm:
+            async for event in events:
+                alarm.reschedule(loop.time() + self._pace.silence)
+                if collected is None:
+                    self._pass_on(event)
+                elif event.type != "BOOKMARK":
+                    collected[event.object.metadata.key] = event.object
+                elif event.initial_end:
+                    self._took(tuple(collected.values()), event.resource_version)
+                    collected = None
+                else:
+                    return  # it did not understand the question: no end mark will come
+        if loop.time() - started < self._pace.brief:
+            await self._pause()
+
+    def _pass_on(self, event: WatchEvent[T]) -> None:
+        self._version = event.resource_version or self._version
+        self._sink.happened(self._scope, event)
+        if self._failures:
+            self._recovered()
+
+    def _took(self, items: Sequence[T], resource_version: str) -> None:
+        self._version = resource_version
+        self._sink.listed(self._scope, items, resource_version)
+        self._recovered()
+
+    def _recovered(self) -> None:
+        self._failures = 0
+        self._sink.trouble_in(self._scope, None)
+
+    def _watch(
+        self, resource_version: str, *, initial_events: bool = False
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        chosen = self._selection
+        lifetime = self._pace.watch_seconds
+        events = self._client.watch(
+            chosen.resource,
+            self._scope,
+            into=chosen.into,
+            labels=chosen.labels,
+            fields=chosen.fields,
+            resource_version=resource_version,
+            initial_events=initial_events,
+            timeout_seconds=lifetime + self._random.randrange(lifetime),
+        )
+        return cast("AsyncGenerator[WatchEvent[T], None]", events)
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._pace.backoff.delay(self._failures, self._random))
+
+    def _reason(self, error: Exception) -> str:
+        name = self._selection.resource.group_resource
+        if isinstance(error, NotFound) and error.of_type:
+            return f"{name} is not installed on the server"
+        if isinstance(error, TimeoutError):
+            return f"the watch of {name} was silent for {self._pace.silence:.0f} s"
+        return f"{name}: {error}"

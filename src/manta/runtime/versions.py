@@ -1,0 +1,20 @@
+"""Order between resourceVersions of one resource.
+
+Kubernetes promises that they are decimal numbers which grow with every write. Where a server
+keeps to another form, nothing is taken for older, and freshness falls back to live reads.
+"""
+
+from __future__ import annotations
+
+
+def number(resource_version: str) -> int | None:
+    """The version as a number; None when this server's versions have no order."""
+    return int(resource_version) if resource_version.isdecimal() else None
+
+
+def is_older(one: str, other: str) -> bool:
+    """Whether `one` was certainly or possibly written before `other`; equal is not older."""
+    if one == other:
+        return False
+    first, second = number(one), number(other)
+    return first is None or second is None or first < second
