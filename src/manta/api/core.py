@@ -1,7 +1,7 @@
 """Views of the core group: the fields that a controller, the scheduler or the node agent reads.
 
-`Pod` is what caches hold by the ten thousand, so it stays small; `PodToPlace` adds what placement
-asks for. Whoever needs more of a Pod (the node agent runs all of it) reads the raw object.
+`Pod` is what the operator caches by the ten thousand, so it stays small; `DetailedPod` adds what
+placement and endpoints ask for. The node agent, which runs all of a Pod, reads the raw object.
 """
 
 from __future__ import annotations
@@ -22,29 +22,16 @@ class Resources(View, frozen=True, kw_only=True):
     limits: dict[str, str | int | float] = msgspec.field(default_factory=dict)
 
 
-class ContainerPort(View, frozen=True, kw_only=True):
-    name: str = ""
-    container_port: int = 0
-    protocol: str = "TCP"
-    host_port: int = 0
-    host_ip: str = msgspec.field(default="", name="hostIP")
-
-
 class Container(View, frozen=True, kw_only=True):
     name: str = ""
     image: str = ""
     resources: Resources = Resources()
-    ports: tuple[ContainerPort, ...] = ()
-    restart_policy: str = ""
 
 
 class PodSpec(View, frozen=True, kw_only=True):
     node_name: str = ""
     restart_policy: str = "Always"
     containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    service_account_name: str = ""
-    termination_grace_period_seconds: int = 30
 
 
 class Waiting(View, frozen=True, kw_only=True):
@@ -76,12 +63,9 @@ class ContainerState(View, frozen=True, kw_only=True):
 class ContainerStatus(View, frozen=True, kw_only=True):
     name: str = ""
     ready: bool = False
-    started: bool | None = None
     restart_count: int = 0
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
-    image: str = ""
-    container_id: str = msgspec.field(default="", name="containerID")
 
 
 class PodCondition(View, frozen=True, kw_only=True):
@@ -97,7 +81,6 @@ class PodStatus(View, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
-    host_ip: str = msgspec.field(default="", name="hostIP")
     start_time: str | None = None
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
@@ -114,7 +97,20 @@ class Pod(View, frozen=True, kw_only=True):
         return next((one for one in self.status.container_statuses if one.name == name), None)
 
 
-# ── Pods, as the scheduler sees them ─────────────────────────────────────────────────────
+# ── Pods, as scheduler and endpoints see them ────────────────────────────────────────────
+
+
+class ContainerPort(View, frozen=True, kw_only=True):
+    name: str = ""
+    container_port: int = 0
+    protocol: str = "TCP"
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+
+
+class DetailedContainer(Container, frozen=True, kw_only=True):
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
 
 
 class Toleration(View, frozen=True, kw_only=True):
@@ -129,7 +125,16 @@ class SchedulingGate(View, frozen=True, kw_only=True):
     name: str = ""
 
 
-class PlacementSpec(PodSpec, frozen=True, kw_only=True):
+class DetailedPodSpec(View, frozen=True, kw_only=True):
+    node_name: str = ""
+    restart_policy: str = "Always"
+    containers: tuple[DetailedContainer, ...] = ()
+    init_containers: tuple[DetailedContainer, ...] = ()
+    service_account_name: str = ""
+    termination_grace_period_seconds: int = 30
+    hostname: str = ""
+    subdomain: str = ""
+    host_network: bool = False
     scheduler_name: str = "default-scheduler"
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     affinity: dict[str, Any] | None = None
@@ -137,13 +142,22 @@ class PlacementSpec(PodSpec, frozen=True, kw_only=True):
     priority: int = 0
     overhead: dict[str, str | int | float] = msgspec.field(default_factory=dict)
     scheduling_gates: tuple[SchedulingGate, ...] = ()
-    host_network: bool = False
 
 
-class PodToPlace(View, frozen=True, kw_only=True):
+class PodAddress(View, frozen=True, kw_only=True):
+    ip: str = ""
+
+
+class DetailedPodStatus(PodStatus, frozen=True, kw_only=True):
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    pod_ips: tuple[PodAddress, ...] = msgspec.field(default=(), name="podIPs")
+    nominated_node_name: str = ""
+
+
+class DetailedPod(View, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: PlacementSpec = PlacementSpec()
-    status: PodStatus = PodStatus()
+    spec: DetailedPodSpec = DetailedPodSpec()
+    status: DetailedPodStatus = DetailedPodStatus()
 
 
 # ── Nodes ────────────────────────────────────────────────────────────────────────────────

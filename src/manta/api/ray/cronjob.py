@@ -1,0 +1,41 @@
+"""RayCronJob: spec and status, every field of ray.io/v1, and two of ours (history limits)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from manta.api.meta import ObjectMeta, View
+from manta.api.ray.fieldinfo import Time, info
+from manta.api.ray.job import RayJobSpec
+
+
+class RayCronJobSpec(View, frozen=True, kw_only=True):
+    schedule: Annotated[
+        str, info("Five cron fields, or @hourly, @every 1h and the like.", required=True)
+    ] = ""
+    time_zone: Annotated[
+        str | None, info("Zone of the schedule, such as Europe/Berlin.", minLength=1)
+    ] = None
+    suspend: Annotated[bool | None, info("Start no further jobs.")] = None
+    job_template: Annotated[RayJobSpec, info("The spec of each RayJob.", required=True)] = (
+        RayJobSpec()
+    )
+    successful_jobs_history_limit: Annotated[
+        int | None,
+        info("Succeeded RayJobs to keep; all if unset. Manta only.", minimum=0),
+    ] = None
+    failed_jobs_history_limit: Annotated[
+        int | None, info("Failed RayJobs to keep; all if unset. Manta only.", minimum=0)
+    ] = None
+
+
+class RayCronJobStatus(View, frozen=True, kw_only=True):
+    last_schedule_time: Annotated[Time | None, info("The last tick that was served.")] = None
+
+
+class RayCronJob(View, frozen=True, kw_only=True):
+    """A RayJob for every tick of a schedule."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: RayCronJobSpec = RayCronJobSpec()
+    status: RayCronJobStatus = RayCronJobStatus()

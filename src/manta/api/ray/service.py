@@ -1,0 +1,159 @@
+"""RayService: spec and status, every field of ray.io/v1."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+
+from manta.api.meta import Condition, ObjectMeta, View
+from manta.api.ray.cluster import RayClusterSpec, RayClusterStatus
+from manta.api.ray.fieldinfo import MANAGED_BY_RULES, Int64, Time, info, list_map
+
+
+class ServiceUpgradeType(StrEnum):
+    NEW_CLUSTER = "NewCluster"
+    INCREMENTAL = "NewClusterWithIncrementalUpgrade"
+    NONE = "None"
+
+
+class ServiceStatusWord(StrEnum):
+    RUNNING = "Running"
+    NOT_RUNNING = ""
+
+
+class ApplicationStatusWord(StrEnum):
+    """What Serve says of an application."""
+
+    NOT_STARTED = "NOT_STARTED"
+    DEPLOYING = "DEPLOYING"
+    RUNNING = "RUNNING"
+    DEPLOY_FAILED = "DEPLOY_FAILED"
+    DELETING = "DELETING"
+    UNHEALTHY = "UNHEALTHY"
+
+
+class ServiceConditionType(StrEnum):
+    READY = "Ready"
+    UPGRADE_IN_PROGRESS = "UpgradeInProgress"
+    ROLLBACK_IN_PROGRESS = "RollbackInProgress"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
+
+
+class ServiceConditionReason(StrEnum):
+    INITIALIZING = "Initializing"
+    INITIALIZING_TIMEOUT = "InitializingTimeout"
+    ZERO_SERVE_ENDPOINTS = "ZeroServeEndpoints"
+    NON_ZERO_SERVE_ENDPOINTS = "NonZeroServeEndpoints"
+    BOTH_CLUSTERS_EXIST = "BothActivePendingClustersExist"
+    NO_PENDING_CLUSTER = "NoPendingCluster"
+    NO_ACTIVE_CLUSTER = "NoActiveCluster"
+    VALIDATION_FAILED = "ValidationFailed"
+    DESIRED_SPEC_CHANGED = "DesiredClusterSpecChanged"
+    SUSPEND_REQUESTED = "SuspendRequested"
+    SUSPEND_IN_PROGRESS = "SuspendInProgress"
+    SUSPEND_COMPLETE = "SuspendComplete"
+    RESUMED = "RayServiceResumed"
+
+
+# ── spec ─────────────────────────────────────────────────────────────────────────────────
+
+
+class ClusterUpgradeOptions(View, frozen=True, kw_only=True):
+    max_surge_percent: Annotated[
+        int | None, info("Serve capacity that one step may add.", default=100)
+    ] = None
+    step_size_percent: Annotated[
+        int | None, info("Traffic that one step moves.", required=True)
+    ] = None
+    interval_seconds: Annotated[int | None, info("Seconds between steps.", required=True)] = None
+    gateway_class_name: Annotated[str, info("Class of the Gateway.", required=True)] = ""
+
+
+class ServiceUpgradeStrategy(View, frozen=True, kw_only=True):
+    type: Annotated[str | None, info("How a new cluster spec is rolled out.")] = None
+    cluster_upgrade_options: Annotated[
+        ClusterUpgradeOptions | None, info("Settings of the incremental upgrade.")
+    ] = None
+
+
+class RayServiceSpec(View, frozen=True, kw_only=True):
+    serve_config_v2: Annotated[str, info("Ray Serve's multi-application config, as YAML.")] = ""
+    ray_cluster_config: Annotated[
+        RayClusterSpec, info("The cluster that serves.", required=True)
+    ] = RayClusterSpec()
+    serve_service: Annotated[
+        dict[str, Any] | None, info("A serve Service of the user's making.", model="Service")
+    ] = None
+    upgrade_strategy: Annotated[
+        ServiceUpgradeStrategy | None, info("How a new spec is rolled out.")
+    ] = None
+    suspend: Annotated[bool, info("Give everything back; `false` starts anew.")] = False
+    managed_by: Annotated[
+        str | None, info("Which operator looks after this object.", rules=MANAGED_BY_RULES)
+    ] = None
+    ray_cluster_deletion_delay_seconds: Annotated[
+        int | None, info("Seconds that an old cluster outlives the switch.", minimum=0)
+    ] = None
+    exclude_head_pod_from_serve_svc: Annotated[bool, info("Send no requests to the head.")] = False
+    service_unhealthy_second_threshold: Annotated[int | None, info("No longer used.")] = None
+    deployment_unhealthy_second_threshold: Annotated[int | None, info("No longer used.")] = None
+
+
+# ── status ───────────────────────────────────────────────────────────────────────────────
+
+
+class ServeDeploymentStatus(View, frozen=True, kw_only=True):
+    status: Annotated[str, info("What Serve says of the deployment.")] = ""
+    message: Annotated[str, info("Details, for people.")] = ""
+
+
+class AppStatus(View, frozen=True, kw_only=True):
+    status: Annotated[str, info("What Serve says of the application.")] = ""
+    message: Annotated[str, info("Details, for people.")] = ""
+    serve_deployment_statuses: Annotated[
+        dict[str, ServeDeploymentStatus], info("Its deployments by name.")
+    ] = msgspec.field(default_factory=dict)
+
+
+class RayServiceStatus(View, frozen=True, kw_only=True):
+    """One of the two clusters that may stand behind a service."""
+
+    ray_cluster_name: Annotated[str, info("Name of the cluster.")] = ""
+    ray_cluster_status: Annotated[RayClusterStatus, info("Status of the cluster.")] = (
+        RayClusterStatus()
+    )
+    application_statuses: Annotated[dict[str, AppStatus], info("Serve applications by name.")] = (
+        msgspec.field(default_factory=dict)
+    )
+    target_capacity: Annotated[int | None, info("Percent of capacity asked of Serve.")] = None
+    traffic_routed_percent: Annotated[int | None, info("Percent of traffic sent here.")] = None
+    last_traffic_migrated_time: Annotated[
+        Time | None, info("When that percentage last changed.")
+    ] = None
+
+
+class RayServiceStatuses(View, frozen=True, kw_only=True):
+    conditions: Annotated[
+        tuple[Condition, ...], info("What is true of the service.", **list_map("type"))
+    ] = ()
+    service_status: Annotated[str, info("Running, or empty.")] = ""
+    num_serve_endpoints: Annotated[int, info("Pods that answer requests.")] = 0
+    active_service_status: Annotated[RayServiceStatus, info("The cluster that serves.")] = (
+        RayServiceStatus()
+    )
+    pending_service_status: Annotated[RayServiceStatus, info("The cluster that comes next.")] = (
+        RayServiceStatus()
+    )
+    last_update_time: Annotated[Time | None, info("When this status last changed.")] = None
+    observed_generation: Annotated[Int64, info("The generation that this status speaks of.")] = 0
+
+
+class RayService(View, frozen=True, kw_only=True):
+    """Ray Serve applications on a cluster, upgraded without a gap."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: RayServiceSpec = RayServiceSpec()
+    status: RayServiceStatuses = RayServiceStatuses()
