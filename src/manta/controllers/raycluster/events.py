@@ -1,0 +1,161 @@
+"""Why the RayCluster controller does something, and which Event each cause leaves behind.
+
+The only file that spells Event reasons. They are KubeRay's: dashboards and tests look for them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from manta.reconcile.events import EventTable, Reasons, Told, worded
+from manta.reconcile.outcome import Outcome
+
+CONTROLLER: Final = "raycluster-controller"
+
+
+class Cause(StrEnum):
+    # Pods
+    NO_HEAD = "NoHead"
+    SECOND_HEAD = "SecondHead"
+    UNHEALTHY_HEAD = "UnhealthyHead"
+    SCALE_UP = "ScaleUp"
+    SCALE_DOWN = "ScaleDown"
+    UNHEALTHY_WORKER = "UnhealthyWorker"
+    NAMED_FOR_DELETION = "NamedForDeletion"
+    INCOMPLETE_REPLICA = "IncompleteReplica"
+    GROUP_SUSPENDED = "GroupSuspended"
+    GROUP_REMOVED = "GroupRemoved"
+    SUSPENDED = "Suspended"
+    SPEC_CHANGED = "SpecChanged"
+    OPERATOR_CHANGED = "OperatorChanged"
+    # what surrounds them
+    HEAD_SERVICE = "HeadService"
+    HEADLESS_SERVICE = "HeadlessService"
+    SERVE_SERVICE = "ServeService"
+    SERVICE_DRIFT = "ServiceDrift"
+    AUTOSCALER_ACCOUNT = "AutoscalerAccount"
+    AUTOSCALER_ROLE = "AutoscalerRole"
+    AUTOSCALER_ROLE_DRIFT = "AutoscalerRoleDrift"
+    AUTOSCALER_BINDING = "AutoscalerBinding"
+    INGRESS = "Ingress"
+    INGRESS_DRIFT = "IngressDrift"
+    ROUTE = "Route"
+    AUTH_SECRET = "AuthSecret"  # noqa: S105 - the name of a cause
+    GCS_CLAIM = "GcsClaim"
+    GCS_CLAIM_OWNER = "GcsClaimOwner"
+    # deletion
+    ADD_FINALIZER = "AddFinalizer"
+    CLUSTER_DELETED = "ClusterDeleted"
+    REDIS_CLEANUP = "RedisCleanup"
+    CLEANUP_FINISHED = "CleanupFinished"
+    CLEANUP_TIMED_OUT = "CleanupTimedOut"
+
+
+def _head(action: str) -> Reasons:
+    return Reasons(
+        action,
+        done=f"{action}dHeadPod",
+        failed=f"FailedTo{action}HeadPod",
+        done_note=f"{action}d head Pod {{key}}",
+        failed_note=f"Failed to {action.lower()} head Pod {{key}}: {{error}}",
+    )
+
+
+def _worker(action: str) -> Reasons:
+    return Reasons(
+        action,
+        done=f"{action}dWorkerPod",
+        failed=f"FailedTo{action}WorkerPod",
+        done_note=f"{action}d worker Pod {{key}}",
+        failed_note=f"Failed to {action.lower()} worker Pod {{key}}: {{error}}",
+    )
+
+
+def _made(kind: str) -> Reasons:
+    return Reasons(
+        "Create",
+        done=f"Created{kind}",
+        failed=f"FailedToCreate{kind}",
+        done_note=f"Created {kind} {{key}}",
+        failed_note=f"Failed to create {kind} {{key}}: {{error}}",
+    )
+
+
+def _mended(kind: str) -> Reasons:
+    return Reasons(
+        "Update",
+        done=f"Updated{kind}",
+        failed=f"FailedToUpdate{kind}",
+        done_note=f"Updated {kind} {{key}}: {{why}}",
+        failed_note=f"Failed to update {kind} {{key}}: {{error}}",
+    )
+
+
+_ANY_POD = Reasons(
+    "Delete",
+    done="DeletedPod",
+    failed="FailedToDeletePod",
+    done_note="Deleted Pod {key}: {why}",
+    failed_note="Failed to delete Pod {key}: {error}",
+)
+_SILENT = Reasons("Update", failed="FailedToUpdateRayCluster")
+
+EVENTS: EventTable = {
+    Cause.NO_HEAD: _head("Create"),
+    Cause.SECOND_HEAD: _head("Delete"),
+    Cause.UNHEALTHY_HEAD: _head("Delete"),
+    Cause.SCALE_UP: _worker("Create"),
+    Cause.SCALE_DOWN: _worker("Delete"),
+    Cause.UNHEALTHY_WORKER: _worker("Delete"),
+    Cause.NAMED_FOR_DELETION: _worker("Delete"),
+    Cause.INCOMPLETE_REPLICA: _worker("Delete"),
+    Cause.GROUP_SUSPENDED: _worker("Delete"),
+    Cause.GROUP_REMOVED: _worker("Delete"),
+    Cause.SUSPENDED: _ANY_POD,
+    Cause.SPEC_CHANGED: _ANY_POD,
+    Cause.OPERATOR_CHANGED: _SILENT,
+    Cause.HEAD_SERVICE: _made("Service"),
+    Cause.HEADLESS_SERVICE: _made("Service"),
+    Cause.SERVE_SERVICE: _made("Service"),
+    Cause.SERVICE_DRIFT: _mended("Service"),
+    Cause.AUTOSCALER_ACCOUNT: _made("ServiceAccount"),
+    Cause.AUTOSCALER_ROLE: _made("Role"),
+    Cause.AUTOSCALER_ROLE_DRIFT: _mended("Role"),
+    Cause.AUTOSCALER_BINDING: _made("RoleBinding"),
+    Cause.INGRESS: _made("Ingress"),
+    Cause.INGRESS_DRIFT: _mended("Ingress"),
+    Cause.ROUTE: _made("Route"),
+    Cause.AUTH_SECRET: _made("Secret"),
+    Cause.GCS_CLAIM: _made("PVC"),
+    Cause.GCS_CLAIM_OWNER: _mended("PVC"),
+    Cause.ADD_FINALIZER: _SILENT,
+    Cause.CLUSTER_DELETED: _ANY_POD,
+    Cause.REDIS_CLEANUP: _made("RedisCleanupJob"),
+    Cause.CLEANUP_FINISHED: _SILENT,
+    Cause.CLEANUP_TIMED_OUT: Reasons("Cleanup", done="ForceDeletedStuckCluster", done_note="{why}"),
+}
+
+_MOST_TELLING = (
+    Cause.NO_HEAD,
+    Cause.UNHEALTHY_HEAD,
+    Cause.SECOND_HEAD,
+    Cause.SCALE_UP,
+)
+
+
+def told(outcome: Outcome) -> list[Told]:
+    """The Events of a round: every warning by itself, all good news in one.
+
+    A new cluster is one story (head, workers, Service), so it costs one write and not five.
+    The reason is that of the most telling part; the note has the rest.
+    """
+    events = list(worded(EVENTS, outcome))
+    warnings = [event for event in events if event.type == "Warning"]
+    news = [event for event in events if event.type == "Normal"]
+    if len(news) < 2:
+        return warnings + news
+    ranks = {EVENTS[cause].done: rank for rank, cause in enumerate(_MOST_TELLING)}
+    first = min(news, key=lambda event: ranks.get(event.reason, len(ranks)))
+    notes = dict.fromkeys([first.note, *(event.note for event in news)])
+    return [*warnings, Told("Normal", first.reason, first.action, "; ".join(notes))]

@@ -1,0 +1,88 @@
+"""All that a round of the RayCluster controller may know, in one frozen value."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from manta.api.batch import Job
+from manta.api.conditions import is_true
+from manta.api.core import (
+    PersistentVolumeClaim,
+    Pod,
+    Secret,
+    Service,
+    ServiceAccount,
+)
+from manta.api.meta import Object
+from manta.api.networking import Ingress
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.naming import SUFFIX_ALPHABET, SUFFIX_LENGTH
+from manta.api.rbac import Role, RoleBinding
+from manta.rules.settings import Settings
+from manta.rules.validation.violation import Violation
+
+
+@dataclass(frozen=True)
+class ClusterSnapshot:
+    """`pods` are the ray Pods of this very object: controlled by its UID, or by nobody."""
+
+    cluster: RayCluster
+    settings: Settings
+    now: datetime
+    seed: int
+    """Drawn anew for every round; names of new Pods derive from it and from nothing else."""
+    violations: tuple[Violation, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    strangers: tuple[Pod, ...] = ()
+    """Pods with this cluster's labels that someone else controls: an earlier object of this name."""
+    services: Mapping[str, Service] = field(default_factory=dict)
+    service_account: ServiceAccount | None = None
+    role: Role | None = None
+    role_binding: RoleBinding | None = None
+    ingress: Ingress | None = None
+    route: Object | None = None
+    auth_secret: Secret | None = None
+    gcs_claim: PersistentVolumeClaim | None = None
+    cleanup_jobs: tuple[Job, ...] = ()
+
+    @cached_property
+    def head_pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self.pods if _label(pod, names.LABEL_NODE_TYPE) == "head")
+
+    @cached_property
+    def worker_pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self.pods if _label(pod, names.LABEL_NODE_TYPE) == "worker")
+
+    @cached_property
+    def workers_by_group(self) -> Mapping[str, tuple[Pod, ...]]:
+        groups: dict[str, list[Pod]] = {}
+        for pod in self.worker_pods:
+            groups.setdefault(_label(pod, names.LABEL_GROUP), []).append(pod)
+        return {group: tuple(pods) for group, pods in groups.items()}
+
+    @property
+    def is_being_deleted(self) -> bool:
+        return self.cluster.metadata.deletion_timestamp is not None
+
+    def condition(self, type_: str) -> bool:
+        """Whether this condition was True when the status was last written."""
+        return is_true(self.cluster.status.conditions, type_)
+
+    def suffix(self, *what: object) -> str:
+        """Five characters for a name: equal for equal arguments within a round."""
+        text = "/".join(str(part) for part in (self.seed, self.cluster.metadata.uid, *what))
+        number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+        letters = []
+        for _ in range(SUFFIX_LENGTH):
+            number, at = divmod(number, len(SUFFIX_ALPHABET))
+            letters.append(SUFFIX_ALPHABET[at])
+        return "".join(letters)
+
+
+def _label(pod: Pod, key: str) -> str:
+    return pod.metadata.labels.get(key, "")

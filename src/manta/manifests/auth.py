@@ -1,0 +1,51 @@
+"""Token authentication: what containers need to present a token, and the Secret that holds it."""
+
+from __future__ import annotations
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.manifests.containers import Json, add_env, add_mount, add_volume, env_value, has_mount_at
+from manta.manifests.ownership import owned_by
+from manta.rules.traits import auth_secret_name, kubernetes_token_auth, token_auth
+
+# Kubernetes' own default; said explicitly so that the shape of the Pod does not depend on it.
+_TOKEN_LIFETIME_SECONDS = 3607
+
+
+def add_auth(cluster: RayCluster, pod_spec: Json, container: Json) -> None:
+    """Make one container of a Ray Pod present the cluster's token. Nothing when auth is off."""
+    if not token_auth(cluster.spec):
+        return
+    add_env(container, [env_value(names.ENV_AUTH_MODE, "token")])
+    if kubernetes_token_auth(cluster.spec):
+        _present_service_account(pod_spec, container)
+        return
+    secret = {"name": auth_secret_name(cluster), "key": names.SECRET_KEY_AUTH_TOKEN}
+    add_env(container, [{"name": names.ENV_AUTH_TOKEN, "valueFrom": {"secretKeyRef": secret}}])
+
+
+def _present_service_account(pod_spec: Json, container: Json) -> None:
+    """Ray asks the API server about the token (TokenReview); the kubelet keeps it fresh."""
+    add_env(container, [env_value(names.ENV_ENABLE_K8S_TOKEN_AUTH, "true")])
+    token = {"serviceAccountToken": {"path": "token", "expirationSeconds": _TOKEN_LIFETIME_SECONDS}}
+    add_volume(pod_spec, {"name": names.VOLUME_TOKEN, "projected": {"sources": [token]}})
+    if not has_mount_at(container, names.MOUNT_TOKEN):
+        mount = {"name": names.VOLUME_TOKEN, "mountPath": names.MOUNT_TOKEN, "readOnly": True}
+        add_mount(container, mount)
+
+
+def build_auth_secret(cluster: RayCluster) -> Json:
+    """Without its token: `perform` draws it, so that no plan, log or snapshot ever holds one."""
+    return owned_by(
+        cluster,
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": auth_secret_name(cluster),
+                "namespace": cluster.metadata.namespace,
+                "labels": {names.LABEL_CLUSTER: cluster.metadata.name},
+            },
+            "type": "Opaque",
+        },
+    )

@@ -1,0 +1,97 @@
+"""Small moves on the JSON of containers and Pods that are being built.
+
+Builders copy the user's template first (`copy_json`) and then work on their own copy, so that
+what came from the cache is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Json = dict[str, Any]
+
+RAY_CONTAINER = 0
+"""The Ray container is always the first; KubeRay's contract with its users."""
+
+
+def copy_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: copy_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [copy_json(item) for item in value]
+    return value
+
+
+def ray_container(pod_spec: Mapping[str, Any]) -> Json:
+    container: Json = pod_spec["containers"][RAY_CONTAINER]
+    return container
+
+
+# ── environment ──────────────────────────────────────────────────────────────────────────
+
+
+def env_value(name: str, value: str) -> Json:
+    return {"name": name, "value": value}
+
+
+def env_from_field(name: str, path: str) -> Json:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def env_from_label(name: str, label: str) -> Json:
+    return env_from_field(name, f"metadata.labels['{label}']")
+
+
+def has_env(container: Mapping[str, Any], name: str) -> bool:
+    return any(one.get("name") == name for one in container.get("env") or ())
+
+
+def find_env(container: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    return next((one for one in container.get("env") or () if one.get("name") == name), None)
+
+
+def add_env(container: Json, entries: Iterable[Mapping[str, Any]]) -> None:
+    """Append, even if the name is there: the last one wins in the kubelet."""
+    added = [copy_json(entry) for entry in entries]
+    if added:
+        container["env"] = [*(container.get("env") or ()), *added]
+
+
+def add_missing_env(container: Json, entries: Iterable[Mapping[str, Any]]) -> None:
+    add_env(container, [entry for entry in entries if not has_env(container, entry["name"])])
+
+
+# ── volumes ──────────────────────────────────────────────────────────────────────────────
+
+
+def has_mount_at(container: Mapping[str, Any], path: str) -> bool:
+    return any(one.get("mountPath") == path for one in container.get("volumeMounts") or ())
+
+
+def add_mount(container: Json, mount: Json) -> None:
+    container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+
+
+def add_volume(pod_spec: Json, volume: Json) -> None:
+    """Add the volume unless one of that name exists: then it is the user's, and it stays."""
+    volumes = pod_spec.get("volumes") or []
+    if not any(one.get("name") == volume["name"] for one in volumes):
+        pod_spec["volumes"] = [*volumes, volume]
+
+
+# ── ports and resources ──────────────────────────────────────────────────────────────────
+
+
+def find_port(container: Mapping[str, Any], name: str, default: int) -> int:
+    for port in container.get("ports") or ():
+        if port.get("name") == name:
+            return int(port["containerPort"])
+    return default
+
+
+def limits_equal_requests(cpu: str, memory: str) -> Json:
+    return {
+        "limits": {"cpu": cpu, "memory": memory},
+        "requests": {"cpu": cpu, "memory": memory},
+    }

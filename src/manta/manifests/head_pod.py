@@ -1,0 +1,119 @@
+"""The head Pod: the user's template, completed until it is the head of this RayCluster."""
+
+from __future__ import annotations
+
+import msgspec
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.naming import pod_name
+from manta.manifests import gcs_fault_tolerance as fault_tolerance
+from manta.manifests.auth import add_auth
+from manta.manifests.autoscaler import add_version_env, build_autoscaler
+from manta.manifests.containers import Json, add_env, copy_json, ray_container
+from manta.manifests.history_collector import build_collector, collector_options
+from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_labels
+from manta.manifests.ray_node import Node, complete_ray_container, head_address_env
+from manta.manifests.ray_start import Params, complete_head, with_group_labels, with_group_resources
+from manta.manifests.tls import add_tls, add_tls_volume, prepend_wait_container
+from manta.manifests.volumes import add_shared_memory, share_logs
+from manta.rules.settings import Settings
+from manta.rules.traits import (
+    autoscaling,
+    overwrites_command,
+    pods_never_restart,
+    service_account_name,
+    tls,
+)
+
+
+def head_pod_name(cluster: RayCluster, settings: Settings, suffix: str) -> str:
+    """One name for ever, so that the API server itself refuses a second head (C01)."""
+    name = pod_name(cluster.metadata.name, names.NODE_HEAD)
+    return name if settings.deterministic_head_pod_name else f"{name}-{suffix}"
+
+
+def build_head_pod(cluster: RayCluster, settings: Settings, *, suffix: str, spec_hash: str) -> Json:
+    group = cluster.spec.head_group_spec
+    labels = pod_labels(
+        cluster,
+        group.template,
+        node_type=names.NODE_HEAD,
+        group=names.HEAD_GROUP,
+        extra=group.labels,
+    )
+    annotations = pod_annotations(
+        cluster,
+        group.template,
+        {
+            **fault_tolerance.head_annotations(cluster),
+            names.ANNOTATION_RECREATE_HASH: spec_hash,
+            names.ANNOTATION_OPERATOR_VERSION: settings.version,
+        },
+    )
+    meta = build_metadata(
+        cluster,
+        group.template,
+        settings,
+        name=head_pod_name(cluster, settings, suffix),
+        labels=labels,
+        annotations=annotations,
+    )
+    overwritten = overwrites_command(annotations)
+    spec = build_head_spec(cluster, settings, overwritten=overwritten)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def head_params(cluster: RayCluster) -> dict[str, str]:
+    group = cluster.spec.head_group_spec
+    params: Params = group.ray_start_params
+    if group.resources:
+        params = with_group_resources(params, group.resources)
+    params = with_group_labels(params, group.labels)
+    completed = complete_head(params, autoscaling=autoscaling(cluster.spec))
+    return {**completed, **fault_tolerance.redis_params(cluster)}
+
+
+def build_head_spec(cluster: RayCluster, settings: Settings, *, overwritten: bool) -> Json:
+    node = Node(cluster, settings, head=True)
+    params = head_params(cluster)
+    spec: Json = copy_json(cluster.spec.head_group_spec.template.get("spec") or {})
+    container = ray_container(spec)
+    if autoscaling(cluster.spec):
+        _add_autoscaler(node, spec, container)
+    fault_tolerance.add_to_head(cluster, spec, container, params)
+    add_auth(cluster, spec, container)
+    if tls(cluster.spec):
+        add_tls_volume(cluster, spec, head=True)
+        add_tls(container)
+        prepend_wait_container(spec)
+    complete_ray_container(node, container, params, overwritten=overwritten)
+    add_shared_memory(spec, params)
+    _add_collector(node, spec, container)
+    spec["containers"] += copy_json(settings.head_sidecar_containers)
+    for init in spec.get("initContainers") or ():
+        add_env(init, head_address_env(node))
+    return spec
+
+
+def _add_autoscaler(node: Node, spec: Json, container: Json) -> None:
+    cluster = node.cluster
+    spec["serviceAccountName"] = service_account_name(cluster)
+    chosen = cluster.spec.autoscaler_options
+    options = msgspec.to_builtins(chosen) if chosen else {}
+    sidecar = build_autoscaler(
+        cluster, spec, login_shell=node.settings.login_shell, options=options
+    )
+    spec["containers"].append(sidecar)
+    add_version_env(cluster, container)
+    if pods_never_restart(cluster.spec):
+        spec["restartPolicy"] = "Never"
+    share_logs(spec, (container, sidecar))
+
+
+def _add_collector(node: Node, spec: Json, container: Json) -> None:
+    options = collector_options(node.cluster)
+    if options is not None:
+        collector = build_collector(node.cluster, spec, options, head=True, fqdn=node.fqdn)
+        spec["containers"].append(collector)
+        share_logs(spec, (container, collector))

@@ -1,0 +1,24 @@
+"""The reference that makes the garbage collector remove what a RayCluster owns (C74)."""
+
+from __future__ import annotations
+
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.manifests.containers import Json
+
+
+def controller_reference(cluster: RayCluster) -> Json:
+    return {
+        "apiVersion": RAY_CLUSTERS.api_version,
+        "kind": RAY_CLUSTERS.kind,
+        "name": cluster.metadata.name,
+        "uid": cluster.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def owned_by(cluster: RayCluster, manifest: Json) -> Json:
+    """The same manifest, with this cluster as its controller."""
+    meta = {**manifest["metadata"], "ownerReferences": [controller_reference(cluster)]}
+    return {**manifest, "metadata": meta}

@@ -1,0 +1,71 @@
+"""Liveness and readiness of a Ray container, where the user's template gives none.
+
+Ray 2.53 and later answer for raylet and GCS on one HTTP path, which needs no tool in the image.
+Older versions are asked by a command; each call in it gives up before the probe does (C83).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from manta.api.ray import names
+from manta.manifests.containers import Json, find_port
+from manta.manifests.ray_start import Params
+from manta.rules.traits import ray_version_at_least
+
+UNIFIED_HEALTH_SINCE = (2, 53, 0)
+
+
+def add_probes(
+    container: Json, params: Params, *, head: bool, serving: bool, ray_version: str
+) -> None:
+    """`serving`: a worker of a RayService, which is ready only when its Serve proxy is."""
+    check = _health_check(params, head=head, ray_version=ray_version)
+    if container.get("livenessProbe") is None:
+        container["livenessProbe"] = {**check, **_pace(head=head, delay=30, failures=120)}
+    if container.get("readinessProbe") is None:
+        failures = 10
+        if serving and not head:
+            check, failures = _serve_check(container, params), 1
+        container["readinessProbe"] = {**check, **_pace(head=head, delay=10, failures=failures)}
+
+
+def _pace(*, head: bool, delay: int, failures: int) -> Json:
+    return {
+        "initialDelaySeconds": delay,
+        "timeoutSeconds": 5 if head else 2,
+        "periodSeconds": 5,
+        "successThreshold": 1,
+        "failureThreshold": failures,
+    }
+
+
+def _health_check(params: Params, *, head: bool, ray_version: str) -> Json:
+    if ray_version_at_least(ray_version, UNIFIED_HEALTH_SINCE):
+        return {"httpGet": {"path": "/api/healthz", "port": int(_agent_port(params))}}
+    commands = [_raylet_command(params)]
+    if head:
+        port = params.get("dashboard-port", str(names.PORT_DASHBOARD))
+        commands.append(_wget(port, "api/gcs_healthz", timeout=10))
+    return _exec(commands)
+
+
+def _serve_check(container: Json, params: Params) -> Json:
+    port = find_port(container, names.PORT_NAME_SERVE, names.PORT_SERVE)
+    return _exec([_raylet_command(params), _wget(str(port), "-/healthz", timeout=10)])
+
+
+def _raylet_command(params: Params) -> str:
+    return _wget(_agent_port(params), "api/local_raylet_healthz", timeout=2)
+
+
+def _agent_port(params: Params) -> str:
+    return params.get("dashboard-agent-listen-port", str(names.PORT_DASHBOARD_AGENT))
+
+
+def _wget(port: str, path: str, *, timeout: int) -> str:
+    return f"wget --tries 1 -T {timeout} -q -O- http://localhost:{port}/{path} | grep success"
+
+
+def _exec(commands: list[str]) -> dict[str, Any]:
+    return {"exec": {"command": ["bash", "-c", " && ".join(commands)]}}

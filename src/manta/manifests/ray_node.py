@@ -1,0 +1,135 @@
+"""What the Ray container of every node gets: its command, environment, port and probes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.manifests.containers import (
+    Json,
+    add_env,
+    add_missing_env,
+    env_from_field,
+    env_from_label,
+    env_value,
+)
+from manta.manifests.history_collector import add_event_export, collector_options
+from manta.manifests.probes import add_probes
+from manta.manifests.ray_start import Params, bash, container_args, render, with_container_resources
+from manta.rules.settings import Settings
+from manta.rules.traits import Creator, creator, head_fqdn, head_port
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One kind of Ray node of one cluster: the head, or a worker group."""
+
+    cluster: RayCluster
+    settings: Settings
+    head: bool
+
+    @property
+    def fqdn(self) -> str:
+        return head_fqdn(self.cluster, self.settings.cluster_domain)
+
+    @property
+    def port(self) -> str:
+        return head_port(self.cluster.spec)
+
+    @property
+    def creator(self) -> Creator:
+        return creator(self.cluster.metadata)
+
+
+def complete_ray_container(
+    node: Node, container: Json, params: Params, *, overwritten: bool
+) -> None:
+    """Finish the first container of a Ray Pod. `overwritten`: the user keeps their own command."""
+    command = render(with_container_resources(params, container), head=node.head)
+    _add_defaults(node, container)
+    _add_environment(node, container, command)
+    if not overwritten and not _starts_ray_itself(container):
+        _wrap_command(node, container, command)
+    _add_metrics_port(container)
+    if node.settings.inject_probes:
+        add_probes(
+            container,
+            params,
+            head=node.head,
+            serving=node.creator is Creator.SERVICE,
+            ray_version=node.cluster.spec.ray_version,
+        )
+
+
+def _add_defaults(node: Node, container: Json) -> None:
+    add_missing_env(container, node.settings.default_container_envs)
+
+
+def _starts_ray_itself(container: Mapping[str, Any]) -> bool:
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    return "ray start" in "".join(f" {word} " for word in words)
+
+
+def _wrap_command(node: Node, container: Json, command: str) -> None:
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    container["command"] = bash(login=node.settings.login_shell)
+    container["args"] = [container_args(command, words)]
+
+
+def _add_environment(node: Node, container: Json, command: str) -> None:
+    if not node.head:
+        add_env(container, head_address_env(node))
+    add_env(
+        container,
+        [
+            env_from_label(names.ENV_CLUSTER_NAME, names.LABEL_CLUSTER),
+            env_from_field(names.ENV_CLUSTER_NAMESPACE, "metadata.namespace"),
+            env_from_field(names.ENV_CLOUD_INSTANCE_ID, "metadata.name"),
+            env_from_label(names.ENV_NODE_TYPE_NAME, names.LABEL_GROUP),
+            env_value(names.ENV_RAY_START_COMMAND, command),
+        ],
+    )
+    add_missing_env(container, [env_value(names.ENV_RAY_PORT, node.port), *_serve_tuning(node)])
+    host = "127.0.0.1" if node.head else node.fqdn
+    add_missing_env(
+        container,
+        [
+            env_value(names.ENV_RAY_ADDRESS, f"{host}:{node.port}"),
+            env_value(names.ENV_USAGE_STATS_IN_USE, "1"),
+        ],
+    )
+    if node.head:
+        tags = f"kuberay_version={node.settings.version};kuberay_crd={node.creator}"
+        add_env(container, [env_value(names.ENV_USAGE_STATS_TAGS, tags)])
+    add_missing_env(container, [env_value(names.ENV_DASHBOARD_K8S_DISK_USAGE, "1")])
+    if collector_options(node.cluster) is not None:
+        add_event_export(container)
+
+
+def head_address_env(node: Node) -> list[Json]:
+    fqdn = node.fqdn
+    return [
+        env_value(names.ENV_FQ_RAY_IP, fqdn),
+        env_value(names.ENV_RAY_IP, fqdn.split(".", 1)[0]),
+    ]
+
+
+def _serve_tuning(node: Node) -> list[Json]:
+    """A RayService wants a lost head noticed in seconds, so that requests go elsewhere."""
+    if node.creator is not Creator.SERVICE:
+        return []
+    return [
+        env_value(names.ENV_SERVE_TASK_DEATH_INFO_TIMEOUT, "0"),
+        env_value(names.ENV_GCS_REQUEST_TIMEOUT, "5"),
+        env_value(names.ENV_SERVE_KV_TIMEOUT, "5"),
+    ]
+
+
+def _add_metrics_port(container: Json) -> None:
+    ports = container.get("ports") or []
+    if not any(port.get("name") == names.PORT_NAME_METRICS for port in ports):
+        added = {"name": names.PORT_NAME_METRICS, "containerPort": names.PORT_METRICS}
+        container["ports"] = [*ports, added]

@@ -1,0 +1,160 @@
+"""The Services of a RayCluster: to its head, among its multi-host workers, and to Ray Serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.naming import check_label
+from manta.manifests.containers import Json, copy_json
+from manta.manifests.ownership import owned_by
+from manta.manifests.pod_metadata import pod_labels
+from manta.rules.settings import Settings
+from manta.rules.traits import head_service_name, ray_container_of
+
+DEFAULT_PORTS: Mapping[str, int] = {
+    names.PORT_NAME_CLIENT: names.PORT_CLIENT,
+    names.PORT_NAME_GCS: names.PORT_GCS,
+    names.PORT_NAME_DASHBOARD: names.PORT_DASHBOARD,
+    names.PORT_NAME_METRICS: names.PORT_METRICS,
+    names.PORT_NAME_SERVE: names.PORT_SERVE,
+}
+
+
+def head_ports(cluster: RayCluster) -> dict[str, int]:
+    """What the head listens on: the container's ports, or Ray's defaults if it names none."""
+    declared = ray_container_of(cluster.spec.head_group_spec.template).get("ports") or ()
+    if not declared:
+        return dict(DEFAULT_PORTS)
+    ports = {
+        port.get("name") or f"{port['containerPort']}-port": int(port["containerPort"])
+        for port in declared
+    }
+    ports.setdefault(names.PORT_NAME_METRICS, names.PORT_METRICS)
+    return ports
+
+
+# By these the head Service finds the head. A template may override the last three, so they are
+# read off the labels that the head Pod really gets.
+_SELECTED_BY = (
+    names.LABEL_CLUSTER,
+    names.LABEL_NODE_TYPE,
+    names.LABEL_IDENTIFIER,
+    names.LABEL_APP_NAME,
+    names.LABEL_APP_CREATED_BY,
+)
+
+
+def head_selector(cluster: RayCluster) -> dict[str, str]:
+    group = cluster.spec.head_group_spec
+    labels = pod_labels(
+        cluster,
+        group.template,
+        node_type=names.NODE_HEAD,
+        group=names.HEAD_GROUP,
+        extra=group.labels,
+    )
+    return {key: labels[key] for key in _SELECTED_BY}
+
+
+def build_head_service(cluster: RayCluster, settings: Settings) -> Json:
+    selector = head_selector(cluster)
+    if cluster.spec.head_group_spec.head_service:
+        manifest = _customised(cluster, cluster.spec.head_group_spec.head_service, selector)
+    else:
+        manifest = _standard(cluster, settings, selector)
+    return owned_by(cluster, manifest)
+
+
+def _standard(cluster: RayCluster, settings: Settings, selector: Mapping[str, str]) -> Json:
+    ports = sorted(_service_ports(head_ports(cluster).items()), key=lambda port: port["name"])
+    type_ = cluster.spec.head_group_spec.service_type or "ClusterIP"
+    spec: Json = {"type": type_, "selector": dict(selector), "ports": ports}
+    if type_ == "ClusterIP" and not settings.head_cluster_ip_service:
+        # Workers must find the head before it is Ready: its readiness may need them (C80).
+        spec |= {"clusterIP": "None", "publishNotReadyAddresses": True}
+    meta = _meta(cluster, head_service_name(cluster), selector)
+    annotations = cluster.spec.head_service_annotations
+    return _service(meta | ({"annotations": dict(annotations)} if annotations else {}), spec)
+
+
+def _customised(
+    cluster: RayCluster, custom: Mapping[str, Any], selector: Mapping[str, str]
+) -> Json:
+    """The user's own head Service, pointed at the head and given the ports it lacks."""
+    user_meta, spec = custom.get("metadata") or {}, copy_json(custom.get("spec") or {})
+    annotations = {**(user_meta.get("annotations") or {}), **cluster.spec.head_service_annotations}
+    meta = _meta(
+        cluster, head_service_name(cluster), {**(user_meta.get("labels") or {}), **selector}
+    )
+    known = {port.get("name") for port in spec.get("ports") or ()}
+    taken = {port.get("port") for port in spec.get("ports") or ()}
+    # KubeRay appends a port that the user listed once more, which the API server refuses.
+    missing = [
+        port
+        for port in _service_ports(head_ports(cluster).items())
+        if port["name"] not in known and port["port"] not in taken
+    ]
+    spec["ports"] = [*(spec.get("ports") or ()), *missing]
+    spec["selector"] = dict(selector)
+    spec.setdefault("type", cluster.spec.head_group_spec.service_type or "ClusterIP")
+    return _service(meta | ({"annotations": annotations} if annotations else {}), spec)
+
+
+def build_headless_service(cluster: RayCluster) -> Json:
+    """Gives the hosts of one multi-host replica names, so that they find each other."""
+    name = cluster.metadata.name
+    meta = _meta(cluster, f"{name}-headless", {names.LABEL_HEADLESS_WORKER_SERVICE: name})
+    selector = {names.LABEL_CLUSTER: name, names.LABEL_NODE_TYPE: names.NODE_WORKER}
+    spec = {"clusterIP": "None", "selector": selector, "publishNotReadyAddresses": True}
+    return owned_by(cluster, _service(meta, {"type": "ClusterIP", **spec}))
+
+
+def build_serve_service(cluster: RayCluster) -> Json:
+    name = cluster.metadata.name
+    labels = {
+        names.LABEL_ORIGIN_NAME: name,
+        names.LABEL_ORIGIN_KIND: "RayCluster",
+        names.LABEL_SERVE: check_label(f"{name}-serve"),
+    }
+    spec = {
+        "type": cluster.spec.head_group_spec.service_type or "ClusterIP",
+        "selector": {names.LABEL_CLUSTER: name},
+        "ports": serve_ports(cluster),
+    }
+    return owned_by(cluster, _service(_meta(cluster, f"{name}-serve-svc", labels), spec))
+
+
+def serve_ports(cluster: RayCluster) -> list[Json]:
+    """`serve` and every `serve-*`, e.g. `serve-grpc`; empty when the head declares none."""
+    return [
+        {"name": name, "port": port, "protocol": "TCP", "targetPort": port}
+        for name, port in sorted(head_ports(cluster).items())
+        if name == names.PORT_NAME_SERVE or name.startswith(f"{names.PORT_NAME_SERVE}-")
+    ]
+
+
+def wants_serve_service(cluster: RayCluster) -> bool:
+    asked = cluster.metadata.annotations.get(names.ANNOTATION_ENABLE_SERVE_SERVICE, "")
+    return asked.lower() == "true"
+
+
+def wants_headless_service(cluster: RayCluster) -> bool:
+    return any(group.num_of_hosts > 1 for group in cluster.spec.worker_group_specs)
+
+
+def _service_ports(ports: Iterable[tuple[str, int]]) -> list[Json]:
+    return [
+        {"name": name, "port": port, "protocol": "TCP", "targetPort": port, "appProtocol": "tcp"}
+        for name, port in ports
+    ]
+
+
+def _meta(cluster: RayCluster, name: str, labels: Mapping[str, str]) -> Json:
+    return {"name": name, "namespace": cluster.metadata.namespace, "labels": dict(labels)}
+
+
+def _service(meta: Json, spec: Json) -> Json:
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}

@@ -1,0 +1,132 @@
+"""Is this Ray Pod ready, beyond repair, or held up, and by what? Read off its status alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from manta.api.conditions import find, is_true
+from manta.api.core import ContainerStatus, Pod
+from manta.api.times import parse_time
+
+
+class Phase(StrEnum):
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Blockage:
+    """Why a Pod does not become ready, in one CamelCase word and one sentence."""
+
+    reason: str
+    message: str
+
+
+def is_running(pod: Pod) -> bool:
+    return pod.status.phase == Phase.RUNNING
+
+
+def is_ready(pod: Pod) -> bool:
+    return is_running(pod) and is_true(pod.status.conditions, "Ready")
+
+
+def is_terminating(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def beyond_repair(pod: Pod) -> str:
+    """Why the kubelet will never bring this Pod back by itself; empty when it may."""
+    if pod.status.phase in (Phase.FAILED, Phase.SUCCEEDED):
+        cause = _ended_by(pod)
+        return f"Pod {pod.metadata.name} has ended as {pod.status.phase}{f': {cause}' if cause else ''}"
+    ray = _ray_container_status(pod)
+    ended = ray.state.terminated if ray else None
+    if is_running(pod) and ray and ended and pod.spec.restart_policy == "Never":
+        return (
+            f"container {ray.name} of Pod {pod.metadata.name} exited with code"
+            f" {ended.exit_code}{_reason(ended.reason)} and its restartPolicy is Never"
+        )
+    return ""
+
+
+def ended_at(pod: Pod) -> datetime | None:
+    """When the last container of a Pod beyond repair ended; None when nobody wrote it down."""
+    times = [
+        status.state.terminated.finished_at
+        for status in _all_statuses(pod)
+        if status.state.terminated and status.state.terminated.finished_at
+    ]
+    return max((parse_time(text) for text in times), default=None)
+
+
+def _ray_container_status(pod: Pod) -> ContainerStatus | None:
+    """Statuses come in any order: the Ray container is the first one of the *spec*."""
+    return pod.container_status(pod.spec.containers[0].name) if pod.spec.containers else None
+
+
+def _all_statuses(pod: Pod) -> Iterable[ContainerStatus]:
+    yield from pod.status.init_container_statuses
+    yield from pod.status.container_statuses
+
+
+def _ended_by(pod: Pod) -> str:
+    """The container that ended it, or the kubelet's own word (Evicted, NodeLost ...)."""
+    for status in _all_statuses(pod):
+        ended = status.state.terminated
+        if ended and ended.exit_code != 0:
+            return (
+                f"container {status.name} exited with code {ended.exit_code}{_reason(ended.reason)}"
+            )
+    return " ".join(part for part in (pod.status.reason, pod.status.message) if part)
+
+
+def _reason(reason: str) -> str:
+    return f" ({reason})" if reason and reason != "Error" else ""
+
+
+# ── what holds it up ─────────────────────────────────────────────────────────────────────
+
+# Waiting for these is how a healthy container starts.
+_NORMAL_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
+
+
+def blockage(pod: Pod) -> Blockage | None:
+    """What keeps this Pod from becoming ready, if anything more than time does."""
+    ended = beyond_repair(pod)
+    if ended:
+        return Blockage("PodFailed", ended)
+    for status in _all_statuses(pod):
+        found = _container_blockage(pod, status)
+        if found:
+            return found
+    scheduled = find(pod.status.conditions, "PodScheduled")
+    if scheduled and scheduled.status == "False" and scheduled.reason != "SchedulingGated":
+        what = f"Pod {pod.metadata.name} cannot be scheduled"
+        return Blockage(scheduled.reason or "Unschedulable", _sentence(what, scheduled.message))
+    return None
+
+
+def _container_blockage(pod: Pod, status: ContainerStatus) -> Blockage | None:
+    waiting, last = status.state.waiting, status.last_state.terminated
+    where = f"container {status.name} of Pod {pod.metadata.name}"
+    if waiting and waiting.reason not in _NORMAL_WAITS:
+        what = f"{where} is waiting: {waiting.reason}"
+        if last:
+            what += f", last exit code {last.exit_code}{_reason(last.reason)}"
+        return Blockage(waiting.reason, _sentence(what, waiting.message))
+    ended = status.state.terminated
+    if ended and ended.exit_code != 0:
+        reason = ended.reason or "Error"
+        what = f"{where} exited with code {ended.exit_code}{_reason(ended.reason)}"
+        return Blockage(reason, _sentence(what, ended.message))
+    return None
+
+
+def _sentence(what: str, detail: str) -> str:
+    detail = " ".join(detail.split())
+    return f"{what}: {detail}" if detail else what

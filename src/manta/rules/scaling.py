@@ -1,0 +1,99 @@
+"""How many Pods a spec asks for, and which resources they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from manta.api.quantity import ZERO, Quantity, QuantityError
+from manta.api.ray.cluster import RayClusterSpec, WorkerGroupSpec
+from manta.api.ray.names import RESOURCE_GOOGLE_TPU
+from manta.rules.accelerators import is_gpu_key
+
+MAX_INT32: Final = 2**31 - 1
+
+Amounts = Mapping[str, Quantity]
+
+
+def min_replicas(group: WorkerGroupSpec) -> int:
+    return group.min_replicas if group.min_replicas is not None else 0
+
+
+def max_replicas(group: WorkerGroupSpec) -> int:
+    return group.max_replicas if group.max_replicas is not None else MAX_INT32
+
+
+def desired_replicas(group: WorkerGroupSpec) -> int:
+    """Held between min and max; an absent `replicas` means min, so that nobody has to own it."""
+    if group.suspend:
+        return 0
+    wanted = group.replicas if group.replicas is not None else min_replicas(group)
+    return min(max(wanted, min_replicas(group)), max_replicas(group))
+
+
+def desired_pods(group: WorkerGroupSpec) -> int:
+    return desired_replicas(group) * hosts(group)
+
+
+def hosts(group: WorkerGroupSpec) -> int:
+    return max(group.num_of_hosts, 1)
+
+
+def desired_workers(spec: RayClusterSpec) -> int:
+    return sum(desired_pods(group) for group in spec.worker_group_specs)
+
+
+def min_workers(spec: RayClusterSpec) -> int:
+    return _capped(min_replicas(one) * hosts(one) for one in _active(spec))
+
+
+def max_workers(spec: RayClusterSpec) -> int:
+    return _capped(max_replicas(one) * hosts(one) for one in _active(spec))
+
+
+def _capped(numbers: Iterable[int]) -> int:
+    """The status fields are 32 bits wide."""
+    return min(sum(numbers), MAX_INT32)
+
+
+def _active(spec: RayClusterSpec) -> Iterable[WorkerGroupSpec]:
+    return (group for group in spec.worker_group_specs if not group.suspend)
+
+
+# ── resources ────────────────────────────────────────────────────────────────────────────
+
+
+def pod_resources(template: Mapping[str, Any]) -> dict[str, Quantity]:
+    """What one Pod of this template asks for: requests, or limits where none are given."""
+    total: dict[str, Quantity] = {}
+    for container in (template.get("spec") or {}).get("containers") or ():
+        resources = container.get("resources") or {}
+        wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        for name, text in wanted.items():
+            total[name] = total.get(name, ZERO) + _amount(text)
+    return total
+
+
+def desired_resources(spec: RayClusterSpec) -> dict[str, Quantity]:
+    """Head and all workers. KubeRay compatibility: `replicas` is not held within min and max."""
+    total = pod_resources(spec.head_group_spec.template)
+    for group in _active(spec):
+        count = (group.replicas or 0) * hosts(group)
+        for name, amount in pod_resources(group.template).items():
+            total[name] = total.get(name, ZERO) + amount * count
+    return total
+
+
+def total_gpus(amounts: Amounts) -> Quantity:
+    return sum((amount for name, amount in amounts.items() if is_gpu_key(name)), ZERO)
+
+
+def total_tpus(amounts: Amounts) -> Quantity:
+    return amounts.get(RESOURCE_GOOGLE_TPU, ZERO)
+
+
+def _amount(text: Any) -> Quantity:
+    try:
+        return Quantity.parse(text)
+    except QuantityError:
+        return ZERO

@@ -1,0 +1,67 @@
+"""What the operator was told at its start: settings and feature gates, as frozen values.
+
+Nothing below `cli/` reads flags, files or the environment; it is handed these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from manta import __version__
+from manta.api.ray.names import DEFAULT_CLUSTER_DOMAIN
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """KubeRay's gates under their own names; a `True` here is a gate that is beta there."""
+
+    ray_cluster_status_conditions: bool = True
+    ray_job_deletion_policy: bool = True
+    ray_multi_host_indexing: bool = True
+    ray_service_incremental_upgrade: bool = True
+    ray_cron_job: bool = False
+    sidecar_submitter_restart: bool = False
+    ray_cluster_network_policy: bool = False
+    gcs_fault_tolerance_embedded_storage: bool = False
+    ray_cluster_mtls: bool = False
+    ray_cluster_history_server: bool = False
+    kubernetes_was: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    gates: FeatureGates = FeatureGates()
+    version: str = f"manta-v{__version__}"
+    """Written to `ray.io/kuberay-version`: a change of operator never restarts Pods."""
+    cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
+
+    # what Pods get
+    inject_init_container: bool = True
+    inject_probes: bool = True
+    login_shell: bool = False
+    deterministic_head_pod_name: bool = True
+    head_sidecar_containers: tuple[Mapping[str, Any], ...] = ()
+    worker_sidecar_containers: tuple[Mapping[str, Any], ...] = ()
+    default_container_envs: tuple[Mapping[str, Any], ...] = ()
+    default_pod_labels: Mapping[str, str] = field(default_factory=dict)
+    default_pod_annotations: Mapping[str, str] = field(default_factory=dict)
+
+    # how clusters are run
+    head_cluster_ip_service: bool = False
+    random_pod_delete: bool = False
+    gcs_ft_redis_cleanup: bool = True
+    cluster_resync: timedelta = timedelta(seconds=300)
+    openshift: bool = False
+    ingress_on_openshift: bool = False
+    cert_manager: bool = False
+    batch_scheduler: str = ""
+
+    # RayService and RayJob
+    zero_downtime: bool = True
+    job_transition_grace: timedelta = timedelta(seconds=300)
+    job_status_check_timeout: timedelta = timedelta(seconds=300)
+    delete_ray_job_after_finish: bool = False
+    use_kubernetes_proxy: bool = False

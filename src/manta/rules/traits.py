@@ -1,0 +1,161 @@
+"""What a RayCluster's spec means: the few questions that many rooms ask of it.
+
+Each answer follows from the object alone (and, for names in DNS, from the cluster domain).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from manta.api.meta import ObjectMeta
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster, RayClusterSpec
+from manta.api.ray.naming import check_name
+
+
+class Creator(StrEnum):
+    """Which kind made this RayCluster; read from a label, unknown means its user."""
+
+    CLUSTER = "RayCluster"
+    JOB = "RayJob"
+    SERVICE = "RayService"
+
+
+class StorageBackend(StrEnum):
+    """Where the GCS keeps its tables so that they outlive the head."""
+
+    NONE = ""
+    REDIS = "redis"
+    ROCKSDB = "rocksdb"
+
+
+def creator(meta: ObjectMeta) -> Creator:
+    try:
+        return Creator(meta.labels.get(names.LABEL_ORIGIN_KIND, ""))
+    except ValueError:
+        return Creator.CLUSTER
+
+
+def is_managed_elsewhere(spec: RayClusterSpec) -> bool:
+    return bool(spec.managed_by) and spec.managed_by != names.MANAGED_BY_OPERATOR
+
+
+# ── the head's address ───────────────────────────────────────────────────────────────────
+
+
+def head_port(spec: RayClusterSpec) -> str:
+    return spec.head_group_spec.ray_start_params.get("port") or str(names.PORT_GCS)
+
+
+def head_service_name(cluster: RayCluster) -> str:
+    custom = (cluster.spec.head_group_spec.head_service or {}).get("metadata") or {}
+    return custom.get("name") or f"{cluster.metadata.name}-head-svc"
+
+
+def head_fqdn(cluster: RayCluster, domain: str) -> str:
+    return f"{head_service_name(cluster)}.{cluster.metadata.namespace}.svc.{domain}"
+
+
+# ── autoscaling ──────────────────────────────────────────────────────────────────────────
+
+
+def autoscaling(spec: RayClusterSpec) -> bool:
+    return bool(spec.enable_in_tree_autoscaling)
+
+
+def autoscaler_version(spec: RayClusterSpec) -> str:
+    """`v1`, `v2`, or empty: then the Ray version decides."""
+    options = spec.autoscaler_options
+    return (options.version or "") if options else ""
+
+
+def pods_never_restart(spec: RayClusterSpec) -> bool:
+    """Autoscaler v2 follows Pods by name: a container that came back would confuse it (C17)."""
+    return autoscaling(spec) and autoscaler_version(spec) == "v2"
+
+
+def service_account_name(cluster: RayCluster) -> str:
+    """The account that the autoscaler acts as: the user's own, or one that we make."""
+    template = cluster.spec.head_group_spec.template
+    return check_name(
+        (template.get("spec") or {}).get("serviceAccountName") or cluster.metadata.name
+    )
+
+
+# ── GCS fault tolerance ──────────────────────────────────────────────────────────────────
+
+
+def storage_backend(cluster: RayCluster) -> StorageBackend:
+    options = cluster.spec.gcs_fault_tolerance_options
+    if options is not None:
+        return StorageBackend(options.backend or StorageBackend.REDIS)
+    by_annotation = cluster.metadata.annotations.get(names.ANNOTATION_FT_ENABLED, "")
+    return StorageBackend.REDIS if by_annotation.lower() == "true" else StorageBackend.NONE
+
+
+def storage_namespace(cluster: RayCluster) -> str:
+    """Unique by default: a new cluster of an old name never finds the old one's tables (C69)."""
+    options = cluster.spec.gcs_fault_tolerance_options
+    chosen = options.external_storage_namespace if options else ""
+    annotated = cluster.metadata.annotations.get(names.ANNOTATION_EXTERNAL_STORAGE_NAMESPACE, "")
+    return chosen or annotated or cluster.metadata.uid
+
+
+# ── security ─────────────────────────────────────────────────────────────────────────────
+
+
+def token_auth(spec: RayClusterSpec) -> bool:
+    return spec.auth_options is not None and spec.auth_options.mode == "token"
+
+
+def kubernetes_token_auth(spec: RayClusterSpec) -> bool:
+    return token_auth(spec) and bool(spec.auth_options and spec.auth_options.enable_k8s_token_auth)
+
+
+def auth_secret_name(cluster: RayCluster) -> str:
+    options = cluster.spec.auth_options
+    return (options.secret_name if options else "") or check_name(cluster.metadata.name)
+
+
+def tls(spec: RayClusterSpec) -> bool:
+    return spec.tls_options is not None and bool(spec.tls_options.enabled)
+
+
+# ── small things ─────────────────────────────────────────────────────────────────────────
+
+
+def overwrites_command(annotations: Mapping[str, str]) -> bool:
+    return annotations.get(names.ANNOTATION_OVERWRITE_COMMAND, "").lower() == "true"
+
+
+def ray_version_at_least(text: str, minimum: tuple[int, int, int]) -> bool:
+    version = parse_ray_version(text)
+    return version is not None and version >= minimum
+
+
+def parse_ray_version(text: str) -> tuple[int, int, int] | None:
+    """`2.53.0`, `v2.9`, `2.53.0rc1` or `2.53.0-py311` as three numbers; None if it is none."""
+    numbers: list[int] = []
+    for part in text.strip().removeprefix("v").split("-", 1)[0].split("+", 1)[0].split(".")[:3]:
+        digits = "".join(char for char in _leading_digits(part))
+        if not digits:
+            return None
+        numbers.append(int(digits))
+    if not numbers:
+        return None
+    padded = (*numbers, 0, 0)
+    return padded[0], padded[1], padded[2]
+
+
+def _leading_digits(part: str) -> str:
+    length = next((at for at, char in enumerate(part) if not char.isdecimal()), len(part))
+    return part[:length]
+
+
+def ray_container_of(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The template's first container; empty when there is none (validation says so)."""
+    containers = (template.get("spec") or {}).get("containers") or [{}]
+    first: Mapping[str, Any] = containers[0]
+    return first

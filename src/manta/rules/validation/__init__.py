@@ -1,0 +1,1 @@
+"""What is wrong with a spec, in words: a list of violations, never an exception."""
