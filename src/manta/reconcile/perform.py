@@ -112,11 +112,17 @@ class KubePerformer:
             return await _call(action, perform_call)
         try:
             return await self._write(owner, action)
+        except asyncio.CancelledError:
+            self._note_unknown(owner, action)
+            raise
         except MantaError as error:
             if error.unknown or isinstance(error, Conflict):
-                named = not isinstance(action, Create) or "name" in action.manifest["metadata"]
-                self._freshness.note_unknown(owner, action.resource, action.key, named=named)
+                self._note_unknown(owner, action)
             return Failure(action, error, unknown=error.unknown)
+
+    def _note_unknown(self, owner: Owner, action: Create | Patch | Delete) -> None:
+        named = not isinstance(action, Create) or "name" in action.manifest["metadata"]
+        self._freshness.note_unknown(owner, action.resource, action.key, named=named)
 
     async def _write(self, owner: Owner, action: Create | Patch | Delete) -> Result:
         match action:

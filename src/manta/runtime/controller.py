@@ -122,7 +122,13 @@ class Controller:
                 queue.done(key)
                 freshness.when_fresh(owner, self._adder(key))
                 continue
-            result = await self._round(key)
+            try:
+                result = await self._round(key)
+            except asyncio.CancelledError:
+                # The lease was lost: whoever leads next, we or another, begins anew.
+                queue.done(key)
+                queue.add(key)
+                raise
             queue.settle(key, result)
             await asyncio.sleep(0)  # a full queue must not shut out the rest of the process
 

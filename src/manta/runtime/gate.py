@@ -2,13 +2,15 @@
 
 The gate stands below the client, so that no writer can forget it: `GatedTransport` refuses what
 would change something while the gate is closed, and gives no write more time than the lease has
-left. Its state is one number, so that the election's thread may set it at any moment.
+left. A round belongs to the term of leadership in which it began: if the lease was lost and won
+again meanwhile, another leader may have acted, and what the round still wants to write is void.
 """
 
 from __future__ import annotations
 
 import math
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import replace
 
 from manta.kube.errors import MantaError
@@ -17,24 +19,33 @@ from manta.runtime.clock import Clock
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
+_term: ContextVar[int | None] = ContextVar("term", default=None)
+
 
 class WritesStopped(MantaError):  # noqa: N818  named by what is so
     """We are not the leader (any more): nothing was sent."""
 
 
 class WriteGate:
-    """Open until a moment on the monotonic clock. Closed at first."""
+    """Open until a moment on the monotonic clock; closed at first. May be set from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until = -math.inf
+        self._current = 0
 
     def open(self, until: float = math.inf) -> None:
         """Writes may start before this moment. Without one: for good (no election)."""
+        if self.remaining <= 0:
+            self._current += 1  # another may have led since: a new term
         self._until = until
 
     def close(self) -> None:
         self._until = -math.inf
+
+    def enter_term(self) -> None:
+        """What the current task and its children write belongs to the present term."""
+        _term.set(self._current)
 
     @property
     def remaining(self) -> float:
@@ -44,6 +55,9 @@ class WriteGate:
     def check(self) -> None:
         if self.remaining <= 0:
             raise WritesStopped("this process does not hold the leader lease: not writing")
+        mine = _term.get()
+        if mine is not None and mine != self._current:
+            raise WritesStopped("the leader lease was lost since this round began: not writing")
 
 
 class GatedTransport:

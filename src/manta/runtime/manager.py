@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -18,7 +18,9 @@ from manta.kube.client import Client
 from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
 from manta.runtime.controller import Controller
+from manta.runtime.election import Leadership
 from manta.runtime.freshness import Freshness
+from manta.runtime.gate import WriteGate
 from manta.runtime.index import IndexFunction
 from manta.runtime.informer import Informer
 from manta.runtime.metrics import Computed, Registry, RuntimeMetrics
@@ -38,7 +40,7 @@ class TaskEnded(RuntimeError):  # noqa: N818  named by what is so
 
 
 class Manager:
-    def __init__(
+    def __init__(  # noqa: PLR0913  what is injected into the whole operator, in one place
         self,
         client: Client,
         clock: Clock,
@@ -48,6 +50,7 @@ class Manager:
         registry: Registry | None = None,
         recorder: Recorder | None = None,
         pace: Pace | None = None,
+        gate: WriteGate | None = None,
     ) -> None:
         """`namespaces`: the ones to watch; none means all."""
         self.client = client
@@ -59,6 +62,7 @@ class Manager:
         self.freshness = Freshness(random)
         self.recorder = recorder or Recorder(client, clock, random)
         self._pace = pace
+        self._gate = gate
         self._informers: dict[tuple[Resource, type[Any], str, str], Informer[Any]] = {}
         self._controllers: list[Controller] = []
         self._services: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
@@ -116,8 +120,8 @@ class Manager:
         """Ask for a graceful end; `run` returns when the rounds are finished."""
         self._stopping.set()
 
-    async def run(self, lead: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Run until `stop`. `lead` returns once we may write; without it we may at once."""
+    async def run(self, leadership: Leadership | None = None) -> None:
+        """Run until `stop`. Controllers work while we lead; without `leadership`, always."""
         background = [
             asyncio.create_task(one.run(), name=str(one.resource.plural))
             for one in self._informers.values()
@@ -125,7 +129,7 @@ class Manager:
         background += [asyncio.create_task(run(), name=name) for name, run in self._services]
         background.append(asyncio.create_task(self.recorder.run(), name="recorder"))
         stopping = asyncio.create_task(self._stopping.wait(), name="stop")
-        work = asyncio.create_task(self._work(lead), name="controllers")
+        work = asyncio.create_task(self._work(leadership), name="controllers")
         try:
             await self._supervise(background, work, stopping)
             await self._drain()
@@ -134,9 +138,25 @@ class Manager:
             await self._end([*background, stopping, work])
             self.freshness.close()
 
-    async def _work(self, lead: Callable[[], Awaitable[None]] | None) -> None:
-        if lead:
-            await lead()
+    async def _work(self, leadership: Leadership | None) -> None:
+        """Run the controllers, again and again if the lease is lost and won back."""
+        if leadership is None:
+            await self._run_controllers()
+        while leadership is not None:
+            await leadership.gained()
+            if self._gate:
+                self._gate.enter_term()
+            term = asyncio.create_task(self._run_controllers(), name="term")
+            lost = asyncio.create_task(leadership.lost(), name="lost")
+            try:
+                ended, _ = await asyncio.wait([term, lost], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await self._end([term, lost])
+            if term in ended:
+                term.result()
+                return
+
+    async def _run_controllers(self) -> None:
         async with asyncio.TaskGroup() as group:
             for controller in self._controllers:
                 group.create_task(controller.run(), name=controller.name)
