@@ -39,9 +39,7 @@ def test_a_failure_is_listed_then_released_then_counted() -> None:
     failed = a_job_pod("a", "Failed")
     listed = after_a_round(a_job(), failed)
     assert listed.uncounted_terminated_pods
-    assert listed.uncounted_terminated_pods.failed == (
-        "uid-a",
-    )
+    assert listed.uncounted_terminated_pods.failed == ("uid-a",)
     assert listed.failed is None
     counted = after_a_round(a_job(status=msgspec.to_builtins(listed)), failed)
     assert counted.failed == 1

@@ -1,0 +1,118 @@
+"""What the collector does about one object. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from manta.api.meta import ObjectMeta, OwnerReference, Uid
+from manta.localplane.builtin.garbage_collector.graph import Entry
+from manta.localplane.builtin.garbage_collector.snapshot import (
+    FOREGROUND,
+    ORPHAN,
+    ItemSnapshot,
+    OwnerState,
+    is_going_in_foreground,
+)
+from manta.localplane.builtin.ownership import without_finalizer
+from manta.reconcile.actions import Delete, Patch, Propagation
+from manta.reconcile.plan import NOTHING, Plan, Wait, do
+
+
+class Cause(StrEnum):
+    COLLECT = "no owner is left"
+    FORGET = "an owner is gone, others are left"
+    ORPHANED = "its owner is deleted and leaves it behind"
+    RELEASED = "nothing is left that the deletion had to wait for"
+
+
+def plan(seen: ItemSnapshot) -> Plan:
+    meta = seen.item.meta
+    if meta.deletion_timestamp is not None:
+        return _plan_leaving(seen)
+    if any(owner.state is OwnerState.UNKNOWN for owner in seen.owners):
+        return Plan(wait=Wait("the kind of an owner is not served", backoff=True))
+    return _plan_owned(seen)
+
+
+# ── an object that is being deleted ──────────────────────────────────────────────────────
+def _plan_leaving(seen: ItemSnapshot) -> Plan:
+    meta = seen.item.meta
+    if ORPHAN in meta.finalizers:
+        return _orphan(seen.dependents, meta.uid).then(_release(seen.item, ORPHAN))
+    if FOREGROUND in meta.finalizers and not any(
+        _blocks(dependent, meta.uid) for dependent in seen.dependents
+    ):
+        return _release(seen.item, FOREGROUND)
+    return NOTHING
+
+
+def _orphan(dependents: Iterable[Entry], owner: Uid) -> Plan:
+    return do(*(_forget(entry, {owner}, Cause.ORPHANED) for entry in dependents))
+
+
+def _release(item: Entry, finalizer: str) -> Plan:
+    patch = without_finalizer(item.meta, finalizer)
+    return do(Patch(item.resource, item.meta.key, patch, Cause.RELEASED, kind="json"))
+
+
+def _blocks(dependent: Entry, owner: Uid) -> bool:
+    return any(
+        ref.uid == owner and ref.block_owner_deletion for ref in dependent.meta.owner_references
+    )
+
+
+# ── an object that has owners ────────────────────────────────────────────────────────────
+def _plan_owned(seen: ItemSnapshot) -> Plan:
+    if not seen.owners:
+        return NOTHING
+    states = {owner.state for owner in seen.owners}
+    if OwnerState.SOLID in states:
+        gone = {owner.ref.uid for owner in seen.owners if owner.state is not OwnerState.SOLID}
+        return do(_forget(seen.item, gone, Cause.FORGET)) if gone else NOTHING
+    meta = seen.item.meta
+    how = _propagation(seen, waiting=OwnerState.WAITING in states)
+    return do(Delete(seen.item.resource, meta.key, meta.uid, Cause.COLLECT, propagation=how))
+
+
+def _propagation(seen: ItemSnapshot, *, waiting: bool) -> Propagation:
+    """As the object asks by its finalizers; below a foreground deletion in the foreground.
+
+    Dependents that already go in the foreground would wait for us while we wait for them: such a
+    ring is opened by going at once.
+    """
+    if waiting and seen.dependents:
+        ring = any(is_going_in_foreground(dependent.meta) for dependent in seen.dependents)
+        return "Background" if ring else "Foreground"
+    finalizers = seen.item.meta.finalizers
+    if ORPHAN in finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in finalizers else "Background"
+
+
+def _forget(entry: Entry, owners: set[Uid], cause: Cause) -> Patch:
+    """Take these owners off; only right for the version that was seen."""
+    kept = [_reference(ref) for ref in entry.meta.owner_references if ref.uid not in owners]
+    return Patch(
+        entry.resource,
+        entry.meta.key,
+        {"metadata": {"ownerReferences": kept or None}},
+        cause,
+        uid=entry.meta.uid,
+        resource_version=entry.meta.resource_version,
+    )
+
+
+def _reference(ref: OwnerReference) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(ref)
+    return fields
+
+
+def is_settled(meta: ObjectMeta) -> bool:
+    """Nothing to decide: it owns its life, or somebody else's finalizer holds it."""
+    if meta.deletion_timestamp is not None:
+        return FOREGROUND not in meta.finalizers and ORPHAN not in meta.finalizers
+    return not meta.owner_references
