@@ -1,4 +1,4 @@
-"""The smallest merge patch from one JSON value to another. Pure."""
+"""Views as plain JSON, and the smallest merge patch from one JSON value to another. Pure."""
 
 from __future__ import annotations
 
@@ -29,4 +29,9 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
 
 def view_patch(old: View, new: View) -> dict[str, Any]:
     """The merge patch between two views; fields that the views do not know stay untouched."""
-    return merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))
+    return merge_patch(plain(old), plain(new))
+
+
+def plain(view: Any) -> Any:
+    """What goes over the wire: dicts and lists, fields at their default left out."""
+    return msgspec.json.decode(msgspec.json.encode(view))

@@ -412,6 +412,7 @@ class Endpoint(View, frozen=True, kw_only=True):
     hostname: str | None = None
     node_name: str | None = None
     target_ref: TargetRef | None = None
+    zone: str | None = None
 
 
 class EndpointPort(View, frozen=True, kw_only=True):
