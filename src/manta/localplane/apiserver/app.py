@@ -1,0 +1,142 @@
+"""The API server without a socket: a request in, an answer out.
+
+`App.handle` is the whole server to whoever holds it: the HTTP front, or a client in the same
+process. Nothing here knows TLS or connections.
+"""
+
+from __future__ import annotations
+
+import logging
+import random as randomness
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from manta.localplane.apiserver.admission import Admission
+from manta.localplane.apiserver.core import Call, Core
+from manta.localplane.apiserver.definitions import Definitions
+from manta.localplane.apiserver.discovery import Discovery
+from manta.localplane.apiserver.messages import (
+    HttpRequest,
+    HttpResponse,
+    json_response,
+    text_response,
+)
+from manta.localplane.apiserver.negotiation import negotiate
+from manta.localplane.apiserver.operations import Operations
+from manta.localplane.apiserver.registry import Registry
+from manta.localplane.apiserver.routes import Route, parse_route
+from manta.localplane.apiserver.status_errors import (
+    Refusal,
+    internal,
+    method_not_allowed,
+    no_such_resource,
+)
+from manta.localplane.apiserver.writing import Writer
+from manta.localplane.store.store import Store, StoreFailed
+
+log = logging.getLogger(__name__)
+
+VERSION: Mapping[str, str] = {
+    "major": "1",
+    "minor": "35",
+    "emulationMajor": "1",
+    "emulationMinor": "35",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "34",
+    "gitVersion": "v1.35.0+manta",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "none",
+    "compiler": "none",
+    "platform": "linux/amd64",
+}
+
+
+class App:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], datetime],
+        random: randomness.Random | None = None,
+    ) -> None:
+        self.core = Core(store, Registry(), clock, random or randomness.SystemRandom())
+        self.admission = Admission(self.core)
+        self.writer = Writer(self.core, self.admission)
+        self._operations = Operations(self.core, self.writer)
+        self._discovery = Discovery(self.core.registry)
+        Definitions(self.core).load_all()
+
+    @property
+    def store(self) -> Store:
+        return self.core.store
+
+    async def handle(self, request: HttpRequest) -> HttpResponse:
+        """Answer one request. Never raises: what goes wrong is an answer too."""
+        try:
+            return await self._dispatch(request)
+        except Refusal as refusal:
+            return refusal.response()
+        except StoreFailed as failure:
+            return internal(f"the store cannot write: {failure}").response()
+        except Exception as error:
+            log.exception("%s %s failed", request.method, request.path)
+            return internal(f"{type(error).__name__}: {error}").response()
+
+    async def _dispatch(self, request: HttpRequest) -> HttpResponse:
+        special = self._without_resources(request)
+        if special is not None:
+            return special
+        route = parse_route(request.path)
+        if route is None or not self.core.registry.has_version(route.group, route.version):
+            return text_response(404, "404 page not found\n")
+        if not route.plural:
+            return self._discovery.answer(request) or text_response(404, "404 page not found\n")
+        return await self._operations.perform(self._call(request, route))
+
+    def _call(self, request: HttpRequest, route: Route) -> Call:
+        served = self.core.registry.find(route.group, route.version, route.plural)
+        if served is None or (route.namespace and not served.namespaced):
+            raise no_such_resource()
+        watch = route.watch_prefix or request.flag("watch")
+        verb = route.verb(request.method, watch=watch)
+        if route.subresource:
+            offered = served.subresource(route.subresource)
+            if offered is None:
+                raise no_such_resource()
+            if verb not in offered.verbs:
+                raise method_not_allowed()
+        elif verb not in served.verbs and not (verb == "watch" and "get" in served.verbs):
+            raise method_not_allowed()
+        answer = negotiate(request.headers.get("accept", ""))
+        return Call(request, route, served, verb, answer)
+
+    def _without_resources(self, request: HttpRequest) -> HttpResponse | None:
+        path = request.path.rstrip("/") or "/"
+        if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/livez/", "/readyz/")):
+            return self._health(request)
+        if path == "/version":
+            return json_response(200, VERSION)
+        if path in ("/api", "/apis") or (path.startswith("/apis/") and path.count("/") == 2):
+            return self._discovery.answer(request)
+        if path == "/":
+            return json_response(200, {"paths": ["/api", "/apis", "/healthz", "/version"]})
+        return None
+
+    def _health(self, request: HttpRequest) -> HttpResponse:
+        failure = self.store.failure
+        if failure is not None:
+            return text_response(500, f"[-]store failed: {failure}\n")
+        verbose = any(name == "verbose" for name, _ in request.query)
+        name = request.path.strip("/").partition("/")[0]
+        return text_response(
+            200, f"[+]ping ok\n[+]store ok\n{name} check passed\n" if verbose else "ok"
+        )
+
+    def put(self, api_version: str, kind: str, obj: dict[str, Any]) -> None:
+        """Bootstrap: create an object directly, unless it is there already."""
+        served = self.core.registry.by_kind(api_version, kind)
+        assert served is not None, kind  # noqa: S101
+        self._operations.ensure(served, obj)

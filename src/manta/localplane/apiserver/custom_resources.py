@@ -1,0 +1,267 @@
+"""CustomResourceDefinitions: checked, established at once, and turned into served resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from manta.localplane.apiserver import machinery
+from manta.localplane.apiserver.served import (
+    Column,
+    CustomVersion,
+    ObjectSchema,
+    ScalePaths,
+    Served,
+    Subresource,
+)
+from manta.localplane.apiserver.status_errors import Cause
+
+CR_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+
+_AGE = Column(
+    "Age",
+    "date",
+    ".metadata.creationTimestamp",
+    description=(
+        "CreationTimestamp is a timestamp representing the server time when this object was "
+        "created. It is not guaranteed to be set in happens-before order across separate "
+        "operations. Clients may not set this value. It is represented in RFC3339 form and is in "
+        "UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
+        "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+    ),
+)
+
+
+class Schemas:
+    """Compiled schemas by content: a CRD that is written again costs nothing new."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[int, ObjectSchema] = {}
+
+    def get(self, openapi: Mapping[str, Any]) -> tuple[int, ObjectSchema]:
+        digest = blake2b(msgspec.json.encode(openapi), digest_size=7).digest()
+        epoch = int.from_bytes(digest) or 1
+        if epoch not in self._compiled:
+            self._compiled[epoch] = machinery.compile_schema(openapi)
+        return epoch, self._compiled[epoch]
+
+    def keep_only(self, epochs: set[int]) -> None:
+        for epoch in set(self._compiled) - epochs:
+            del self._compiled[epoch]
+
+
+def with_defaults(crd: dict[str, Any]) -> dict[str, Any]:
+    """The CRD with the names and settings that may be left out."""
+    spec = dict(crd.get("spec") or {})
+    names = dict(spec.get("names") or {})
+    kind = names.get("kind", "")
+    names.setdefault("singular", kind.lower())
+    names.setdefault("listKind", f"{kind}List")
+    spec["names"] = names
+    conversion = dict(spec.get("conversion") or {})
+    conversion.setdefault("strategy", "None")
+    spec["conversion"] = conversion
+    return crd | {"spec": spec}
+
+
+def check(crd: Mapping[str, Any]) -> list[Cause]:
+    spec = crd.get("spec") or {}
+    names = spec.get("names") or {}
+    causes = [
+        Cause("FieldValueRequired", "Required value", f"spec.{path}")
+        for path, value in (
+            ("group", spec.get("group")),
+            ("scope", spec.get("scope")),
+            ("names.plural", names.get("plural")),
+            ("names.kind", names.get("kind")),
+        )
+        if not value
+    ]
+    wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
+    name = crd["metadata"].get("name", "")
+    if name != wanted:
+        message = f'Invalid value: "{name}": must be spec.names.plural+"."+spec.group'
+        causes.insert(0, Cause("FieldValueInvalid", message, "metadata.name"))
+    if spec.get("scope") not in ("Cluster", "Namespaced", None, ""):
+        message = f'Unsupported value: "{spec["scope"]}": supported values: "Cluster", "Namespaced"'
+        causes.append(Cause("FieldValueNotSupported", message, "spec.scope"))
+    return causes + list(_version_causes(spec.get("versions") or []))
+
+
+def _version_causes(versions: list[dict[str, Any]]) -> Iterator[Cause]:
+    stored = [version for version in versions if version.get("storage")]
+    if len(stored) != 1:
+        message = (
+            "Invalid value: "
+            + msgspec.json.encode(versions)[:300].decode(errors="replace")
+            + ": must have exactly one version marked as storage version"
+        )
+        yield Cause("FieldValueInvalid", message, "spec.versions")
+    single = len(versions) == 1
+    for number, version in enumerate(versions):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        place = "spec.validation" if single else f"spec.versions[{number}].schema"
+        if schema is None:
+            message = "Required value: schemas are required"
+            field = f"spec.versions[{number}].schema.openAPIV3Schema"
+            yield Cause("FieldValueRequired", message, field)
+        else:
+            yield from _structure_causes(schema, f"{place}.openAPIV3Schema")
+
+
+def _structure_causes(schema: Any, path: str, *, root: bool = True) -> Iterator[Cause]:
+    """Only the rule that people break: every node says its type."""
+    if not isinstance(schema, dict):
+        return
+    free = schema.get("x-kubernetes-int-or-string") or schema.get(
+        "x-kubernetes-preserve-unknown-fields"
+    )
+    if not schema.get("type") and not free:
+        words = "at the root" if root else "for specified object fields"
+        yield Cause(
+            "FieldValueRequired", f"Required value: must not be empty {words}", f"{path}.type"
+        )
+    for name, below in (schema.get("properties") or {}).items():
+        yield from _structure_causes(below, f"{path}.properties[{name}]", root=False)
+    if isinstance(schema.get("items"), dict):
+        yield from _structure_causes(schema["items"], f"{path}.items", root=False)
+    if isinstance(schema.get("additionalProperties"), dict):
+        below = schema["additionalProperties"]
+        yield from _structure_causes(below, f"{path}.additionalProperties", root=False)
+
+
+def established(crd: dict[str, Any], now: str) -> dict[str, Any]:
+    """The CRD with the status that its controller would write: accepted and established."""
+    status = dict(crd.get("status") or {})
+    before = {one.get("type"): one for one in status.get("conditions") or ()}
+    fresh = [
+        _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
+        _condition(
+            "Established", "InitialNamesAccepted", "the initial names have been accepted", now
+        ),
+    ]
+    conditions = [before.pop(one["type"], one) for one in fresh] + list(before.values())
+    stored = list(status.get("storedVersions") or ())
+    storage = next(
+        (one["name"] for one in crd["spec"].get("versions") or () if one.get("storage")), None
+    )
+    if storage and storage not in stored:
+        stored.append(storage)
+    status |= {
+        "conditions": conditions,
+        "acceptedNames": crd["spec"]["names"],
+        "storedVersions": stored,
+    }
+    return crd | {"status": status}
+
+
+def terminating(crd: dict[str, Any], now: str) -> dict[str, Any]:
+    status = dict(crd.get("status") or {})
+    kept = [one for one in status.get("conditions") or () if one.get("type") != "Terminating"]
+    status["conditions"] = [
+        *kept,
+        _condition(
+            "Terminating",
+            "InstanceDeletionInProgress",
+            "CustomResource deletion is in progress",
+            now,
+        ),
+    ]
+    return crd | {"status": status}
+
+
+def _condition(kind: str, reason: str, message: str, now: str) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }
+
+
+# ── from definition to served resources ──────────────────────────────────────────────────
+def served_versions(crd: Mapping[str, Any], schemas: Schemas) -> tuple[Served, ...]:
+    return tuple(
+        _served(crd["spec"], version, schemas)
+        for version in crd["spec"].get("versions") or ()
+        if version.get("served")
+    )
+
+
+def _served(spec: Mapping[str, Any], version: Mapping[str, Any], schemas: Schemas) -> Served:
+    names = spec["names"]
+    openapi = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    epoch, schema = schemas.get(openapi)
+    subresources = version.get("subresources") or {}
+    scale = _scale_paths(subresources.get("scale"))
+    offered = []
+    if "status" in subresources:
+        offered.append(Subresource("status", names["kind"]))
+    if scale is not None:
+        offered.append(Subresource("scale", "Scale", group="autoscaling", version="v1"))
+    return Served(
+        group=spec["group"],
+        version=version["name"],
+        plural=names["plural"],
+        kind=names["kind"],
+        namespaced=spec["scope"] == "Namespaced",
+        singular=names.get("singular") or names["kind"].lower(),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        verbs=CR_VERBS,
+        subresources=tuple(offered),
+        generation=True,
+        fields=tuple(one["jsonPath"].lstrip(".") for one in version.get("selectableFields") or ()),
+        list_kind=names.get("listKind") or f"{names['kind']}List",
+        custom=CustomVersion(
+            schema=schema,
+            openapi=openapi,
+            columns=_columns(version.get("additionalPrinterColumns")),
+            scale=scale,
+            storage=bool(version.get("storage")),
+            epoch=epoch,
+            warning=_warning(spec, version),
+        ),
+    )
+
+
+def _warning(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
+    if not version.get("deprecated"):
+        return ""
+    default = f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
+    return str(version.get("deprecationWarning") or default)
+
+
+def _columns(given: list[dict[str, Any]] | None) -> tuple[Column, ...]:
+    if not given:
+        return (_AGE,)
+    return tuple(
+        Column(
+            one["name"],
+            one.get("type", "string"),
+            one.get("jsonPath", ""),
+            one.get("format", ""),
+            one.get("description")
+            or f"Custom resource definition column (in JSONPath format): {one.get('jsonPath')}",
+            int(one.get("priority") or 0),
+        )
+        for one in given
+    )
+
+
+def _scale_paths(scale: Mapping[str, Any] | None) -> ScalePaths | None:
+    if not scale:
+        return None
+
+    def parts(path: str | None) -> tuple[str, ...]:
+        return tuple(part for part in (path or "").split(".") if part)
+
+    return ScalePaths(
+        parts(scale.get("specReplicasPath")),
+        parts(scale.get("statusReplicasPath")),
+        parts(scale.get("labelSelectorPath")),
+    )

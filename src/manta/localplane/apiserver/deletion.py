@@ -1,0 +1,183 @@
+"""Deleting, decided (pure): does the object go now, or is it only marked, and for how long?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from manta.api.times import format_time, parse_time
+from manta.localplane.apiserver.options import DeleteOptions
+from manta.localplane.apiserver.served import Served
+from manta.localplane.apiserver.status_errors import Refusal, conflict
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+JOB_WARNING = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
+    "to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """The object goes now."""
+
+    last: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The object stays, with a deletion timestamp, until its finalizers or its time are over."""
+
+    marked: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """It is being deleted already, and this request changes nothing."""
+
+
+Decision = Remove | Mark | Keep
+
+
+def check_preconditions(obj: dict[str, Any], options: DeleteOptions, served: Served) -> None:
+    meta = obj["metadata"]
+    name = meta["name"]
+    if options.uid is not None and options.uid != meta["uid"]:
+        why = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record "
+            f"({meta['uid']}). The object might have been deleted and then recreated"
+        )
+        raise conflict(served.kind, served.group, name, why)
+    asked = options.resource_version
+    if asked is not None and asked != meta["resourceVersion"]:
+        why = (
+            f"the ResourceVersion in the precondition ({asked}) does not match the "
+            f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been "
+            "modified"
+        )
+        raise conflict(served.kind, served.group, name, why)
+
+
+def default_propagation(served: Served) -> str:
+    """What an unsaid policy means: Jobs and ReplicationControllers leave their Pods behind."""
+    return "Orphan" if served.kind in ("Job", "ReplicationController") else ""
+
+
+def decide(obj: dict[str, Any], options: DeleteOptions, served: Served, now: datetime) -> Decision:
+    """What happens to this object. The given object is not changed."""
+    if served.kind == "Namespace" and served.group == "":
+        return _decide_namespace(obj, now)
+    grace = _grace(obj, options, served)
+    finalizers = _finalizers(obj, options, served)
+    meta = obj["metadata"]
+    if "deletionTimestamp" in meta:
+        return _decide_again(obj, finalizers, grace, served)
+    if grace > 0 or finalizers:
+        return Mark(_marked(obj, finalizers, now + timedelta(seconds=grace), grace, served))
+    return Remove(obj)
+
+
+def ready_to_go(obj: dict[str, Any]) -> bool:
+    """Whether an update has taken the last thing that kept a deleted object here."""
+    meta = obj["metadata"]
+    if "deletionTimestamp" not in meta or meta.get("finalizers"):
+        return False
+    if (obj.get("spec") or {}).get("finalizers") and obj.get("kind") == "Namespace":
+        return False
+    return not meta.get("deletionGracePeriodSeconds")
+
+
+def _decide_again(
+    obj: dict[str, Any], finalizers: list[str], grace: int, served: Served
+) -> Decision:
+    """A second DELETE can shorten the time and change the finalizers, but never lengthen it."""
+    meta = obj["metadata"]
+    left = int(meta.get("deletionGracePeriodSeconds") or 0)
+    changed = finalizers != (meta.get("finalizers") or [])
+    if grace >= left and left > 0 and not changed:
+        return Keep()
+    shorter = min(grace, left)
+    if shorter == 0 and not finalizers:
+        return Remove(obj)
+    if shorter == left and not changed:
+        return Keep()
+    end = parse_time(meta["deletionTimestamp"]) - timedelta(seconds=left - shorter)
+    return Mark(_marked(obj, finalizers, end, shorter, served, again=True))
+
+
+def _marked(  # noqa: PLR0913
+    obj: dict[str, Any],
+    finalizers: list[str],
+    end: datetime,
+    grace: int,
+    served: Served,
+    *,
+    again: bool = False,
+) -> dict[str, Any]:
+    meta = dict(obj["metadata"])
+    meta["deletionTimestamp"] = format_time(end)
+    meta["deletionGracePeriodSeconds"] = grace
+    if finalizers:
+        meta["finalizers"] = finalizers
+    else:
+        meta.pop("finalizers", None)
+    if served.generation and not again:
+        meta["generation"] = int(meta.get("generation") or 0) + 1
+    return obj | {"metadata": meta}
+
+
+def _finalizers(obj: dict[str, Any], options: DeleteOptions, served: Served) -> list[str]:
+    current = list(obj["metadata"].get("finalizers") or ())
+    policy = options.propagation
+    if not policy:
+        if FOREGROUND in current or ORPHAN in current:
+            return current
+        policy = default_propagation(served)
+    if policy:
+        current = [name for name in current if name not in (FOREGROUND, ORPHAN)]
+    if policy == "Foreground":
+        current.append(FOREGROUND)
+    if policy == "Orphan":
+        current.append(ORPHAN)
+    return current
+
+
+def _grace(obj: dict[str, Any], options: DeleteOptions, served: Served) -> int:
+    """Only Pods on a node need time to end."""
+    if served.kind != "Pod" or served.group != "":
+        return 0
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+        return 0
+    if options.grace_seconds is not None:
+        return int(options.grace_seconds) if options.grace_seconds >= 0 else 1
+    period = spec.get("terminationGracePeriodSeconds")
+    return 30 if period is None else max(0, int(period))
+
+
+def _decide_namespace(obj: dict[str, Any], now: datetime) -> Decision:
+    """A Namespace waits for its content; whoever empties it takes the spec's finalizers."""
+    if not (obj.get("spec") or {}).get("finalizers"):
+        return Mark(_terminating(obj, now)) if obj["metadata"].get("finalizers") else Remove(obj)
+    if "deletionTimestamp" in obj["metadata"]:
+        raise _namespace_busy(obj["metadata"]["name"])
+    return Mark(_terminating(obj, now))
+
+
+def _terminating(obj: dict[str, Any], now: datetime) -> dict[str, Any]:
+    meta = dict(obj["metadata"])
+    meta.setdefault("deletionTimestamp", format_time(now))
+    status = dict(obj.get("status") or {}) | {"phase": "Terminating"}
+    return obj | {"metadata": meta, "status": status}
+
+
+def _namespace_busy(name: str) -> Refusal:
+    why = (
+        "The system is ensuring all content is removed from this namespace.  Upon completion, "
+        "this namespace will automatically be purged by the system."
+    )
+    return conflict("namespaces", "", name, why)

@@ -1,0 +1,116 @@
+"""The seam to the pure libraries: patches, schemas, built-in kinds and protobuf bodies.
+
+The rest of the server calls these names only, so that each library can grow on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from manta.localplane.apiserver.patching.errors import PatchError
+from manta.localplane.apiserver.patching.json_patch import apply_json_patch
+from manta.localplane.apiserver.patching.merge import apply_merge_patch
+from manta.localplane.apiserver.served import ObjectSchema, Served
+from manta.localplane.apiserver.status_errors import Cause, Refusal, patch_failed
+
+
+class _OpenSchema:
+    def prune(self, obj: dict[str, Any]) -> dict[str, Any]:
+        return obj
+
+    def default(self, obj: dict[str, Any]) -> dict[str, Any]:
+        return obj
+
+    def validate(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[Cause]:  # noqa: ARG002
+        return []
+
+    def unknown_fields(self, obj: dict[str, Any]) -> list[str]:  # noqa: ARG002
+        return []
+
+
+def compile_schema(openapi: Mapping[str, Any]) -> ObjectSchema:  # noqa: ARG001
+    return _OpenSchema()
+
+
+def decode_protobuf(body: bytes) -> dict[str, Any]:  # noqa: ARG001
+    raise ValueError("protobuf bodies are not read")
+
+
+def prepare_create(served: Served, obj: dict[str, Any], core: object) -> dict[str, Any]:  # noqa: ARG001
+    if served.kind == "Namespace":
+        obj = obj | {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
+        labels = dict(obj["metadata"].get("labels") or {})
+        labels["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+        obj["metadata"]["labels"] = labels
+    elif served.kind == "Pod":
+        obj = obj | {"status": {"phase": "Pending"}}
+    elif served.has_status and served.kind != "Node":
+        obj.pop("status", None)
+    return obj
+
+
+def prepare_update(
+    served: Served,  # noqa: ARG001
+    old: dict[str, Any],  # noqa: ARG001
+    new: dict[str, Any],
+    core: object,  # noqa: ARG001
+    subresource: str,  # noqa: ARG001
+) -> dict[str, Any]:
+    return new
+
+
+def validate(
+    served: Served,  # noqa: ARG001
+    obj: dict[str, Any],  # noqa: ARG001
+    old: dict[str, Any] | None,  # noqa: ARG001
+) -> list[Cause]:
+    return []
+
+
+def unknown_fields(served: Served, obj: dict[str, Any]) -> list[str]:
+    return served.custom.schema.unknown_fields(obj) if served.custom is not None else []
+
+
+def track(  # noqa: PLR0913
+    served: Served,  # noqa: ARG001
+    old: dict[str, Any] | None,
+    new: dict[str, Any],
+    manager: str,  # noqa: ARG001
+    now: str,  # noqa: ARG001
+    subresource: str,  # noqa: ARG001
+) -> dict[str, Any]:
+    """The object with the record of who owns which field brought up to date."""
+    if old is not None and "managedFields" in old["metadata"]:
+        new["metadata"]["managedFields"] = old["metadata"]["managedFields"]
+    return new
+
+
+def same(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether a write changes nothing; times in managedFields do not count."""
+    return old == new
+
+
+def merge_patch(obj: dict[str, Any], patch: Any) -> dict[str, Any]:
+    try:
+        return apply_merge_patch(obj, patch)
+    except PatchError as error:
+        raise _refusal(error) from None
+
+
+def json_patch(obj: dict[str, Any], operations: Any) -> dict[str, Any]:
+    try:
+        return apply_json_patch(obj, operations)
+    except PatchError as error:
+        raise _refusal(error) from None
+
+
+def strategic_patch(obj: dict[str, Any], patch: Any, served: Served) -> dict[str, Any]:  # noqa: ARG001
+    return merge_patch(obj, patch)
+
+
+def _refusal(error: PatchError) -> Refusal:
+    if error.status == 422:
+        return patch_failed()
+    reason = {400: "BadRequest", 413: "RequestEntityTooLarge"}.get(error.status, "Invalid")
+    return Refusal(error.status, reason, error.message)

@@ -1,0 +1,280 @@
+"""One verb on one resource: the way from a routed request to its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from manta.localplane.apiserver import decoding, machinery, rendering, tables
+from manta.localplane.apiserver.core import Call, Core, Written
+from manta.localplane.apiserver.listing import Page, await_revision, read_page
+from manta.localplane.apiserver.messages import ADMIN, HttpRequest, HttpResponse, json_response
+from manta.localplane.apiserver.negotiation import Answer
+from manta.localplane.apiserver.options import (
+    ListOptions,
+    WriteOptions,
+    delete_options,
+    list_options,
+    write_options,
+)
+from manta.localplane.apiserver.routes import Route
+from manta.localplane.apiserver.selectors import Selection, select
+from manta.localplane.apiserver.served import Served
+from manta.localplane.apiserver.status_errors import (
+    Refusal,
+    bad_request,
+    details,
+    method_not_allowed,
+    not_found,
+    unknown_patch_type,
+    unsupported_media_type,
+)
+from manta.localplane.apiserver.watching import WatchRequest, open_watch
+from manta.localplane.apiserver.writing import Produce, Writer
+from manta.localplane.store.objects import Record, key_of
+
+_JSON_PATCH = "application/json-patch+json"
+_MERGE_PATCH = "application/merge-patch+json"
+_STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+_APPLY_PATCH = "application/apply-patch+yaml"
+
+
+class Operations:
+    def __init__(self, core: Core, writer: Writer) -> None:
+        self._core = core
+        self._writer = writer
+        self._verbs: dict[str, Callable[[Call], Awaitable[HttpResponse]]] = {
+            "get": self._get,
+            "list": self._list,
+            "watch": self._watch,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
+
+    async def perform(self, call: Call) -> HttpResponse:
+        act = self._verbs.get(call.verb)
+        if act is None:
+            raise method_not_allowed()
+        return await act(call)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────
+    async def _get(self, call: Call) -> HttpResponse:
+        asked = list_options(call.request, watch=False).revision or 0
+        if asked > self._core.store.revision:
+            await await_revision(self._core, asked)
+        record = self._find(call)
+        await self._core.store.settled(record.revision)
+        return self._one(call, record, 200)
+
+    def _find(self, call: Call) -> Record:
+        served, route = call.served, call.route
+        record = self._core.store.get(served.shelf, key_of(route.namespace, route.name))
+        if record is None:
+            raise not_found(served.plural, served.group, route.name)
+        return record
+
+    async def _list(self, call: Call) -> HttpResponse:
+        options = list_options(call.request, watch=False)
+        chosen = self._chosen(call, options)
+        page = await read_page(self._core, call.served, chosen, options)
+        return self._many(call, page)
+
+    async def _watch(self, call: Call) -> HttpResponse:
+        options = list_options(call.request, watch=True)
+        chosen = self._chosen(call, options)
+        render = None
+        if not call.answer.plain:
+            render = tables.watch_renderer(
+                call.served, call.answer, call.request.param("includeObject"), self._core.now
+            )
+        lines = open_watch(self._core, WatchRequest(call.served, chosen, options, render))
+        return HttpResponse(200, lines, call.headers())
+
+    def _chosen(self, call: Call, options: ListOptions) -> Selection:
+        fields = options.fields
+        if call.route.name:
+            fields = f"metadata.name={call.route.name}"
+        return select(call.served, call.route.namespace, options.labels, fields)
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────
+    async def _create(self, call: Call) -> HttpResponse:
+        if call.route.name and not call.route.subresource:
+            raise method_not_allowed()
+        options = write_options(call.request, "CreateOptions")
+        obj = decoding.read_object(call.request, call.served)
+        self._check_fields(call, obj, options)
+        written = self._writer.create(call, self._namespace(call), obj, options)
+        return await self._written(call, written)
+
+    def _namespace(self, call: Call) -> str:
+        if call.served.namespaced and not call.route.namespace:
+            raise bad_request("the namespace of the object must be given in the path")
+        return call.route.namespace
+
+    async def _update(self, call: Call) -> HttpResponse:
+        options = write_options(call.request, "UpdateOptions")
+        obj = decoding.read_object(call.request, call.served)
+        self._check_fields(call, obj, options)
+        written = self._writer.update(
+            call, self._key(call), lambda _: obj, options, call.route.subresource
+        )
+        return await self._written(call, written)
+
+    async def _patch(self, call: Call) -> HttpResponse:
+        options = write_options(call.request, "PatchOptions")
+        produce = self._patcher(call, options)
+        written = self._writer.update(
+            call, self._key(call), produce, options, call.route.subresource
+        )
+        return await self._written(call, written)
+
+    def _patcher(self, call: Call, options: WriteOptions) -> Produce:
+        media = call.request.headers.get("content-type", "").partition(";")[0].strip()
+        served = call.served
+        if media not in (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH, _APPLY_PATCH):
+            raise unknown_patch_type()
+        if media == _STRATEGIC_PATCH and served.custom is not None:
+            raise unsupported_media_type((_JSON_PATCH, _MERGE_PATCH, _APPLY_PATCH))
+        try:
+            patch = decoding.read_json(call.request.body)
+        except decoding.Malformed as error:
+            kind = "JSON patch" if media == _JSON_PATCH else "patch"
+            raise bad_request(f"error decoding {kind}: {error}") from None
+
+        def produce(old: dict[str, Any]) -> dict[str, Any]:
+            if media == _JSON_PATCH:
+                new = machinery.json_patch(old, patch)
+            elif media == _STRATEGIC_PATCH:
+                new = machinery.strategic_patch(old, patch, served)
+            else:
+                new = machinery.merge_patch(old, patch)
+            decoding.check_metadata(new, served)
+            self._check_fields(call, new, options)
+            return new
+
+        return produce
+
+    async def _delete(self, call: Call) -> HttpResponse:
+        options = delete_options(call.request, _options_body(call.request))
+        written = self._writer.delete(call, self._key(call), options)
+        if not options.dry_run:
+            await self._core.store.settled(self._core.store.revision)
+        if written.removed and not call.served.graceful:
+            return self._deleted(call, written.record)
+        return self._one(call, written.record, 200)
+
+    def _deleted(self, call: Call, record: Record) -> HttpResponse:
+        served = call.served
+        uid = record.decode()["metadata"]["uid"]
+        body = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": details(record.name, served.plural, served.group, uid=uid),
+        }
+        return json_response(200, body, call.headers())
+
+    async def _delete_collection(self, call: Call) -> HttpResponse:
+        options = delete_options(call.request, _options_body(call.request))
+        listing = list_options(call.request, watch=False)
+        chosen = self._chosen(call, listing)
+        page = await read_page(self._core, call.served, chosen, listing)
+        for record in page.records:
+            try:
+                self._writer.delete(call, record.key, options)
+            except Refusal as refusal:
+                if refusal.code != 404:
+                    raise
+        await self._core.store.settled(self._core.store.revision)
+        return self._many(call, page)
+
+    def ensure(self, served: Served, obj: dict[str, Any]) -> None:
+        """Create an object from inside the server, unless it is there."""
+        meta = obj["metadata"]
+        namespace = meta.get("namespace", "")
+        if self._core.store.get(served.shelf, key_of(namespace, meta["name"])) is None:
+            route = Route(served.group, served.version, served.plural, namespace)
+            call = Call(HttpRequest("POST", "", user=ADMIN), route, served, "create")
+            self._writer.create(call, namespace, obj, WriteOptions(manager="manta"))
+
+    # ── answers ──────────────────────────────────────────────────────────────────────────
+    def _key(self, call: Call) -> str:
+        return key_of(call.route.namespace, call.route.name)
+
+    async def _written(self, call: Call, written: Written) -> HttpResponse:
+        await self._core.store.settled(
+            self._core.store.revision if written.removed else written.record.revision
+        )
+        return self._one(call, written.record, 201 if written.created else 200)
+
+    def _check_fields(self, call: Call, obj: dict[str, Any], options: WriteOptions) -> None:
+        """Unknown and doubled fields: refused, warned of or let through, as the client wishes."""
+        if options.validation == "Ignore":
+            return
+        doubled = decoding.duplicate_fields(call.request.body, obj) if call.verb != "patch" else []
+        faults = [f'duplicate field "{path}"' for path in doubled]
+        unknown = machinery.unknown_fields(call.served, obj)
+        faults += [f'unknown field "{path}"' for path in unknown]
+        if not faults:
+            return
+        if options.validation == "Strict":
+            served = call.served
+            raise bad_request(
+                f'{served.kind} in version "{served.version}" cannot be handled as a '
+                f"{served.kind}: strict decoding error: {', '.join(faults)}"
+            )
+        for fault in faults:
+            call.warn(fault)
+
+    def _one(self, call: Call, record: Record, status: int) -> HttpResponse:
+        answer = call.answer
+        if answer.plain:
+            return HttpResponse(
+                status, rendering.shown(call.served, record) + b"\n", call.headers()
+            )
+        if answer.yaml:
+            return _yaml(status, rendering.shown(call.served, record), call)
+        body = tables.one(
+            call.served, record, answer, call.request.param("includeObject"), self._core.now()
+        )
+        return HttpResponse(status, body, call.headers())
+
+    def _many(self, call: Call, page: Page) -> HttpResponse:
+        answer: Answer = call.answer
+        if answer.shape:
+            body = tables.many(
+                call.served, page, answer, call.request.param("includeObject"), self._core.now()
+            )
+            return HttpResponse(200, body, call.headers())
+        body = rendering.listed(
+            call.served, page.records, page.revision, page.token, page.remaining
+        )
+        return _yaml(200, body, call) if answer.yaml else HttpResponse(200, body, call.headers())
+
+
+def _options_body(request: HttpRequest) -> dict[str, Any]:
+    if not request.body:
+        return {}
+    try:
+        value = decoding.read_body(request.body, request.headers.get("content-type", ""))
+    except decoding.Malformed as error:
+        raise bad_request(
+            "the object provided is unrecognized (must be of type DeleteOptions): couldn't get "
+            f"version/kind; {error}"
+        ) from None
+    if not isinstance(value, dict):
+        raise bad_request("the body of a delete must be DeleteOptions")
+    return value
+
+
+def _yaml(status: int, body: bytes, call: Call) -> HttpResponse:
+    import yaml
+
+    text = yaml.safe_dump(msgspec.json.decode(body), sort_keys=True)
+    return HttpResponse(status, text.encode(), call.headers(), "application/yaml")

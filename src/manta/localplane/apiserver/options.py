@@ -1,0 +1,205 @@
+"""The query of a request, read and checked: list, watch, write and delete options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from manta.localplane.apiserver.messages import HttpRequest
+from manta.localplane.apiserver.status_errors import (
+    Cause,
+    bad_request,
+    invalid_options,
+    plain_failure,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    dry_run: bool = False
+    manager: str = "unknown"
+    validation: str = "Warn"
+    force: bool = False
+
+
+def write_options(request: HttpRequest, kind: str) -> WriteOptions:
+    """`kind` is CreateOptions, UpdateOptions or PatchOptions: errors name it."""
+    dry_run = _dry_run(request.params("dryRun"), kind)
+    validation = request.param("fieldValidation")
+    if validation not in ("", "Ignore", "Strict", "Warn"):
+        message = (
+            f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
+        )
+        raise invalid_options(kind, Cause("FieldValueNotSupported", message, "fieldValidation"))
+    manager = request.param("fieldManager") or manager_of(request.headers.get("user-agent", ""))
+    if len(manager) > 128:
+        message = "Too long: may not be more than 128 bytes"
+        raise invalid_options(kind, Cause("FieldValueTooLong", message, "fieldManager"))
+    return WriteOptions(dry_run, manager, validation or "Warn", request.flag("force"))
+
+
+def manager_of(user_agent: str) -> str:
+    """Who writes, when nothing better is said: the first word of the user agent."""
+    return user_agent.partition("/")[0][:128] or "unknown"
+
+
+def _dry_run(values: list[str], kind: str) -> bool:
+    values = [value for value in values if value]
+    if any(value != "All" for value in values):
+        listed = ",".join(f'"{value}"' for value in values)
+        message = f'Unsupported value: [{listed}]: supported values: "All"'
+        raise invalid_options(kind, Cause("FieldValueNotSupported", message, "dryRun"))
+    return bool(values)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    token: str = ""
+    """The `continue` of the page before."""
+    revision: int | None = None
+    match: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    initial_events: bool | None = None
+    timeout: float | None = None
+
+
+def list_options(request: HttpRequest, *, watch: bool) -> ListOptions:
+    match = request.param("resourceVersionMatch")
+    asked = request.param("resourceVersion")
+    initial = request.param("sendInitialEvents")
+    options = ListOptions(
+        labels=request.param("labelSelector"),
+        fields=request.param("fieldSelector"),
+        limit=_number(request, "limit"),
+        token=request.param("continue"),
+        revision=_revision(asked, watch=watch),
+        match=match,
+        watch=watch,
+        bookmarks=request.flag("allowWatchBookmarks"),
+        initial_events=initial.lower() in ("true", "1") if initial else None,
+        timeout=float(_number(request, "timeoutSeconds")) or None,
+    )
+    _check_match(options, asked)
+    return options
+
+
+def _check_match(options: ListOptions, asked: str) -> None:
+    def refuse(message: str, reason: str = "FieldValueForbidden") -> Exception:
+        cause = Cause(reason, message, "resourceVersionMatch")
+        return invalid_options("ListOptions", cause)
+
+    match = options.match
+    if options.watch:
+        if options.initial_events is not None and match != "NotOlderThan":
+            raise refuse(
+                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            )
+        if match and options.initial_events is None:
+            raise refuse("Forbidden: resourceVersionMatch is forbidden for watch")
+        return
+    if options.initial_events is not None:
+        cause = Cause(
+            "FieldValueForbidden",
+            "Forbidden: sendInitialEvents is forbidden for list",
+            "sendInitialEvents",
+        )
+        raise invalid_options("ListOptions", cause)
+    if not match:
+        return
+    if not asked:
+        raise refuse(
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+        )
+    if options.token:
+        raise refuse("Forbidden: resourceVersionMatch is forbidden when continue is provided")
+    if match not in ("Exact", "NotOlderThan"):
+        message = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        raise refuse(message, "FieldValueNotSupported")
+    if match == "Exact" and options.revision == 0:
+        raise refuse('Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+
+
+def _revision(text: str, *, watch: bool) -> int | None:
+    if not text:
+        return None
+    if text.isascii() and text.isdigit():
+        return int(text)
+    why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": '
+    why += "invalid syntax"
+    if watch:
+        raise plain_failure(why)
+    raise bad_request(f"invalid resource version: {why}")
+
+
+def _number(request: HttpRequest, name: str) -> int:
+    text = request.param(name)
+    if not text:
+        return 0
+    try:
+        return max(0, int(text))
+    except ValueError:
+        raise bad_request(
+            f'invalid query parameter {name}: strconv.ParseInt: parsing "{text}": invalid syntax'
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    propagation: str = ""
+    grace_seconds: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    dry_run: bool = False
+
+
+def delete_options(request: HttpRequest, body: dict[str, Any]) -> DeleteOptions:
+    """From the body where there is one, from the query otherwise."""
+    if not body:
+        return _checked_delete(
+            {
+                "propagationPolicy": request.param("propagationPolicy") or None,
+                "gracePeriodSeconds": _optional_number(request, "gracePeriodSeconds"),
+                "orphanDependents": (
+                    request.flag("orphanDependents") if request.param("orphanDependents") else None
+                ),
+                "dryRun": request.params("dryRun"),
+            }
+        )
+    return _checked_delete(body)
+
+
+def _optional_number(request: HttpRequest, name: str) -> int | None:
+    return _number(request, name) if request.param(name) else None
+
+
+def _checked_delete(body: dict[str, Any]) -> DeleteOptions:
+    policy = body.get("propagationPolicy")
+    orphan = body.get("orphanDependents")
+
+    def refuse(reason: str, message: str) -> Exception:
+        return invalid_options("DeleteOptions", Cause(reason, message, "propagationPolicy"))
+
+    if policy not in (None, "", "Foreground", "Background", "Orphan"):
+        supported = '"Foreground", "Background", "Orphan", "nil"'
+        message = f'Unsupported value: "{policy}": supported values: {supported}'
+        raise refuse("FieldValueNotSupported", message)
+    if policy and orphan is not None:
+        message = (
+            f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be '
+            "both set"
+        )
+        raise refuse("FieldValueInvalid", message)
+    if orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    conditions = body.get("preconditions") or {}
+    return DeleteOptions(
+        propagation=policy or "",
+        grace_seconds=body.get("gracePeriodSeconds"),
+        uid=conditions.get("uid"),
+        resource_version=conditions.get("resourceVersion"),
+        dry_run=_dry_run(list(body.get("dryRun") or ()), "DeleteOptions"),
+    )

@@ -1,0 +1,155 @@
+"""Which objects a request means: selectors of the request, matched against stored records.
+
+Field selectors work on a few named fields per resource. These are cut out of the raw JSON by a
+decoder that is made for them, so that a selection over many objects never builds whole trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from manta.api.selectors import (
+    EVERYTHING,
+    FieldSelector,
+    LabelSelector,
+    SelectorError,
+    parse_field_selector,
+    parse_label_selector,
+)
+from manta.localplane.apiserver.served import Served
+from manta.localplane.apiserver.status_errors import bad_request
+from manta.localplane.store.objects import Record
+
+FieldsReader = Callable[[bytes], Mapping[str, str]]
+
+_parse_labels = lru_cache(maxsize=512)(parse_label_selector)
+_parse_fields = lru_cache(maxsize=512)(parse_field_selector)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What one request selects: a namespace, labels and fields."""
+
+    namespace: str = ""
+    labels: LabelSelector = EVERYTHING
+    fields: FieldSelector = FieldSelector()
+    reader: FieldsReader | None = None
+
+    @property
+    def everything(self) -> bool:
+        return self.labels.empty and not self.fields.requirements
+
+    @property
+    def name(self) -> str:
+        """The one object that can match, where the selector names it."""
+        return self.fields.exact("metadata.name") or ""
+
+    def matches(self, record: Record) -> bool:
+        if self.namespace and not record.key.startswith(f"{self.namespace}/"):
+            return False
+        if not self.labels.empty and not self.labels.matches(record.labels):
+            return False
+        return not self.fields.requirements or self.fields.matches(self._fields(record))
+
+    def _fields(self, record: Record) -> Mapping[str, str]:
+        named = {"metadata.name": record.name, "metadata.namespace": record.namespace}
+        if self.reader is None:
+            return named
+        if record.fields is None:
+            record.fields = named | dict(self.reader(record.raw))
+        return record.fields
+
+
+def select(served: Served, namespace: str, labels: str, fields: str) -> Selection:
+    """Raises a 400 for a selector that cannot be read or names a field that is not offered."""
+    try:
+        wanted_labels = _parse_labels(labels) if labels else EVERYTHING
+        wanted_fields = _parse_fields(fields) if fields else FieldSelector()
+    except SelectorError as error:
+        raise bad_request(str(error)) from None
+    for requirement in wanted_fields.requirements:
+        _check_known(served, requirement.path)
+    reader = None
+    if served.fields and wanted_fields.requirements:
+        reader = fields_reader(served.fields, served.group == "events.k8s.io")
+    return Selection(namespace, wanted_labels, wanted_fields, reader)
+
+
+def _check_known(served: Served, name: str) -> None:
+    if name in ("metadata.name", "metadata.namespace") or name in served.fields:
+        return
+    if served.fields or served.custom:
+        raise bad_request(f"field label not supported: {name}")
+    raise bad_request(
+        f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    )
+
+
+@lru_cache(maxsize=128)
+def fields_reader(names: tuple[str, ...], new_events: bool = False) -> FieldsReader:  # noqa: FBT001, FBT002
+    """A decoder that reads exactly these fields out of raw JSON; what is absent reads as ''.
+
+    Events of both groups lie on one shelf in the old form, so the fields of the new form are
+    read where the old form has them. Both names then stand for the same value.
+    """
+    places = {name: _stored_at(name).split(".") for name in names}
+    if new_events:
+        places |= {_old_event_name(name): parts for name, parts in places.items()}
+    tree: dict[str, Any] = {}
+    for parts in places.values():
+        node = tree
+        for part in parts[:-1]:
+            node = node.setdefault(part, {})
+        node[parts[-1]] = None
+    decode = msgspec.json.Decoder(_struct(tree)).decode
+
+    def read(raw: bytes) -> Mapping[str, str]:
+        decoded = decode(raw)
+        return {name: _text(decoded, parts) for name, parts in places.items()}
+
+    return read
+
+
+def _stored_at(name: str) -> str:
+    if name == "source":
+        return "source.component"
+    return _old_event_name(name)
+
+
+def _old_event_name(name: str) -> str:
+    if name == "reportingController":
+        return "reportingComponent"
+    return name.replace("regarding.", "involvedObject.")
+
+
+class _Chosen(msgspec.Struct):
+    """Base of the made decoders; `places` tells which attribute holds which JSON member."""
+
+
+def _struct(tree: dict[str, Any]) -> type[_Chosen]:
+    names = {member: f"f{number}" for number, member in enumerate(tree)}
+    fields: list[tuple[str, Any, Any]] = [
+        (names[member], Any if below is None else _struct(below) | None, None)
+        for member, below in tree.items()
+    ]
+    rename = {attribute: member for member, attribute in names.items()}
+    return msgspec.defstruct(
+        "Chosen", fields, bases=(_Chosen,), rename=rename, namespace={"places": names}
+    )
+
+
+def _text(decoded: Any, parts: list[str]) -> str:
+    for part in parts:
+        if decoded is None:
+            return ""
+        decoded = getattr(decoded, type(decoded).places[part])
+    if decoded is None:
+        return ""
+    if isinstance(decoded, bool):
+        return "true" if decoded else "false"
+    return decoded if isinstance(decoded, str) else str(decoded)

@@ -1,0 +1,99 @@
+"""Answers in another shape than the object itself: Table and PartialObjectMetadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from manta.localplane.apiserver import rendering
+from manta.localplane.apiserver.listing import Page
+from manta.localplane.apiserver.negotiation import Answer
+from manta.localplane.apiserver.served import Served
+from manta.localplane.apiserver.tables.columns import table_of
+from manta.localplane.store.objects import Record
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Partial(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_metadata_of = msgspec.json.Decoder(_Partial).decode
+
+
+def one(served: Served, record: Record, answer: Answer, include: str, now: datetime) -> bytes:
+    if answer.shape == "Table":
+        return _encode(_table(served, [record], str(record.revision), answer, include, now))
+    return partial(record, answer.version)
+
+
+def many(served: Served, page: Page, answer: Answer, include: str, now: datetime) -> bytes:
+    meta: dict[str, Any] = {"resourceVersion": str(page.revision)}
+    if page.token:
+        meta["continue"] = page.token
+    if page.remaining:
+        meta["remainingItemCount"] = page.remaining
+    if answer.shape == "Table":
+        table = _table(served, page.records, str(page.revision), answer, include, now)
+        return _encode(table | {"metadata": meta})
+    start = (
+        b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%s","metadata":'
+        % answer.version.encode()
+    )
+    items = b",".join(partial(record, answer.version) for record in page.records)
+    return start + _encode(meta) + b',"items":[' + items + b"]}\n"
+
+
+def partial(record: Record, version: str) -> bytes:
+    head = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/%s","metadata":'
+    return head % version.encode() + bytes(_metadata_of(record.raw).metadata) + b"}"
+
+
+def watch_renderer(
+    served: Served, answer: Answer, include: str, clock: Callable[[], datetime]
+) -> Callable[[Record], bytes]:
+    """How each object of one watch is written. Only the first Table names its columns."""
+    if answer.shape != "Table":
+        return lambda record: partial(record, answer.version)
+    first = True
+
+    def render(record: Record) -> bytes:
+        nonlocal first
+        table = _table(served, [record], str(record.revision), answer, include, clock())
+        if not first:
+            table["columnDefinitions"] = None
+        first = False
+        return _encode(table)
+
+    return render
+
+
+def _table(  # noqa: PLR0913
+    served: Served,
+    records: list[Record],
+    revision: str,
+    answer: Answer,
+    include: str,
+    now: datetime,
+) -> dict[str, Any]:
+    definitions, cells_of = table_of(served)
+    rows = []
+    for record in records:
+        obj = rendering.whole(served, record)
+        row: dict[str, Any] = {"cells": cells_of(obj, now)}
+        if include == "Object":
+            row["object"] = obj
+        elif include != "None":
+            row["object"] = msgspec.Raw(partial(record, answer.version))
+        rows.append(row)
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{answer.version}",
+        "metadata": {"resourceVersion": revision},
+        "columnDefinitions": definitions,
+        "rows": rows,
+    }

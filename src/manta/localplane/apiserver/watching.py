@@ -1,0 +1,152 @@
+"""Watches: a stream of changes from any remembered revision, line by line.
+
+Each line is encoded once for all watchers of a version. Objects that enter or leave a selection
+are told as ADDED and DELETED, and a bookmark is sent only when everything before it has been.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from manta.localplane.apiserver import rendering
+from manta.localplane.apiserver.core import Core
+from manta.localplane.apiserver.listing import await_revision
+from manta.localplane.apiserver.options import ListOptions
+from manta.localplane.apiserver.selectors import Selection
+from manta.localplane.apiserver.served import Served
+from manta.localplane.apiserver.status_errors import Refusal, expired
+from manta.localplane.store.objects import Change, Compacted, Record
+from manta.localplane.store.watchers import Watcher
+
+BOOKMARK_SECONDS = 30.0
+LONGEST_SECONDS = 1800.0
+_INITIAL_BATCH = 200
+
+RenderObject = Callable[[Record], bytes]
+"""How one object looks in this watch, when it is not the plain JSON (Tables, metadata only)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    served: Served
+    chosen: Selection
+    options: ListOptions
+    render: RenderObject | None = None
+
+
+def open_watch(core: Core, asked: WatchRequest) -> AsyncIterator[bytes]:
+    """The body of a watch answer. What goes wrong from here on is told inside the stream."""
+    return _Watch(core, asked).lines()
+
+
+class _Watch:
+    def __init__(self, core: Core, asked: WatchRequest) -> None:
+        self._core = core
+        self._served = asked.served
+        self._chosen = asked.chosen
+        self._options = asked.options
+        self._render = asked.render
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        try:
+            initial, watcher = await self._begin()
+        except Compacted as error:
+            yield _error_line(expired(str(error)))
+            return
+        except Refusal as refusal:
+            yield _error_line(refusal)
+            return
+        try:
+            async for chunk in self._initial(initial, watcher):
+                yield chunk
+            async for chunk in self._live(watcher):
+                yield chunk
+        finally:
+            self._core.store.unwatch(watcher)
+
+    async def _begin(self) -> tuple[list[Record], Watcher]:
+        options, store = self._options, self._core.store
+        asked = options.revision or 0
+        if options.initial_events:
+            if asked > store.revision:
+                await await_revision(self._core, asked)
+            return self._snapshot()
+        if options.initial_events is None and not asked:
+            return self._snapshot()
+        return [], store.watch(self._served.shelf, asked or store.revision)
+
+    def _snapshot(self) -> tuple[list[Record], Watcher]:
+        """Everything now, and a watcher for everything after: no await may lie between."""
+        store, chosen = self._core.store, self._chosen
+        records = store.select(self._served.shelf, chosen.namespace)
+        if not chosen.everything:
+            records = [record for record in records if chosen.matches(record)]
+        return records, store.watch(self._served.shelf, store.revision)
+
+    async def _initial(self, records: list[Record], watcher: Watcher) -> AsyncIterator[bytes]:
+        await self._core.store.settled(watcher.since)
+        for start in range(0, len(records), _INITIAL_BATCH):
+            batch = records[start : start + _INITIAL_BATCH]
+            yield b"".join(self._line("ADDED", record) for record in batch)
+        if self._options.initial_events and self._options.bookmarks:
+            yield self._bookmark(watcher.since, {"k8s.io/initial-events-end": "true"})
+
+    async def _live(self, watcher: Watcher) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + min(self._options.timeout or LONGEST_SECONDS, LONGEST_SECONDS)
+        while not watcher.closed:
+            left = end - loop.time()
+            if left <= 0:
+                break
+            if not await watcher.ready(min(left, BOOKMARK_SECONDS)):
+                if self._options.bookmarks:
+                    yield self._bookmark(self._core.store.settled_revision, {})
+                continue
+            chunk = b"".join(self._told(watcher.take()))
+            if chunk:
+                yield chunk
+        chunk = b"".join(self._told(watcher.take()))
+        if chunk:
+            yield chunk
+
+    def _told(self, changes: Iterable[Change]) -> Iterable[bytes]:
+        for change in changes:
+            is_in = change.type != "DELETED" and self._chosen.matches(change.record)
+            was_in = change.previous is not None and self._chosen.matches(change.previous)
+            if is_in:
+                yield self._change_line("MODIFIED" if was_in else "ADDED", change)
+            elif was_in and change.type == "DELETED":
+                yield self._change_line("DELETED", change)
+            elif was_in:
+                yield self._line("DELETED", rendering.leaving(change))
+
+    def _change_line(self, as_type: str, change: Change) -> bytes:
+        if self._render is not None:
+            return self._line(as_type, change.record)
+        return rendering.event_line(self._served, change, as_type)
+
+    def _line(self, as_type: str, record: Record) -> bytes:
+        render = self._render or self._plain
+        return b'{"type":"%s","object":%s}\n' % (as_type.encode(), render(record))
+
+    def _plain(self, record: Record) -> bytes:
+        return rendering.shown(self._served, record)
+
+    def _bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
+        meta: dict[str, object] = {"resourceVersion": str(revision)}
+        if annotations:
+            meta["annotations"] = annotations
+        body = {
+            "kind": self._served.kind,
+            "apiVersion": self._served.api_version,
+            "metadata": meta,
+        }
+        return msgspec.json.encode({"type": "BOOKMARK", "object": body}) + b"\n"
+
+
+def _error_line(refusal: Refusal) -> bytes:
+    return msgspec.json.encode({"type": "ERROR", "object": refusal.status()}) + b"\n"

@@ -1,0 +1,168 @@
+"""The store: every object, one revision counter, watchers, and a journal where one is given.
+
+All calls but `settled` are synchronous and run on the event loop, so that reading, deciding and
+writing within one turn of the loop is a transaction. A write counts as done when `settled` has
+returned for its revision; watchers hear of it then, never earlier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from manta.localplane.store.objects import Change, Record, Shelf
+from manta.localplane.store.watchers import Watcher
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Journal(Protocol):
+    """Where writes survive. `append` returns at once; `on_commit` is told what is safe."""
+
+    def append(self, shelf: str, change: Change) -> None: ...
+    async def close(self) -> None: ...
+
+
+class StoreFailed(Exception):  # noqa: N818
+    """The journal could not write. Nothing may be acknowledged any more."""
+
+
+class Store:
+    def __init__(self, *, elapsed: Callable[[], float] = time.monotonic, revision: int = 1) -> None:
+        self.revision = revision
+        self.failure: BaseException | None = None
+        self._elapsed = elapsed
+        self._shelves: dict[str, Shelf] = {}
+        self._watchers: dict[str, set[Watcher]] = {}
+        self._journal: Journal | None = None
+        self._settled = revision
+        self._unsettled: list[tuple[str, Change]] = []
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────
+    def shelf(self, name: str) -> Shelf:
+        found = self._shelves.get(name)
+        if found is None:
+            found = self._shelves[name] = Shelf(name)
+        return found
+
+    def get(self, shelf: str, key: str) -> Record | None:
+        return self.shelf(shelf).records.get(key)
+
+    def select(self, shelf: str, namespace: str = "") -> list[Record]:
+        return self.shelf(shelf).select(namespace)
+
+    def select_at(self, shelf: str, revision: int, namespace: str = "") -> list[Record]:
+        return self.shelf(shelf).select_at(revision, namespace)
+
+    def shelves(self) -> Mapping[str, Shelf]:
+        return self._shelves
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────
+    def put(self, shelf: str, key: str, body: dict[str, Any], *, epoch: int = 0) -> Record:
+        """Create or replace. The new revision is written into `metadata.resourceVersion`."""
+        record = self._record(key, body, epoch)
+        self._publish(shelf, self.shelf(shelf).put(record, self._elapsed()))
+        return record
+
+    def remove(self, shelf: str, key: str, body: dict[str, Any], *, epoch: int = 0) -> Record:
+        """Delete. `body` is the last state that watchers see, at the revision of the deletion."""
+        record = self._record(key, body, epoch)
+        self._publish(shelf, self.shelf(shelf).remove(record, self._elapsed()))
+        return record
+
+    def _record(self, key: str, body: dict[str, Any], epoch: int) -> Record:
+        if self.failure is not None:
+            raise StoreFailed(str(self.failure))
+        revision = self.revision + 1
+        body["metadata"]["resourceVersion"] = str(revision)
+        record = Record(key, _encode(body), revision, epoch)
+        self.revision = revision
+        return record
+
+    def _publish(self, shelf: str, change: Change) -> None:
+        if self._journal is None:
+            self._settled = change.revision
+            self._tell(shelf, change)
+            return
+        self._unsettled.append((shelf, change))
+        self._journal.append(shelf, change)
+
+    def _tell(self, shelf: str, change: Change) -> None:
+        for watcher in tuple(self._watchers.get(shelf, ())):
+            watcher.offer(change)
+
+    # ── watching ─────────────────────────────────────────────────────────────────────────
+    def watch(self, shelf: str, since: int) -> Watcher:
+        """Changes after a revision. Raises Compacted when they are no longer remembered."""
+        replayed = self.shelf(shelf).replay(since) if since < self.revision else []
+        backlog = [change for change in replayed if change.revision <= self._settled]
+        watcher = Watcher(shelf, since, backlog)
+        self._watchers.setdefault(shelf, set()).add(watcher)
+        return watcher
+
+    def unwatch(self, watcher: Watcher) -> None:
+        watcher.close()
+        self._watchers.get(watcher.shelf, set()).discard(watcher)
+
+    def close_watches(self, shelf: str | None = None) -> None:
+        """End the watches of one shelf, or all of them: the server is going, or the resource is."""
+        for name, watchers in self._watchers.items():
+            if shelf is None or name == shelf:
+                for watcher in tuple(watchers):
+                    watcher.close()
+
+    # ── durability ───────────────────────────────────────────────────────────────────────
+    def attach(self, journal: Journal) -> None:
+        self._journal = journal
+        self._settled = self.revision
+
+    @property
+    def settled_revision(self) -> int:
+        return self._settled
+
+    async def settled(self, revision: int) -> None:
+        """Return when everything up to this revision survives. At once without a journal."""
+        if self.failure is not None:
+            raise StoreFailed(str(self.failure))
+        if revision <= self._settled or revision > self.revision:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append((revision, waiter))
+        await waiter
+
+    def committed(self, revision: int) -> None:
+        """The journal says: safe up to here. Watchers hear, then writers are answered."""
+        self._settled = max(self._settled, revision)
+        ready = 0
+        for shelf, change in self._unsettled:
+            if change.revision > revision:
+                break
+            ready += 1
+            self._tell(shelf, change)
+        del self._unsettled[:ready]
+        still: list[tuple[int, asyncio.Future[None]]] = []
+        for wanted, waiter in self._waiting:
+            if wanted > revision:
+                still.append((wanted, waiter))
+            elif not waiter.done():
+                waiter.set_result(None)
+        self._waiting = still
+
+    def fail(self, failure: BaseException) -> None:
+        """The journal says: it cannot write. Every waiting and every later writer is told."""
+        self.failure = failure
+        for _, waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_exception(StoreFailed(str(failure)))
+        self._waiting = []
+        self.close_watches()
+
+    async def close(self) -> None:
+        self.close_watches()
+        if self._journal is not None:
+            await self._journal.close()

@@ -1,0 +1,63 @@
+"""Watchers: one bounded queue per open watch, filled by the store, emptied by a stream.
+
+A watcher that does not keep up is closed rather than allowed to grow: its client resumes from
+the last revision that it has seen, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from manta.localplane.store.objects import Change
+
+QUEUE_LIMIT = 20_000
+
+
+class Watcher:
+    """Changes of one shelf after one revision. `closed` means: no more will come."""
+
+    def __init__(self, shelf: str, since: int, backlog: Sequence[Change] = ()) -> None:
+        self.shelf = shelf
+        self.since = since
+        self.closed = False
+        self._queue: deque[Change] = deque(backlog)
+        self._wake: asyncio.Future[None] | None = None
+
+    def offer(self, change: Change) -> None:
+        if self.closed or change.revision <= self.since:
+            return
+        if len(self._queue) >= QUEUE_LIMIT:
+            self.close()
+            return
+        self._queue.append(change)
+        self._ring()
+
+    def close(self) -> None:
+        self.closed = True
+        self._ring()
+
+    def take(self) -> list[Change]:
+        """What has come so far; empties the queue."""
+        taken = list(self._queue)
+        self._queue.clear()
+        return taken
+
+    async def ready(self, timeout: float | None) -> bool:  # noqa: ASYNC109 - a deadline is normal here
+        """Wait for a change or the end of the watch. False: the time has passed, nothing came."""
+        if self._queue or self.closed:
+            return True
+        self._wake = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._wake
+        except TimeoutError:
+            return False
+        finally:
+            self._wake = None
+        return True
+
+    def _ring(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
