@@ -1,0 +1,121 @@
+"""What is wrong with a field, in the exact words of the real server.
+
+A cause becomes one entry of `details.causes` in a 422 answer; all together they make its message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    reason: str
+    message: str
+    field: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"reason": self.reason, "message": self.message, "field": self.field}
+
+
+class _Omitted:
+    """Stands for a value that is too large or too dull to be repeated in a message."""
+
+
+OMITTED: Final = _Omitted()
+
+_WORDS: Final = {
+    "FieldValueNotFound": "Not found",
+    "FieldValueRequired": "Required value",
+    "FieldValueDuplicate": "Duplicate value",
+    "FieldValueInvalid": "Invalid value",
+    "FieldValueTypeInvalid": "Invalid value",
+    "FieldValueNotSupported": "Unsupported value",
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueTooLong": "Too long",
+    "FieldValueTooMany": "Too many",
+}
+
+# These keep the real server from running the rules of a schema: their values may be absurd.
+BLOCKING: Final = frozenset(
+    {
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    }
+)
+
+
+def summary(causes: Iterable[Cause]) -> str:
+    """All causes in one line, each once: the tail of `X "name" is invalid: ...`."""
+    lines = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
+    return lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
+
+
+def _cause(reason: str, field: str, value: Any, detail: str) -> Cause:
+    message = _WORDS[reason]
+    if value is not OMITTED:
+        message = f"{message}: {shown(value)}"
+    if detail:
+        message = f"{message}: {detail}"
+    return Cause(reason, message, field)
+
+
+def invalid(field: str, value: Any, detail: str) -> Cause:
+    return _cause("FieldValueInvalid", field, value, detail)
+
+
+def type_invalid(field: str, value: Any, detail: str) -> Cause:
+    return _cause("FieldValueTypeInvalid", field, value, detail)
+
+
+def required(field: str, detail: str = "") -> Cause:
+    return _cause("FieldValueRequired", field, OMITTED, detail)
+
+
+def forbidden(field: str, detail: str) -> Cause:
+    return _cause("FieldValueForbidden", field, OMITTED, detail)
+
+
+def duplicate(field: str, value: Any) -> Cause:
+    return _cause("FieldValueDuplicate", field, value, "")
+
+
+def not_found(field: str, value: Any) -> Cause:
+    return _cause("FieldValueNotFound", field, value, "")
+
+
+def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> Cause:
+    words = [item if isinstance(item, str) else compact_json(item) for item in allowed]
+    detail = "supported values: " + ", ".join(quoted(word) for word in words) if words else ""
+    return _cause("FieldValueNotSupported", field, value, detail)
+
+
+def too_long(field: str, limit: int) -> Cause:
+    detail = f"may not be more than {limit} {'byte' if limit == 1 else 'bytes'}"
+    return _cause("FieldValueTooLong", field, OMITTED, detail)
+
+
+def too_many(field: str, actual: int, limit: int) -> Cause:
+    items = "item" if limit == 1 else "items"
+    return _cause("FieldValueTooMany", field, actual, f"must have at most {limit} {items}")
+
+
+def shown(value: Any) -> str:
+    """A value as messages show it: text quoted, everything else as JSON."""
+    return quoted(value) if isinstance(value, str) else compact_json(value)
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def compact_json(value: Any) -> str:
+    """JSON as Go prints it: sorted keys, no blanks, angle brackets and ampersands escaped."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

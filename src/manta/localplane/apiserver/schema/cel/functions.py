@@ -1,0 +1,244 @@
+"""The functions and methods that rules may call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from manta.localplane.apiserver.schema.cel.errors import NO_OVERLOAD, EvaluationError
+from manta.localplane.apiserver.schema.cel.values import BINARY, Maybe, equal, is_number, type_name
+from manta.localplane.apiserver.schema.regex import BadPatternError, compile_pattern
+
+Function = Callable[..., Any]
+
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str | list | dict | bytes):
+        return len(value)
+    raise EvaluationError(NO_OVERLOAD)
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, datetime):
+        return int(value.timestamp())
+    if not isinstance(value, int | float | str) or isinstance(value, bool):
+        raise EvaluationError(NO_OVERLOAD)
+    try:
+        return int(value)
+    except (ValueError, OverflowError):
+        raise EvaluationError(f"type conversion error from {type_name(value)} to int") from None
+
+
+def _double(value: Any) -> float:
+    if not isinstance(value, int | float | str) or isinstance(value, bool):
+        raise EvaluationError(NO_OVERLOAD)
+    try:
+        return float(value)
+    except ValueError:
+        raise EvaluationError(f"type conversion error from {type_name(value)} to double") from None
+
+
+def _string(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if is_number(value):
+        return str(value)
+    if isinstance(value, timedelta):
+        return f"{_string(value.total_seconds())}s"
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    raise EvaluationError(NO_OVERLOAD)
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in {"true", "True", "TRUE", "t", "1"}:
+        return True
+    if value in {"false", "False", "FALSE", "f", "0"}:
+        return False
+    raise EvaluationError("type conversion error to bool")
+
+
+def _duration(value: Any) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    text = _text(value)
+    sign = -1 if text.startswith("-") else 1
+    body = text.lstrip("+-")
+    if not body or (_DURATION.sub("", body) and body != "0"):
+        raise EvaluationError(f"type conversion error: invalid duration {text!r}")
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(body))
+    return timedelta(seconds=sign * seconds)
+
+
+def _timestamp(value: Any) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromisoformat(_text(value))
+    except ValueError:
+        raise EvaluationError("type conversion error: invalid timestamp") from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise EvaluationError(NO_OVERLOAD)
+    return value
+
+
+def _of_text(function: Callable[..., Any]) -> Function:
+    """A method of strings; anything else has no such overload."""
+
+    def call(target: Any, *args: Any) -> Any:
+        try:
+            return function(_text(target), *args)
+        except TypeError:
+            raise EvaluationError(NO_OVERLOAD) from None
+
+    return call
+
+
+def _matches(text: str, pattern: str) -> bool:
+    try:
+        return compile_pattern(pattern).search(text) is not None
+    except BadPatternError as error:
+        raise EvaluationError(f"error parsing regexp: {error}") from None
+
+
+def _find(text: str, pattern: str) -> str:
+    found = compile_pattern(pattern).search(text)
+    return found[0] if found else ""
+
+
+def _find_all(text: str, pattern: str) -> list[str]:
+    return [found[0] for found in compile_pattern(pattern).finditer(text)]
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    stop = len(text) if end is None else end
+    if not 0 <= start <= stop <= len(text):
+        raise EvaluationError("index out of range")
+    return text[start:stop]
+
+
+def _char_at(text: str, at: int) -> str:
+    if not 0 <= at <= len(text):
+        raise EvaluationError(f"index out of range: {at}")
+    return text[at : at + 1]
+
+
+def _split(text: str, separator: str) -> list[str]:
+    return text.split(separator) if separator else list(text)
+
+
+def _join(items: Any, separator: str = "") -> str:
+    return separator.join(_text(item) for item in _list(items))
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise EvaluationError(NO_OVERLOAD)
+    return value
+
+
+def _least(items: Any, symbol: str) -> Any:
+    best, *rest = _list(items) or [None]
+    if best is None:
+        raise EvaluationError("min or max called on empty list")
+    for item in rest:
+        if BINARY[symbol](item, best):
+            best = item
+    return best
+
+
+def _sum(items: Any) -> Any:
+    total: Any = 0
+    for index, item in enumerate(_list(items)):
+        total = item if index == 0 else BINARY["+"](total, item)
+    return total
+
+
+def _is_sorted(items: Any) -> bool:
+    found = _list(items)
+    return all(BINARY["<="](left, right) for left, right in pairwise(found))
+
+
+def _index_of(target: Any, item: Any) -> int:
+    if isinstance(target, str):
+        return target.find(_text(item))
+    return next((at for at, member in enumerate(_list(target)) if equal(member, item)), -1)
+
+
+def _last_index_of(target: Any, item: Any) -> int:
+    if isinstance(target, str):
+        return target.rfind(_text(item))
+    found = [at for at, member in enumerate(_list(target)) if equal(member, item)]
+    return found[-1] if found else -1
+
+
+def _maybe(value: Any) -> Maybe:
+    if not isinstance(value, Maybe):
+        raise EvaluationError(NO_OVERLOAD)
+    return value
+
+
+def _value_of(value: Any) -> Any:
+    if not _maybe(value).present:
+        raise EvaluationError("optional.none() dereference")
+    return value.value
+
+
+# (name, number of arguments) -> function
+GLOBALS: dict[tuple[str, int], Function] = {
+    ("size", 1): _size,
+    ("int", 1): _int,
+    ("uint", 1): _int,
+    ("double", 1): _double,
+    ("string", 1): _string,
+    ("bool", 1): _bool,
+    ("duration", 1): _duration,
+    ("timestamp", 1): _timestamp,
+    ("type", 1): type_name,
+    ("dyn", 1): lambda value: value,
+    ("matches", 2): _of_text(_matches),
+}
+
+METHODS: dict[tuple[str, int], Function] = {
+    ("size", 0): _size,
+    ("startsWith", 1): _of_text(str.startswith),
+    ("endsWith", 1): _of_text(str.endswith),
+    ("contains", 1): _of_text(str.__contains__),
+    ("matches", 1): _of_text(_matches),
+    ("find", 1): _of_text(_find),
+    ("findAll", 1): _of_text(_find_all),
+    ("lowerAscii", 0): _of_text(str.lower),
+    ("upperAscii", 0): _of_text(str.upper),
+    ("trim", 0): _of_text(str.strip),
+    ("replace", 2): _of_text(str.replace),
+    ("split", 1): _of_text(_split),
+    ("substring", 1): _of_text(_substring),
+    ("substring", 2): _of_text(_substring),
+    ("charAt", 1): _of_text(_char_at),
+    ("join", 0): _join,
+    ("join", 1): _join,
+    ("indexOf", 1): _index_of,
+    ("lastIndexOf", 1): _last_index_of,
+    ("isSorted", 0): _is_sorted,
+    ("sum", 0): _sum,
+    ("min", 0): lambda items: _least(items, "<"),
+    ("max", 0): lambda items: _least(items, ">"),
+    ("hasValue", 0): lambda value: _maybe(value).present,
+    ("value", 0): _value_of,
+    ("orValue", 1): lambda value, other: value.value if _maybe(value).present else other,
+}

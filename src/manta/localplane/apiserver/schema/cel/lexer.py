@@ -1,0 +1,81 @@
+"""Expression text to tokens."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from manta.localplane.apiserver.schema.cel.errors import BadExpressionError
+
+
+class Token(NamedTuple):
+    kind: str
+    """`name`, `value`, `op` or `end`."""
+    value: Any
+    at: int
+
+
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>\s+|//[^\n]*)
+  | (?P<float>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)
+  | (?P<int>0x[0-9a-fA-F]+|\d+)[uU]?
+  | (?P<raw>[rR])?(?P<text>"{3}(?:\\.|[^\\])*?"{3}|'{3}(?:\\.|[^\\])*?'{3}
+      |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+  | (?P<name>[_a-zA-Z][_a-zA-Z0-9]*)
+  | (?P<op>\.\?|\[\?|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:.,()\[\]{}])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
+)
+_SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_WORDS = {"true": True, "false": False, "null": None}
+
+
+def tokens_of(text: str) -> list[Token]:
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise BadExpressionError(f"syntax error: token recognition error at: {text[at]!r}")
+        token = _token(match)
+        if token is not None:
+            found.append(token)
+        at = match.end()
+    found.append(Token("end", "<EOF>", at))
+    return found
+
+
+def _token(match: re.Match[str]) -> Token | None:
+    at = match.start()
+    if match["blank"] is not None:
+        return None
+    if match["float"] is not None:
+        return Token("value", float(match["float"]), at)
+    if match["int"] is not None:
+        return Token("value", int(match["int"], 0 if "x" in match["int"] else 10), at)
+    if match["text"] is not None:
+        return Token("value", _unquote(match["text"], raw=match["raw"] is not None), at)
+    if match["name"] is not None:
+        if match["name"] in _WORDS:
+            return Token("value", _WORDS[match["name"]], at)
+        return Token("name", match["name"], at)
+    return Token("op", match["op"], at)
+
+
+def _unquote(text: str, *, raw: bool) -> str:
+    width = 3 if len(text) >= 6 and text[:3] in {'"""', "'''"} else 1
+    body = text[width:-width]
+    return body if raw else _ESCAPE.sub(_unescape, body)
+
+
+def _unescape(match: re.Match[str]) -> str:
+    for code in match.group(1, 2, 3):
+        if code:
+            return chr(int(code, 16))
+    if match[4]:
+        return chr(int(match[4], 8))
+    return _SIMPLE.get(match[5], match[5])

@@ -1,0 +1,60 @@
+"""What the schema fills in where a client said nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from manta.localplane.apiserver.schema.node import NO_DEFAULT, Node
+
+
+def fill_defaults(node: Node, value: Any) -> Any:
+    """The value with all defaults of the schema; the value itself if there is nothing to add.
+
+    A null where null is not allowed counts as silence.
+    """
+    if not node.defaults_below:
+        return value
+    if type(value) is dict:
+        return _fill_object(node, value)
+    if type(value) is list and node.items is not None:
+        return _fill_items(node.items, value)
+    return value
+
+
+def _fill_object(node: Node, value: dict[str, Any]) -> dict[str, Any]:
+    result = value
+    for name, child in node.defaulted:
+        if value.get(name) is None and (name not in value or not child.nullable):
+            result = result if result is not value else dict(value)
+            result[name] = copy_json(child.default)
+    for name, member in list(result.items()):
+        child_node = node.properties.get(name, node.additional)
+        if child_node is None or not child_node.defaults_below:
+            continue
+        filled = fill_defaults(child_node, member)
+        if filled is not member:
+            result = result if result is not value else dict(value)
+            result[name] = filled
+    return result
+
+
+def _fill_items(items: Node, value: list[Any]) -> list[Any]:
+    result = value
+    for index, item in enumerate(value):
+        filled = item
+        if item is None and not items.nullable and items.default is not NO_DEFAULT:
+            filled = copy_json(items.default)
+        filled = fill_defaults(items, filled)
+        if filled is not item:
+            result = result if result is not value else list(value)
+            result[index] = filled
+    return result
+
+
+def copy_json(value: Any) -> Any:
+    """A deep copy of plain JSON, several times faster than copy.deepcopy."""
+    if type(value) is dict:
+        return {name: copy_json(member) for name, member in value.items()}
+    if type(value) is list:
+        return [copy_json(item) for item in value]
+    return value

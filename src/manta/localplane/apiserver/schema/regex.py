@@ -1,0 +1,70 @@
+"""Patterns of schemas and rules are RE2; this turns them into Python's dialect."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_POSIX = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": "\\t ",
+    "digit": "0-9",
+    "lower": "a-z",
+    "punct": "!-/:-@\\[-`{-~",
+    "space": "\\t\\n\\v\\f\\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+_OUTSIDE = re.compile(r"\\.|\$|\[\^?\]?|\(\?<(?![=!])|.", re.DOTALL)
+_INSIDE = re.compile(r"\\.|\[:\^?[a-z]+:\]|.", re.DOTALL)
+_SPECIAL_IN_PYTHON = frozenset("[&~|")
+
+
+class BadPatternError(ValueError):
+    pass
+
+
+@lru_cache(maxsize=1024)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Raises BadPatternError for what RE2, or Python, does not know."""
+    try:
+        return re.compile(_translate(pattern), re.ASCII)
+    except re.error as error:
+        raise BadPatternError(str(error)) from None
+
+
+def _translate(pattern: str) -> str:
+    r"""RE2's `$` and `\z` mean the very end; it has POSIX classes; it has no look-around."""
+    if re.search(r"\(\?<?[=!]", pattern):
+        raise BadPatternError("invalid or unsupported Perl syntax: look-around")
+    parts: list[str] = []
+    at, in_class = 0, False
+    while at < len(pattern):
+        found = (_INSIDE if in_class else _OUTSIDE).match(pattern, at)
+        assert found is not None
+        symbol = found[0]
+        parts.append(_inside(symbol) if in_class else _outside(symbol))
+        in_class = symbol != "]" if in_class else symbol.startswith("[")
+        at = found.end()
+    return "".join(parts)
+
+
+def _outside(symbol: str) -> str:
+    if symbol in {"$", "\\z"}:
+        return "\\Z"
+    return "(?P<" if symbol == "(?<" else symbol
+
+
+def _inside(symbol: str) -> str:
+    if symbol.startswith("[:"):
+        return _posix_class(symbol)
+    return f"\\{symbol}" if symbol in _SPECIAL_IN_PYTHON else symbol
+
+
+def _posix_class(symbol: str) -> str:
+    members = _POSIX.get(symbol[2:-2].removeprefix("^"))
+    if members is None or symbol.startswith("[:^"):
+        raise BadPatternError(f"invalid character class range: {symbol}")
+    return members
