@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from manta.localplane.apiserver.core import Call, Core
-from manta.localplane.apiserver.status_errors import Cause, forbidden, not_found
+from manta.localplane.apiserver.schema.causes import Cause
+from manta.localplane.apiserver.status_errors import forbidden, not_found
 
 _OPEN_WHILE_TERMINATING = frozenset(("localsubjectaccessreviews",))
 

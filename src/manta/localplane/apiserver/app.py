@@ -138,5 +138,5 @@ class App:
     def put(self, api_version: str, kind: str, obj: dict[str, Any]) -> None:
         """Bootstrap: create an object directly, unless it is there already."""
         served = self.core.registry.by_kind(api_version, kind)
-        assert served is not None, kind  # noqa: S101
+        assert served is not None, kind
         self._operations.ensure(served, obj)

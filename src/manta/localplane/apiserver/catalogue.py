@@ -57,6 +57,12 @@ _EVENT_FIELDS = (
 )
 
 
+_NEW_EVENT_FIELDS = (
+    *(name.replace("involvedObject", "regarding") for name in _EVENT_FIELDS),
+    "reportingController",
+)
+
+
 def _core() -> Iterator[Served]:
     def core(plural: str, kind: str, *short: str, **more: object) -> Served:
         return Served("", "v1", plural, kind, short_names=short, **more)  # type: ignore[arg-type]
@@ -207,8 +213,7 @@ def _cluster_services() -> Iterator[Served]:
         "events",
         "Event",
         short_names=("ev",),
-        fields=tuple(name.replace("involvedObject", "regarding") for name in _EVENT_FIELDS)
-        + ("reportingController",),
+        fields=_NEW_EVENT_FIELDS,
         shelf="events",
     )
     yield Served(

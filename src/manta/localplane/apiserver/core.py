@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from manta.api.times import format_time
 from manta.localplane.apiserver.messages import HttpRequest, User
-from manta.localplane.apiserver.negotiation import Answer
+from manta.localplane.apiserver.negotiation import PLAIN, Answer
 from manta.localplane.apiserver.registry import Registry
 from manta.localplane.apiserver.routes import Route
 from manta.localplane.apiserver.served import Served
@@ -39,7 +39,7 @@ class Call:
     route: Route
     served: Served
     verb: str
-    answer: Answer = Answer()
+    answer: Answer = PLAIN
     warnings: list[str] = field(default_factory=list)
 
     @property

@@ -8,16 +8,16 @@ from typing import Any
 
 import msgspec
 
-from manta.localplane.apiserver import machinery
+from manta.localplane.apiserver.schema.causes import Cause
+from manta.localplane.apiserver.schema.compiled import CompiledSchema, compile_schema
+from manta.localplane.apiserver.schema.structural import check_structural
 from manta.localplane.apiserver.served import (
     Column,
     CustomVersion,
-    ObjectSchema,
     ScalePaths,
     Served,
     Subresource,
 )
-from manta.localplane.apiserver.status_errors import Cause
 
 CR_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
@@ -39,13 +39,13 @@ class Schemas:
     """Compiled schemas by content: a CRD that is written again costs nothing new."""
 
     def __init__(self) -> None:
-        self._compiled: dict[int, ObjectSchema] = {}
+        self._compiled: dict[int, CompiledSchema] = {}
 
-    def get(self, openapi: Mapping[str, Any]) -> tuple[int, ObjectSchema]:
+    def get(self, openapi: Mapping[str, Any]) -> tuple[int, CompiledSchema]:
         digest = blake2b(msgspec.json.encode(openapi), digest_size=7).digest()
         epoch = int.from_bytes(digest) or 1
         if epoch not in self._compiled:
-            self._compiled[epoch] = machinery.compile_schema(openapi)
+            self._compiled[epoch] = compile_schema(openapi)
         return epoch, self._compiled[epoch]
 
     def keep_only(self, epochs: set[int]) -> None:
@@ -109,28 +109,7 @@ def _version_causes(versions: list[dict[str, Any]]) -> Iterator[Cause]:
             field = f"spec.versions[{number}].schema.openAPIV3Schema"
             yield Cause("FieldValueRequired", message, field)
         else:
-            yield from _structure_causes(schema, f"{place}.openAPIV3Schema")
-
-
-def _structure_causes(schema: Any, path: str, *, root: bool = True) -> Iterator[Cause]:
-    """Only the rule that people break: every node says its type."""
-    if not isinstance(schema, dict):
-        return
-    free = schema.get("x-kubernetes-int-or-string") or schema.get(
-        "x-kubernetes-preserve-unknown-fields"
-    )
-    if not schema.get("type") and not free:
-        words = "at the root" if root else "for specified object fields"
-        yield Cause(
-            "FieldValueRequired", f"Required value: must not be empty {words}", f"{path}.type"
-        )
-    for name, below in (schema.get("properties") or {}).items():
-        yield from _structure_causes(below, f"{path}.properties[{name}]", root=False)
-    if isinstance(schema.get("items"), dict):
-        yield from _structure_causes(schema["items"], f"{path}.items", root=False)
-    if isinstance(schema.get("additionalProperties"), dict):
-        below = schema["additionalProperties"]
-        yield from _structure_causes(below, f"{path}.additionalProperties", root=False)
+            yield from check_structural(schema, f"{place}.openAPIV3Schema")
 
 
 def established(crd: dict[str, Any], now: str) -> dict[str, Any]:

@@ -67,12 +67,12 @@ _loaders: dict[Any, Any] = {}
 def _without_times(loader: Any) -> Any:
     """A YAML loader to which 2026-11-15T08:00:00Z is text, as it is to Kubernetes."""
     if loader not in _loaders:
-        made = type("PlainLoader", (loader,), {})
-        made.yaml_implicit_resolvers = {
+        resolvers = {
             first: [(tag, pattern) for tag, pattern in known if not tag.endswith(":timestamp")]
             for first, known in loader.yaml_implicit_resolvers.items()
         }
-        _loaders[loader] = made
+        members = {"yaml_implicit_resolvers": resolvers}
+        _loaders[loader] = type("PlainLoader", (loader,), members)
     return _loaders[loader]
 
 
@@ -136,9 +136,9 @@ _METADATA_TYPES: dict[str, tuple[type, str]] = {
 }
 
 
-def check_metadata(value: dict[str, Any], served: Served) -> None:
+def check_metadata(obj: dict[str, Any], served: Served) -> None:
     """Metadata of every kind has known types; whatever comes after may rely on them."""
-    meta = value.get("metadata")
+    meta = obj.get("metadata")
     if meta is None:
         return
     if not isinstance(meta, dict):
@@ -150,16 +150,15 @@ def check_metadata(value: dict[str, Any], served: Served) -> None:
             continue
         if not isinstance(found, wanted):
             raise wrong_type(served, found, f"metadata.{name}", shown)
-    for name in ("labels", "annotations"):
-        for text in (meta.get(name) or {}).values():
-            if not isinstance(text, str):
-                raise wrong_type(served, text, f"metadata.{name}", "string")
-    for owner in meta.get("ownerReferences") or ():
-        if not isinstance(owner, dict):
-            raise wrong_type(served, owner, "metadata.ownerReferences", "v1.OwnerReference")
-    for text in meta.get("finalizers") or ():
-        if not isinstance(text, str):
-            raise wrong_type(served, text, "metadata.finalizers", "string")
+    for name, values, item, shown in (
+        ("labels", (meta.get("labels") or {}).values(), str, "string"),
+        ("annotations", (meta.get("annotations") or {}).values(), str, "string"),
+        ("ownerReferences", meta.get("ownerReferences") or (), dict, "v1.OwnerReference"),
+        ("finalizers", meta.get("finalizers") or (), str, "string"),
+    ):
+        for value in values:
+            if not isinstance(value, item):
+                raise wrong_type(served, value, f"metadata.{name}", shown)
 
 
 def wrong_type(served: Served, found: Any, field: str, wanted: str) -> Refusal:
@@ -182,7 +181,8 @@ def json_type(value: Any) -> str:
             return "array"
         case None:
             return "null"
-    return "object"
+        case _:
+            return "object"
 
 
 # ── duplicates ───────────────────────────────────────────────────────────────────────────

@@ -12,8 +12,8 @@ from typing import Any
 from manta.localplane.apiserver import custom_resources
 from manta.localplane.apiserver.core import Core
 from manta.localplane.apiserver.deletion import CRD_CLEANUP
+from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.served import Served
-from manta.localplane.apiserver.status_errors import Cause
 from manta.localplane.store.objects import Record
 
 SHELF = "customresourcedefinitions.apiextensions.k8s.io"

@@ -109,7 +109,7 @@ def _decide_again(
     return Mark(_marked(obj, finalizers, end, shorter, served, again=True))
 
 
-def _marked(  # noqa: PLR0913
+def _marked(
     obj: dict[str, Any],
     finalizers: list[str],
     end: datetime,

@@ -134,7 +134,6 @@ async def await_revision(core: Core, asked: int) -> None:
     """Wait a little for a revision from the future: another client may know of it already."""
     try:
         async with asyncio.timeout(FRESHNESS_PATIENCE):
-            while core.store.revision < asked:
-                await asyncio.sleep(0.05)
+            await core.store.reached(asked)
     except TimeoutError:
         raise version_too_large(asked, core.store.revision, retry=True) from None

@@ -5,32 +5,14 @@ The rest of the server calls these names only, so that each library can grow on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from manta.localplane.apiserver.patching.errors import PatchError
 from manta.localplane.apiserver.patching.json_patch import apply_json_patch
 from manta.localplane.apiserver.patching.merge import apply_merge_patch
-from manta.localplane.apiserver.served import ObjectSchema, Served
-from manta.localplane.apiserver.status_errors import Cause, Refusal, patch_failed
-
-
-class _OpenSchema:
-    def prune(self, obj: dict[str, Any]) -> dict[str, Any]:
-        return obj
-
-    def default(self, obj: dict[str, Any]) -> dict[str, Any]:
-        return obj
-
-    def validate(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[Cause]:  # noqa: ARG002
-        return []
-
-    def unknown_fields(self, obj: dict[str, Any]) -> list[str]:  # noqa: ARG002
-        return []
-
-
-def compile_schema(openapi: Mapping[str, Any]) -> ObjectSchema:  # noqa: ARG001
-    return _OpenSchema()
+from manta.localplane.apiserver.schema.causes import Cause
+from manta.localplane.apiserver.served import Served
+from manta.localplane.apiserver.status_errors import Refusal, patch_failed
 
 
 def decode_protobuf(body: bytes) -> dict[str, Any]:  # noqa: ARG001
@@ -72,7 +54,7 @@ def unknown_fields(served: Served, obj: dict[str, Any]) -> list[str]:
     return served.custom.schema.unknown_fields(obj) if served.custom is not None else []
 
 
-def track(  # noqa: PLR0913
+def track(
     served: Served,  # noqa: ARG001
     old: dict[str, Any] | None,
     new: dict[str, Any],

@@ -16,8 +16,8 @@ from manta.api.names import (
     label_value_errors,
     qualified_name_errors,
 )
+from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.served import Served
-from manta.localplane.apiserver.status_errors import Cause
 
 ANNOTATION_LIMIT = 262144
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"

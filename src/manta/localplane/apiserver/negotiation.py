@@ -25,7 +25,7 @@ class Answer:
         return not self.shape and not self.yaml
 
 
-_PLAIN = Answer()
+PLAIN = Answer()
 _SHAPES = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 
 
@@ -33,7 +33,7 @@ _SHAPES = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 def negotiate(accept: str) -> Answer:
     """The first wish that can be met. Protobuf answers are never given: JSON always follows."""
     if not accept:
-        return _PLAIN
+        return PLAIN
     for media, params in _media_types(accept):
         found = _meet(media, params)
         if found is not None:
@@ -45,7 +45,7 @@ def _meet(media: str, params: dict[str, str]) -> Answer | None:
     if media in ("*/*", "application/*", JSON):
         shape = params.get("as", "")
         if not shape:
-            return _PLAIN
+            return PLAIN
         known = params.get("g") == "meta.k8s.io" and params.get("v") in ("v1", "v1beta1")
         if shape in _SHAPES and known:
             return Answer(shape, params["v"])

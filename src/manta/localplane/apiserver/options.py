@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from manta.localplane.apiserver.messages import HttpRequest
+from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.status_errors import (
-    Cause,
     bad_request,
     invalid_options,
     plain_failure,
@@ -88,39 +88,43 @@ def list_options(request: HttpRequest, *, watch: bool) -> ListOptions:
 
 
 def _check_match(options: ListOptions, asked: str) -> None:
-    def refuse(message: str, reason: str = "FieldValueForbidden") -> Exception:
+    message, reason = _watch_fault(options) if options.watch else _list_fault(options, asked)
+    if message:
         cause = Cause(reason, message, "resourceVersionMatch")
-        return invalid_options("ListOptions", cause)
-
-    match = options.match
-    if options.watch:
-        if options.initial_events is not None and match != "NotOlderThan":
-            raise refuse(
-                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            )
-        if match and options.initial_events is None:
-            raise refuse("Forbidden: resourceVersionMatch is forbidden for watch")
-        return
-    if options.initial_events is not None:
-        cause = Cause(
-            "FieldValueForbidden",
-            "Forbidden: sendInitialEvents is forbidden for list",
-            "sendInitialEvents",
-        )
         raise invalid_options("ListOptions", cause)
+
+
+def _watch_fault(options: ListOptions) -> tuple[str, str]:
+    reason = "FieldValueForbidden"
+    if options.initial_events is not None and options.match != "NotOlderThan":
+        need = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        return f"Forbidden: {need}", reason
+    if options.match and options.initial_events is None:
+        return "Forbidden: resourceVersionMatch is forbidden for watch", reason
+    return "", ""
+
+
+def _list_fault(options: ListOptions, asked: str) -> tuple[str, str]:
+    reason, match = "FieldValueForbidden", options.match
+    if options.initial_events is not None:
+        return "Forbidden: sendInitialEvents is forbidden for list", reason
     if not match:
-        return
+        return "", ""
     if not asked:
-        raise refuse(
-            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-        )
+        need = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        return f"Forbidden: {need}", reason
     if options.token:
-        raise refuse("Forbidden: resourceVersionMatch is forbidden when continue is provided")
+        return "Forbidden: resourceVersionMatch is forbidden when continue is provided", reason
     if match not in ("Exact", "NotOlderThan"):
-        message = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
-        raise refuse(message, "FieldValueNotSupported")
+        supported = '"Exact", "NotOlderThan", ""'
+        message = f'Unsupported value: "{match}": supported values: {supported}'
+        return message, "FieldValueNotSupported"
     if match == "Exact" and options.revision == 0:
-        raise refuse('Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+        return (
+            'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+            reason,
+        )
+    return "", ""
 
 
 def _revision(text: str, *, watch: bool) -> int | None:

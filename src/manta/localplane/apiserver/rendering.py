@@ -93,7 +93,7 @@ def event_line(served: Served, change: Change, as_type: str) -> bytes:
 
 def leaving(change: Change) -> Record:
     """What a watcher sees when an object leaves its selection: the old state, the new revision."""
-    assert change.previous is not None  # noqa: S101 - only changes of existing objects lead here
+    assert change.previous is not None
     body = change.previous.decode()
     body["metadata"]["resourceVersion"] = str(change.revision)
     previous = change.previous

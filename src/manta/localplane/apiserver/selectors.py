@@ -27,6 +27,7 @@ from manta.localplane.store.objects import Record
 
 FieldsReader = Callable[[bytes], Mapping[str, str]]
 
+_ALL_FIELDS = FieldSelector()
 _parse_labels = lru_cache(maxsize=512)(parse_label_selector)
 _parse_fields = lru_cache(maxsize=512)(parse_field_selector)
 
@@ -37,7 +38,7 @@ class Selection:
 
     namespace: str = ""
     labels: LabelSelector = EVERYTHING
-    fields: FieldSelector = FieldSelector()
+    fields: FieldSelector = _ALL_FIELDS
     reader: FieldsReader | None = None
 
     @property
@@ -69,7 +70,7 @@ def select(served: Served, namespace: str, labels: str, fields: str) -> Selectio
     """Raises a 400 for a selector that cannot be read or names a field that is not offered."""
     try:
         wanted_labels = _parse_labels(labels) if labels else EVERYTHING
-        wanted_fields = _parse_fields(fields) if fields else FieldSelector()
+        wanted_fields = _parse_fields(fields) if fields else _ALL_FIELDS
     except SelectorError as error:
         raise bad_request(str(error)) from None
     for requirement in wanted_fields.requirements:
@@ -127,20 +128,15 @@ def _old_event_name(name: str) -> str:
     return name.replace("regarding.", "involvedObject.")
 
 
-class _Chosen(msgspec.Struct):
-    """Base of the made decoders; `places` tells which attribute holds which JSON member."""
-
-
-def _struct(tree: dict[str, Any]) -> type[_Chosen]:
+def _struct(tree: dict[str, Any]) -> type[msgspec.Struct]:
+    """A type that decodes this tree; `places` tells which attribute holds which JSON member."""
     names = {member: f"f{number}" for number, member in enumerate(tree)}
     fields: list[tuple[str, Any, Any]] = [
         (names[member], Any if below is None else _struct(below) | None, None)
         for member, below in tree.items()
     ]
     rename = {attribute: member for member, attribute in names.items()}
-    return msgspec.defstruct(
-        "Chosen", fields, bases=(_Chosen,), rename=rename, namespace={"places": names}
-    )
+    return msgspec.defstruct("Chosen", fields, rename=rename, namespace={"places": names})
 
 
 def _text(decoded: Any, parts: list[str]) -> str:

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from manta.localplane.apiserver.status_errors import Cause
-
-
-class ObjectSchema(Protocol):
-    """A compiled schema of a custom resource version."""
-
-    def prune(self, obj: dict[str, Any]) -> dict[str, Any]: ...
-    def default(self, obj: dict[str, Any]) -> dict[str, Any]: ...
-    def validate(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[Cause]: ...
-    def unknown_fields(self, obj: dict[str, Any]) -> list[str]: ...
+from manta.localplane.apiserver.schema.compiled import CompiledSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +34,7 @@ class Column:
 class CustomVersion:
     """What a CustomResourceDefinition says about one version."""
 
-    schema: ObjectSchema
+    schema: CompiledSchema
     openapi: Mapping[str, Any]
     columns: tuple[Column, ...] = ()
     scale: ScalePaths | None = None

@@ -7,23 +7,10 @@ stands here once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from manta.localplane.apiserver.messages import HttpResponse, json_response
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One thing that is wrong with one field."""
-
-    reason: str
-    message: str
-    field: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        shown = {"reason": self.reason, "message": self.message}
-        return shown | {"field": self.field} if self.field else shown
+from manta.localplane.apiserver.schema.causes import Cause, summary
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault
@@ -179,9 +166,7 @@ def unknown_patch_type() -> Refusal:
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Refusal:
     """The one error that says everything that is wrong at once."""
-    told = [f"{cause.field}: {cause.message}" for cause in causes]
-    listed = told[0] if len(told) == 1 else f"[{', '.join(dict.fromkeys(told))}]"
-    message = f'{_qualified(kind, group)} "{name}" is invalid: {listed}'
+    message = f'{_qualified(kind, group)} "{name}" is invalid: {summary(causes)}'
     return Refusal(422, "Invalid", message, details(name, kind, group, causes))
 
 
@@ -215,8 +200,8 @@ def plain_failure(message: str) -> Refusal:
 
 
 def version_too_large(asked: int, current: int, *, retry: bool) -> Refusal:
-    cause = Cause("ResourceVersionTooLarge", "Too large resource version")
-    shown: dict[str, Any] = {"causes": [cause.as_json()]}
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    shown: dict[str, Any] = {"causes": [cause]}
     if retry:
         shown["retryAfterSeconds"] = 1
     message = f"Timeout: Too large resource version: {asked}, current: {current}"

@@ -17,9 +17,9 @@ from manta.localplane.apiserver.core import Call, Core, Written
 from manta.localplane.apiserver.definitions import Definitions
 from manta.localplane.apiserver.deletion import Keep, Mark, Remove
 from manta.localplane.apiserver.options import DeleteOptions, WriteOptions
+from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.served import Served
 from manta.localplane.apiserver.status_errors import (
-    Cause,
     already_exists,
     bad_request,
     conflict,
@@ -254,7 +254,7 @@ class Writer:
     ) -> list[Cause]:
         causes = metadata.check(obj, served)
         if served.custom is not None:
-            return causes + served.custom.schema.validate(obj, old)
+            return causes + served.custom.schema.validate(obj, old, earlier=causes)
         if served.kind == "CustomResourceDefinition":
             return causes + self._definitions.check(obj)
         return causes + machinery.validate(served, obj, old)

@@ -86,8 +86,8 @@ class Store:
 
     def _publish(self, shelf: str, change: Change) -> None:
         if self._journal is None:
-            self._settled = change.revision
             self._tell(shelf, change)
+            self._settle(change.revision)
             return
         self._unsettled.append((shelf, change))
         self._journal.append(shelf, change)
@@ -131,13 +131,20 @@ class Store:
             raise StoreFailed(str(self.failure))
         if revision <= self._settled or revision > self.revision:
             return
+        await self._wait_for(revision)
+
+    async def reached(self, revision: int) -> None:
+        """Return when this revision exists and survives; it may lie in the future."""
+        if revision > self._settled:
+            await self._wait_for(revision)
+
+    async def _wait_for(self, revision: int) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append((revision, waiter))
         await waiter
 
     def committed(self, revision: int) -> None:
         """The journal says: safe up to here. Watchers hear, then writers are answered."""
-        self._settled = max(self._settled, revision)
         ready = 0
         for shelf, change in self._unsettled:
             if change.revision > revision:
@@ -145,6 +152,12 @@ class Store:
             ready += 1
             self._tell(shelf, change)
         del self._unsettled[:ready]
+        self._settle(revision)
+
+    def _settle(self, revision: int) -> None:
+        self._settled = max(self._settled, revision)
+        if not self._waiting:
+            return
         still: list[tuple[int, asyncio.Future[None]]] = []
         for wanted, waiter in self._waiting:
             if wanted > revision:

@@ -72,7 +72,7 @@ def watch_renderer(
     return render
 
 
-def _table(  # noqa: PLR0913
+def _table(
     served: Served,
     records: list[Record],
     revision: str,
