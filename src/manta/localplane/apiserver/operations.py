@@ -31,6 +31,7 @@ from manta.localplane.apiserver.status_errors import (
     unknown_patch_type,
     unsupported_media_type,
 )
+from manta.localplane.apiserver.subresources import NARROW, Subresources
 from manta.localplane.apiserver.watching import WatchRequest, open_watch
 from manta.localplane.apiserver.writing import Produce, Writer
 from manta.localplane.store.objects import Record, key_of
@@ -45,6 +46,7 @@ class Operations:
     def __init__(self, core: Core, writer: Writer) -> None:
         self._core = core
         self._writer = writer
+        self._subresources = Subresources(core, writer)
         self._verbs: dict[str, Callable[[Call], Awaitable[HttpResponse]]] = {
             "get": self._get,
             "list": self._list,
@@ -57,6 +59,8 @@ class Operations:
         }
 
     async def perform(self, call: Call) -> HttpResponse:
+        if call.route.subresource in self._subresources.names:
+            return await self._subresources.perform(call)
         act = self._verbs.get(call.verb)
         if act is None:
             raise method_not_allowed()
@@ -121,7 +125,7 @@ class Operations:
         obj = decoding.read_object(call.request, call.served)
         self._check_fields(call, obj, options)
         written = self._writer.update(
-            call, self._key(call), lambda _: obj, options, call.route.subresource
+            call, self._key(call), _narrowed(call, lambda _: obj), options, call.route.subresource
         )
         return await self._written(call, written)
 
@@ -129,7 +133,7 @@ class Operations:
         options = write_options(call.request, "PatchOptions")
         produce = self._patcher(call, options)
         written = self._writer.update(
-            call, self._key(call), produce, options, call.route.subresource
+            call, self._key(call), _narrowed(call, produce), options, call.route.subresource
         )
         return await self._written(call, written)
 
@@ -256,6 +260,12 @@ class Operations:
             call.served, page.records, page.revision, page.token, page.remaining
         )
         return _yaml(200, body, call) if answer.yaml else HttpResponse(200, body, call.headers())
+
+
+def _narrowed(call: Call, produce: Produce) -> Produce:
+    """Some subresources write only a part of the object, whatever is sent."""
+    narrow = NARROW.get(call.route.subresource)
+    return produce if narrow is None else lambda old: narrow(old, produce(old))
 
 
 def _options_body(request: HttpRequest) -> dict[str, Any]:

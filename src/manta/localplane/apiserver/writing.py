@@ -107,6 +107,19 @@ class Writer:
         self._admission.charge(call, new, old, dry_run=options.dry_run)
         return Written(self._store(served, key, new, options))
 
+    def amend(self, call: Call, key: str, produce: Produce, options: WriteOptions) -> Written:
+        """A change that the server itself makes, such as a binding: trusted, and no new
+        generation."""
+        record = self._must_find(call.served, key)
+        old = rendering.whole(call.served, record)
+        new = produce(old)
+        now = self._core.now_text()
+        subresource = call.route.subresource
+        new = machinery.track(call.served, old, new, options.manager, now, subresource)
+        if machinery.same(old, new):
+            return Written(record)
+        return Written(self._store(call.served, key, new, options))
+
     def _check_identity(self, call: Call, old: dict[str, Any], new: dict[str, Any]) -> None:
         """Name, namespace, uid and revision of what the client sends must be those stored."""
         served, before, meta = call.served, old["metadata"], new.setdefault("metadata", {})

@@ -1,0 +1,294 @@
+"""Subresources with a body of their own: binding, eviction and scale; and those that write a part.
+
+Status needs nothing special: it is an update of which only the status counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from manta.api.selectors import SelectorError, from_object
+from manta.localplane.apiserver import decoding, machinery, rendering
+from manta.localplane.apiserver.core import Call, Core
+from manta.localplane.apiserver.messages import HttpResponse, json_response
+from manta.localplane.apiserver.options import delete_options, write_options
+from manta.localplane.apiserver.schema.causes import Cause
+from manta.localplane.apiserver.schema.causes import invalid as invalid_value
+from manta.localplane.apiserver.served import ScalePaths, Served
+from manta.localplane.apiserver.status_errors import (
+    bad_request,
+    conflict,
+    invalid,
+    method_not_allowed,
+    not_found,
+    too_many_requests,
+    unknown_patch_type,
+)
+from manta.localplane.apiserver.writing import Produce, Writer
+from manta.localplane.store.objects import Record, key_of
+
+Object = dict[str, Any]
+
+_BUILTIN_SCALE = ScalePaths(("spec", "replicas"), ("status", "replicas"), ())
+
+
+class Subresources:
+    def __init__(self, core: Core, writer: Writer) -> None:
+        self._core = core
+        self._writer = writer
+        self._performers: Mapping[str, Callable[[Call], Awaitable[HttpResponse]]] = {
+            "binding": self._bind,
+            "eviction": self._evict,
+            "scale": self._scale,
+        }
+        self.names = frozenset(self._performers)
+
+    async def perform(self, call: Call) -> HttpResponse:
+        return await self._performers[call.route.subresource](call)
+
+    # ── binding ──────────────────────────────────────────────────────────────────────────
+    async def _bind(self, call: Call) -> HttpResponse:
+        options = write_options(call.request, "CreateOptions")
+        binding = decoding.read_object(call.request, call.served, "Binding")
+        node = (binding.get("target") or {}).get("name")
+        if not node:
+            cause = Cause("FieldValueRequired", "Required value", "target.name")
+            raise invalid("Binding", "", call.route.name, [cause])
+        written = self._writer.amend(
+            call,
+            key_of(call.route.namespace, call.route.name),
+            lambda pod: self._bound(pod, node, binding),
+            options,
+        )
+        await self._core.store.settled(written.record.revision)
+        return _success(201)
+
+    def _bound(self, pod: Object, node: str, binding: Object) -> Object:
+        name = pod["metadata"]["name"]
+        spec = pod.get("spec") or {}
+        if "deletionTimestamp" in pod["metadata"]:
+            why = f"pod {name} is being deleted, cannot be assigned to a host"
+            raise conflict("pods/binding", "", name, why)
+        if spec.get("nodeName"):
+            why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+            raise conflict("pods/binding", "", name, why)
+        if spec.get("schedulingGates"):
+            why = f"pod {name} has non-empty .spec.schedulingGates"
+            raise conflict("pods/binding", "", name, why)
+        status = dict(pod.get("status") or {})
+        others = [one for one in status.get("conditions") or () if one["type"] != "PodScheduled"]
+        scheduled = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": self._core.now_text(),
+        }
+        status["conditions"] = [*others, scheduled]
+        meta = dict(pod["metadata"])
+        annotations = (binding.get("metadata") or {}).get("annotations") or {}
+        if annotations:
+            meta["annotations"] = (meta.get("annotations") or {}) | annotations
+        return pod | {"metadata": meta, "spec": spec | {"nodeName": node}, "status": status}
+
+    # ── eviction ─────────────────────────────────────────────────────────────────────────
+    async def _evict(self, call: Call) -> HttpResponse:
+        write = write_options(call.request, "CreateOptions")
+        eviction = decoding.read_object(call.request, call.served, "Eviction")
+        name = (eviction.get("metadata") or {}).get("name") or call.route.name
+        if name != call.route.name:
+            raise bad_request("name in URL does not match name in Eviction object")
+        body = dict(eviction.get("deleteOptions") or {})
+        if write.dry_run:
+            body["dryRun"] = ["All"]
+        options = delete_options(call.request, body)
+        key = key_of(call.route.namespace, name)
+        record = self._core.store.get(call.served.shelf, key)
+        if record is not None:
+            self._spend_budget(record, dry_run=options.dry_run)
+        self._writer.delete(call, key, options)
+        await self._core.store.settled(self._core.store.revision)
+        return _success(201)
+
+    def _spend_budget(self, pod: Record, *, dry_run: bool) -> None:
+        """A PodDisruptionBudget must allow one more; the eviction uses it up."""
+        phase = (pod.decode().get("status") or {}).get("phase")
+        if phase in ("Succeeded", "Failed", "Pending"):
+            return
+        for record in self._core.store.select("poddisruptionbudgets.policy", pod.namespace):
+            budget = record.decode()
+            if not _covers(budget, pod):
+                continue
+            status = dict(budget.get("status") or {})
+            allowed = int(status.get("disruptionsAllowed") or 0)
+            if allowed <= 0:
+                message = f"The disruption budget {record.name} needs more healthy pods"
+                cause = Cause("DisruptionBudget", message, "")
+                raise too_many_requests(
+                    "Cannot evict pod as it would violate the pod's disruption budget.", [cause], 0
+                )
+            if not dry_run:
+                status["disruptionsAllowed"] = allowed - 1
+                body = budget | {"status": status}
+                self._core.store.put("poddisruptionbudgets.policy", record.key, body)
+
+    # ── scale ────────────────────────────────────────────────────────────────────────────
+    async def _scale(self, call: Call) -> HttpResponse:
+        key = key_of(call.route.namespace, call.route.name)
+        paths = _scale_paths(call.served)
+        if call.verb == "get":
+            record = self._core.store.get(call.served.shelf, key)
+            if record is None:
+                raise not_found(call.served.plural, call.served.group, call.route.name)
+            await self._core.store.settled(record.revision)
+        else:
+            kind = "UpdateOptions" if call.verb == "update" else "PatchOptions"
+            options = write_options(call.request, kind)
+            produce = self._scaled(call, paths)
+            written = self._writer.update(call, key, produce, options, "scale")
+            record = written.record
+            await self._core.store.settled(record.revision)
+        obj = rendering.whole(call.served, record)
+        return json_response(200, _scale_of(call.served, obj, paths), call.headers())
+
+    def _scaled(self, call: Call, paths: ScalePaths) -> Produce:
+        def produce(old: Object) -> Object:
+            shown = _scale_of(call.served, old, paths)
+            wanted = self._wanted_scale(call, shown)
+            asked = (wanted.get("metadata") or {}).get("resourceVersion")
+            if asked and asked != old["metadata"]["resourceVersion"]:
+                raise conflict(call.served.plural, call.served.group, call.route.name)
+            replicas = (wanted.get("spec") or {}).get("replicas", 0)
+            if not isinstance(replicas, int) or replicas < 0:
+                cause = invalid_value(
+                    "spec.replicas", replicas, "must be greater than or equal to 0"
+                )
+                raise invalid("Scale", "autoscaling", call.route.name, [cause])
+            return _with(old, paths.spec_replicas, replicas)
+
+        return produce
+
+    def _wanted_scale(self, call: Call, shown: Object) -> Object:
+        if call.verb == "update":
+            return decoding.read_object(call.request, call.served, "Scale")
+        media = call.request.headers.get("content-type", "").partition(";")[0].strip()
+        try:
+            patch = decoding.read_json(call.request.body)
+        except decoding.Malformed as error:
+            raise bad_request(f"error decoding patch: {error}") from None
+        if media == "application/json-patch+json":
+            return machinery.json_patch(shown, patch)
+        if media.startswith("application/"):
+            return machinery.merge_patch(shown, patch)
+        raise unknown_patch_type()
+
+
+def _covers(budget: Object, pod: Record) -> bool:
+    try:
+        return from_object((budget.get("spec") or {}).get("selector")).matches(pod.labels)
+    except SelectorError:
+        return False
+
+
+def _scale_paths(served: Served) -> ScalePaths:
+    if served.custom is None:
+        return _BUILTIN_SCALE
+    if served.custom.scale is None:
+        raise method_not_allowed()
+    return served.custom.scale
+
+
+def _scale_of(served: Served, obj: Object, paths: ScalePaths) -> Object:
+    meta = obj["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    status: Object = {"replicas": _at(obj, paths.status_replicas) or 0}
+    selector = _at(obj, paths.label_selector) if paths.label_selector else None
+    if served.custom is None:
+        given = (obj.get("spec") or {}).get("selector")
+        plain = {"matchLabels": given} if served.kind == "ReplicationController" else given
+        selector = str(from_object(plain)) if plain else None
+    if selector:
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: meta[name] for name in kept if name in meta},
+        "spec": {"replicas": _at(obj, paths.spec_replicas) or 0},
+        "status": status,
+    }
+
+
+def _at(obj: Any, path: tuple[str, ...]) -> Any:
+    for part in path:
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(part)
+    return obj
+
+
+def _with(obj: Object, path: tuple[str, ...], value: Any) -> Object:
+    first, *rest = path
+    if not rest:
+        return obj | {first: value}
+    below = obj.get(first)
+    return obj | {first: _with(below if isinstance(below, dict) else {}, tuple(rest), value)}
+
+
+def _success(code: int) -> HttpResponse:
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "code": code,
+    }
+    return json_response(code, body)
+
+
+# ── subresources that write a part of the object ─────────────────────────────────────────
+def _only_finalizers(old: Object, new: Object) -> Object:
+    finalizers = (new.get("spec") or {}).get("finalizers") or []
+    spec = dict(old.get("spec") or {})
+    spec.pop("finalizers", None)
+    if finalizers:
+        spec["finalizers"] = finalizers
+    return old | {"spec": spec, "metadata": _identity(old, new)}
+
+
+def _only_resources(old: Object, new: Object) -> Object:
+    spec = dict(old.get("spec") or {})
+    for member in ("containers", "initContainers"):
+        wanted = {one.get("name"): one for one in (new.get("spec") or {}).get(member) or ()}
+        spec_members = spec.get(member)
+        if spec_members:
+            spec[member] = [_resized(one, wanted.get(one["name"])) for one in spec_members]
+    return old | {"spec": spec, "metadata": _identity(old, new)}
+
+
+def _resized(container: Object, wanted: Object | None) -> Object:
+    if wanted is None:
+        return container
+    changed = {name: wanted[name] for name in ("resources", "resizePolicy") if name in wanted}
+    return container | changed
+
+
+def _only_ephemeral(old: Object, new: Object) -> Object:
+    wanted = (new.get("spec") or {}).get("ephemeralContainers") or []
+    spec = dict(old.get("spec") or {})
+    if wanted:
+        spec["ephemeralContainers"] = wanted
+    return old | {"spec": spec, "metadata": _identity(old, new)}
+
+
+def _identity(old: Object, new: Object) -> Object:
+    """Old metadata, but with what the client said about name, uid and revision, to be checked."""
+    said = new.get("metadata") or {}
+    kept = {name: said[name] for name in ("name", "uid", "resourceVersion") if name in said}
+    return dict(old["metadata"]) | kept
+
+
+NARROW: Mapping[str, Callable[[Object, Object], Object]] = {
+    "finalize": _only_finalizers,
+    "resize": _only_resources,
+    "ephemeralcontainers": _only_ephemeral,
+}
