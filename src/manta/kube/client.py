@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
@@ -155,7 +155,7 @@ class Client:
         queries: tuple[Query, Query, int],
     ) -> Listing[T]:
         first, selection, page_size = queries
-        limit = requests.query_of(limit=page_size or None)
+        limit = requests.query_of(limit=page_size)
         page = await self._page(resource, request, into, first + limit)
         items = page.items or []
         while token := page.metadata.continue_token:
@@ -186,9 +186,10 @@ class Client:
         initial_events: bool = False,
         timeout_seconds: int = 300,
         read_timeout: float | None = None,
-    ) -> AsyncIterator[WatchEvent[T]]:
+    ) -> AsyncGenerator[WatchEvent[T], None]:
         """Events until the server ends the stream, which it does after `timeout_seconds`.
 
+        Whoever leaves early closes it: `async with aclosing(client.watch(...)) as events`.
         Raises Gone when `resource_version` is too old, and Unreachable when the stream breaks or
         `read_timeout` seconds pass without a byte. Resuming is the caller's decision.
         """

@@ -61,6 +61,7 @@ class FileLogin:
 
     def __init__(self, user: User) -> None:
         self._user = user
+        self._token = ""
         self._current: Credential | None = None
         self._read_at = 0.0
 
@@ -81,25 +82,29 @@ class FileLogin:
         return _why_refused(self._user, refused)
 
     def _read(self) -> Credential:
-        """A token file that cannot be read now keeps its last content: it may be in renewal."""
         user = self._user
-        token = user.token
-        if user.token_file:
-            try:
-                token = user.token_file.read_text().strip() or token
-            except OSError as error:
-                if self._current is not None:
-                    return self._current
-                if not token:
-                    raise CredentialsError(
-                        f"cannot read the token file {user.token_file} of {user.origin}: "
-                        f"{error.strerror}"
-                    ) from error
         certificate = key = b""
         if user.certificate and user.key:
             certificate = read_pem(user.certificate, f"client-certificate of {user.origin}")
             key = read_pem(user.key, f"client-key of {user.origin}")
-        return Credential(_headers(user, token), certificate, key)
+        return Credential(_headers(user, self._read_token()), certificate, key)
+
+    def _read_token(self) -> str:
+        """A token file that is empty or missing now keeps its last content: it may be in renewal."""
+        user = self._user
+        if user.token_file is None:
+            return user.token
+        try:
+            text = user.token_file.read_text().strip()
+        except OSError as error:
+            if not self._token and not user.token:
+                raise CredentialsError(
+                    f"cannot read the token file {user.token_file} of {user.origin}: "
+                    f"{error.strerror}"
+                ) from error
+            text = ""
+        self._token = text or self._token or user.token
+        return self._token
 
 
 class PluginLogin:

@@ -24,8 +24,7 @@ _PATH_SAFE = "/:@!$&'()*+,;=~"
 
 def path_of(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
     """The path as it stands on the request line. RBAC names may hold any character but `/`."""
-    path = resource.path(namespace, name, subresource)
-    return path if path.isascii() and "%" not in path else quote(path, safe=_PATH_SAFE)
+    return quote(resource.path(namespace, name, subresource), safe=_PATH_SAFE)
 
 
 def object_path(resource: Resource, key: Key, subresource: str = "") -> str:
@@ -42,7 +41,7 @@ def query_of(**parameters: str | int | bool | None) -> Query:
     return tuple(
         (name.rstrip("_"), "true" if value is True else str(value))
         for name, value in parameters.items()
-        if value not in ("", None, False)
+        if value
     )
 
 
@@ -57,7 +56,7 @@ def watch_query(
         resourceVersion=resource_version,
         resourceVersionMatch="NotOlderThan" if initial_events else "",
         sendInitialEvents=initial_events,
-        timeoutSeconds=timeout_seconds or None,
+        timeoutSeconds=timeout_seconds,
     )
 
 
