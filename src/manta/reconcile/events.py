@@ -6,7 +6,7 @@ that says nothing about the object (a conflict, a lost connection, a lost lease)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -61,9 +61,15 @@ def emit(
     table: EventTable,
     outcome: Outcome,
 ) -> None:
-    for told in worded(table, outcome):
+    tell(recorder, controller, regarding, worded(table, outcome))
+
+
+def tell(
+    recorder: Recorder, controller: str, regarding: ObjectReference, told: Iterable[Told]
+) -> None:
+    for one in told:
         recorder.event(
-            regarding, told.type, told.reason, told.action, told.note, controller=controller
+            regarding, one.type, one.reason, one.action, one.note, controller=controller
         )
 
 

@@ -48,12 +48,8 @@ async def reconcile(rooms: Rooms[S], key: Key) -> Done | Retry:
         await rooms.report(seen, plan, outcome)
     except Conflict as conflict:
         return Retry(f"status was changed by someone else: {conflict}")
-    return _next_look(plan, outcome, rooms.idle_delay(seen))
-
-
-def _next_look(plan: Plan, outcome: Outcome, idle_delay: timedelta | None) -> Done | Retry:
     if outcome.failure:
         return Retry(str(outcome.failure.error))
     if plan.wait:
         return Retry(plan.wait.why) if plan.wait.backoff else Done(plan.wait.retry_in)
-    return Done(idle_delay)
+    return Done(rooms.idle_delay(seen))

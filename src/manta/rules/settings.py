@@ -16,13 +16,16 @@ from manta.api.ray.names import DEFAULT_CLUSTER_DOMAIN
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """KubeRay's gates under their own names; a `True` here is a gate that is beta there."""
+    """KubeRay's gates under their own names, with KubeRay's defaults but for RayCronJob.
+
+    RayCronJob is alpha and off there; here it is complete, and on.
+    """
 
     ray_cluster_status_conditions: bool = True
     ray_job_deletion_policy: bool = True
     ray_multi_host_indexing: bool = True
     ray_service_incremental_upgrade: bool = True
-    ray_cron_job: bool = False
+    ray_cron_job: bool = True
     sidecar_submitter_restart: bool = False
     ray_cluster_network_policy: bool = False
     gcs_fault_tolerance_embedded_storage: bool = False
@@ -65,3 +68,10 @@ class Settings:
     job_status_check_timeout: timedelta = timedelta(seconds=300)
     delete_ray_job_after_finish: bool = False
     use_kubernetes_proxy: bool = False
+
+    # RayCronJob
+    cron_replay_missed: bool = False
+    """KubeRay's way: serve every tick that was missed. Ours: only the latest of them."""
+    cron_successful_history: int | None = None
+    """Finished RayJobs that a RayCronJob keeps unless it says otherwise; None: all."""
+    cron_failed_history: int | None = None

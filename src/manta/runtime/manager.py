@@ -51,8 +51,9 @@ class Manager:
         recorder: Recorder | None = None,
         pace: Pace | None = None,
         gate: WriteGate | None = None,
+        concurrency: int = 8,
     ) -> None:
-        """`namespaces`: the ones to watch; none means all."""
+        """`namespaces`: the ones to watch; none means all. `concurrency`: workers a controller."""
         self.client = client
         self.clock = clock
         self.random = random
@@ -61,6 +62,7 @@ class Manager:
         self.metrics = RuntimeMetrics(self.registry)
         self.freshness = Freshness(random)
         self.recorder = recorder or Recorder(client, clock, random)
+        self.concurrency = concurrency
         self._pace = pace
         self._gate = gate
         self._informers: dict[tuple[Resource, type[Any], str, str], Informer[Any]] = {}

@@ -1,0 +1,273 @@
+"""Informers against the embedded server, under faults and virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+from manta.api.meta import Key, Object
+from manta.api.resources import CONFIG_MAPS, Resource
+from manta.kube.client import Client
+from manta.runtime.informer import Informer
+from manta.runtime.reflector import Pace
+from support.faults import status, touches, watches
+from support.plane import MemoryPlane
+from support.virtual import faulty, running, until, virtual_plane, virtually
+
+
+def an_informer(client: Client, **options: Any) -> Informer[Object]:
+    options.setdefault("namespace", "default")
+    return Informer(client, CONFIG_MAPS, Object, random=Random(1), **options)
+
+
+def config_map(name: str, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels}}
+
+
+async def put(plane: MemoryPlane, *names: str) -> None:
+    for name in names:
+        await plane.client.create(CONFIG_MAPS, "default", config_map(name))
+
+
+def names(informer: Informer[Object]) -> set[str]:
+    return {one.metadata.name for one in informer.all()} - {"kube-root-ca.crt"}
+
+
+class Told:
+    """Records what handlers are told."""
+
+    def __init__(self, informer: Informer[Object]) -> None:
+        self.changes: list[tuple[str | None, str | None]] = []
+        informer.add_handler(self._note)
+
+    def _note(self, old: Object | None, new: Object | None) -> None:
+        self.changes.append(
+            (old.metadata.name if old else None, new.metadata.name if new else None)
+        )
+
+
+@virtually
+async def test_it_holds_what_was_there_and_follows_what_changes() -> None:
+    async with virtual_plane() as plane:
+        await put(plane, "a", "b")
+        informer = an_informer(plane.client)
+        async with running(informer.run()):
+            await informer.synced.wait()
+            assert names(informer) == {"a", "b"}
+            await put(plane, "c")
+            await plane.client.delete(CONFIG_MAPS, Key("default", "a"))
+            await until(lambda: names(informer) == {"b", "c"})
+
+
+@virtually
+async def test_a_server_without_streaming_lists_is_asked_to_page() -> None:
+    async with virtual_plane() as plane:
+        await put(plane, "a")
+        faults = faulty(plane)
+        faults.answer(
+            lambda request: ("sendInitialEvents", "true") in request.query,
+            status(422, "Invalid", "sendInitialEvents is forbidden for watch"),
+            times=None,
+        )
+        informer = an_informer(Client(faults))
+        async with running(informer.run()):
+            await informer.synced.wait()
+            assert names(informer) == {"a"}
+            await put(plane, "b")
+            await until(lambda: names(informer) == {"a", "b"})
+
+
+@virtually
+async def test_a_broken_watch_resumes_without_a_new_list() -> None:
+    async with virtual_plane() as plane:
+        await put(plane, "a")
+        faults = faulty(plane)
+        informer = an_informer(Client(faults))
+        told = Told(informer)
+        async with running(informer.run()):
+            await informer.synced.wait()
+            faults.break_watches()
+            await put(plane, "b")
+            await until(lambda: names(informer) == {"a", "b"})
+        opened = [one for one in faults.log if one.watch or one.method == "GET"]
+        assert len(opened) == 2
+        assert told.changes.count((None, "a")) == 1
+
+
+@virtually
+async def test_after_410_the_list_is_diffed_and_deletes_are_made_up_for() -> None:
+    async with virtual_plane() as plane:
+        await put(plane, "a", "b")
+        faults = faulty(plane)
+        informer = an_informer(Client(faults))
+        told = Told(informer)
+        async with running(informer.run()):
+            await informer.synced.wait()
+            faults.go_down()
+            await plane.client.delete(CONFIG_MAPS, Key("default", "a"))
+            await put(plane, "c")
+            faults.expire(watches(CONFIG_MAPS), times=1)
+            faults.come_back()
+            await until(lambda: names(informer) == {"b", "c"})
+        assert ("a", None) in told.changes
+        assert told.changes.count((None, "b")) == 1
+
+
+@virtually
+async def test_410_inside_the_stream_leads_to_a_new_list_too() -> None:
+    async with virtual_plane() as plane:
+        await put(plane, "a")
+        faults = faulty(plane)
+        informer = an_informer(Client(faults))
+        async with running(informer.run()):
+            await informer.synced.wait()
+            gone = status(410, "Expired", "too old resource version").body
+            faults.answer(
+                watches(CONFIG_MAPS),
+                _stream(b'{"type":"ERROR","object":' + gone + b"}\n"),
+                times=1,
+            )
+            faults.break_watches()
+            await put(plane, "b")
+            await until(lambda: names(informer) == {"a", "b"})
+
+
+def _stream(body: bytes) -> Any:
+    from manta.kube.transport import Response
+
+    return Response(200, {"content-type": "application/json"}, body)
+
+
+@virtually
+async def test_an_error_is_never_an_empty_list() -> None:
+    async with virtual_plane() as plane:
+        await put(plane, "a")
+        faults = faulty(plane)
+        informer = an_informer(Client(faults))
+        told = Told(informer)
+        async with running(informer.run()):
+            await informer.synced.wait()
+            faults.deny(touches(CONFIG_MAPS), times=None)
+            faults.break_watches()
+            await asyncio.sleep(120)
+            assert names(informer) == {"a"}
+            assert informer.trouble is not None
+            assert "denied" in informer.trouble
+        assert all(new is not None for _, new in told.changes)
+
+
+@virtually
+async def test_a_server_gone_for_minutes_is_not_asked_in_a_tight_loop() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        informer = an_informer(Client(faults))
+        async with running(informer.run()):
+            await informer.synced.wait()
+            faults.log.clear()
+            faults.go_down()
+            await asyncio.sleep(600)
+            assert 10 < len(faults.log) < 100
+            faults.come_back()
+            await put(plane, "late")
+            await until(lambda: names(informer) == {"late"})
+            assert informer.trouble is None
+
+
+@virtually
+async def test_a_missing_resource_type_is_named_and_awaited() -> None:
+    async with virtual_plane() as plane:
+        missing = Resource("ray.io", "v1", "rayclusters", "RayCluster")
+        informer: Informer[Object] = Informer(plane.client, missing, Object, random=Random(1))
+        async with running(informer.run()):
+            await until(lambda: informer.trouble)
+            assert informer.trouble == "rayclusters.ray.io is not installed on the server"
+            assert not informer.synced.is_set()
+
+
+@virtually
+async def test_a_watch_that_ends_at_once_is_not_reopened_in_a_tight_loop() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        informer = an_informer(Client(faults))
+        async with running(informer.run()):
+            await informer.synced.wait()
+            faults.answer(watches(CONFIG_MAPS), _stream(b""), times=None)
+            faults.break_watches()
+            faults.log.clear()
+            await asyncio.sleep(60)
+            assert len(faults.log) < 150
+
+
+@virtually
+async def test_a_silent_watch_is_given_up_and_nothing_is_missed() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        informer = an_informer(Client(faults), pace=Pace(silence=20))
+        faults.drop_event(CONFIG_MAPS, lambda event: _named(event, "lost"), times=1)
+        async with running(informer.run()):
+            await informer.synced.wait()
+            # Swallow everything that follows, bookmarks too: the stream is dead but open.
+            faults.drop_event(CONFIG_MAPS, times=1000)
+            await put(plane, "unseen")
+            await asyncio.sleep(15)
+            assert names(informer) == set()
+            faults._drops.clear()
+            await until(lambda: names(informer) == {"unseen"})
+
+
+def _named(event: Any, name: str) -> bool:
+    return bool(event["object"]["metadata"].get("name") == name)
+
+
+@virtually
+async def test_only_selected_objects_are_held() -> None:
+    async with virtual_plane() as plane:
+        await plane.client.create(CONFIG_MAPS, "default", config_map("ours", app="ray"))
+        await plane.client.create(CONFIG_MAPS, "default", config_map("other", app="web"))
+        informer = an_informer(plane.client, labels="app=ray")
+        async with running(informer.run()):
+            await informer.synced.wait()
+            assert names(informer) == {"ours"}
+            await plane.client.patch(
+                CONFIG_MAPS, Key("default", "ours"), {"metadata": {"labels": {"app": "web"}}}
+            )
+            await until(lambda: names(informer) == set())
+
+
+@virtually
+async def test_several_namespaces_share_one_cache() -> None:
+    async with virtual_plane() as plane:
+        await put(plane, "a")
+        await plane.client.create(CONFIG_MAPS, "kube-system", config_map("b"))
+        informer: Informer[Object] = Informer(
+            plane.client,
+            CONFIG_MAPS,
+            Object,
+            namespaces=("default", "kube-system"),
+            random=Random(1),
+        )
+        async with running(informer.run()):
+            await informer.synced.wait()
+            assert {"a", "b"} <= names(informer)
+            await plane.client.create(CONFIG_MAPS, "kube-public", config_map("c"))
+            await put(plane, "d")
+            await until(lambda: "d" in names(informer))
+            assert "c" not in names(informer)
+
+
+@virtually
+async def test_indexes_follow_the_objects() -> None:
+    async with virtual_plane() as plane:
+        informer = an_informer(
+            plane.client, indexes={"app": lambda one: [one.metadata.labels.get("app", "")]}
+        )
+        async with running(informer.run()):
+            await informer.synced.wait()
+            await plane.client.create(CONFIG_MAPS, "default", config_map("a", app="ray"))
+            await until(lambda: informer.by("app", "ray"))
+            await plane.client.patch(
+                CONFIG_MAPS, Key("default", "a"), {"metadata": {"labels": {"app": "web"}}}
+            )
+            await until(lambda: informer.by("app", "web"))
+            assert informer.by("app", "ray") == ()
