@@ -289,17 +289,15 @@ def _translated(cluster: Cluster) -> Iterator[None]:
             f"check certificate-authority and tls-server-name of {cluster.origin}",
             sent=False,
         ) from error
-    except (
-        aiohttp.ClientConnectorError,
-        aiohttp.ClientHttpProxyError,
-        aiohttp.ConnectionTimeoutError,
-    ) as error:
+    except aiohttp.ClientHttpProxyError as error:
+        # Its own text would show the password of the proxy.
+        raise Unreachable(_about(cluster, f"it said {error.status}"), sent=False) from None
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         raise Unreachable(_about(cluster, error), sent=False) from error
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
         raise Unreachable(_about(cluster, error), sent=True) from error
 
 
-def _about(cluster: Cluster, error: Exception) -> str:
+def _about(cluster: Cluster, said: object) -> str:
     via = f" through proxy {urlsplit(cluster.proxy).hostname}" if cluster.proxy else ""
-    said = str(error) or type(error).__name__
-    return f"no answer from {cluster.server}{via}: {said}"
+    return f"no answer from {cluster.server}{via}: {str(said) or type(said).__name__}"
