@@ -20,7 +20,7 @@ from manta.api.core import (
 from manta.api.meta import Object
 from manta.api.networking import Ingress
 from manta.api.ray import names
-from manta.api.ray.cluster import RayCluster
+from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.ray.naming import SUFFIX_ALPHABET, SUFFIX_LENGTH
 from manta.api.rbac import Role, RoleBinding
 from manta.rules.settings import Settings
@@ -68,6 +68,11 @@ class ClusterSnapshot:
     @property
     def is_being_deleted(self) -> bool:
         return self.cluster.metadata.deletion_timestamp is not None
+
+    @property
+    def is_resting(self) -> bool:
+        """Suspended and meant to be: there is nothing to look after (C32)."""
+        return self.condition(ClusterConditionType.SUSPENDED) and bool(self.cluster.spec.suspend)
 
     def condition(self, type_: str) -> bool:
         """Whether this condition was True when the status was last written."""

@@ -1,0 +1,71 @@
+"""What keeps a cluster from being whole, in the words of the condition `Blocked`.
+
+In this order: the spec is invalid; something that we tried was refused (quota, webhook, a name
+that is taken); the head is held up; a worker is. The first is told, with the number of the rest.
+"""
+
+from __future__ import annotations
+
+from manta.api.conditions import find
+from manta.api.core import Pod
+from manta.api.meta import Condition
+from manta.controllers.raycluster.conditions import BLOCKED
+from manta.controllers.raycluster.planners.terminating import is_stuck
+from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.kube.errors import Conflict, Unreachable
+from manta.reconcile.outcome import Failure, Outcome
+from manta.rules.pod_health import Blockage, blockage, is_ready, is_terminating
+from manta.rules.validation.violation import sentence
+
+INVALID = "InvalidRayClusterSpec"
+
+
+def blocked_condition(seen: ClusterSnapshot, outcome: Outcome, *, whole: bool) -> Condition | None:
+    """None when nothing is wrong. What was wrong is told until the cluster is whole again."""
+    if seen.violations:
+        return _told(Blockage(INVALID, sentence(seen.violations)))
+    trouble = _refusal(outcome.failure) or _held_up(seen)
+    if trouble is not None:
+        return _told(trouble)
+    known = find(seen.cluster.status.conditions, BLOCKED)
+    if whole or known is None or known.reason == INVALID or _is_resting(seen):
+        return None
+    return known
+
+
+def _told(trouble: Blockage) -> Condition:
+    return Condition(type=BLOCKED, status="True", reason=trouble.reason, message=trouble.message)
+
+
+def _is_resting(seen: ClusterSnapshot) -> bool:
+    return bool(seen.cluster.spec.suspend)
+
+
+def _refusal(failure: Failure | None) -> Blockage | None:
+    if failure is None or isinstance(failure.error, Conflict | Unreachable):
+        return None
+    reason = getattr(failure.error, "reason", "") or type(failure.error).__name__
+    verb = type(failure.action).__name__.lower()
+    return Blockage(reason, f"cannot {verb} {failure.action.key}: {failure.error}")
+
+
+def _held_up(seen: ClusterSnapshot) -> Blockage | None:
+    found = [
+        one for pod in (*seen.head_pods, *seen.worker_pods) if (one := _pod_trouble(seen, pod))
+    ]
+    if not found:
+        return None
+    first, more = found[0], len(found) - 1
+    if not more:
+        return first
+    return Blockage(first.reason, f"{first.message} (and {more} more Pods are held up)")
+
+
+def _pod_trouble(seen: ClusterSnapshot, pod: Pod) -> Blockage | None:
+    if is_stuck(seen, pod):
+        where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
+        message = f"Pod {pod.metadata.name}{where} is being deleted but does not go away"
+        return Blockage("StuckTerminating", message)
+    if is_terminating(pod) or is_ready(pod):
+        return None
+    return blockage(pod)

@@ -1,0 +1,143 @@
+"""Ties the rooms of the RayCluster controller: what is watched, and what a round does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from manta.api.batch import Job
+from manta.api.core import Pod, Service
+from manta.api.meta import Key
+from manta.api.ray.cluster import RayCluster, RayClusterStatus
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import JOBS, PODS, SERVICES
+from manta.controllers.raycluster.events import CONTROLLER, told
+from manta.controllers.raycluster.observe import BY_CLUSTER, Caches, Observer, by_cluster
+from manta.controllers.raycluster.pacing import write_in
+from manta.controllers.raycluster.plan import plan
+from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.controllers.raycluster.status import next_status
+from manta.reconcile.loop import reconcile
+from manta.reconcile.outcome import Outcome
+from manta.reconcile.perform import KubePerformer
+from manta.reconcile.plan import Plan
+from manta.reconcile.report import StatusWriter
+from manta.rules.selection import CLEANUP_JOBS, RAY_PODS
+from manta.rules.settings import Settings
+from manta.runtime.cache import Named
+from manta.runtime.controller import Controller, Watch, own_key, owner_keys
+from manta.runtime.freshness import Owner
+from manta.runtime.manager import Manager
+from manta.runtime.queue import Done, Retry
+from manta.runtime.recorder import ObjectReference, Recorder
+
+NAME: Final = "raycluster"
+WORKERS: Final = 8
+
+
+def build(manager: Manager, settings: Settings) -> Controller:
+    caches = Caches(
+        clusters=manager.informer(RAY_CLUSTERS, RayCluster),
+        pods=manager.informer(PODS, Pod, labels=RAY_PODS, indexes={BY_CLUSTER: by_cluster}),
+        services=manager.informer(SERVICES, Service),
+        cleanup_jobs=manager.informer(
+            JOBS, Job, labels=CLEANUP_JOBS, indexes={BY_CLUSTER: by_cluster}
+        ),
+    )
+    shop = _Shop(manager, settings, caches)
+    children = owner_keys(RAY_CLUSTERS.kind, RAY_CLUSTERS.group)
+    return Controller(
+        NAME,
+        shop.reconcile,
+        [
+            Watch(caches.clusters, own_key),
+            Watch(caches.pods, labelled_keys),
+            Watch(caches.services, children),
+            Watch(caches.cleanup_jobs, children),
+        ],
+        workers=WORKERS,
+    )
+
+
+def labelled_keys(old: Named | None, new: Named | None) -> tuple[Key, ...]:
+    """The RayCluster that a Pod says it belongs to, before and after the change."""
+    found: dict[Key, None] = {}
+    for one in (old, new):
+        if one is not None:
+            for value in by_cluster(one):
+                found[Key(one.metadata.namespace, value.partition("/")[2])] = None
+    return tuple(found)
+
+
+class _Shop:
+    """What all rounds share."""
+
+    def __init__(self, manager: Manager, settings: Settings, caches: Caches) -> None:
+        self.observer = Observer(caches, settings, manager.clock, manager.random)
+        self.performer = KubePerformer(manager.client, manager.freshness)
+        self.writer = StatusWriter(manager.client, manager.freshness)
+        self.recorder: Recorder = manager.recorder
+        self.resync = settings.cluster_resync
+        self.random = manager.random
+
+    async def reconcile(self, key: Key) -> Done | Retry:
+        round_ = _Round(self)
+        result = await reconcile(round_, key)
+        return round_.sooner(result) if isinstance(result, Done) else result
+
+
+class _Round:
+    """One round: the rooms, and whether its status is to be written later."""
+
+    def __init__(self, shop: _Shop) -> None:
+        self._shop = shop
+        self._again_in: timedelta | None = None
+
+    async def observe(self, key: Key) -> ClusterSnapshot | None:
+        seen = self._shop.observer.observe(key)
+        if seen is not None and not seen.is_resting:
+            # The safety resync, spread so that many clusters never come at once (C41).
+            self._again_in = self._shop.resync * (1 + self._shop.random.random() / 10)
+        return seen
+
+    def plan(self, seen: ClusterSnapshot) -> Plan:
+        return plan(seen)
+
+    async def apply(self, seen: ClusterSnapshot, plan: Plan) -> Outcome:
+        return await self._shop.performer.apply(_owner(seen), plan)
+
+    async def report(self, seen: ClusterSnapshot, plan: Plan, outcome: Outcome) -> bool:  # noqa: ARG002
+        self._tell(seen, outcome)
+        if seen.is_being_deleted:
+            return False
+        new = next_status(seen, outcome)
+        when = write_in(seen, new)
+        if when is None:
+            return False
+        if when > timedelta(0):
+            self._again_in = when
+            return False
+        return await self._write(seen, new)
+
+    def idle_delay(self, seen: ClusterSnapshot) -> timedelta | None:  # noqa: ARG002  the same for all
+        return self._again_in
+
+    def sooner(self, result: Done) -> Done:
+        """A wait never delays what this round has put off, nor the safety resync."""
+        delays = [one for one in (result.retry_in, self._again_in) if one is not None]
+        return Done(min(delays, default=None))
+
+    async def _write(self, seen: ClusterSnapshot, new: RayClusterStatus) -> bool:
+        meta, old = seen.cluster.metadata, seen.cluster.status
+        return await self._shop.writer.write(_owner(seen), RAY_CLUSTERS, meta, old, new)
+
+    def _tell(self, seen: ClusterSnapshot, outcome: Outcome) -> None:
+        regarding = ObjectReference.to(RAY_CLUSTERS, seen.cluster.metadata)
+        for event in told(outcome):
+            self._shop.recorder.event(
+                regarding, event.type, event.reason, event.action, event.note, controller=CONTROLLER
+            )
+
+
+def _owner(seen: ClusterSnapshot) -> Owner:
+    return Owner(NAME, seen.cluster.metadata.key)

@@ -1,0 +1,79 @@
+"""Reads the caches into one snapshot. The only room of this controller that looks at the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from manta.api.batch import Job
+from manta.api.core import Pod, Service
+from manta.api.meta import Key
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.rules.settings import Settings
+from manta.rules.traits import head_service_name, is_managed_elsewhere
+from manta.rules.validation.cluster import cluster_violations
+from manta.runtime.cache import Named
+from manta.runtime.clock import Clock
+from manta.runtime.informer import Informer
+
+BY_CLUSTER = "ray cluster"
+"""Index: objects by the namespace and name of the RayCluster that their label names."""
+
+_RAY_NODES = frozenset({names.NODE_HEAD, names.NODE_WORKER})
+
+
+def by_cluster(one: Named) -> tuple[str, ...]:
+    name = one.metadata.labels.get(names.LABEL_CLUSTER)
+    return (str(Key(one.metadata.namespace, name)),) if name else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    clusters: Informer[RayCluster]
+    pods: Informer[Pod]
+    services: Informer[Service]
+    cleanup_jobs: Informer[Job]
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    caches: Caches
+    settings: Settings
+    clock: Clock
+    random: Random
+
+    def observe(self, key: Key) -> ClusterSnapshot | None:
+        """None when the object is gone, or another operator looks after it (C94)."""
+        cluster = self.caches.clusters.get(key)
+        if cluster is None or is_managed_elsewhere(cluster.spec):
+            return None
+        pods = self.caches.pods.by(BY_CLUSTER, str(key))
+        nodes = [pod for pod in pods if pod.metadata.labels[names.LABEL_NODE_TYPE] in _RAY_NODES]
+        return ClusterSnapshot(
+            cluster=cluster,
+            settings=self.settings,
+            now=self.clock.now(),
+            seed=self.random.getrandbits(64),
+            violations=cluster_violations(cluster, self.settings),
+            pods=tuple(pod for pod in nodes if _belongs_to(cluster, pod)),
+            strangers=tuple(pod for pod in nodes if not _belongs_to(cluster, pod)),
+            services=self._services(cluster),
+            cleanup_jobs=self.caches.cleanup_jobs.by(BY_CLUSTER, str(key)),
+        )
+
+    def _services(self, cluster: RayCluster) -> dict[str, Service]:
+        name, namespace = cluster.metadata.name, cluster.metadata.namespace
+        wanted = (head_service_name(cluster), f"{name}-headless", f"{name}-serve-svc")
+        found = {one: self.caches.services.get(Key(namespace, one)) for one in wanted}
+        return {one: service for one, service in found.items() if service is not None}
+
+
+def _belongs_to(cluster: RayCluster, pod: Pod) -> bool:
+    owner = pod.metadata.controller
+    return owner is None or owner.uid == cluster.metadata.uid
+
+
+Observe = Callable[[Key], ClusterSnapshot | None]

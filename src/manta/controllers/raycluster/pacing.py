@@ -1,0 +1,54 @@
+"""When a status that differs is written: at once if it is news, a little later if it is progress.
+
+Pods of one cluster become ready one after the other; a write for each would cost more than the
+Pods themselves. Counting is therefore told every two seconds, and the end of it at once.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from manta.api.conditions import find
+from manta.api.ray.cluster import ClusterConditionType, RayClusterStatus
+from manta.api.times import parse_time
+from manta.controllers.raycluster.conditions import BLOCKED
+from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.controllers.raycluster.status import differs, is_whole
+from manta.rules.traits import Creator, creator
+
+PROGRESS_EVERY: Final = timedelta(seconds=2)
+
+_ALWAYS_NEWS = (
+    ClusterConditionType.PROVISIONED,
+    ClusterConditionType.SUSPENDING,
+    ClusterConditionType.SUSPENDED,
+    ClusterConditionType.REPLICA_FAILURE,
+    BLOCKED,
+)
+
+
+def write_in(seen: ClusterSnapshot, new: RayClusterStatus) -> timedelta | None:
+    """Zero: write now. None: nothing to write. Else: look again after this time."""
+    old = seen.cluster.status
+    if not differs(old, new):
+        return None
+    if old.last_update_time is None or is_whole(seen) or _is_news(seen, old, new):
+        return timedelta(0)
+    left = parse_time(old.last_update_time) + PROGRESS_EVERY - seen.now
+    return max(left, timedelta(0))
+
+
+def _is_news(seen: ClusterSnapshot, old: RayClusterStatus, new: RayClusterStatus) -> bool:
+    if (old.state, old.desired_worker_replicas) != (new.state, new.desired_worker_replicas):
+        return True
+    news: tuple[str, ...] = _ALWAYS_NEWS
+    if creator(seen.cluster.metadata) is Creator.SERVICE:
+        # A RayService deploys its applications the moment that the head answers.
+        news = (*news, ClusterConditionType.HEAD_POD_READY)
+    return any(_status(old, type_) != _status(new, type_) for type_ in news)
+
+
+def _status(status: RayClusterStatus, type_: str) -> str:
+    found = find(status.conditions, type_)
+    return found.status if found else ""

@@ -1,0 +1,1 @@
+"""One concern, one function, one file. A planner reads the snapshot and answers with a Plan."""

@@ -1,0 +1,83 @@
+"""The head Pod: exactly one, whatever was found."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from manta.api.core import Pod
+from manta.api.ray import names
+from manta.api.ray.cluster import ClusterConditionType
+from manta.api.resources import PODS
+from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.planners.backoff import sick_pods
+from manta.controllers.raycluster.planners.terminating import still_counts
+from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.manifests.head_pod import build_head_pod
+from manta.reconcile.actions import Create, Delete
+from manta.reconcile.plan import NOTHING, Plan, Wait, do
+from manta.rules.pod_health import is_ready, is_running, is_terminating
+from manta.rules.spec_hash import spec_hash
+
+GOING_AWAY_RETRY = timedelta(seconds=10)
+
+
+def plan_head_pod(seen: ClusterSnapshot) -> Plan:
+    live = [pod for pod in seen.head_pods if not is_terminating(pod)]
+    if len(live) > 1:
+        return _keep_one(live)
+    if live:
+        return _replace_if_sick(seen, live[0])
+    leaving = [pod for pod in seen.head_pods if still_counts(seen, pod)] + [
+        pod
+        for pod in seen.strangers
+        if pod.metadata.labels.get(names.LABEL_NODE_TYPE) == names.NODE_HEAD
+    ]
+    if leaving:
+        names_ = ", ".join(pod.metadata.name for pod in leaving)
+        return Plan(wait=Wait(f"head Pod {names_} is still going away", GOING_AWAY_RETRY))
+    return _create(seen)
+
+
+def _keep_one(heads: list[Pod]) -> Plan:
+    """Two heads would split the cluster. The one that serves stays; of equals, the elder (C01)."""
+    kept = min(heads, key=_claim_to_stay)
+    extra = [pod for pod in heads if pod is not kept]
+    why = f"{kept.metadata.name} is the head of this cluster"
+    deletions = [
+        Delete(PODS, pod.metadata.key, pod.metadata.uid, Cause.SECOND_HEAD, why) for pod in extra
+    ]
+    return do(*deletions)
+
+
+def _claim_to_stay(pod: Pod) -> tuple[bool, bool, bool, str, str]:
+    meta = pod.metadata
+    orphan = meta.controller is None
+    return not is_ready(pod), not is_running(pod), orphan, meta.creation_timestamp, meta.name
+
+
+def _replace_if_sick(seen: ClusterSnapshot, pod: Pod) -> Plan:
+    sick = sick_pods(seen, [pod])
+    if sick.waiting:
+        return Plan(wait=Wait(f"{sick.waiting[0].why}; it is replaced later", sick.next_due))
+    if not sick.due:
+        return NOTHING
+    meta, why = pod.metadata, sick.due[0].why
+    delete = Delete(PODS, meta.key, meta.uid, Cause.UNHEALTHY_HEAD, why)
+    return do(delete, wait=Wait(f"{why}; it is replaced when it is gone"))
+
+
+def _create(seen: ClusterSnapshot) -> Plan:
+    annotations = seen.cluster.metadata.annotations
+    if (
+        seen.condition(ClusterConditionType.PROVISIONED)
+        and annotations.get(names.ANNOTATION_DISABLE_HEAD_RESTART) == "true"
+    ):
+        # A RayJob in SidecarMode ends with its head: a new one could only run the job twice.
+        return Plan(wait=Wait("the head is gone and is not to be restarted"))
+    manifest = build_head_pod(
+        seen.cluster,
+        seen.settings,
+        suffix=seen.suffix("head"),
+        spec_hash=spec_hash(seen.cluster.spec),
+    )
+    return do(Create(PODS, manifest, Cause.NO_HEAD))

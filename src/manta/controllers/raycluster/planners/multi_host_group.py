@@ -1,0 +1,155 @@
+"""Worker groups whose replicas span several hosts: a replica lives and dies as one (C92)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from manta.api.core import Pod
+from manta.api.ray import names
+from manta.api.ray.cluster import WorkerGroupSpec
+from manta.api.resources import PODS
+from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.planners.backoff import sick_pods
+from manta.controllers.raycluster.planners.joining import join
+from manta.controllers.raycluster.planners.terminating import still_counts
+from manta.controllers.raycluster.planners.victims import usefulness
+from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.manifests.worker_pod import Slot, WorkerPodMold, worker_pod_mold
+from manta.reconcile.actions import Create, Delete
+from manta.reconcile.plan import NOTHING, Plan, Wait, do
+from manta.rules.pod_health import is_terminating
+from manta.rules.scaling import desired_replicas, hosts
+
+Replica = tuple[Pod, ...]
+
+
+def plan_multi_host_group(
+    seen: ClusterSnapshot,
+    group: WorkerGroupSpec,
+    pods: Sequence[Pod],
+    *,
+    may_choose_victims: bool,
+) -> Plan:
+    present = [pod for pod in pods if still_counts(seen, pod)]
+    replicas = _by_replica(present)
+    broken = _plan_broken(seen, group, replicas)
+    if broken.stages:
+        return broken
+    asked_for = set(group.scale_strategy.workers_to_delete)
+    named = {name: one for name, one in replicas.items() if asked_for & _names(one)}
+    kept = {name: one for name, one in replicas.items() if name not in named}
+    going = do(*_delete_replicas(named, Cause.NAMED_FOR_DELETION, "named in workersToDelete"))
+    resize = _resize(seen, group, kept, len(named), may_choose_victims=may_choose_victims)
+    return join([going, resize, broken])
+
+
+def _by_replica(pods: Sequence[Pod]) -> Mapping[str, Replica]:
+    """Pods by replica. One without the label (made by an older operator) is a replica of its own
+    kind that is never whole; it is counted, so that nothing is made twice (C93)."""
+    replicas: dict[str, list[Pod]] = {}
+    for pod in pods:
+        replicas.setdefault(pod.metadata.labels.get(names.LABEL_REPLICA_NAME, ""), []).append(pod)
+    return {name: tuple(members) for name, members in replicas.items()}
+
+
+def _is_leaving(replica: Replica) -> bool:
+    return any(is_terminating(pod) for pod in replica)
+
+
+def _names(replica: Replica) -> set[str]:
+    return {pod.metadata.name for pod in replica}
+
+
+def _plan_broken(
+    seen: ClusterSnapshot, group: WorkerGroupSpec, replicas: Mapping[str, Replica]
+) -> Plan:
+    """Replicas that lost a host, or have one beyond repair, go as a whole and before all else."""
+    actions: list[Delete] = []
+    wait: Wait | None = None
+    for name, replica in replicas.items():
+        if not name:
+            continue
+        sick = sick_pods(seen, replica)
+        if sick.due:
+            actions += _delete(replica, Cause.UNHEALTHY_WORKER, sick.due[0].why)
+        elif len(replica) < hosts(group) or _is_leaving(replica):
+            why = f"replica {name} has lost a host"
+            actions += _delete(replica, Cause.INCOMPLETE_REPLICA, why)
+        elif sick.waiting and (wait is None or wait.retry_in is None):
+            wait = Wait(f"{sick.waiting[0].why}; it is replaced later", sick.next_due)
+    return do(*actions, wait=wait)
+
+
+def _resize(
+    seen: ClusterSnapshot,
+    group: WorkerGroupSpec,
+    kept: Mapping[str, Replica],
+    leaving: int,
+    *,
+    may_choose_victims: bool,
+) -> Plan:
+    wanted = desired_replicas(group)
+    unlabelled = len(kept.get("", ()))
+    whole = {name: one for name, one in kept.items() if name and not _is_leaving(one)}
+    leaving += sum(_is_leaving(one) for name, one in kept.items() if name)
+    present = len(whole) + leaving + -(-unlabelled // hosts(group))
+    if wanted > present:
+        return _grow(seen, group, kept, wanted - present)
+    surplus = len(whole) - wanted
+    if surplus <= 0:
+        return NOTHING
+    if not may_choose_victims:
+        note = f"{surplus} surplus replicas of {group.group_name} left to the autoscaler"
+        return Plan(notes=(note,))
+    victims = dict(sorted(whole.items(), key=_departure)[:surplus])
+    why = f"group {group.group_name} wants {wanted} replicas"
+    return do(*_delete_replicas(victims, Cause.SCALE_DOWN, why))
+
+
+def _departure(item: tuple[str, Replica]) -> tuple[int, int, str]:
+    """The least useful replica first, then the highest index."""
+    name, replica = item
+    return min(usefulness(pod) for pod in replica), -_index(replica), name
+
+
+def _index(replica: Replica) -> int:
+    text = replica[0].metadata.labels.get(names.LABEL_REPLICA_INDEX, "")
+    return int(text) if text.isdecimal() else -1
+
+
+def _grow(
+    seen: ClusterSnapshot, group: WorkerGroupSpec, kept: Mapping[str, Replica], missing: int
+) -> Plan:
+    mold = worker_pod_mold(seen.cluster, group, seen.settings)
+    taken = {_index(replica) for replica in kept.values()}
+    creations: list[Create] = []
+    index = 0
+    while missing:
+        if index not in taken:
+            creations += _replica(seen, group, mold, index)
+            missing -= 1
+        index += 1
+    return do(*creations)
+
+
+def _replica(
+    seen: ClusterSnapshot, group: WorkerGroupSpec, mold: WorkerPodMold, index: int
+) -> list[Create]:
+    name = f"{group.group_name}-{seen.suffix('replica', group.group_name, index)}"
+    slots = [
+        Slot(seen.suffix("worker", group.group_name, index, host), index, name, host)
+        for host in range(hosts(group))
+    ]
+    return [Create(PODS, mold.pod(slot), Cause.SCALE_UP) for slot in slots]
+
+
+def _delete_replicas(replicas: Mapping[str, Replica], cause: Cause, why: str) -> list[Delete]:
+    return [delete for replica in replicas.values() for delete in _delete(replica, cause, why)]
+
+
+def _delete(replica: Replica, cause: Cause, why: str) -> list[Delete]:
+    return [
+        Delete(PODS, pod.metadata.key, pod.metadata.uid, cause, why)
+        for pod in replica
+        if not is_terminating(pod)
+    ]

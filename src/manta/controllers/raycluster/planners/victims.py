@@ -1,0 +1,37 @@
+"""Who goes when a group shrinks: a documented order, the same in every run (C05).
+
+First those that serve nobody yet: not scheduled, then not running, then not ready (C18). Among
+equals the newest, then the highest replica index, then the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from manta.api.core import Pod
+from manta.api.ray import names
+from manta.rules.pod_health import is_ready, is_running
+
+
+def in_order_of_departure(pods: Iterable[Pod]) -> list[Pod]:
+    # Newest first, then the stable sort by usefulness keeps that order among equals.
+    by_age = sorted(pods, key=_age, reverse=True)
+    return sorted(by_age, key=usefulness)
+
+
+def usefulness(pod: Pod) -> int:
+    """0 for a Pod without a node, up to 3 for a ready one."""
+    if is_ready(pod):
+        return 3
+    if is_running(pod):
+        return 2
+    return 1 if pod.spec.node_name else 0
+
+
+def _age(pod: Pod) -> tuple[str, int, str]:
+    index = pod.metadata.labels.get(names.LABEL_REPLICA_INDEX, "")
+    return (
+        pod.metadata.creation_timestamp,
+        int(index) if index.isdecimal() else -1,
+        pod.metadata.name,
+    )

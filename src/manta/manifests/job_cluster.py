@@ -1,0 +1,67 @@
+"""The RayCluster that is made for one attempt of a RayJob, and the Service in front of its head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.job import RayJob, SubmissionMode
+from manta.api.ray.naming import check_label
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.manifests.containers import Json, copy_json
+from manta.manifests.services import build_head_service
+from manta.manifests.submitter import Submission, build_sidecar, job_reference
+from manta.rules.settings import Settings
+
+
+def build_job_cluster(
+    job: RayJob, cluster_spec: Mapping[str, Any], submission: Submission, cluster: RayCluster
+) -> Json:
+    """`cluster_spec` is what the user wrote, passed on whole; `cluster` is a view of the same."""
+    spec = copy_json(cluster_spec)
+    annotations = dict(job.metadata.annotations)
+    annotations.pop("kubectl.kubernetes.io/last-applied-configuration", None)
+    if job.spec.submission_mode == SubmissionMode.SIDECAR:
+        # A second head would run the job again, behind the back of the first.
+        annotations[names.ANNOTATION_DISABLE_HEAD_RESTART] = "true"
+        pod = spec["headGroupSpec"]["template"]["spec"]
+        pod["restartPolicy"] = "Never"
+        pod["containers"] = [*pod["containers"], build_sidecar(job, cluster, submission)]
+    labels = {
+        **job.metadata.labels,
+        names.LABEL_ORIGIN_NAME: job.metadata.name,
+        names.LABEL_ORIGIN_KIND: RAY_JOBS.kind,
+        names.LABEL_JOB_SUBMISSION_MODE: job.spec.submission_mode or SubmissionMode.K8S_JOB,
+    }
+    return {
+        "apiVersion": RAY_CLUSTERS.api_version,
+        "kind": RAY_CLUSTERS.kind,
+        "metadata": {
+            "name": job.status.ray_cluster_name,
+            "namespace": job.metadata.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [job_reference(job)],
+        },
+        "spec": spec,
+    }
+
+
+def build_job_head_service(job: RayJob, cluster: RayCluster, settings: Settings) -> Json:
+    """`<rayjob>-head-svc`: a stable name for the head of whichever attempt runs now."""
+    service = build_head_service(cluster, settings)
+    name = job.metadata.name
+    service["metadata"] = {
+        "name": f"{name}-head-svc",
+        "namespace": job.metadata.namespace,
+        "labels": {
+            names.LABEL_ORIGIN_NAME: name,
+            names.LABEL_ORIGIN_KIND: RAY_JOBS.kind,
+            names.LABEL_NODE_TYPE: names.NODE_HEAD,
+            names.LABEL_IDENTIFIER: check_label(f"{name}-head"),
+        },
+        "ownerReferences": [job_reference(job)],
+    }
+    return service

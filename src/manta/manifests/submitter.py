@@ -1,0 +1,191 @@
+"""Who hands a RayJob to Ray: a Kubernetes Job, or a container beside the head.
+
+The command asks before it submits, so that a restarted submitter tails the job that is there and
+does not run it twice (C57).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.job import RayJob, SubmissionMode
+from manta.api.ray.resources import RAY_JOBS
+from manta.manifests.auth import add_auth
+from manta.manifests.containers import Json, add_env, copy_json, env_value
+from manta.rules.traits import ray_container_of
+
+SUBMITTER_CONTAINER = "ray-job-submitter"
+DEFAULT_BACKOFF_LIMIT = 2
+LOCALHOST = "http://127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What is submitted, where and under which id."""
+
+    job_id: str
+    address: str
+    """`host:port` of the dashboard, without a scheme, as KubeRay's environment variable has it."""
+    runtime_env: Mapping[str, Any]
+    login_shell: bool = False
+
+
+def build_submit_command(job: RayJob, submission: Submission) -> str:
+    """The shell text that waits for Ray, submits once and follows the logs."""
+    sidecar = job.spec.submission_mode == SubmissionMode.SIDECAR
+    address = _quoted_if_odd(_http(submission.address))
+    wait = _wait_loop(address)
+    options = " ".join(_options(job, submission))
+    entrypoint = job.spec.entrypoint.strip()
+    if sidecar:
+        return f"{wait} ray job submit --address {address} {options} -- {entrypoint} ;"
+    known = f"ray job status --address {address} {submission.job_id} >/dev/null 2>&1"
+    submit = f"ray job submit --address {address} --no-wait {options} -- {entrypoint}"
+    follow = f"ray job logs --address {address} --follow {submission.job_id}"
+    return f"{wait} if ! {known} ; then {submit} ; fi ; {follow}"
+
+
+def _wait_loop(address: str) -> str:
+    url = f"{address}/api/gcs_healthz"
+    ask = (
+        f"import urllib.request; r=urllib.request.urlopen('{url}', timeout=10); "
+        "exit(0 if b'success' in r.read() else 1)"
+    )
+    said = f"Waiting for Ray Dashboard GCS to become healthy at {address} ..."
+    return f'until python -c "{ask}" >/dev/null 2>&1 ; do echo "{said}" ; sleep 2 ; done ;'
+
+
+def _options(job: RayJob, submission: Submission) -> list[str]:
+    spec = job.spec
+    options = []
+    if submission.runtime_env:
+        options.append(f"--runtime-env-json {_shell(_json(submission.runtime_env))}")
+    if spec.metadata:
+        options.append(f"--metadata-json {_shell(_json(spec.metadata))}")
+    options.append(f"--submission-id {submission.job_id}")
+    if spec.entrypoint_num_cpus > 0:
+        options.append(f"--entrypoint-num-cpus {spec.entrypoint_num_cpus:f}")
+    if spec.entrypoint_num_gpus > 0:
+        options.append(f"--entrypoint-num-gpus {spec.entrypoint_num_gpus:f}")
+    if spec.entrypoint_resources:
+        options.append(f"--entrypoint-resources {_shell(spec.entrypoint_resources)}")
+    return options
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def _shell(text: str) -> str:
+    """Double-quoted, as KubeRay writes it, with everything escaped that a shell would touch."""
+    escaped = "".join(f"\\{letter}" if letter in '\\"$`' else letter for letter in text)
+    return f'"{escaped}"'
+
+
+def _quoted_if_odd(address: str) -> str:
+    return f'"{address}"' if any(letter in address for letter in " []") else address
+
+
+def _http(address: str) -> str:
+    return address if "://" in address else f"http://{address}"
+
+
+# ── the Job ──────────────────────────────────────────────────────────────────────────────
+
+
+def build_submitter_job(job: RayJob, cluster: RayCluster, submission: Submission) -> Json:
+    """The Kubernetes Job of K8sJobMode, named as its RayJob."""
+    labels = submitter_labels(job)
+    template = _template(job, cluster, labels)
+    container = template["spec"]["containers"][0]
+    _complete(job, cluster, template["spec"], container, submission)
+    config = job.spec.submitter_config
+    limit = DEFAULT_BACKOFF_LIMIT
+    if config is not None and config.backoff_limit is not None:
+        limit = config.backoff_limit
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": job.metadata.name,
+            "namespace": job.metadata.namespace,
+            "labels": labels,
+            "ownerReferences": [job_reference(job)],
+        },
+        "spec": {"backoffLimit": limit, "template": template},
+    }
+
+
+def submitter_labels(job: RayJob) -> dict[str, str]:
+    return {
+        names.LABEL_ORIGIN_NAME: job.metadata.name,
+        names.LABEL_ORIGIN_KIND: RAY_JOBS.kind,
+        names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
+    }
+
+
+def job_reference(job: RayJob) -> Json:
+    """Makes the RayJob the controller of what it creates (C74)."""
+    return {
+        "apiVersion": RAY_JOBS.api_version,
+        "kind": RAY_JOBS.kind,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _template(job: RayJob, cluster: RayCluster, labels: Mapping[str, str]) -> Json:
+    custom = job.spec.submitter_pod_template
+    if custom is None:
+        spec = {"containers": [_default_container(cluster)], "restartPolicy": "Never"}
+        return {"metadata": {"labels": dict(labels)}, "spec": spec}
+    template: Json = copy_json(custom)
+    meta = template.setdefault("metadata", {})
+    meta["labels"] = {**(meta.get("labels") or {}), **labels}
+    template["spec"].setdefault("restartPolicy", "Never")
+    return template
+
+
+def _default_container(cluster: RayCluster) -> Json:
+    ray = ray_container_of(cluster.spec.head_group_spec.template)
+    return {
+        "name": SUBMITTER_CONTAINER,
+        "image": ray.get("image", ""),
+        "resources": {
+            "limits": {"cpu": "1", "memory": "1Gi"},
+            "requests": {"cpu": "500m", "memory": "200Mi"},
+        },
+    }
+
+
+def build_sidecar(job: RayJob, cluster: RayCluster, submission: Submission) -> Json:
+    """The container that SidecarMode puts beside the head."""
+    container = _default_container(cluster)
+    _complete(job, cluster, {}, container, submission)
+    return container
+
+
+def _complete(
+    job: RayJob, cluster: RayCluster, pod_spec: Json, container: Json, submission: Submission
+) -> None:
+    """Command and environment. A command of the user's own is left alone."""
+    if not container.get("command"):
+        container["command"] = ["/bin/bash", "-cel" if submission.login_shell else "-ce", "--"]
+        container["args"] = [build_submit_command(job, submission)]
+    sidecar = job.spec.submission_mode == SubmissionMode.SIDECAR
+    add_env(
+        container,
+        [
+            env_value(names.ENV_PYTHON_UNBUFFERED, "1"),
+            env_value(names.ENV_DASHBOARD_ADDRESS, "" if sidecar else submission.address),
+            env_value(names.ENV_JOB_SUBMISSION_ID, submission.job_id),
+        ],
+    )
+    add_auth(cluster, pod_spec, container)
