@@ -1,0 +1,54 @@
+"""Where the job is handed over: the dashboard's address, and what is submitted there."""
+
+from __future__ import annotations
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.job import SubmissionMode
+from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.manifests.submitter import Submission
+from manta.rules.traits import head_fqdn
+
+
+def dashboard_port(seen: JobSnapshot) -> int:
+    service = seen.cluster_head_service
+    ports = service.spec.ports if service else ()
+    found = (port.port for port in ports if port.name == names.PORT_NAME_DASHBOARD)
+    return next(found, names.PORT_DASHBOARD)
+
+
+def dashboard_address(seen: JobSnapshot) -> str:
+    """`host:port` of the head's dashboard, as pods of the cluster reach it."""
+    if seen.cluster is None:
+        return ""
+    return f"{head_fqdn(seen.cluster, seen.settings.cluster_domain)}:{dashboard_port(seen)}"
+
+
+def submission(seen: JobSnapshot) -> Submission:
+    address = dashboard_address(seen)
+    if seen.mode is SubmissionMode.SIDECAR:
+        address = f"127.0.0.1:{_sidecar_port(seen)}"
+    return Submission(
+        seen.status.job_id,
+        address,
+        seen.runtime_env or {},
+        login_shell=seen.settings.login_shell,
+    )
+
+
+def _sidecar_port(seen: JobSnapshot) -> int:
+    spec = seen.spec.ray_cluster_spec
+    if spec is None:
+        return names.PORT_DASHBOARD
+    return int(spec.head_group_spec.ray_start_params.get("dashboard-port", names.PORT_DASHBOARD))
+
+
+def planned_cluster(seen: JobSnapshot) -> RayCluster:
+    """The cluster as it will be, for builders that want to look at its spec."""
+    assert seen.spec.ray_cluster_spec is not None  # validation (RJ20)
+    return RayCluster(
+        metadata=type(seen.job.metadata)(
+            name=seen.status.ray_cluster_name, namespace=seen.job.metadata.namespace
+        ),
+        spec=seen.spec.ray_cluster_spec,
+    )

@@ -1,0 +1,54 @@
+"""Whether to ask the dashboard about the job, and what it means when a change is due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from manta.api.ray.job import JobDeploymentStatus
+from manta.controllers.rayjob.handover import dashboard_port
+from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.rules.traits import auth_secret_name, head_fqdn, head_service_name, token_auth
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, of whom. Equal questions are one question."""
+
+    job_id: str
+    namespace: str
+    service: str
+    host: str
+    port: int
+    head: str
+    secret: str
+    """The Secret that holds the token; empty when the dashboard wants none."""
+
+
+def question(seen: JobSnapshot) -> Question | None:
+    """None where the answer cannot matter, or nobody is there to ask."""
+    asking = (JobDeploymentStatus.RUNNING, JobDeploymentStatus.SUSPENDING)
+    deleted = seen.job.metadata.deletion_timestamp is not None
+    if (seen.stage not in asking and not deleted) or not seen.status.job_id:
+        return None
+    return whom_to_ask(seen)
+
+
+def whom_to_ask(seen: JobSnapshot) -> Question | None:
+    cluster = seen.cluster
+    if cluster is None or not seen.head:
+        return None
+    return Question(
+        job_id=seen.status.job_id,
+        namespace=cluster.metadata.namespace,
+        service=head_service_name(cluster),
+        host=head_fqdn(cluster, seen.settings.cluster_domain),
+        port=dashboard_port(seen),
+        head=seen.head,
+        secret=auth_secret_name(cluster) if token_auth(cluster.spec) else "",
+    )
+
+
+def expects_change(seen: JobSnapshot) -> bool:
+    """Before Ray has said a first word, and once a submitter has ended, news is due at once."""
+    submitter_ended = seen.submitter is not None and seen.submitter.finished is not None
+    return not seen.status.job_status or submitter_ended

@@ -1,0 +1,198 @@
+"""Reads all that a round of a RayJob may know: the caches, and the dashboard's latest answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import msgspec
+
+from manta.api.batch import Job
+from manta.api.core import Pod, Service
+from manta.api.meta import Key, ObjectMeta, View
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.job import RayJob, RayJobSpec, RayJobStatus
+from manta.api.ray.resources import RAY_JOBS
+from manta.controllers.rayjob.inquire import Question, expects_change, question
+from manta.controllers.rayjob.snapshot import (
+    Answer,
+    JobSnapshot,
+    NotAsked,
+    Silent,
+    Told,
+    Unknown,
+)
+from manta.ray.models import JobAnswer, JobInfo, NoSuchJob, Unreachable
+from manta.ray.watch import DashboardWatch
+from manta.rules.runtime_env import parse_runtime_env
+from manta.rules.settings import Settings
+from manta.rules.traits import head_service_name
+from manta.rules.validation.cluster import cluster_violations
+from manta.rules.validation.job import validate_job
+from manta.rules.validation.violation import Violation
+from manta.runtime.clock import Clock
+from manta.runtime.informer import Informer
+
+BY_CLUSTER = "by-cluster"
+
+
+class CachedRayJob(View, frozen=True, kw_only=True):
+    """A RayJob whose spec stays as it was written, so that its cluster gets all of it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: RayJobStatus = RayJobStatus()
+
+
+class _OnlyClusterSpec(View, frozen=True, kw_only=True):
+    ray_cluster_spec: dict[str, Any] | None = None
+
+
+def head_of_cluster(pod: Pod) -> tuple[str, ...]:
+    """The index of head Pods by the cluster that they belong to."""
+    labels = pod.metadata.labels
+    if labels.get(names.LABEL_NODE_TYPE) != names.NODE_HEAD:
+        return ()
+    return (f"{pod.metadata.namespace}/{labels.get(names.LABEL_CLUSTER, '')}",)
+
+
+class Caches(msgspec.Struct, frozen=True):
+    jobs: Informer[CachedRayJob]
+    clusters: Informer[RayCluster]
+    pods: Informer[Pod]
+    services: Informer[Service]
+    submitters: Informer[Job]
+
+
+class Observer:
+    def __init__(
+        self,
+        caches: Caches,
+        watch: DashboardWatch[Key, JobAnswer],
+        ask: Any,
+        clock: Clock,
+        random: Random,
+        settings: Settings,
+    ) -> None:
+        self._caches = caches
+        self._watch = watch
+        self._ask = ask
+        self._clock = clock
+        self._random = random
+        self._settings = settings
+
+    async def observe(self, key: Key) -> JobSnapshot | None:
+        cached = self._caches.jobs.get(key)
+        if cached is None:
+            self._watch.forget(key)
+            return None
+        seen = self._world(cached)
+        return replace(seen, answer=self._answer(key, seen))
+
+    def _world(self, cached: CachedRayJob) -> JobSnapshot:
+        spec = msgspec.json.decode(cached.spec, type=RayJobSpec)
+        job = RayJob(metadata=cached.metadata, spec=spec, status=cached.status)
+        namespace, name = job.metadata.key
+        cluster = self._caches.clusters.get(Key(namespace, job.status.ray_cluster_name))
+        runtime_env = parse_runtime_env(spec.runtime_env_yaml)
+        return JobSnapshot(
+            job=job,
+            settings=self._settings,
+            now=self._clock.now(),
+            seed=self._random.getrandbits(48),
+            violations=_violations(job, runtime_env, self._settings),
+            cluster=cluster,
+            cluster_spec=None if cluster else _raw_cluster_spec(cached.spec),
+            runtime_env=None if isinstance(runtime_env, Violation) else runtime_env,
+            head_pod=self._head_pod(cluster),
+            cluster_head_service=self._head_service(cluster),
+            job_head_service=self._caches.services.get(Key(namespace, f"{name}-head-svc")),
+            submitter=self._submitter(job),
+        )
+
+    def _head_pod(self, cluster: RayCluster | None) -> Pod | None:
+        if cluster is None:
+            return None
+        found = self._caches.pods.by(BY_CLUSTER, str(cluster.metadata.key))
+        alive = [pod for pod in found if pod.metadata.deletion_timestamp is None]
+        return next(iter(alive or found), None)
+
+    def _head_service(self, cluster: RayCluster | None) -> Service | None:
+        if cluster is None:
+            return None
+        return self._caches.services.get(
+            Key(cluster.metadata.namespace, head_service_name(cluster))
+        )
+
+    def _submitter(self, job: RayJob) -> Job | None:
+        found = self._caches.submitters.get(job.metadata.key)
+        owner = found.metadata.controller if found else None
+        return found if owner and owner.uid == job.metadata.uid else None
+
+    def _answer(self, key: Key, seen: JobSnapshot) -> Answer:
+        asked = question(seen)
+        if asked is None:
+            self._watch.forget(key)
+            return NotAsked()
+
+        async def ask() -> JobAnswer:
+            answer: JobAnswer = await self._ask(asked)
+            return answer
+
+        return translate(self._watch.answer(key, asked, ask, expecting=expects_change(seen)))
+
+
+def translate(answer: JobAnswer | None) -> Answer:
+    """From what a dashboard says to what a stage reads."""
+    match answer:
+        case None:
+            return NotAsked()
+        case NoSuchJob():
+            return Unknown()
+        case Unreachable(why=why):
+            return Silent(why)
+        case JobInfo():
+            return Told(
+                str(answer.status),
+                answer.message or "",
+                _moment(answer.start_time),
+                _moment(answer.end_time),
+            )
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
+
+
+def _raw_cluster_spec(spec: msgspec.Raw) -> dict[str, Any] | None:
+    return msgspec.json.decode(spec, type=_OnlyClusterSpec).ray_cluster_spec
+
+
+def _violations(job: RayJob, runtime_env: Any, settings: Settings) -> tuple[Violation, ...]:
+    found = validate_job(job, settings)
+    if isinstance(runtime_env, Violation):
+        found.append(runtime_env)
+    return (*found, *_of_cluster(job, settings))
+
+
+def _of_cluster(job: RayJob, settings: Settings) -> Iterator[Violation]:
+    """The rules of a RayCluster, on the cluster that this job would make."""
+    if job.spec.ray_cluster_spec is None:
+        return
+    meta = ObjectMeta(
+        name="r",  # its real name is ours, and always valid
+        namespace=job.metadata.namespace,
+        labels={names.LABEL_ORIGIN_KIND: RAY_JOBS.kind},
+        annotations=job.metadata.annotations,
+    )
+    for one in cluster_violations(
+        RayCluster(metadata=meta, spec=job.spec.ray_cluster_spec), settings
+    ):
+        yield replace(one, field=one.field.replace("spec.", "spec.rayClusterSpec.", 1))
+
+
+__all__ = ["BY_CLUSTER", "CachedRayJob", "Caches", "Observer", "Question", "head_of_cluster"]

@@ -1,0 +1,89 @@
+"""One stage, one function; nothing else is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from manta.api.ray.job import JobDeploymentStatus as Stage
+from manta.api.ray.job import JobFailedReason, RayJobStatus
+from manta.api.resources import SERVICES
+from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.controllers.rayjob.stages.beginning import begin, recover
+from manta.controllers.rayjob.stages.ending import finish, leave, rest, retry, suspend
+from manta.controllers.rayjob.stages.initializing import initialize, wait_for_user
+from manta.controllers.rayjob.stages.running import run
+from manta.controllers.rayjob.step import Step, move
+from manta.manifests.job_cluster import build_job_head_service
+from manta.reconcile.actions import Action, Create, Patch
+from manta.reconcile.outcome import Outcome
+from manta.reconcile.plan import Plan, do
+from manta.rules.validation.violation import sentence
+
+STAGES: dict[Stage, Callable[[JobSnapshot], Step]] = {
+    Stage.NEW: begin,
+    Stage.INITIALIZING: initialize,
+    Stage.WAITING: wait_for_user,
+    Stage.RUNNING: run,
+    Stage.SUSPENDING: suspend,
+    Stage.SUSPENDED: rest,
+    Stage.RETRYING: retry,
+    Stage.COMPLETE: finish,
+    Stage.FAILED: finish,
+    Stage.VALIDATION_FAILED: recover,
+}
+
+WITH_HEAD_SERVICE = (Stage.INITIALIZING, Stage.WAITING, Stage.RUNNING)
+
+
+def step(seen: JobSnapshot) -> Step:
+    if seen.job.metadata.deletion_timestamp is not None:
+        return leave(seen)
+    if seen.violations:
+        message = sentence(seen.violations)
+        reason = JobFailedReason.VALIDATION_FAILED
+        return move(seen, Stage.VALIDATION_FAILED, reason=reason, message=message)
+    return STAGES[seen.stage](seen)
+
+
+def plan(seen: JobSnapshot) -> Plan:
+    return plan_head_service(seen).then(step(seen).plan)
+
+
+def next_status(seen: JobSnapshot, outcome: Outcome) -> RayJobStatus:
+    """The status after this round; a failed action keeps the stage."""
+    answer = step(seen)
+    failed = [one for one in outcome.failures if one.action.cause not in SIDE_CAUSES]
+    if any(one.matters for one in failed) or outcome.skipped:
+        status = answer.otherwise or seen.status
+        if failed:
+            status = msgspec.structs.replace(status, message=str(failed[0].error))
+    else:
+        status = answer.status
+    generation = seen.job.metadata.generation
+    return msgspec.structs.replace(status, observed_generation=generation)
+
+
+SIDE_CAUSES = frozenset((Cause.HEAD_SERVICE, Cause.HEAD_SERVICE_DRIFT))
+
+
+def plan_head_service(seen: JobSnapshot) -> Plan:
+    """`<rayjob>-head-svc` follows the cluster of the attempt. Nothing depends on it."""
+    if seen.cluster is None or seen.stage not in WITH_HEAD_SERVICE or seen.violations:
+        return Plan()
+    if seen.job.metadata.deletion_timestamp is not None:
+        return Plan()
+    wanted = build_job_head_service(seen.job, seen.cluster, seen.settings)
+    action: Action
+    if seen.job_head_service is None:
+        action = Create(SERVICES, wanted, Cause.HEAD_SERVICE)
+    elif dict(seen.job_head_service.spec.selector) == wanted["spec"]["selector"]:
+        return Plan()
+    else:
+        meta = seen.job_head_service.metadata
+        why = f"it now stands before RayCluster {seen.cluster.metadata.name}"
+        body = {"spec": {"selector": wanted["spec"]["selector"]}}
+        action = Patch(SERVICES, meta.key, body, Cause.HEAD_SERVICE_DRIFT, why, uid=meta.uid)
+    return do(action, independent=True)

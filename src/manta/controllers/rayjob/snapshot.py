@@ -1,0 +1,129 @@
+"""Everything that one round of a RayJob may know. Built by `observe`, read by the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from manta.api.batch import Job
+from manta.api.core import ContainerStatus, Pod, Service
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.job import JobDeploymentStatus, RayJob, RayJobSpec, RayJobStatus, SubmissionMode
+from manta.rules.settings import Settings
+from manta.rules.suffix import suffix
+from manta.rules.validation.violation import Violation
+
+SUBMITTED_TO = "manta.ray.io/submitted-to"
+"""Annotation: the head (Pod UID and restarts) that a job was handed to, written before it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAsked:
+    """The dashboard was not consulted, or has not answered yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The dashboard answered, and knows no such job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """The dashboard gave no answer that can be trusted."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the dashboard says of the job."""
+
+    status: str
+    message: str = ""
+    started: datetime | None = None
+    ended: datetime | None = None
+
+
+Answer = NotAsked | Unknown | Silent | Told
+
+
+@dataclass(frozen=True)
+class JobSnapshot:
+    job: RayJob
+    settings: Settings
+    now: datetime
+    seed: int
+    """Drawn anew for every round; names derive from it and from nothing else."""
+    violations: tuple[Violation, ...] = ()
+    cluster: RayCluster | None = None
+    cluster_spec: Mapping[str, Any] | None = None
+    """`spec.rayClusterSpec` as the user wrote it, unknown fields and all."""
+    runtime_env: Mapping[str, Any] | None = None
+    head_pod: Pod | None = None
+    cluster_head_service: Service | None = None
+    job_head_service: Service | None = None
+    submitter: Job | None = None
+    answer: Answer = NotAsked()
+
+    @property
+    def spec(self) -> RayJobSpec:
+        return self.job.spec
+
+    @property
+    def status(self) -> RayJobStatus:
+        return self.job.status
+
+    @property
+    def stage(self) -> JobDeploymentStatus:
+        return JobDeploymentStatus(self.status.job_deployment_status)
+
+    @property
+    def mode(self) -> SubmissionMode:
+        return SubmissionMode(self.spec.submission_mode or SubmissionMode.K8S_JOB)
+
+    @property
+    def borrows_cluster(self) -> bool:
+        """The cluster is not ours: it is neither made nor deleted by this RayJob."""
+        return bool(self.spec.cluster_selector)
+
+    @property
+    def cluster_is_ready(self) -> bool:
+        return self.cluster is not None and self.cluster.status.state == "ready"
+
+    @property
+    def head(self) -> str:
+        """Which incarnation of the head there is now; empty when there is none."""
+        if self.head_pod is None:
+            return ""
+        statuses = self.head_pod.status.container_statuses
+        restarts = statuses[0].restart_count if statuses else 0
+        return f"{self.head_pod.metadata.uid}/{restarts}"
+
+    @property
+    def submitted_to(self) -> str:
+        """The head that the job was handed to, as far as it was written down."""
+        if self.mode is SubmissionMode.K8S_JOB:
+            kept = self.submitter.metadata.annotations if self.submitter else {}
+        else:
+            kept = self.job.metadata.annotations
+        job_id, _, head = kept.get(SUBMITTED_TO, "").partition("@")
+        return head if job_id == self.status.job_id else ""
+
+    @property
+    def sidecar(self) -> ContainerStatus | None:
+        """The submitter container beside the head, in SidecarMode."""
+        if self.head_pod is None:
+            return None
+        found = (
+            one
+            for one in self.head_pod.status.container_statuses
+            if one.name == names.CONTAINER_SUBMITTER
+        )
+        return next(found, None)
+
+    def suffix(self, what: str) -> str:
+        """Five characters for a name: equal for equal arguments within a round."""
+        return suffix(self.seed, self.job.metadata.uid, what)

@@ -1,0 +1,132 @@
+"""Suspending, Suspended, Retrying: give everything back; and what happens after the end."""
+
+from __future__ import annotations
+
+from manta.api.meta import Key
+from manta.api.ray import names
+from manta.api.ray.job import DeletionPolicyType, JobDeploymentStatus
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.resources import JOBS
+from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.controllers.rayjob.stages.initializing import nested_status
+from manta.controllers.rayjob.stages.running import stop
+from manta.controllers.rayjob.step import Step, forget_attempt, stay
+from manta.reconcile.actions import Action, Delete, Patch
+from manta.reconcile.plan import NOTHING, Plan, Wait, do
+from manta.rules.job_deletion import Deletion, due, next_after
+
+
+def suspend(seen: JobSnapshot) -> Step:
+    """Atomic: once begun it goes through, whatever `spec.suspend` says meanwhile."""
+    return _release(seen, Cause.SUSPENDED, "the RayJob is suspended", JobDeploymentStatus.SUSPENDED)
+
+
+def rest(seen: JobSnapshot) -> Step:
+    """Suspended: nothing at all, until the user says otherwise."""
+    if seen.spec.suspend:
+        return stay(seen)
+    return Step(NOTHING, forget_attempt(seen, JobDeploymentStatus.NEW))
+
+
+def retry(seen: JobSnapshot) -> Step:
+    return _release(seen, Cause.RETRY, "a new attempt begins", JobDeploymentStatus.NEW)
+
+
+def _release(seen: JobSnapshot, cause: Cause, why: str, then: JobDeploymentStatus) -> Step:
+    """Delete cluster and submitter; the next stage comes when both are gone."""
+    deletions: list[Action] = []
+    if seen.cluster is not None and not seen.borrows_cluster:
+        deletions.append(_delete_cluster(seen, cause, why))
+    if seen.submitter is not None:
+        meta = seen.submitter.metadata
+        deletions.append(Delete(JOBS, meta.key, meta.uid, cause, why))
+    if deletions:
+        waits = Wait("the cluster and the submitter to be gone")
+        return stay(seen, do(*(one for one in deletions if _still_wanted(seen, one)), wait=waits))
+    return Step(NOTHING, forget_attempt(seen, then))
+
+
+def _still_wanted(seen: JobSnapshot, deletion: Action) -> bool:
+    """What is on its way out already needs no second push."""
+    assert isinstance(deletion, Delete)
+    thing = seen.cluster if deletion.resource is RAY_CLUSTERS else seen.submitter
+    return thing is not None and thing.metadata.deletion_timestamp is None
+
+
+def _delete_cluster(seen: JobSnapshot, cause: Cause, why: str) -> Delete:
+    assert seen.cluster is not None
+    meta = seen.cluster.metadata
+    return Delete(RAY_CLUSTERS, meta.key, meta.uid, cause, why)
+
+
+# ── after the end ────────────────────────────────────────────────────────────────────────
+
+
+def finish(seen: JobSnapshot) -> Step:
+    """Complete or Failed: only deletions by rule are left, to the second."""
+    found = due(seen.job, seen.now, _achieved(seen), seen.settings)
+    if found is not None:
+        return stay(seen, do(*_carry_out(seen, found)), **nested_status(seen))
+    later = next_after(seen.job, seen.now, seen.settings)
+    plan = Plan(wait=Wait("the time of a deletion", retry_in=later)) if later else NOTHING
+    return stay(seen, plan, **nested_status(seen))
+
+
+def _achieved(seen: JobSnapshot) -> frozenset[str]:
+    done = {DeletionPolicyType.DELETE_NONE}
+    if seen.cluster is None or seen.cluster.metadata.deletion_timestamp is not None:
+        done |= {DeletionPolicyType.DELETE_CLUSTER, DeletionPolicyType.DELETE_WORKERS}
+    elif all(group.suspend for group in seen.cluster.spec.worker_group_specs):
+        done |= {DeletionPolicyType.DELETE_WORKERS}
+    return frozenset(done)
+
+
+def _carry_out(seen: JobSnapshot, deletion: Deletion) -> tuple[Action, ...]:
+    meta = seen.job.metadata
+    match deletion.policy:
+        case DeletionPolicyType.DELETE_SELF:
+            return (Delete(RAY_JOBS, meta.key, meta.uid, Cause.DELETE_SELF_BY_RULE, deletion.why),)
+        case DeletionPolicyType.DELETE_CLUSTER:
+            return (_delete_cluster(seen, Cause.DELETE_CLUSTER_BY_RULE, deletion.why),)
+        case DeletionPolicyType.DELETE_WORKERS:
+            return (_suspend_workers(seen, deletion.why),)
+        case DeletionPolicyType.DELETE_NONE:
+            return ()
+
+
+def _suspend_workers(seen: JobSnapshot, why: str) -> Patch:
+    """One JSON patch for all groups: lists cannot be merged in a custom resource."""
+    assert seen.cluster is not None
+    meta = seen.cluster.metadata
+    groups = range(len(seen.cluster.spec.worker_group_specs))
+    patch = [
+        {"op": "add", "path": f"/spec/workerGroupSpecs/{number}/suspend", "value": True}
+        for number in groups
+    ]
+    return Patch(
+        RAY_CLUSTERS,
+        meta.key,
+        patch,
+        Cause.DELETE_WORKERS_BY_RULE,
+        why,
+        kind="json",
+        resource_version=meta.resource_version,
+    )
+
+
+def leave(seen: JobSnapshot) -> Step:
+    """Being deleted: one best-effort stop, and the finalizer goes whatever came of it (C64)."""
+    meta = seen.job.metadata
+    if names.FINALIZER_RAY_JOB not in meta.finalizers:
+        return stay(seen)
+    kept = [name for name in meta.finalizers if name != names.FINALIZER_RAY_JOB]
+    patch = Patch(
+        RAY_JOBS,
+        Key(meta.namespace, meta.name),
+        {"metadata": {"finalizers": kept or None}},
+        Cause.REMOVE_FINALIZER,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+    return stay(seen, stop(seen, "the RayJob is deleted").then(do(patch)))

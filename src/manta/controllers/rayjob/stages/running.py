@@ -1,0 +1,249 @@
+"""Running: Ray has the job, or is about to get it. What Ray says of it is the truth."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from manta.api.meta import Key
+from manta.api.ray.job import (
+    TERMINAL_JOB_STATUSES,
+    JobDeploymentStatus,
+    JobFailedReason,
+    JobStatus,
+    RayJobInfo,
+    SubmissionMode,
+)
+from manta.api.ray.resources import RAY_JOBS
+from manta.api.resources import JOBS
+from manta.api.times import format_time, parse_time
+from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.snapshot import (
+    SUBMITTED_TO,
+    JobSnapshot,
+    NotAsked,
+    Silent,
+    Told,
+    Unknown,
+)
+from manta.controllers.rayjob.stages.initializing import missed_active_deadline, nested_status
+from manta.controllers.rayjob.step import Step, complete, fail, move, stay
+from manta.reconcile.actions import Call, Delete, Patch
+from manta.reconcile.plan import NOTHING, Plan, Wait, do
+from manta.rules.traits import StorageBackend, storage_backend
+
+SUBMITTER_GRACE = timedelta(seconds=30)
+"""How long a finished submitter may leave us without any word of Ray on the job."""
+
+
+def run(seen: JobSnapshot) -> Step:
+    if seen.spec.suspend:
+        return move(seen, JobDeploymentStatus.SUSPENDING, stop(seen, "the RayJob is suspended"))
+    if late := missed_active_deadline(seen, stop(seen, "activeDeadlineSeconds has passed")):
+        return late
+    if isinstance(seen.answer, Told) and seen.answer.status in TERMINAL_JOB_STATUSES:
+        return _ended(seen, seen.answer)
+    if lost := _lost(seen):
+        return lost
+    match seen.answer:
+        case NotAsked():
+            return _with_timers(seen, stay(seen, **nested_status(seen)))
+        case Silent(why):
+            return _silent(seen, why)
+        case Unknown():
+            return _unknown(seen)
+        case Told():
+            return _with_timers(seen, stay(seen, **_heard(seen, seen.answer)))
+
+
+def stop(seen: JobSnapshot, why: str) -> Plan:
+    """Ask Ray to stop the job: best effort, and only where it may still run (C63)."""
+    if not seen.status.job_id or seen.status.job_status in TERMINAL_JOB_STATUSES:
+        return NOTHING
+    if seen.cluster is None or not seen.head:
+        return NOTHING
+    key = Key(seen.job.metadata.namespace, seen.status.ray_cluster_name)
+    arguments = {"job_id": seen.status.job_id}
+    return do(
+        Call("stop", key, Cause.STOP_JOB, why, arguments, must_succeed=False), independent=True
+    )
+
+
+# ── what Ray said ────────────────────────────────────────────────────────────────────────
+
+
+def _heard(seen: JobSnapshot, told: Told) -> dict[str, Any]:
+    """The status fields that carry what Ray says."""
+    return {
+        **nested_status(seen),
+        "job_status": told.status,
+        "message": told.message,
+        "ray_job_info": RayJobInfo(start_time=_text(told.started), end_time=_text(told.ended)),
+        "job_status_check_failure_start_time": None,
+    }
+
+
+def _text(moment: datetime | None) -> str | None:
+    return format_time(moment) if moment else None
+
+
+def _ended(seen: JobSnapshot, told: Told) -> Step:
+    """Over, says Ray. The submitter gets some time to print the last of the log."""
+    heard = _heard(seen, told)
+    grace = seen.settings.job_transition_grace
+    over = told.ended or seen.now
+    if _submitter_works(seen) and seen.now - over < grace:
+        left = over + grace - seen.now
+        plan = Plan(wait=Wait("the submitter still prints the log", retry_in=left))
+        return stay(seen, plan, **heard)
+    job_status, message = heard.pop("job_status"), heard.pop("message")
+    if told.status == JobStatus.FAILED:
+        return fail(seen, JobFailedReason.APP_FAILED, message, job_status=job_status, **heard)
+    return complete(seen, job_status, message, **heard)
+
+
+def _submitter_works(seen: JobSnapshot) -> bool:
+    match seen.mode:
+        case SubmissionMode.K8S_JOB:
+            return seen.submitter is not None and seen.submitter.finished is None
+        case SubmissionMode.SIDECAR:
+            sidecar = seen.sidecar
+            return sidecar is not None and sidecar.state.terminated is None
+        case _:
+            return False
+
+
+# ── what Ray did not say ─────────────────────────────────────────────────────────────────
+
+
+def _lost(seen: JobSnapshot) -> Step | None:
+    """The head that had the job is gone, and with it the job (C56). Never run it again unasked."""
+    if seen.cluster is None:
+        name = seen.status.ray_cluster_name
+        return fail(
+            seen, JobFailedReason.APP_FAILED, f"RayCluster {name} is gone, and the job with it"
+        )
+    if storage_backend(seen.cluster) is not StorageBackend.NONE:
+        return None  # the job's record outlives the head: the dashboard will tell
+    if seen.mode is SubmissionMode.SIDECAR and seen.head_pod is None:
+        return fail(seen, JobFailedReason.APP_FAILED, "Ray head pod not found.")
+    if not seen.submitted_to or seen.submitted_to == seen.head:
+        return None
+    why = f"the Ray head that ran the job ({seen.submitted_to.partition('/')[0]}) is gone"
+    return fail(seen, JobFailedReason.APP_FAILED, why, _withdraw_submitter(seen, why))
+
+
+def _withdraw_submitter(seen: JobSnapshot, why: str) -> Plan:
+    """A submitter that is still trying would hand the job to the next head."""
+    if seen.submitter is None or seen.submitter.finished is not None:
+        return NOTHING
+    meta = seen.submitter.metadata
+    return do(Delete(JOBS, meta.key, meta.uid, Cause.HEAD_LOST, why))
+
+
+def _silent(seen: JobSnapshot, why: str) -> Step:
+    """The dashboard does not answer: tolerable for some minutes (C40), then a failure."""
+    since = seen.status.job_status_check_failure_start_time
+    if since is None:
+        return _with_timers(
+            seen,
+            stay(
+                seen,
+                **nested_status(seen),
+                message=f"the dashboard does not answer: {why}",
+                job_status_check_failure_start_time=format_time(seen.now),
+            ),
+        )
+    limit = seen.settings.job_status_check_timeout
+    if seen.now - parse_time(since) < limit:
+        return _with_timers(seen, stay(seen, **nested_status(seen)))
+    message = f"the dashboard has not answered for {limit.total_seconds():.0f} s: {why}"
+    return fail(seen, JobFailedReason.STATUS_CHECK_TIMEOUT_EXCEEDED, message)
+
+
+def _unknown(seen: JobSnapshot) -> Step:
+    """Ray answers and knows no such job: not submitted yet, or forgotten."""
+    if seen.status.job_status:
+        why = f"Ray no longer knows job {seen.status.job_id}: its head came back empty"
+        return fail(seen, JobFailedReason.APP_FAILED, why, _withdraw_submitter(seen, why))
+    match seen.mode:
+        case SubmissionMode.HTTP:
+            return _submit(seen)
+        case SubmissionMode.K8S_JOB:
+            return _unknown_to_submitter(seen, _job_end(seen))
+        case SubmissionMode.SIDECAR:
+            return _unknown_to_submitter(seen, _sidecar_end(seen))
+        case SubmissionMode.INTERACTIVE:
+            why = f"Ray knows no job {seen.status.job_id} yet; is spec.jobId right?"
+            return _with_timers(seen, stay(seen, message=why, **nested_status(seen)))
+
+
+def _submit(seen: JobSnapshot) -> Step:
+    """HTTPMode: note the head first, submit a round later. A lost reply then repeats the same id
+    on the same head, which Ray refuses."""
+    meta, mark = seen.job.metadata, f"{seen.status.job_id}@{seen.head}"
+    if meta.annotations.get(SUBMITTED_TO) != mark:
+        body = {"metadata": {"annotations": {SUBMITTED_TO: mark}}}
+        patch = Patch(RAY_JOBS, meta.key, body, Cause.NOTE_HEAD, uid=meta.uid)
+        return stay(seen, do(patch))
+    key = Key(meta.namespace, seen.status.ray_cluster_name)
+    call = Call("submit", key, Cause.SUBMIT_BY_HTTP, arguments={"job_id": seen.status.job_id})
+    heard = {**nested_status(seen), "job_status_check_failure_start_time": None}
+    failing = seen.status.job_status_check_failure_start_time or format_time(seen.now)
+    otherwise = msgspec.structs.replace(seen.status, job_status_check_failure_start_time=failing)
+    return Step(do(call), msgspec.structs.replace(seen.status, **heard), otherwise)
+
+
+def _unknown_to_submitter(seen: JobSnapshot, end: tuple[str, datetime] | None) -> Step:
+    if end is None:
+        return _with_timers(
+            seen, stay(seen, message="the submitter is at work", **nested_status(seen))
+        )
+    how, when = end
+    if how:
+        return fail(seen, JobFailedReason.SUBMISSION_FAILED, f"the submitter failed: {how}")
+    if seen.now - when >= SUBMITTER_GRACE:
+        message = f"the submitter ended, and Ray knows no job {seen.status.job_id}"
+        reason = JobFailedReason.TRANSITION_GRACE_PERIOD_EXCEEDED
+        return fail(seen, reason, message, job_status=JobStatus.FAILED)
+    plan = Plan(wait=Wait("Ray to tell of the job", retry_in=when + SUBMITTER_GRACE - seen.now))
+    return stay(seen, plan, **nested_status(seen))
+
+
+def _job_end(seen: JobSnapshot) -> tuple[str, datetime] | None:
+    """How and when the submitter Job ended: ('', when) for success, None while it works."""
+    if seen.submitter is None or seen.submitter.finished is None:
+        return None
+    for condition in seen.submitter.status.conditions:
+        if condition.type == seen.submitter.finished:
+            when = condition.last_transition_time
+            moment = parse_time(when) if when else seen.now
+            failed = condition.type == "Failed"
+            return (condition.message or condition.reason or "Failed") if failed else "", moment
+    return None
+
+
+def _sidecar_end(seen: JobSnapshot) -> tuple[str, datetime] | None:
+    ended = seen.sidecar.state.terminated if seen.sidecar else None
+    if ended is None:
+        return None
+    when = parse_time(ended.finished_at) if ended.finished_at else seen.now
+    how = f"{ended.reason or 'Error'}, exit code {ended.exit_code}" if ended.exit_code else ""
+    return how, when
+
+
+def _with_timers(seen: JobSnapshot, step: Step) -> Step:
+    """Come back when the next limit passes; until then only changes matter."""
+    left = []
+    if seen.spec.active_deadline_seconds is not None and seen.status.start_time:
+        limit = timedelta(seconds=seen.spec.active_deadline_seconds)
+        left.append(parse_time(seen.status.start_time) + limit - seen.now)
+    if since := step.status.job_status_check_failure_start_time:
+        left.append(parse_time(since) + seen.settings.job_status_check_timeout - seen.now)
+    if not left:
+        return step
+    soon = max(min(left), timedelta(milliseconds=100))
+    why = step.plan.wait.why if step.plan.wait else "the job to end"
+    return Step(Plan(step.plan.stages, Wait(why, retry_in=soon)), step.status, step.otherwise)
