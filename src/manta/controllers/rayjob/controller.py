@@ -200,9 +200,7 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
     def news_of(key: Key) -> None:
         controller.enqueue(key)
 
-    watch: DashboardWatch[Key, JobAnswer] = DashboardWatch(
-        lambda key: controller.enqueue(key), PACE
-    )
+    watch: DashboardWatch[Key, JobAnswer] = DashboardWatch(news_of, PACE)
     rooms = RayJobRooms(
         Observer(caches, watch, asker.job, manager.clock, manager.random, settings),
         KubePerformer(manager.client, manager.freshness),
