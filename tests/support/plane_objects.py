@@ -127,3 +127,68 @@ def a_job_pod(
     state = over if phase in ("Succeeded", "Failed") else {"running": {}}
     status = {"containerStatuses": [{"name": "c", "state": state, **more.pop("container", {})}]}
     return a_pod(name, phase=phase, meta={**meta, **more.pop("meta", {})}, status=status, **more)
+
+
+def a_deployment(
+    name: str = "d",
+    *,
+    status: dict[str, Any] | None = None,
+    meta: dict[str, Any] | None = None,
+    **spec: Any,
+) -> views.Deployment:
+    manifest = {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "generation": 1,
+            **(meta or {}),
+        },
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": name}},
+            "template": a_template("v1", name),
+            "progressDeadlineSeconds": 600,
+            **spec,
+        },
+        "status": status or {},
+    }
+    return msgspec.convert(manifest, views.Deployment)
+
+
+def a_template(image: str = "v1", app: str = "d") -> dict[str, Any]:
+    return {
+        "metadata": {"labels": {"app": app}},
+        "spec": {"containers": [{"name": "c", "image": image}]},
+    }
+
+
+def a_replica_set(
+    name: str = "r",
+    replicas: int = 1,
+    *,
+    available: int = 0,
+    meta: dict[str, Any] | None = None,
+    **spec: Any,
+) -> views.ReplicaSet:
+    """A ReplicaSet of the Deployment `d` all of whose Pods exist."""
+    counts = {"replicas": replicas, "readyReplicas": available, "availableReplicas": available}
+    manifest = {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "generation": 1,
+            "creationTimestamp": ago(60),
+            **owned_by("Deployment", "d", "uid-d", api_version="apps/v1"),
+            **(meta or {}),
+        },
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "d"}},
+            "template": a_template(),
+            **spec,
+        },
+        "status": counts,
+    }
+    return msgspec.convert(manifest, views.ReplicaSet)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from msgspec import field
 
 from manta.api.meta import Condition, ObjectMeta, View
@@ -17,6 +18,11 @@ Amount = str | int | float
 """A quantity as clients write it; the server canonicalises it to text."""
 
 Json = dict[str, Any]
+
+
+def as_json(view: Any) -> Any:
+    """What goes over the wire: dicts and lists, fields at their default left out."""
+    return msgspec.json.decode(msgspec.json.encode(view))
 
 
 # ── Pods ─────────────────────────────────────────────────────────────────────────────────

@@ -18,9 +18,8 @@ from manta.localplane.builtin.endpoints.snapshot import (
     ServiceSnapshot,
     selects,
 )
-from manta.localplane.builtin.merging import plain
 from manta.localplane.builtin.ownership import controlled_by
-from manta.localplane.builtin.views import EndpointSlice, Service
+from manta.localplane.builtin.views import EndpointSlice, Service, as_json
 from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
 
@@ -68,8 +67,8 @@ def _plan_slices(seen: ServiceSnapshot, service: Service) -> Plan:
 
 def _write(seen: ServiceSnapshot, service: Service, one: Packed) -> Create | Patch:
     content = {
-        "endpoints": plain(one.endpoints) or None,
-        "ports": plain(one.ports) or None,
+        "endpoints": as_json(one.endpoints) or None,
+        "ports": as_json(one.ports) or None,
     }
     meta = {
         "labels": slice_labels(service),

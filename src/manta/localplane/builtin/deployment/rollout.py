@@ -1,0 +1,93 @@
+"""The arithmetic of a rollout: how large each ReplicaSet should be now. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import ceil, floor
+
+from manta.localplane.builtin.deployment.snapshot import DeploymentSnapshot, by_age
+from manta.localplane.builtin.views import Deployment, ReplicaSet
+
+Sizes = Mapping[str, int]
+"""New sizes by name of ReplicaSet; those that stay as they are are left out."""
+
+
+def surge(deployment: Deployment) -> int:
+    """How many Pods more than wanted there may be."""
+    if deployment.spec.strategy.type == "Recreate":
+        return 0
+    rolling = deployment.spec.strategy.rolling_update
+    return _part(rolling.max_surge if rolling else None, deployment.wanted, round_up=True)
+
+
+def unavailable(deployment: Deployment) -> int:
+    """How many fewer than wanted may be available. Both limits zero would stand still: then one."""
+    rolling = deployment.spec.strategy.rolling_update
+    part = _part(rolling.max_unavailable if rolling else None, deployment.wanted, round_up=False)
+    if part == 0 and surge(deployment) == 0:
+        return min(1, deployment.wanted)
+    return min(part, deployment.wanted)
+
+
+def _part(setting: int | str | None, of: int, *, round_up: bool) -> int:
+    text = "25%" if setting is None else str(setting)
+    if not text.endswith("%"):
+        return int(text)
+    share = int(text[:-1]) * of / 100
+    return ceil(share) if round_up else floor(share)
+
+
+def first_size(seen: DeploymentSnapshot) -> int:
+    """How large a new ReplicaSet starts."""
+    deployment = seen.deployment
+    if deployment.spec.strategy.type == "Recreate":
+        return deployment.wanted
+    room = deployment.wanted + surge(deployment) - total(seen.replica_sets)
+    return max(0, min(room, deployment.wanted))
+
+
+def next_sizes(seen: DeploymentSnapshot, newest: ReplicaSet) -> Sizes:
+    """The next step of a rolling update: grow the new one if there is room, else shrink the old."""
+    wanted = seen.deployment.wanted
+    if newest.wanted > wanted:
+        return {newest.metadata.name: wanted}
+    if newest.wanted < wanted:
+        room = wanted + surge(seen.deployment) - total(seen.replica_sets)
+        grown = newest.wanted + max(0, min(room, wanted - newest.wanted))
+        if grown != newest.wanted:
+            return {newest.metadata.name: grown}
+    return _shrink(seen, newest)
+
+
+def _shrink(seen: DeploymentSnapshot, newest: ReplicaSet) -> Sizes:
+    older = [one for one in seen.older if one.wanted > 0]
+    least = seen.deployment.wanted - unavailable(seen.deployment)
+    not_yet = newest.wanted - (newest.status.available_replicas or 0)
+    spare = total(seen.replica_sets) - least - max(0, not_yet)
+    if spare <= 0:
+        return {}
+    sizes = _drop_sick(older, spare)
+    spare_available = sum(one.status.available_replicas or 0 for one in seen.replica_sets) - least
+    for one in sorted(older, key=by_age):
+        size = sizes.get(one.metadata.name, one.wanted)
+        taken = min(size, max(0, spare_available))
+        if taken:
+            sizes[one.metadata.name] = size - taken
+            spare_available -= taken
+    return sizes
+
+
+def _drop_sick(older: Iterable[ReplicaSet], spare: int) -> dict[str, int]:
+    """Old Pods that do not work serve nobody: they go first."""
+    sizes: dict[str, int] = {}
+    for one in sorted(older, key=by_age):
+        sick = one.wanted - (one.status.available_replicas or 0)
+        taken = min(max(0, sick), spare)
+        if taken:
+            sizes[one.metadata.name] = one.wanted - taken
+            spare -= taken
+    return sizes
+
+
+def total(replica_sets: Iterable[ReplicaSet]) -> int:
+    return sum(one.wanted for one in replica_sets)

@@ -1,0 +1,58 @@
+"""What a ReplicaSet says about itself. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from manta.api.times import format_time
+from manta.localplane.builtin.replicaset.plan import Cause
+from manta.localplane.builtin.replicaset.snapshot import ReplicaSetSnapshot, available_in
+from manta.localplane.builtin.views import ReplicaSetStatus, WorkloadCondition
+from manta.reconcile.outcome import Outcome
+
+FAILURE = "ReplicaFailure"
+
+
+def next_status(seen: ReplicaSetSnapshot, outcome: Outcome) -> ReplicaSetStatus:
+    """The Pods as they were seen: what this round created is counted when the watch shows it."""
+    replica_set, replicas = seen.replica_set, seen.replicas
+    template = (replica_set.spec.template.get("metadata") or {}).get("labels") or {}
+    seconds = replica_set.spec.min_ready_seconds
+    waits = [available_in(pod, seconds, seen.now) for pod in replicas]
+    leaving = sum(pod.is_deleting and not pod.is_terminal for pod in seen.pods)
+    return ReplicaSetStatus(
+        replicas=len(replicas),
+        fully_labeled_replicas=_number(
+            sum(template.items() <= pod.metadata.labels.items() for pod in replicas)
+        ),
+        ready_replicas=_number(sum(pod.is_ready for pod in replicas)),
+        available_replicas=_number(sum(wait == timedelta(0) for wait in waits)),
+        terminating_replicas=leaving,
+        observed_generation=replica_set.metadata.generation,
+        conditions=_conditions(seen, outcome),
+    )
+
+
+def _conditions(seen: ReplicaSetSnapshot, outcome: Outcome) -> tuple[WorkloadCondition, ...] | None:
+    """ReplicaFailure stands as long as Pods cannot be created or deleted."""
+    known = seen.replica_set.status.conditions or ()
+    others = tuple(one for one in known if one.type != FAILURE)
+    failure = outcome.failure
+    if failure is None or failure.action.cause not in (Cause.CREATE, Cause.SURPLUS):
+        return others or None
+    reason = "FailedCreate" if failure.action.cause is Cause.CREATE else "FailedDelete"
+    said = next((one for one in known if one.type == FAILURE), None)
+    if said and said.reason == reason:
+        return known
+    failed = WorkloadCondition(
+        type=FAILURE,
+        status="True",
+        last_transition_time=format_time(seen.now),
+        reason=reason,
+        message=str(failure.error),
+    )
+    return (*others, failed)
+
+
+def _number(count: int) -> int | None:
+    return count or None
