@@ -114,6 +114,7 @@ class PodSpec(View, frozen=True, kw_only=True):
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
     priority: int = 0
+    priority_class_name: str = ""
     preemption_policy: str = "PreemptLowerPriority"
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None

@@ -1,0 +1,215 @@
+"""What becomes of a node and its Pods when its kubelet is silent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from manta.api.resources import NODES, PODS
+from manta.api.times import format_time, parse_time
+from manta.localplane.builtin.nodelifecycle.snapshot import GRACE, NodeSnapshot
+from manta.localplane.builtin.views import Node, Pod, Taint, Toleration, as_json
+from manta.localplane.scheduler.placement import tolerates
+from manta.reconcile.actions import Delete, Patch
+from manta.reconcile.plan import NOTHING, Plan, Wait, do
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+_OURS = (NOT_READY, UNREACHABLE)
+_KEYS = {"False": NOT_READY, "Unknown": UNREACHABLE}
+
+
+class Cause(StrEnum):
+    SILENT = "the kubelet stopped posting node status"
+    TAINT = "the readiness of the node changed"
+    POD_NOT_READY = "the node of the Pod is not ready"
+    DISRUPTED = "the Pod is about to be evicted"
+    EVICT = "the Pod does not tolerate a taint of its node any longer"
+    NODE_GONE = "the node of the Pod is gone"
+
+
+def plan(seen: NodeSnapshot) -> Plan:
+    if seen.node is None:
+        return _plan_gone(seen)
+    silent = _plan_silence(seen, seen.node)
+    if silent.actions:
+        return silent
+    steps = _plan_taints(seen, seen.node).then(_plan_pods(seen, seen.node))
+    return _earliest(steps, _plan_evictions(seen, seen.node), silent)
+
+
+def _earliest(*plans: Plan) -> Plan:
+    """All actions, and the nearest of the waits."""
+    joined = NOTHING
+    for one in plans:
+        joined = joined.then(one)
+    waits = [one.wait for one in plans if one.wait and one.wait.retry_in is not None]
+    soonest = min(waits, key=lambda wait: wait.retry_in or timedelta(0), default=None)
+    return Plan(joined.stages, soonest, joined.notes)
+
+
+# ── the node ─────────────────────────────────────────────────────────────────────────────
+def _plan_silence(seen: NodeSnapshot, node: Node) -> Plan:
+    """Ready becomes Unknown after the grace period, until the kubelet itself says otherwise."""
+    ready = node.ready
+    if ready is not None and ready.status == "Unknown":
+        return NOTHING
+    left = seen.heard + GRACE - seen.now
+    if left > timedelta(0):
+        return Plan(wait=Wait(f"the next sign of life of node {seen.name}", left))
+    reason, message = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
+    if ready is None:
+        reason, message = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
+    stamp = format_time(seen.now)
+    condition = {
+        "type": "Ready",
+        "status": "Unknown",
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": (ready and ready.last_heartbeat_time) or stamp,
+        "lastTransitionTime": stamp,
+    }
+    return do(_conditions(node, condition, Cause.SILENT))
+
+
+def _conditions(node: Node, condition: dict[str, Any], cause: Cause) -> Patch:
+    others = [one for one in node.status.conditions or () if one.type != condition["type"]]
+    return Patch(
+        NODES,
+        node.metadata.key,
+        {"status": {"conditions": [*as_json(others), condition]}},
+        cause,
+        subresource="status",
+        uid=node.metadata.uid,
+        resource_version=node.metadata.resource_version,
+    )
+
+
+def _plan_taints(seen: NodeSnapshot, node: Node) -> Plan:
+    """A node that is not ready takes no Pods; NoExecute starts the time that Pods may stay."""
+    key = _KEYS.get(node.ready.status if node.ready else "True")
+    present = node.spec.taints or ()
+    wanted = [(key, "NoSchedule"), (key, "NoExecute")] if key else []
+    kept = [one for one in present if one.key not in _OURS or (one.key, one.effect) in wanted]
+    known = {(one.key, one.effect) for one in kept}
+    stamp = format_time(seen.now)
+    added = [
+        Taint(key=name, effect=effect, time_added=stamp)
+        for name, effect in wanted
+        if name and (name, effect) not in known
+    ]
+    if len(kept) == len(present) and not added:
+        return NOTHING
+    return do(
+        Patch(
+            NODES,
+            node.metadata.key,
+            {"spec": {"taints": as_json([*kept, *added]) or None}},
+            Cause.TAINT,
+            uid=node.metadata.uid,
+            resource_version=node.metadata.resource_version,
+        )
+    )
+
+
+# ── its Pods ─────────────────────────────────────────────────────────────────────────────
+def _plan_pods(seen: NodeSnapshot, node: Node) -> Plan:
+    """Nobody else can say of Pods on a silent node that they serve no more."""
+    if node.ready is None or node.ready.status != "Unknown":
+        return NOTHING
+    return do(
+        *(
+            _pod_condition(
+                pod, seen.now, ("Ready", "False"), ("NodeNotReady", ""), Cause.POD_NOT_READY
+            )
+            for pod in seen.pods
+            if pod.is_ready
+        ),
+        independent=True,
+    )
+
+
+def _pod_condition(
+    pod: Pod, now: datetime, said: tuple[str, str], words: tuple[str, str], cause: Cause
+) -> Patch:
+    condition = {
+        "type": said[0],
+        "status": said[1],
+        "lastTransitionTime": format_time(now),
+        "reason": words[0],
+        "message": words[1],
+    }
+    others = [one for one in pod.status.conditions or () if one.type != said[0]]
+    return Patch(
+        PODS,
+        pod.metadata.key,
+        {"status": {"conditions": [*as_json(others), condition]}},
+        cause,
+        subresource="status",
+        uid=pod.metadata.uid,
+        resource_version=pod.metadata.resource_version,
+    )
+
+
+def _plan_evictions(seen: NodeSnapshot, node: Node) -> Plan:
+    taints = [one for one in node.spec.taints or () if one.effect == "NoExecute"]
+    due: list[Pod] = []
+    waits: list[timedelta] = []
+    for pod in seen.pods:
+        if not pod.is_active:
+            continue
+        left = time_tolerated(pod.spec.tolerations or (), taints, seen.now)
+        if left is not None and left <= timedelta(0):
+            due.append(pod)
+        elif left is not None:
+            waits.append(left)
+    words = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+    marks = do(
+        *(
+            _pod_condition(pod, seen.now, ("DisruptionTarget", "True"), words, Cause.DISRUPTED)
+            for pod in due
+        ),
+        independent=True,
+    )
+    wait = Wait("Pods tolerate the taints for a while", min(waits)) if waits else None
+    return marks.then(
+        do(
+            *(Delete(PODS, pod.metadata.key, pod.metadata.uid, Cause.EVICT) for pod in due),
+            wait=wait,
+        )
+    )
+
+
+def time_tolerated(
+    tolerations: Iterable[Toleration], taints: Iterable[Taint], now: datetime
+) -> timedelta | None:
+    """How long a Pod may still stay; None: for ever."""
+    left: list[timedelta] = []
+    for taint in taints:
+        matching = [one for one in tolerations if tolerates(one, taint)]
+        if not matching:
+            return timedelta(0)
+        limits = [one.toleration_seconds for one in matching]
+        bounded = [max(0, limit) for limit in limits if limit is not None]
+        if len(bounded) < len(limits):
+            continue
+        since = parse_time(taint.time_added) if taint.time_added else now
+        left.append(since + timedelta(seconds=min(bounded)) - now)
+    return min(left, default=None)
+
+
+def _plan_gone(seen: NodeSnapshot) -> Plan:
+    """No kubelet will ever confirm the end of these Pods."""
+    if not seen.pods:
+        return NOTHING
+    left = seen.heard + GRACE - seen.now
+    if left > timedelta(0):
+        return Plan(wait=Wait(f"node {seen.name} may come back", left))
+    return do(
+        *(
+            Delete(PODS, pod.metadata.key, pod.metadata.uid, Cause.NODE_GONE, grace_seconds=0)
+            for pod in seen.pods
+        )
+    )

@@ -1,0 +1,23 @@
+"""One node, its Pods, and when its kubelet was last heard of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from manta.localplane.builtin.views import Node, Pod
+
+GRACE = timedelta(seconds=40)
+"""As long as Kubernetes waits by default; a Lease is renewed every 10 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSnapshot:
+    name: str
+    node: Node | None
+    """None when it is gone."""
+    pods: tuple[Pod, ...]
+    """The Pods that are bound to it."""
+    heard: datetime
+    """When we last saw a sign of life; for a node that is gone, when we noticed."""
+    now: datetime

@@ -1,0 +1,56 @@
+"""What a namespace must have before Pods can run in it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from manta.api.meta import Key
+from manta.api.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
+from manta.localplane.builtin.views import Namespace
+from manta.reconcile.actions import Action, Create, Patch
+from manta.reconcile.plan import NOTHING, Plan, do
+
+DEFAULT_ACCOUNT = "default"
+ROOT_CA = "kube-root-ca.crt"
+
+
+class Cause(StrEnum):
+    ACCOUNT = "the namespace has no default ServiceAccount"
+    ROOT_CA = "the namespace has no certificate of the cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class AccountSnapshot:
+    namespace: Namespace
+    has_account: bool
+    root_ca: Mapping[str, str] | None
+    """The data of the ConfigMap; None when there is none."""
+    wanted_ca: str
+
+
+def plan(seen: AccountSnapshot) -> Plan:
+    if seen.namespace.metadata.deletion_timestamp:
+        return NOTHING
+    name = seen.namespace.name
+    actions: list[Action] = []
+    if not seen.has_account:
+        account = _object("ServiceAccount", name, DEFAULT_ACCOUNT)
+        actions.append(Create(SERVICE_ACCOUNTS, account, Cause.ACCOUNT))
+    data = {"ca.crt": seen.wanted_ca}
+    if seen.root_ca is None:
+        manifest = {**_object("ConfigMap", name, ROOT_CA), "data": data}
+        actions.append(Create(CONFIG_MAPS, manifest, Cause.ROOT_CA))
+    elif dict(seen.root_ca) != data:
+        actions.append(Patch(CONFIG_MAPS, Key(name, ROOT_CA), {"data": data}, Cause.ROOT_CA))
+    return do(*actions, independent=True)
+
+
+def _object(kind: str, namespace: str, name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+    }
