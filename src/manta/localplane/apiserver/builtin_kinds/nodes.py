@@ -1,0 +1,103 @@
+"""Built-in kinds in the language of schemas, for patches and field ownership."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from manta.localplane.apiserver.builtin_kinds.messages import (
+    Field,
+    flat_fields,
+    is_message,
+    message,
+    message_of,
+)
+from manta.localplane.apiserver.schema.compilation import make_node
+from manta.localplane.apiserver.schema.node import NO_DEFAULT, Node
+
+_SCALARS = {
+    "string": "string",
+    "bytes": "string",
+    "bool": "boolean",
+    "int32": "integer",
+    "int64": "integer",
+    "float": "number",
+    "Time": "string",
+    "MicroTime": "string",
+    "Duration": "string",
+    "Quantity": "integer,string",
+    "IntOrString": "integer,string",
+}
+
+# The schema inside a CRD is one value: nobody shares the ownership of parts of it, and its type
+# contains itself.
+_OPAQUE = frozenset({"apiextensions.JSONSchemaProps"})
+
+
+def node_of_kind(api_version: str, kind: str) -> Node | None:
+    """The node of a built-in kind; None for what is not built in."""
+    name = message_of(api_version, kind)
+    return None if name is None else _kind_node(name)
+
+
+@cache
+def _kind_node(name: str) -> Node:
+    text = make_node(type_="string")
+    properties = {"apiVersion": text, "kind": text, **dict(_message_node(name).properties)}
+    return make_node(type_="object", properties=properties)
+
+
+@cache
+def _message_node(name: str, *, atomic: bool = False) -> Node:
+    if name in _OPAQUE:
+        return make_node(type_="object", preserve=True, map_type="atomic")
+    properties = {field.name: _field_node(field) for field in flat_fields(name)}
+    map_type = "atomic" if atomic or message(name).atomic else ""
+    return make_node(type_="object", properties=properties, map_type=map_type)
+
+
+def _field_node(field: Field) -> Node:
+    strategies = tuple(field.strategy.split(",")) if field.strategy else ()
+    if field.type == "Strings":
+        return make_node(type_="array", items=_element_node("string"))
+    if field.repeated:
+        return make_node(
+            type_="array",
+            items=_element_node(field.element),
+            list_type=field.list_type,
+            list_map_keys=field.list_map_keys,
+            strategies=strategies,
+            merge_key=field.merge_key,
+        )
+    if field.keyed:
+        map_type = "atomic" if field.atomic else ""
+        values = _element_node(field.element)
+        return make_node(
+            type_="object", additional=values, map_type=map_type, strategies=strategies
+        )
+    if strategies or field.default is not None:
+        return _with_facets(_element_node(field.element, atomic=bool(field.atomic)), field)
+    return _element_node(field.element, atomic=bool(field.atomic))
+
+
+def _with_facets(plain: Node, field: Field) -> Node:
+    return make_node(
+        type_=plain.type_,
+        properties=plain.properties,
+        items=plain.items,
+        additional=plain.additional,
+        preserve=plain.preserve,
+        map_type=plain.map_type,
+        strategies=tuple(field.strategy.split(",")) if field.strategy else (),
+        default=NO_DEFAULT if field.default is None else field.default,
+    )
+
+
+@cache
+def _element_node(type_: str, *, atomic: bool = False) -> Node:
+    if is_message(type_):
+        return _message_node(type_, atomic=atomic)
+    if type_ == "Strings":
+        return make_node(type_="array", items=_element_node("string"))
+    if type_ in _SCALARS:
+        return make_node(type_=_SCALARS[type_])
+    return make_node(preserve=True)

@@ -1,0 +1,220 @@
+"""Strategic merge patches: merge patches that know which lists are keyed.
+
+How a list merges comes from the table of the built-in kinds (`patchStrategy`, `patchMergeKey`).
+Directives in a patch start with `$`:
+
+    $patch: replace | delete | merge    of the object, or list element, in which it stands
+    $retainKeys: [...]                  all other members of the object go
+    $deleteFromPrimitiveList/x: [...]   these values of the list x go
+    $setElementOrder/x: [...]           the order of the list x afterwards
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from manta.localplane.apiserver.patching.errors import PatchError, malformed
+from manta.localplane.apiserver.schema.node import Node
+
+_DIRECTIVE: Final = "$patch"
+_RETAIN_KEYS: Final = "$retainKeys"
+_DELETE_VALUES: Final = "$deleteFromPrimitiveList/"
+_ORDER: Final = "$setElementOrder/"
+
+Json = dict[str, Any]
+
+
+def apply_strategic_patch(obj: Json, patch: Any, node: Node) -> Json:
+    """The object after `patch`; `node` is the kind, as `nodes.node_of_kind` gives it."""
+    if not isinstance(patch, dict):
+        raise malformed(
+            "json: cannot unmarshal array into Go value of type map[string]interface {}"
+        )
+    return _merge(obj, patch, node)
+
+
+def _merge(target: Json, patch: Json, node: Node | None) -> Json:
+    directive = patch.get(_DIRECTIVE)
+    if directive == "replace":
+        return {
+            key: _clean(value)
+            for key, value in patch.items()
+            if value is not None and not key.startswith("$")
+        }
+    if directive == "delete":
+        return {}
+    if directive not in {None, "merge"}:
+        raise malformed(f"invalid patch directive: unknown patch type found: {directive}")
+    result = _retained(target, patch) if _RETAIN_KEYS in patch else dict(target)
+    for key, value in patch.items():
+        if key.startswith(_DELETE_VALUES):
+            _delete_values(result, key.removeprefix(_DELETE_VALUES), value)
+    for key in _lists_in_order(patch):
+        _merge_in_order(result, patch, key, _child(node, key))
+    for key, value in patch.items():
+        if not key.startswith("$") and _ORDER + key not in patch:
+            _merge_member(result, key, value, _child(node, key))
+    return result
+
+
+def _child(node: Node | None, key: str) -> Node | None:
+    return None if node is None else node.child(key)
+
+
+def _merge_member(result: Json, key: str, value: Any, node: Node | None) -> None:
+    current = result.get(key)
+    if value is None:
+        result.pop(key, None)
+    elif isinstance(value, dict) and isinstance(current, dict) and not _replaces(node):
+        result[key] = _merge(current, value, node)
+    elif isinstance(value, list) and isinstance(current, list) and _merges(node):
+        result[key] = _merge_list(current, value, node)
+    elif isinstance(value, dict) and not isinstance(current, dict):
+        result[key] = _merge({}, value, node)
+    elif isinstance(value, list) and _merges(node):
+        result[key] = _merge_list([], value, node)
+    else:
+        result[key] = _clean(value)
+
+
+def _merges(node: Node | None) -> bool:
+    return node is not None and "merge" in node.strategies
+
+
+def _replaces(node: Node | None) -> bool:
+    return node is not None and "replace" in node.strategies
+
+
+def _retained(target: Json, patch: Json) -> Json:
+    keys = patch[_RETAIN_KEYS]
+    if not isinstance(keys, list) or not {
+        key for key, value in patch.items() if not key.startswith("$") and value is not None
+    } <= set(keys):
+        raise malformed("invalid patch format of retainKeys")
+    return {key: value for key, value in target.items() if key in keys}
+
+
+def _delete_values(result: Json, key: str, values: Any) -> None:
+    if not isinstance(values, list):
+        raise malformed("invalid patch format of primitive list")
+    if isinstance(result.get(key), list):
+        result[key] = [value for value in result[key] if value not in values]
+
+
+# ── lists ────────────────────────────────────────────────────────────────────────────────
+def _merge_list(current: list[Any], patch: list[Any], node: Node | None) -> list[Any]:
+    if any(isinstance(item, list) for item in (*current, *patch)):
+        raise PatchError("lists of lists are not supported")
+    if not any(isinstance(item, dict) for item in (*current, *patch)):
+        return list(dict.fromkeys([*current, *patch]))
+    if any(not isinstance(item, dict) for item in (*current, *patch)):
+        raise PatchError("a list of objects cannot merge with a list of values")
+    assert node is not None
+    if not node.merge_key:
+        raise PatchError("cannot merge lists without merge key")
+    replaced = any(item.get(_DIRECTIVE) == "replace" for item in patch)
+    result: list[Any] = [] if replaced else list(current)
+    for item in patch:
+        _merge_element(result, item, node)
+    return result
+
+
+def _merge_element(result: list[Any], item: Json, node: Node) -> None:
+    directive = item.get(_DIRECTIVE)
+    key = node.merge_key
+    if directive == "replace" and key not in item:
+        return
+    if key not in item:
+        raise PatchError(f"the element does not contain the declared merge key: {key}")
+    at = next((n for n, one in enumerate(result) if one.get(key) == item[key]), None)
+    if directive == "delete":
+        result[:] = [one for one in result if one.get(key) != item[key]]
+    elif at is None:
+        result.append(_merge({}, item, node.items))
+    else:
+        result[at] = _merge(result[at], item, node.items)
+
+
+# ── order ────────────────────────────────────────────────────────────────────────────────
+def _lists_in_order(patch: Json) -> list[str]:
+    return [key.removeprefix(_ORDER) for key in patch if key.startswith(_ORDER)]
+
+
+def _merge_in_order(result: Json, patch: Json, key: str, node: Node | None) -> None:
+    """Merge a list and bring it into the order that the client saw.
+
+    What only the server knows keeps its place among its old neighbours.
+    """
+    order = patch[_ORDER + key]
+    current = result.get(key) or []
+    changes = patch.get(key) or []
+    if not isinstance(order, list) or not isinstance(changes, list):
+        raise malformed("invalid patch format of setElementOrder list")
+    if not current and not changes:
+        return
+    identity = _identity(node)
+    wanted = [identity(item) for item in order]
+    _check_order(changes, wanted, identity)
+    known = [item for item in current if identity(item) in wanted]
+    merged = _merge_list(known, changes, node) if _merges(node) else _clean(changes)
+    merged.sort(key=lambda item: _position(wanted, identity(item)))
+    server_only = [item for item in current if identity(item) not in wanted]
+    result[key] = _interleave(server_only, merged, [identity(item) for item in current], identity)
+
+
+def _identity(node: Node | None) -> Callable[[Any], Any]:
+    merge_key = node.merge_key if node is not None else ""
+
+    def identity(item: Any) -> Any:
+        if not isinstance(item, dict):
+            return item
+        if merge_key not in item:
+            raise PatchError(f"the element does not contain the declared merge key: {merge_key}")
+        return item[merge_key]
+
+    return identity
+
+
+def _check_order(changes: list[Any], wanted: Sequence[Any], identity: Callable[[Any], Any]) -> None:
+    named = [
+        identity(item)
+        for item in changes
+        if not isinstance(item, dict) or item.get(_DIRECTIVE) != "delete"
+    ]
+    if [item for item in wanted if item in named] != list(dict.fromkeys(named)):
+        raise malformed("The order in patch list doesn't match setElementOrder list in the patch")
+
+
+def _position(order: Sequence[Any], identity: Any) -> int:
+    return order.index(identity) if identity in order else len(order)
+
+
+def _interleave(
+    left: list[Any], right: list[Any], old: Sequence[Any], identity: Callable[[Any], Any]
+) -> list[Any]:
+    """Both lists in one: an element of the left goes first where it was first before."""
+    result: list[Any] = []
+    left, right = list(left), list(right)
+    while left and right:
+        first, second = identity(left[0]), identity(right[0])
+        is_first = second in old and old.index(first) < old.index(second)
+        result.append((left if is_first else right).pop(0))
+    return result + left + right
+
+
+def _clean(value: Any) -> Any:
+    """A new value without nulls, directives and elements that are only there to be deleted."""
+    if isinstance(value, dict):
+        return {
+            key: _clean(item)
+            for key, item in value.items()
+            if item is not None and not key.startswith("$")
+        }
+    if isinstance(value, list):
+        return [
+            _clean(item)
+            for item in value
+            if not (isinstance(item, dict) and item.get(_DIRECTIVE) == "delete")
+        ]
+    return value
