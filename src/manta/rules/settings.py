@@ -68,6 +68,8 @@ class Settings:
     job_status_check_timeout: timedelta = timedelta(seconds=300)
     delete_ray_job_after_finish: bool = False
     use_kubernetes_proxy: bool = False
+    enable_metrics: bool = False
+    """Whether the `kuberay_*` families are kept; those of the runtime always are."""
 
     # RayCronJob
     cron_replay_missed: bool = False

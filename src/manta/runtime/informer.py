@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from manta.api.meta import Key, Uid
 from manta.api.resources import Resource
 from manta.api.selectors import parse_label_selector
@@ -97,6 +99,13 @@ class Informer(Generic[T]):
     def restarts(self) -> int:
         """How often a watch ended and was taken up again."""
         return sum(one.restarts for one in self._reflectors.values())
+
+    def estimated_bytes(self, sample: int = 50) -> float:
+        """The size of the cached views as JSON, from a sample spread over all of them."""
+        held = self._cache.all()
+        some = held[:: max(len(held) // sample, 1)]
+        total = sum(len(msgspec.json.encode(one)) for one in some)
+        return total * len(held) / len(some) if some else 0.0
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is one of ours (fields are not looked at)."""

@@ -83,6 +83,15 @@ def configure(
     root.setLevel(level)
 
 
+def add_file(path: str, encoder: Encoder = "json") -> None:
+    """Also log to a file; ten files of 500 MB are kept, as KubeRay does."""
+    from logging.handlers import RotatingFileHandler
+
+    handler = RotatingFileHandler(path, maxBytes=500 * 1024 * 1024, backupCount=10)
+    handler.setFormatter(formatter(encoder))
+    logging.getLogger().addHandler(handler)
+
+
 def _timestamp(record: logging.LogRecord) -> str:
     moment = datetime.fromtimestamp(record.created, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

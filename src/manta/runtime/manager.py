@@ -205,8 +205,17 @@ class Manager:
                 ((one.resource.group_resource,), one.restarts) for one in self._informers.values()
             ]
 
+        def sizes() -> list[tuple[tuple[str, ...], float]]:
+            return [
+                ((one.resource.group_resource,), one.estimated_bytes())
+                for one in self._informers.values()
+            ]
+
         name = ("resource",)
         self.registry.register(Computed("manta_cache_objects", "Objects held.", name, objects))
+        self.registry.register(
+            Computed("manta_cache_bytes", "Their size as JSON, estimated.", name, sizes)
+        )
         self.registry.register(
             Computed(
                 "manta_watch_restarts_total",

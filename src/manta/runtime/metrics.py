@@ -211,6 +211,43 @@ class RuntimeMetrics:
         return ControllerMetrics(self, controller)
 
 
+_METHODS = {
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "apply": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+
+
+class ApiMetrics:
+    """The observer of a client: requests by method and code, as client-go counts them."""
+
+    def __init__(self, registry: Registry, host: str) -> None:
+        self._host = host
+        self._requests = registry.counter(
+            "rest_client_requests_total",
+            "Requests to the API server; code 0: no answer.",
+            ("code", "host", "method"),
+        )
+        self._seconds = registry.histogram(
+            "rest_client_request_duration_seconds", "How long they took.", ("verb", "host")
+        )
+        self._by_resource = registry.counter(
+            "manta_api_requests_total",
+            "Requests by what they were about.",
+            ("verb", "resource", "code"),
+        )
+
+    def __call__(self, verb: str, resource: str, code: int, seconds: float) -> None:
+        method = _METHODS.get(verb, "GET")
+        self._requests.add(str(code), self._host, method)
+        self._by_resource.add(verb, resource, str(code))
+        if verb != "watch":  # a watch lasts as long as it is useful
+            self._seconds.observe(seconds, method, self._host)
+
+
 class ControllerMetrics:
     """The queue's observer, and the results of rounds, of one controller."""
 

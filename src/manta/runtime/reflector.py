@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 from manta.api.meta import Key
 from manta.api.resources import Resource
@@ -168,7 +168,7 @@ class Reflector(Generic[T]):
     ) -> AsyncGenerator[WatchEvent[T], None]:
         chosen = self._selection
         lifetime = self._pace.watch_seconds
-        events = self._client.watch(
+        return self._client.watch(
             chosen.resource,
             self._scope,
             into=chosen.into,
@@ -178,7 +178,6 @@ class Reflector(Generic[T]):
             initial_events=initial_events,
             timeout_seconds=lifetime + self._random.randrange(lifetime),
         )
-        return cast("AsyncGenerator[WatchEvent[T], None]", events)
 
     async def _pause(self) -> None:
         await asyncio.sleep(self._pace.backoff.delay(self._failures, self._random))

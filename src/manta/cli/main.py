@@ -1,0 +1,90 @@
+"""The command `manta`: finds the module of a verb, and loads no other.
+
+Each verb is one module with `add_parser(subparsers)` and `run(args) -> int`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from manta import __version__
+
+VERBS: Mapping[str, str] = {
+    "operator": "run the controllers against a Kubernetes API server",
+    "crds": "print the CustomResourceDefinitions",
+    "apiserver": "run only the embedded API server",
+    "up": "start a control plane and a node on this machine",
+    "down": "stop what `manta up` started",
+    "status": "show what runs and how it is",
+    "apply": "create or change objects from files",
+    "delete": "delete objects",
+    "get": "show objects",
+    "logs": "show what a Pod or a job prints",
+    "exec": "run a command in a Pod",
+    "submit": "run a script as a job on a Ray cluster",
+    "upgrade": "upgrade a RayService and watch it",
+    "plan": "show what the operator would do",
+    "doctor": "look for what is wrong, and say how to mend it",
+    "install": "install the operator into a Kubernetes cluster",
+    "uninstall": "remove it again",
+}
+
+
+def module_of(verb: str) -> str | None:
+    """The module of a verb; None when this build has none."""
+    name = f"manta.cli.{verb}"
+    return name if verb in VERBS and importlib.util.find_spec(name) else None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(
+        prog="manta", description="A Kubernetes operator for Ray, and a control plane to run it on."
+    )
+    parser.add_argument("--version", action="version", version=f"manta {__version__}")
+    subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    wanted = next((word for word in arguments if not word.startswith("-")), "")
+    for verb, about in VERBS.items():
+        if not module_of(verb):
+            continue
+        if verb == wanted:
+            _module(verb).add_parser(subparsers)
+        else:
+            subparsers.add_parser(verb, help=about, add_help=False)
+    args = parser.parse_args(arguments)
+    return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from manta.kube.errors import MantaError
+
+    try:
+        return int(_module(args.verb).run(args))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0  # `manta get ... | head`
+    except MantaError as error:
+        print(f"manta: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if type(error).__name__ != "UsageError":
+            raise
+        print(f"manta: {error}", file=sys.stderr)
+        return 2
+
+
+def _module(verb: str) -> Any:
+    name = module_of(verb)
+    if name is None:
+        raise ModuleNotFoundError(f"this build has no verb {verb!r}")
+    return importlib.import_module(name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

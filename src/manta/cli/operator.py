@@ -1,0 +1,272 @@
+"""`manta operator`: the controllers, against the current kubeconfig or the cluster around us."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import gc
+import importlib
+import importlib.util
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from manta import __version__
+from manta.api.meta import Key
+from manta.cli.connection import UsageError
+from manta.cli.operator_options import Options, add_flags, options_from
+from manta.cli.operator_platform import Platform, recognise_patiently, watch_for_crds
+from manta.kube.client import Client
+from manta.kube.cluster import Cluster
+from manta.kube.errors import CredentialsError
+from manta.kube.ratelimit import TokenBucket
+from manta.rules.settings import FeatureGates, Settings
+from manta.runtime import logging as logs
+from manta.runtime.clock import Clock, SystemClock
+from manta.runtime.controller import Controller
+from manta.runtime.election import Election, ElectionThread, Leadership
+from manta.runtime.gate import GatedTransport, WriteGate
+from manta.runtime.health import METRICS_TYPE, Page, PageServer, ping
+from manta.runtime.manager import Manager
+from manta.runtime.metrics import ApiMetrics, Registry
+from manta.runtime.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+LEASE_NAME = "ray-operator-leader"
+USER_AGENT = f"manta-operator/{__version__}"
+
+CONTROLLERS: Sequence[tuple[str, Callable[[FeatureGates], bool]]] = (
+    ("raycluster", lambda _gates: True),
+    ("rayjob", lambda _gates: True),
+    ("rayservice", lambda _gates: True),
+    ("raycronjob", lambda gates: gates.ray_cron_job),
+)
+"""Packages under `manta.controllers`, and the gates that switch them on. Each has, in its
+`controller.py`, `build(manager, settings) -> Controller`."""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser("operator", help="run the controllers", allow_abbrev=False)
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="use this kubeconfig")
+    parser.add_argument("--context", metavar="NAME", help="use this context of it")
+    add_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from manta.kube.credentials import discover
+
+    try:
+        options = options_from(args, os.environ)
+        cluster = discover(args.kubeconfig, args.context, environment=os.environ)
+    except (UsageError, CredentialsError) as error:
+        print(f"manta operator: {error}", file=sys.stderr)
+        return 2
+    _configure_logs(options)
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(operate(cluster, options))
+    except OSError as error:  # an address that is in use, say
+        log.error("cannot run: %s", error)  # noqa: TRY400  the reason says it all
+        return 1
+
+
+async def operate(cluster: Cluster, options: Options) -> int:
+    """Run until told to stop."""
+    clock, random, registry = SystemClock(), Random(), Registry()  # noqa: S311  jitter only
+    gate = WriteGate(clock)
+    limiter = TokenBucket(options.qps, options.burst)
+    client = Client(
+        GatedTransport(_transport(cluster, clock), gate),
+        user_agent=USER_AGENT,
+        limiter=limiter,
+        observer=ApiMetrics(registry, cluster.server),
+        chance=random,
+    )
+    try:
+        for warning in options.warnings:
+            log.warning(warning)
+        stop = _stop_on_signals()
+        platform = await _unless(stop, recognise_patiently(client, random))
+        if platform is None:
+            return 0
+        if why := unsuitable(platform, options.settings.gates):
+            log.error(why)
+            return 1
+        manager = assemble(client, clock, random, options, platform, registry=registry, gate=gate)
+        leadership = _lead(manager, cluster, options, gate)
+        _serve_pages(manager, options)
+        stopper = asyncio.create_task(_stop_when(stop, manager))
+        try:
+            await manager.run(leadership)
+        finally:
+            stopper.cancel()
+        return 0
+    finally:
+        await client.close()
+
+
+def assemble(
+    client: Client,
+    clock: Clock,
+    random: Random,
+    options: Options,
+    platform: Platform,
+    *,
+    registry: Registry | None = None,
+    gate: WriteGate | None = None,
+) -> Manager:
+    """The operator without its process: everything but signals, pages and election."""
+    manager = Manager(
+        client,
+        clock,
+        random,
+        namespaces=options.namespaces,
+        registry=registry,
+        recorder=Recorder(client, clock, random, instance=socket.gethostname()),
+        gate=gate,
+        concurrency=options.concurrency,
+    )
+    settings = dataclasses.replace(
+        options.settings, openshift=platform.openshift, cert_manager=platform.cert_manager
+    )
+    for controller in build_controllers(manager, settings):
+        manager.add(controller)
+    manager.add_service("CRD check", lambda: watch_for_crds(client))
+    return manager
+
+
+def build_controllers(manager: Manager, settings: Settings) -> Sequence[Controller]:
+    built = []
+    for name, enabled in CONTROLLERS:
+        module = f"manta.controllers.{name}.controller"
+        if not enabled(settings.gates):
+            log.info("controller %s is switched off by its feature gate", name)
+        elif importlib.util.find_spec(f"manta.controllers.{name}") is None:
+            log.warning("controller %s is not in this build", name)
+        else:
+            built.append(importlib.import_module(module).build(manager, settings))
+    return built
+
+
+def unsuitable(platform: Platform, gates: FeatureGates) -> str | None:
+    """Why the operator must not start on this server, if so."""
+    if gates.sidecar_submitter_restart and platform.version < (1, 35):
+        return (
+            "feature gate SidecarSubmitterRestart needs Kubernetes 1.35 or newer, "
+            f"and this server is {platform.version[0]}.{platform.version[1]}"
+        )
+    return None
+
+
+def _transport(cluster: Cluster, clock: Clock) -> Any:
+    from manta.kube.transport import HttpTransport
+
+    return HttpTransport(cluster, now=clock.now)
+
+
+# ── leading ──────────────────────────────────────────────────────────────────────────────
+
+
+def _lead(
+    manager: Manager, cluster: Cluster, options: Options, gate: WriteGate
+) -> Leadership | None:
+    """Strive for the lease in a thread of its own; without election, write at once."""
+    if not options.leader_election:
+        gate.open()
+        return None
+    clock = SystemClock()
+    namespace = options.leader_election_namespace or cluster.namespace or "default"
+    identity = f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
+
+    async def connect() -> Client:
+        return Client(_transport(cluster, clock), user_agent=f"{USER_AGENT} (election)", timeout=5)
+
+    def election(on_change: Callable[[bool], None]) -> Election:
+        return Election(
+            clock,
+            Random(),  # noqa: S311  jitter only
+            gate,
+            lease=Key(namespace, LEASE_NAME),
+            identity=identity,
+            on_change=on_change,
+        )
+
+    leadership = Leadership()
+    manager.add_service("election", ElectionThread(connect, election, leadership).run)
+    return leadership
+
+
+# ── the process ──────────────────────────────────────────────────────────────────────────
+
+
+def _serve_pages(manager: Manager, options: Options) -> None:
+    def metrics() -> Page:
+        return Page(200, manager.registry.render(), METRICS_TYPE)
+
+    def ready() -> Page:
+        if manager.ready:
+            return Page(200, "ok")
+        return Page(503, "\n".join(manager.troubles) or "caches are being filled")
+
+    probes = {"/healthz": ping, "/readyz": ready}
+    pages = {
+        options.metrics: {"/metrics": metrics},
+        options.probes: {},
+    }
+    if options.probes is not None:
+        pages[options.probes] = pages.get(options.probes, {}) | probes
+    for address, served in pages.items():
+        if address is not None and served:
+            manager.add_service(f"pages on {address.port}", PageServer(address, served).run)
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+async def _stop_when(stop: asyncio.Event, manager: Manager) -> None:
+    await stop.wait()
+    log.info("told to stop: finishing the running rounds")
+    manager.stop()
+
+
+async def _unless(stop: asyncio.Event, work: Any) -> Any:
+    """The result of `work`; None when we were told to stop first."""
+    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        task.cancel()
+        stopped.cancel()
+
+
+def _configure_logs(options: Options) -> None:
+    logs.configure(options.stdout_encoder, options.log_level)
+    if options.log_file:
+        logs.add_file(options.log_file, options.file_encoder)
+    # What was loaded at the start lives as long as the process: no use to look at it again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if importlib.util.find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,410 @@
+"""What `manta operator` was told: flags, the environment and a configuration file, checked.
+
+The names and their meaning are KubeRay's. As there, a configuration file replaces all flags but
+the feature gates and the log encoders. Whatever is not understood is an error with a cure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from manta.cli.connection import UsageError
+from manta.rules.settings import FeatureGates, Settings
+from manta.runtime.health import Address
+
+log = logging.getLogger(__name__)
+
+BATCH_SCHEDULERS = ("volcano", "yunikorn", "kai-scheduler", "scheduler-plugins")
+ENCODERS = ("json", "console")
+API_VERSION, KIND = "config.ray.io/v1alpha1", "Configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    settings: Settings
+    metrics: Address | None
+    probes: Address | None
+    leader_election: bool = True
+    leader_election_namespace: str = ""
+    concurrency: int = 8
+    namespaces: tuple[str, ...] = ()
+    qps: float = 100.0
+    burst: int = 200
+    stdout_encoder: Literal["json", "console"] = "json"
+    file_encoder: Literal["json", "console"] = "json"
+    log_file: str = ""
+    log_level: int = logging.INFO
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One thing that can be set by a flag, and maybe by a key of the configuration file."""
+
+    flag: str
+    kind: type
+    default: Any
+    about: str
+    key: str = ""
+    """In the configuration file; '' when it cannot be set there."""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.flag.replace("-", "_")
+
+
+def _limit(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("metrics-addr", str, ":8080", "where /metrics is served; 0: nowhere", "metricsAddr"),
+    Option("health-probe-bind-address", str, ":8082", "/healthz and /readyz", "probeAddr"),
+    Option("enable-leader-election", bool, True, "only one replica works", "enableLeaderElection"),
+    Option("leader-election-namespace", str, "", "of the lease", "leaderElectionNamespace"),
+    Option("reconcile-concurrency", int, 8, "workers a controller", "reconcileConcurrency"),
+    Option("watch-namespace", str, "", "comma-separated; empty: all", "watchNamespace"),
+    Option("forced-cluster-upgrade", bool, False, "no effect; kept for KubeRay's charts"),
+    Option("log-file-path", str, "", "also log to this file", "logFile"),
+    Option("log-file-encoder", str, "json", "json or console", "logFileEncoder", ENCODERS),
+    Option("log-stdout-encoder", str, "json", "json or console", "logStdoutEncoder", ENCODERS),
+    Option("enable-batch-scheduler", bool, False, "the same as volcano", "enableBatchScheduler"),
+    Option("batch-scheduler", str, "", "gang scheduler", "batchScheduler", BATCH_SCHEDULERS),
+    Option(
+        "use-kubernetes-proxy", bool, False, "reach Ray by the API server", "useKubernetesProxy"
+    ),
+    Option("enable-metrics", bool, False, "also keep kuberay_* metrics", "enableMetrics"),
+    Option("qps", float, 100.0, "requests a second", "qps"),
+    Option("burst", int, 200, "requests at once", "burst"),
+    Option("cron-replay-missed", bool, False, "serve every missed tick", "cronReplayMissed"),
+    Option("cron-successful-history", int, None, "RayJobs kept", "cronSuccessfulHistory"),
+    Option("cron-failed-history", int, None, "failed RayJobs kept", "cronFailedHistory"),
+)
+_ALWAYS_FROM_FLAGS = frozenset({"log-file-encoder", "log-stdout-encoder"})
+
+# Keys of the configuration file that no flag has.
+POD_KEYS: Mapping[str, tuple[str, type]] = {
+    "headSidecarContainers": ("head_sidecar_containers", list),
+    "workerSidecarContainers": ("worker_sidecar_containers", list),
+    "defaultContainerEnvs": ("default_container_envs", list),
+    "defaultPodLabels": ("default_pod_labels", dict),
+    "defaultPodAnnotations": ("default_pod_annotations", dict),
+    "deleteRayJobAfterJobFinishes": ("delete_ray_job_after_finish", bool),
+}
+
+
+# ── flags ────────────────────────────────────────────────────────────────────────────────
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    for option in OPTIONS:
+        _add(parser, option)
+    parser.add_argument("--config", type=Path, metavar="FILE", help=f"{API_VERSION} {KIND}")
+    parser.add_argument("--feature-gates", default="", metavar="A=true,B=false", help=gate_help())
+    parser.add_argument(
+        "--zap-log-level", default="info", metavar="LEVEL", help="debug, info, error"
+    )
+    parser.add_argument("--zap-devel", nargs="?", type=_boolean, const=True, default=False)
+    parser.add_argument("--zap-encoder", choices=ENCODERS, default=None)
+    parser.add_argument("--zap-stacktrace-level", default=None, help="accepted; no effect")
+    parser.add_argument("--zap-time-encoding", default=None, help="accepted; no effect")
+
+
+def _add(parser: argparse.ArgumentParser, option: Option) -> None:
+    shown = f"{option.about} (default: {option.default!r})"
+    more: dict[str, Any] = {"default": None, "help": shown}
+    if option.kind is bool:  # as in Go: --flag, --flag=true, --flag=false
+        more |= {"nargs": "?", "const": True, "type": _boolean, "metavar": "true|false"}
+    elif option.default is None:
+        more |= {"type": _limit, "metavar": "N"}
+    else:
+        more |= {"type": option.kind}
+    if option.choices:
+        more |= {"choices": option.choices}
+    parser.add_argument(f"--{option.flag}", dest=option.name, **more)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in {"true", "t", "1"}:
+        return True
+    if text.lower() in {"false", "f", "0"}:
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+# ── feature gates ────────────────────────────────────────────────────────────────────────
+
+GATES: Mapping[str, str] = {
+    "RayClusterStatusConditions": "ray_cluster_status_conditions",
+    "RayJobDeletionPolicy": "ray_job_deletion_policy",
+    "RayMultiHostIndexing": "ray_multi_host_indexing",
+    "RayServiceIncrementalUpgrade": "ray_service_incremental_upgrade",
+    "RayCronJob": "ray_cron_job",
+    "SidecarSubmitterRestart": "sidecar_submitter_restart",
+    "RayClusterNetworkPolicy": "ray_cluster_network_policy",
+    "GCSFaultToleranceEmbeddedStorage": "gcs_fault_tolerance_embedded_storage",
+    "RayClusterMTLS": "ray_cluster_mtls",
+    "RayClusterHistoryServer": "ray_cluster_history_server",
+    "KubernetesWAS": "kubernetes_was",
+}
+
+
+def gate_help() -> str:
+    defaults = FeatureGates()
+    shown = (f"{name}={str(getattr(defaults, gate)).lower()}" for name, gate in GATES.items())
+    return "features to switch; defaults: " + ", ".join(shown)
+
+
+def parse_feature_gates(text: str) -> FeatureGates:
+    chosen: dict[str, bool] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, equals, value = part.partition("=")
+        if name not in GATES:
+            raise UsageError(f"unknown feature gate {name!r}; known: {', '.join(GATES)}")
+        try:
+            chosen[GATES[name]] = _boolean(value if equals else "true")
+        except argparse.ArgumentTypeError as error:
+            raise UsageError(f"feature gate {name}: {error}") from error
+    return dataclasses.replace(FeatureGates(), **chosen)
+
+
+# ── the configuration file ───────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A configuration file, checked: values by flag, and Pod defaults by field of Settings."""
+
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    pods: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_configuration(path: Path) -> Configuration:
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read the configuration {path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"the configuration {path} is no YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise UsageError(f"the configuration {path} must be a YAML object")
+    return check_configuration(document, str(path))
+
+
+def check_configuration(document: Mapping[str, Any], origin: str) -> Configuration:
+    known = {option.key: option for option in OPTIONS if option.key}
+    _check_kind(document, origin)
+    flags: dict[str, Any] = {}
+    pods: dict[str, Any] = {}
+    for key, value in document.items():
+        if key in {"apiVersion", "kind", "metadata"}:
+            continue
+        if key in known:
+            _check_type(origin, key, value, known[key].kind)
+            flags[known[key].flag] = value
+        elif key in POD_KEYS:
+            name, kind = POD_KEYS[key]
+            _check_type(origin, key, value, kind)
+            pods[name] = tuple(value) if kind is list else value
+        else:
+            names = ", ".join(sorted((*known, *POD_KEYS)))
+            raise UsageError(f"{origin}: unknown key {key!r}; known: {names}")
+    return Configuration(flags, pods)
+
+
+def _check_kind(document: Mapping[str, Any], origin: str) -> None:
+    found = (document.get("apiVersion", API_VERSION), document.get("kind", KIND))
+    if found != (API_VERSION, KIND):
+        raise UsageError(f"{origin}: is {found[0]} {found[1]}, not {API_VERSION} {KIND}")
+
+
+def _check_type(origin: str, key: str, value: Any, kind: type) -> None:
+    wanted: tuple[type, ...] = (int, float) if kind is float else (kind,)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
+        raise UsageError(f"{origin}: {key} must be {_TYPE_NAMES[kind]}, not {value!r}")
+
+
+_TYPE_NAMES = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+
+
+# ── all together ─────────────────────────────────────────────────────────────────────────
+
+
+def options_from(args: argparse.Namespace, environment: Mapping[str, str]) -> Options:
+    """Everything that was said, as one value; UsageError names what cannot be meant."""
+    configuration = read_configuration(args.config) if args.config else None
+    given = {option.flag: getattr(args, option.name) for option in OPTIONS}
+    values = _values(given, configuration)
+    warnings = [*_ignored(given, configuration), *_pointless(environment)]
+    settings = dataclasses.replace(
+        settings_from(values, environment, warnings),
+        gates=parse_feature_gates(args.feature_gates),
+        **(configuration.pods if configuration else {}),
+    )
+    return Options(
+        settings=settings,
+        metrics=_address("metrics-addr", values),
+        probes=_address("health-probe-bind-address", values),
+        leader_election=values["enable-leader-election"],
+        leader_election_namespace=values["leader-election-namespace"],
+        concurrency=_at_least_one("reconcile-concurrency", values),
+        namespaces=tuple(
+            filter(None, (one.strip() for one in values["watch-namespace"].split(",")))
+        ),
+        qps=float(values["qps"]),
+        burst=_at_least_one("burst", values),
+        stdout_encoder=_stdout_encoder(args, values),
+        file_encoder=values["log-file-encoder"],
+        log_file=values["log-file-path"],
+        log_level=_log_level(args),
+        warnings=tuple(warnings),
+    )
+
+
+def _values(given: Mapping[str, Any], configuration: Configuration | None) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for option in OPTIONS:
+        told = given[option.flag]
+        if configuration is not None and option.flag not in _ALWAYS_FROM_FLAGS:
+            told = configuration.flags.get(option.flag)
+        values[option.flag] = option.default if told is None else told
+    if values["batch-scheduler"] not in ("", *BATCH_SCHEDULERS):
+        raise UsageError(
+            f"unknown batch scheduler {values['batch-scheduler']!r}; "
+            f"known: {', '.join(BATCH_SCHEDULERS)}"
+        )
+    return values
+
+
+def _ignored(given: Mapping[str, Any], configuration: Configuration | None) -> Sequence[str]:
+    if configuration is None:
+        return ()
+    flags = [f"--{flag}" for flag, told in given.items() if told is not None]
+    flags = [flag for flag in flags if flag.removeprefix("--") not in _ALWAYS_FROM_FLAGS]
+    return [f"{', '.join(flags)}: ignored, because --config is given"] if flags else ()
+
+
+def _pointless(environment: Mapping[str, str]) -> Sequence[str]:
+    if environment.get("ENABLE_WEBHOOKS") == "true":
+        return ["ENABLE_WEBHOOKS: no webhooks are offered; specs are checked by the controllers"]
+    return ()
+
+
+def settings_from(
+    values: Mapping[str, Any], environment: Mapping[str, str], warnings: list[str]
+) -> Settings:
+    """Settings of flags and of KubeRay's environment variables."""
+
+    def unless_false(name: str) -> bool:
+        return environment.get(name, "").lower() != "false"
+
+    def if_true(name: str) -> bool:
+        return environment.get(name, "").lower() == "true"
+
+    def seconds(name: str, default: timedelta) -> timedelta:
+        return _seconds(environment, name, default, warnings)
+
+    standard = Settings()
+    scheduler = values["batch-scheduler"]
+    if values["enable-batch-scheduler"] and not scheduler:
+        scheduler = "volcano"
+    return Settings(
+        cluster_domain=environment.get("CLUSTER_DOMAIN") or standard.cluster_domain,
+        inject_init_container=unless_false("ENABLE_INIT_CONTAINER_INJECTION"),
+        inject_probes=unless_false("ENABLE_PROBES_INJECTION"),
+        login_shell=if_true("ENABLE_LOGIN_SHELL"),
+        deterministic_head_pod_name=unless_false("ENABLE_DETERMINISTIC_HEAD_POD_NAME"),
+        head_cluster_ip_service=if_true("ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE"),
+        random_pod_delete=if_true("ENABLE_RANDOM_POD_DELETE"),
+        gcs_ft_redis_cleanup=unless_false("ENABLE_GCS_FT_REDIS_CLEANUP"),
+        zero_downtime=unless_false("ENABLE_ZERO_DOWNTIME"),
+        delete_ray_job_after_finish=if_true("DELETE_RAYJOB_CR_AFTER_JOB_FINISHES"),
+        ingress_on_openshift=if_true("USE_INGRESS_ON_OPENSHIFT"),
+        cluster_resync=seconds("RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV", standard.cluster_resync),
+        job_transition_grace=seconds(
+            "RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS",
+            standard.job_transition_grace,
+        ),
+        job_status_check_timeout=seconds(
+            "RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS", standard.job_status_check_timeout
+        ),
+        batch_scheduler=scheduler,
+        use_kubernetes_proxy=values["use-kubernetes-proxy"],
+        enable_metrics=values["enable-metrics"],
+        cron_replay_missed=values["cron-replay-missed"],
+        cron_successful_history=values["cron-successful-history"],
+        cron_failed_history=values["cron-failed-history"],
+    )
+
+
+def _seconds(
+    environment: Mapping[str, str], name: str, default: timedelta, warnings: list[str]
+) -> timedelta:
+    """As KubeRay: what is no positive whole number is as good as not given, but is told."""
+    text = environment.get(name, "")
+    if text.isdecimal() and int(text) > 0:
+        return timedelta(seconds=int(text))
+    if text:
+        warnings.append(f"{name}={text!r} is no positive whole number: using {default}")
+    return default
+
+
+def _address(flag: str, values: Mapping[str, Any]) -> Address | None:
+    try:
+        return Address.parse(values[flag])
+    except ValueError as error:
+        raise UsageError(f"--{flag}: {error}") from error
+
+
+def _at_least_one(flag: str, values: Mapping[str, Any]) -> int:
+    if values[flag] < 1:
+        raise UsageError(f"--{flag} must be at least 1, not {values[flag]}")
+    return int(values[flag])
+
+
+def _stdout_encoder(
+    args: argparse.Namespace, values: Mapping[str, Any]
+) -> Literal["json", "console"]:
+    if args.zap_encoder:
+        return "console" if args.zap_encoder == "console" else "json"
+    return "console" if args.zap_devel or values["log-stdout-encoder"] == "console" else "json"
+
+
+_LEVELS: Mapping[str, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+    "panic": logging.CRITICAL,
+}
+
+
+def _log_level(args: argparse.Namespace) -> int:
+    if args.zap_devel and args.zap_log_level == "info":
+        return logging.DEBUG
+    level = _LEVELS.get(args.zap_log_level)
+    if level is None and args.zap_log_level.isdecimal():  # zap counts verbosity upwards
+        level = logging.DEBUG if int(args.zap_log_level) else logging.INFO
+    if level is None:
+        raise UsageError(f"--zap-log-level: {args.zap_log_level!r} is none of {', '.join(_LEVELS)}")
+    return level
