@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from manta import __version__
 from manta.api.meta import Key, ObjectMeta, View
 from manta.api.resources import Resource
 from manta.kube import codec, requests
-from manta.kube.errors import ApiError, Gone, NotFound, Unreachable, error_from
+from manta.kube.calling import Call, Caller, RequestObserver, unobserved
+from manta.kube.errors import Gone, NotFound, Unreachable
 from manta.kube.ratelimit import RateLimiter
 from manta.kube.requests import PatchKind, Propagation
-from manta.kube.retry import DEFAULT, RetryPolicy, delay_before_next
+from manta.kube.retry import DEFAULT, RetryPolicy
 from manta.kube.transport import Query, Request, Response, StreamResponse, Transport
 from manta.kube.watch_stream import LineSplitter, WatchEvent, decode_event
 
@@ -49,6 +50,9 @@ else:
 _AS_DICT: Any = dict
 _AS_WRITTEN: Any = Written
 
+# What comes through a proxy, or as a log, need not be JSON.
+_ANY_TYPE = {"accept": "*/*"}
+
 Body = Mapping[str, Any] | Sequence[Any] | bytes
 
 
@@ -57,25 +61,6 @@ class Listing(Generic[T]):
     items: list[T] = field(default_factory=list)
     resource_version: str = ""
     """Where a watch can take over from this list."""
-
-
-class RequestObserver(Protocol):
-    """Told of every attempt. `code` 0 means that no answer came."""
-
-    def __call__(self, verb: str, resource: str, code: int, seconds: float) -> None: ...
-
-
-def _unobserved(verb: str, resource: str, code: int, seconds: float) -> None:
-    """For clients that nobody measures."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A request with the names under which it is measured."""
-
-    verb: str
-    resource: str
-    request: Request
 
 
 class Client:
@@ -92,13 +77,16 @@ class Client:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.transport = transport
-        self._headers = {"user-agent": user_agent, "accept": "application/json"}
-        self._limiter = limiter
-        self._observe = observer or _unobserved
-        self._retry = retry
-        self._timeout = timeout
-        self._chance = chance or random.Random()  # noqa: S311  # spreads retries, guards nothing
-        self._sleep = sleep
+        self._caller = Caller(
+            transport,
+            headers={"user-agent": user_agent, "accept": "application/json"},
+            timeout=timeout,
+            limiter=limiter,
+            observer=observer or unobserved,
+            retry=retry,
+            chance=chance or random.Random(),  # noqa: S311  # spreads retries, guards nothing
+            sleep=sleep,
+        )
 
     async def close(self) -> None:
         await self.transport.close()
@@ -201,19 +189,20 @@ class Client:
             timeout_seconds=timeout_seconds,
         )
         what = resource.group_resource
-        call = self._call(
-            "watch", what, Request("GET", requests.path_of(resource, namespace), query)
-        )
+        call = Call("watch", what, Request("GET", requests.path_of(resource, namespace), query))
         splitter = LineSplitter()
-        async with self._opened(call) as stream:
-            async for chunk in _audible(stream.chunks(), read_timeout, f"watch of {what}"):
+        async with self._caller.opened(call) as stream:
+            chunks = stream.chunks()
+            while (
+                chunk := await _next_chunk(chunks, read_timeout, f"watch of {what}")
+            ) is not None:
                 for line in splitter.feed(chunk):
                     yield decode_event(line, into, what)
         if splitter.cut_off:
             raise Unreachable(f"watch of {what}: the stream ended inside an event", sent=True)
 
     # ── writes ───────────────────────────────────────────────────────────────────────────
-    async def create(  # the query parameters of the API
+    async def create(
         self,
         resource: Resource,
         namespace: str,
@@ -235,7 +224,7 @@ class Client:
         )
         return codec.decode(await self._ask("create", resource, request), into, resource.kind)
 
-    async def replace(  # the query parameters of the API
+    async def replace(
         self,
         resource: Resource,
         key: Key,
@@ -282,7 +271,7 @@ class Client:
         answer = await self._ask("apply" if kind == "apply" else "patch", resource, request)
         return codec.decode(answer, into, f"{resource.kind} {key}")
 
-    async def delete(  # the delete options of the API
+    async def delete(
         self,
         resource: Resource,
         key: Key,
@@ -335,7 +324,7 @@ class Client:
         await self._ask("deletecollection", resource, request)
 
     # ── anything else ────────────────────────────────────────────────────────────────────
-    async def send(  # an HTTP request has these parts
+    async def send(
         self,
         method: str,
         path: str,
@@ -350,127 +339,33 @@ class Client:
 
         That is for services/proxy: what comes back is then the service's word, not the server's.
         """
-        request = Request(method, path, query, headers or {}, body)
-        call = self._call(method.lower(), "", request, timeout)
-        return await (self._repeated(call) if check else self._attempt(call))
+        request = Request(method, path, query, {**_ANY_TYPE, **(headers or {})}, body)
+        call = Call(method.lower(), "", request, timeout)
+        return await (self._caller.ask(call) if check else self._caller.ask_once(call))
 
     @asynccontextmanager
     async def stream(
         self, path: str, *, query: Query = (), headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[StreamResponse]:
         """A body that goes on, such as a followed log. Read it with `.chunks()`."""
-        call = self._call("get", "", Request("GET", path, query, headers or {}))
-        async with self._opened(call) as stream:
+        request = Request("GET", path, query, {**_ANY_TYPE, **(headers or {})})
+        async with self._caller.opened(Call("get", "", request)) as stream:
             yield stream
 
-    # ── one request, some attempts ───────────────────────────────────────────────────────
-    def _call(
-        self, verb: str, resource: str, request: Request, timeout: float | None = None
-    ) -> _Call:
-        headers = {**self._headers, **request.headers} if request.headers else self._headers
-        full = replace(request, headers=headers, timeout=timeout or self._timeout)
-        return _Call(verb, resource, full)
-
     async def _ask(self, verb: str, resource: Resource, request: Request) -> bytes:
-        call = self._call(verb, resource.group_resource, request)
-        return (await self._repeated(call)).body
-
-    async def _repeated(self, call: _Call) -> Response:
-        attempt = 1
-        while True:
-            try:
-                response = await self._attempt(call)
-                if response.status >= 300:
-                    raise error_from(
-                        response.status, response.headers, response.body, response.note
-                    )
-            except (ApiError, Unreachable) as error:
-                await self._pause_after(attempt, call, error)
-                attempt += 1
-            else:
-                return response
-
-    async def _attempt(self, call: _Call) -> Response:
-        if self._limiter:
-            await self._limiter.acquire()
-        with self._measured(call) as measured:
-            response = await self.transport.send(call.request)
-            measured.code = response.status
-        return response
-
-    @asynccontextmanager
-    async def _opened(self, call: _Call) -> AsyncIterator[StreamResponse]:
-        """A stream whose start was repeated like any read. Once open, it is never repeated."""
-        async with AsyncExitStack() as stack:
-            yield await self._open_repeated(call, stack)
-
-    async def _open_repeated(self, call: _Call, stack: AsyncExitStack) -> StreamResponse:
-        attempt = 1
-        while True:
-            try:
-                return await self._open_once(call, stack)
-            except (ApiError, Unreachable) as error:
-                await stack.aclose()
-                await self._pause_after(attempt, call, error)
-                attempt += 1
-
-    async def _open_once(self, call: _Call, stack: AsyncExitStack) -> StreamResponse:
-        if self._limiter:
-            await self._limiter.acquire()
-        with self._measured(call) as measured:
-            stream = await stack.enter_async_context(self.transport.stream(call.request))
-            measured.code = stream.status
-        if stream.status >= 300:
-            body = b"".join([chunk async for chunk in stream.chunks()])
-            raise error_from(stream.status, stream.headers, body)
-        return stream
-
-    async def _pause_after(self, attempt: int, call: _Call, error: ApiError | Unreachable) -> None:
-        """Sleep until the next attempt, or raise `error` when there shall be none."""
-        chance = self._chance.random()
-        delay = delay_before_next(self._retry, attempt, call.request.method, error, chance)
-        if delay is None:
-            raise error
-        await self._sleep(delay)
-
-    def _measured(self, call: _Call) -> _Measure:
-        return _Measure(self._observe, call)
+        return (await self._caller.ask(Call(verb, resource.group_resource, request))).body
 
 
 class _Expired(Gone):
     """A continue token ran out between two pages."""
 
 
-class _Measure:
-    """Tells the observer what one attempt came to, also when it was cancelled."""
-
-    __slots__ = ("_call", "_observe", "_started", "code")
-
-    def __init__(self, observe: RequestObserver, call: _Call) -> None:
-        self._observe = observe
-        self._call = call
-        self._started = 0.0
-        self.code = 0
-
-    def __enter__(self) -> Self:
-        self._started = asyncio.get_running_loop().time()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        seconds = asyncio.get_running_loop().time() - self._started
-        self._observe(self._call.verb, self._call.resource, self.code, seconds)
-
-
-async def _audible(
+async def _next_chunk(
     chunks: AsyncIterator[bytes], read_timeout: float | None, what: str
-) -> AsyncIterator[bytes]:
-    """The chunks, as long as none of them is more than `read_timeout` seconds away."""
-    while True:
-        try:
-            async with asyncio.timeout(read_timeout):
-                chunk = await anext(chunks, None)
-        except TimeoutError as error:
-            raise Unreachable(f"{what}: silent for {read_timeout:g} s", sent=True) from error
-        if chunk is None:
-            return
-        yield chunk
+) -> bytes | None:
+    """The next bytes, or None at the end. Silence beyond `read_timeout` seconds is a loss."""
+    try:
+        async with asyncio.timeout(read_timeout):
+            return await anext(chunks, None)
+    except TimeoutError as error:
+        raise Unreachable(f"{what}: silent for {read_timeout:g} s", sent=True) from error

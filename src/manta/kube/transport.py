@@ -11,7 +11,7 @@ it is proven that the server cannot have seen the request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
 from manta.kube.cluster import Cluster, Pem
-from manta.kube.errors import Unreachable
+from manta.kube.errors import ApiError, Unreachable, error_from
 
 if TYPE_CHECKING:
     import aiohttp
@@ -78,8 +78,34 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
+class WebSocket(Protocol):
+    """A connection that left HTTP: whole messages both ways."""
+
+    @property
+    def protocol(self) -> str:
+        """The one of the offered protocols that the server chose."""
+        ...
+
+    async def send(self, message: bytes) -> None: ...
+
+    def messages(self) -> AsyncIterator[bytes]:
+        """What the server sends, until it closes. A loss raises Unreachable."""
+        ...
+
+
+class UpgradingTransport(Transport, Protocol):
+    """A transport that can also open WebSockets, for exec and attach."""
+
+    def websocket(
+        self, request: Request, protocols: Sequence[str]
+    ) -> AbstractAsyncContextManager[WebSocket]:
+        """Raises the ApiError of a server that refuses."""
+        ...
+
+
 # ── over the network ─────────────────────────────────────────────────────────────────────────
 CONNECT_TIMEOUT = 10.0
+HEARTBEAT = 30.0
 KEEP_ALIVE = 30.0
 """Shorter than the idle limit of API servers (90 s), so that we, not they, close idle ones: a
 write that meets a connection which the server is just closing is lost without a trace."""
@@ -149,6 +175,33 @@ class HttpTransport:
                 # Not released to the pool: the rest of an endless body is never read.
                 response.close()
 
+    @asynccontextmanager
+    async def websocket(
+        self, request: Request, protocols: Sequence[str]
+    ) -> AsyncIterator[WebSocket]:
+        import aiohttp
+
+        credential = await self._login.credential()
+        async with self._borrowed(credential) as pool:
+            try:
+                with _translated(self.cluster, passing=(aiohttp.WSServerHandshakeError,)):
+                    socket = await pool.open_websocket(request, credential, protocols)
+            except aiohttp.WSServerHandshakeError as error:
+                raise await self._why_not_upgraded(request, error.status) from None
+            try:
+                yield _HttpWebSocket(socket, self.cluster)
+            finally:
+                await socket.close()
+
+    async def _why_not_upgraded(self, request: Request, status: int) -> ApiError:
+        """The HTTP library throws the body of a failed upgrade away, and with it the reason.
+
+        The same request without an upgrade starts nothing, and is refused with the same words.
+        """
+        plain = await self.send(request)
+        body = plain.body if plain.status == status else b""
+        return error_from(status, plain.headers, body, plain.note)
+
     async def close(self) -> None:
         self._closed = True
         pools = {*self._retired, *([self._pool] if self._pool else [])}
@@ -192,7 +245,7 @@ class _Pool:
         self.identity = identity
         self.users = 0
         self._base = cluster.server
-        self._options: dict[str, Any] = {"allow_redirects": False}
+        self._options: dict[str, Any] = {}
         if cluster.proxy:
             self._options["proxy"] = cluster.proxy
         if cluster.server_name:
@@ -205,21 +258,40 @@ class _Pool:
         self, request: Request, credential: Credential, *, endless: bool = False
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         from aiohttp import ClientTimeout
-        from yarl import URL
 
-        query = f"?{urlencode(request.query)}" if request.query else ""
         session = self._streams if endless else self._answers
         return session.request(
             request.method,
-            URL(f"{self._base}{request.path}{query}", encoded=True),
+            self._url(request),
             headers={**request.headers, **credential.headers},
             data=request.body,
+            allow_redirects=False,
             timeout=ClientTimeout(
                 total=None if endless else request.timeout,
                 connect=min(CONNECT_TIMEOUT, request.timeout or CONNECT_TIMEOUT),
             ),
             **self._options,
         )
+
+    async def open_websocket(
+        self, request: Request, credential: Credential, protocols: Sequence[str]
+    ) -> aiohttp.ClientWebSocketResponse:
+        async with asyncio.timeout(request.timeout):
+            socket: aiohttp.ClientWebSocketResponse = await self._streams.ws_connect(
+                self._url(request),
+                protocols=protocols,
+                headers={**request.headers, **credential.headers},
+                heartbeat=HEARTBEAT,
+                max_msg_size=0,
+                **self._options,
+            )
+            return socket
+
+    def _url(self, request: Request) -> Any:
+        from yarl import URL
+
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        return URL(f"{self._base}{request.path}{query}", encoded=True)
 
     async def close(self) -> None:
         await self._answers.close()
@@ -237,6 +309,29 @@ class _HttpStream:
         with _translated(self._cluster):
             async for chunk in self._response.content.iter_any():
                 yield chunk
+
+
+class _HttpWebSocket:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, cluster: Cluster) -> None:
+        self.protocol = socket.protocol or ""
+        self._socket = socket
+        self._cluster = cluster
+
+    async def send(self, message: bytes) -> None:
+        with _translated(self._cluster):
+            await self._socket.send_bytes(message)
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        from aiohttp import WSMsgType
+
+        with _translated(self._cluster):
+            async for message in self._socket:
+                if message.type in (WSMsgType.BINARY, WSMsgType.TEXT):
+                    data = message.data
+                    yield data.encode() if isinstance(data, str) else data
+        # 1006: the connection ended without a word of farewell.
+        if self._socket.close_code == 1006 or self._socket.exception():
+            raise Unreachable(_about(self._cluster, "the connection broke"), sent=True)
 
 
 def _tls_context(cluster: Cluster, identity: _Identity) -> Any:
@@ -277,12 +372,14 @@ def _lower(response: aiohttp.ClientResponse) -> dict[str, str]:
 
 
 @contextmanager
-def _translated(cluster: Cluster) -> Iterator[None]:
-    """Every failure of the HTTP library becomes Unreachable, here and nowhere else."""
+def _translated(cluster: Cluster, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Every failure of the HTTP library but `passing` becomes Unreachable, here and nowhere else."""
     import aiohttp
 
     try:
         yield
+    except passing:
+        raise
     except aiohttp.ClientConnectorCertificateError as error:
         raise Unreachable(
             f"the certificate of {cluster.server} is not trusted ({error.certificate_error}); "

@@ -13,6 +13,7 @@ from manta.api.meta import Key, Object
 from manta.api.resources import NODES, PODS
 from manta.kube import errors
 from manta.kube.client import Client, Written
+from manta.kube.ratelimit import RateLimiter
 from manta.kube.retry import RetryPolicy
 from manta.kube.watch_stream import WatchEvent
 from support.http_fixtures import (
@@ -32,7 +33,9 @@ POD = {"metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion
 class Bench:
     """A client over a script, with the sleeps and observations that it caused."""
 
-    def __init__(self, *script: Scripted, attempts: int = 5) -> None:
+    def __init__(
+        self, *script: Scripted, attempts: int = 5, limiter: RateLimiter | None = None
+    ) -> None:
         self.transport = ScriptedTransport(*script)
         self.sleeps: list[float] = []
         self.seen: list[tuple[str, str, int]] = []
@@ -41,6 +44,8 @@ class Bench:
             sleep=self._sleep,
             observer=lambda verb, resource, code, _: self.seen.append((verb, resource, code)),
             retry=RetryPolicy(attempts=attempts),
+            limiter=limiter,
+            timeout=12.0,
         )
 
     async def _sleep(self, seconds: float) -> None:
@@ -319,11 +324,12 @@ async def test_send_maps_errors_unless_told_not_to() -> None:
     assert (await bench.client.send("GET", "/version", check=False)).status == 404
 
 
-async def test_send_hands_its_timeout_on() -> None:
-    bench = Bench(answer(), answer())
+async def test_every_request_has_a_limit_of_its_own_or_of_the_client() -> None:
+    bench = Bench(answer(), answer(), answer(body=POD))
     await bench.client.send("GET", "/version", timeout=2)
     await bench.client.send("GET", "/version")
-    assert [request.timeout for request in bench.transport.requests] == [2, 30]
+    await bench.client.get(PODS, KEY)
+    assert [request.timeout for request in bench.transport.requests] == [2, 12, 12]
 
 
 async def test_a_raw_stream_is_read_chunk_by_chunk() -> None:
@@ -340,8 +346,7 @@ async def test_the_limiter_is_asked_before_every_attempt() -> None:
             self.asked += 1
 
     counter = Counter()
-    bench = Bench(LOST_BEFORE, answer(body=POD), ScriptedStream([]))
-    bench.client._limiter = counter
+    bench = Bench(LOST_BEFORE, answer(body=POD), ScriptedStream([]), limiter=counter)
     await bench.client.get(PODS, KEY)
     assert [e async for e in bench.client.watch(PODS)] == []
     assert counter.asked == 3

@@ -1,0 +1,150 @@
+"""One request, some attempts: the brake, the measuring and the repeats around a transport."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+from manta.kube.errors import ApiError, Unreachable, error_from
+from manta.kube.ratelimit import RateLimiter
+from manta.kube.retry import RetryPolicy, delay_before_next
+from manta.kube.transport import Request, Response, StreamResponse, Transport
+
+
+class RequestObserver(Protocol):
+    """Told of every attempt. `code` 0 means that no answer came."""
+
+    def __call__(self, verb: str, resource: str, code: int, seconds: float) -> None: ...
+
+
+def unobserved(verb: str, resource: str, code: int, seconds: float) -> None:
+    """For clients that nobody measures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request with the names under which it is measured."""
+
+    verb: str
+    resource: str
+    request: Request
+    timeout: float | None = None
+    """None: what the client has for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    transport: Transport
+    headers: Mapping[str, str]
+    """Sent with every request that does not say otherwise."""
+    timeout: float
+    """For calls that name none."""
+    limiter: RateLimiter | None
+    observer: RequestObserver
+    retry: RetryPolicy
+    chance: random.Random
+    sleep: Callable[[float], Awaitable[None]]
+
+    async def ask(self, call: Call) -> Response:
+        """The good answer, after as many attempts as the policy allows; or the last error."""
+        call = self._completed(call)
+        attempt = 1
+        while True:
+            try:
+                return _accepted(await self._attempt(call))
+            except (ApiError, Unreachable) as error:
+                await self._pause_after(attempt, call, error)
+                attempt += 1
+
+    async def ask_once(self, call: Call) -> Response:
+        """Whatever answer comes to a single attempt."""
+        return await self._attempt(self._completed(call))
+
+    @asynccontextmanager
+    async def opened(self, call: Call) -> AsyncIterator[StreamResponse]:
+        """A stream whose start was repeated like any read. Once open, it is never repeated."""
+        async with AsyncExitStack() as stack:
+            yield await self._open(self._completed(call), stack)
+
+    def _completed(self, call: Call) -> Call:
+        asked = call.request
+        headers = {**self.headers, **asked.headers} if asked.headers else self.headers
+        timeout = call.timeout or self.timeout
+        return replace(call, request=replace(asked, headers=headers, timeout=timeout))
+
+    async def _attempt(self, call: Call) -> Response:
+        if self.limiter:
+            await self.limiter.acquire()
+        with _Measure(self.observer, call) as measured:
+            response = await self.transport.send(call.request)
+            measured.code = response.status
+        return response
+
+    async def _open(self, call: Call, stack: AsyncExitStack) -> StreamResponse:
+        attempt = 1
+        while True:
+            try:
+                return await self._open_once(call, stack)
+            except (ApiError, Unreachable) as error:
+                await stack.aclose()
+                await self._pause_after(attempt, call, error)
+                attempt += 1
+
+    async def _open_once(self, call: Call, stack: AsyncExitStack) -> StreamResponse:
+        if self.limiter:
+            await self.limiter.acquire()
+        with _Measure(self.observer, call) as measured:
+            stream = await stack.enter_async_context(self.transport.stream(call.request))
+            measured.code = stream.status
+        if stream.status >= 300:
+            body = await _whole(stream, call.request.timeout)
+            raise error_from(stream.status, stream.headers, body)
+        return stream
+
+    async def _pause_after(self, attempt: int, call: Call, error: ApiError | Unreachable) -> None:
+        """Sleep until the next attempt, or raise `error` when there shall be none."""
+        method = call.request.method
+        delay = delay_before_next(self.retry, attempt, method, error, self.chance.random())
+        if delay is None:
+            raise error
+        await self.sleep(delay)
+
+
+class _Measure:
+    """Tells the observer what one attempt came to, also when it was cancelled."""
+
+    __slots__ = ("_call", "_observe", "_started", "code")
+
+    def __init__(self, observe: RequestObserver, call: Call) -> None:
+        self._observe = observe
+        self._call = call
+        self._started = 0.0
+        self.code = 0
+
+    def __enter__(self) -> Self:
+        self._started = asyncio.get_running_loop().time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        seconds = asyncio.get_running_loop().time() - self._started
+        self._observe(self._call.verb, self._call.resource, self.code, seconds)
+
+
+async def _whole(stream: StreamResponse, limit: float | None) -> bytes:
+    """The body of a refusal. A server that refuses and then keeps talking is not waited for."""
+    body = b""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit):
+            async for chunk in stream.chunks():
+                body += chunk
+    return body
+
+
+def _accepted(response: Response) -> Response:
+    if response.status >= 300:
+        raise error_from(response.status, response.headers, response.body, response.note)
+    return response

@@ -1,0 +1,118 @@
+"""Commands inside a container, over a WebSocket (v5.channel.k8s.io).
+
+Each message is one byte that names the channel, and data. What the command came to is a Status
+on a channel of its own, so that an exit code is told from a broken connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from manta.api.meta import Key
+from manta.api.resources import PODS
+from manta.kube import requests
+from manta.kube.errors import Unreachable, error_from
+from manta.kube.transport import Query, Request, UpgradingTransport, WebSocket
+
+V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
+STDIN, STDOUT, STDERR, OUTCOME, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+OUTPUTS: dict[int, Literal["stdout", "stderr"]] = {STDOUT: "stdout", STDERR: "stderr"}
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    stream: Literal["stdout", "stderr"]
+    data: bytes
+
+
+class ExecSession:
+    """A running command. Read `output()` to its end, then `exit_code` is known."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self.exit_code: int | None = None
+
+    async def write(self, data: bytes) -> None:
+        if data:
+            await self._socket.send(bytes([STDIN]) + data)
+
+    async def close_stdin(self) -> None:
+        """Tell the command that no more input comes. Servers older than v5 cannot be told."""
+        if self._socket.protocol == V5:
+            await self._socket.send(bytes([CLOSE, STDIN]))
+
+    async def resize(self, columns: int, rows: int) -> None:
+        size = msgspec.json.encode({"Width": columns, "Height": rows})
+        await self._socket.send(bytes([RESIZE]) + size)
+
+    async def output(self) -> AsyncIterator[Output]:
+        async for message in self._socket.messages():
+            if not message:
+                continue
+            channel, data = message[0], message[1:]
+            if channel in OUTPUTS and data:
+                yield Output(OUTPUTS[channel], data)
+            elif channel == OUTCOME:
+                self.exit_code = exit_code_of(data)
+        if self.exit_code is None:
+            raise Unreachable("the command's end was not reported", sent=True)
+
+
+@asynccontextmanager
+async def exec_stream(  # the query parameters of the API
+    transport: UpgradingTransport,
+    key: Key,
+    command: Sequence[str],
+    *,
+    container: str = "",
+    stdin: bool = False,
+    tty: bool = False,
+) -> AsyncIterator[ExecSession]:
+    """Run `command` in a container of the Pod `key`, for as long as the context is open.
+
+    With `tty` the terminal merges stderr into stdout, so only the latter is asked for.
+    """
+    query = exec_query(command, container=container, stdin=stdin, tty=tty)
+    request = Request("GET", requests.object_path(PODS, key, "exec"), query)
+    async with transport.websocket(request, (V5, V4)) as socket:
+        yield ExecSession(socket)
+
+
+def exec_query(command: Sequence[str], *, container: str, stdin: bool, tty: bool) -> Query:
+    if not command:
+        raise ValueError("no command given to run in the container")
+    arguments = tuple(("command", argument) for argument in command)
+    return arguments + requests.query_of(
+        container=container, stdin=stdin, stdout=True, stderr=not tty, tty=tty
+    )
+
+
+class _Cause(msgspec.Struct):
+    reason: str = ""
+    message: str = ""
+
+
+class _Details(msgspec.Struct):
+    causes: list[_Cause] = []
+
+
+class _Outcome(msgspec.Struct):
+    status: str = ""
+    details: _Details | None = None
+
+
+def exit_code_of(status: bytes) -> int:
+    """0 for success, the command's own code, or the ApiError that kept it from running."""
+    outcome: Any = msgspec.json.decode(status, type=_Outcome)
+    if outcome.status == "Success":
+        return 0
+    causes = outcome.details.causes if outcome.details else []
+    for cause in causes:
+        if cause.reason == "ExitCode" and cause.message.isdigit():
+            return int(cause.message)
+    raise error_from(500, {}, status)
