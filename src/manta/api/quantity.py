@@ -13,7 +13,7 @@ from typing import Final
 
 _NANO: Final = 10**9
 _CAP: Final = (2**63 - 1) * _NANO
-"""Kubernetes caps what needs more than 18 digits at the largest 64-bit number."""
+"""Kubernetes caps binary amounts at the largest 64-bit number; decimal ones it does not."""
 
 _TEXT = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?", re.ASCII)
 _DECIMAL: Final = {
@@ -133,10 +133,9 @@ def _parse(text: str) -> Quantity:
     if digits == 0:
         return Quantity(0, family)
     nano = _scale(digits, base, exponent, 9 - len(fraction))
-    if nano > _CAP and _needs_cap(whole.lstrip("0"), fraction.rstrip("0"), family):
-        nano = _CAP
-    if family is Family.BINARY and nano < _NANO:
-        family = Family.DECIMAL
+    if family is Family.BINARY:
+        nano = min(nano, _CAP)
+        family = Family.DECIMAL if nano < _NANO else family
     return Quantity(-nano if sign == "-" else nano, family)
 
 
@@ -160,10 +159,6 @@ def _scale(digits: int, base: int, exponent: int, ten: int) -> int:
         else:
             denominator *= root**-power
     return -(-numerator // denominator)
-
-
-def _needs_cap(whole: str, fraction: str, family: Family) -> bool:
-    return family is Family.BINARY or len(whole) + len(fraction) > 18
 
 
 def _print_decimal(nano: int, *, exponent_form: bool) -> str:

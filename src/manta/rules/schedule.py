@@ -1,0 +1,401 @@
+"""Cron schedules with the semantics of robfig/cron's standard parser, which KubeRay uses.
+
+Five fields (minute, hour, day of month, month, day of week), names, steps, `?`, the `@` words and
+`@every`. At a spring gap a wall-clock time that does not exist is skipped; in an autumn overlap a
+wall-clock time that exists twice is served twice. Days follow robfig's star rule: if either day
+field was written as `*` both must match, otherwise one of them is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final, Protocol
+
+from manta.api.durations import DurationError, parse_nanoseconds
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND: Final = timedelta(seconds=1)
+_YEARS_AHEAD: Final = 5
+"""A schedule without a tick in five years (30 February) has none."""
+
+
+class ScheduleError(ValueError):
+    """The schedule or its zone cannot be used: which field, which value, and the cure."""
+
+    def __init__(self, field_name: str, value: str, problem: str, cure: str) -> None:
+        super().__init__(f"{field_name} {value!r}: {problem}; {cure}")
+        self.field_name = field_name
+        self.value = value
+        self.problem = problem
+        self.cure = cure
+
+
+class Schedule(Protocol):
+    def next_after(self, moment: datetime) -> datetime | None:
+        """The first tick later than `moment`, or None if there is none within five years."""
+        ...
+
+    def latest(self, after: datetime, until: datetime) -> datetime | None:
+        """The last tick that is later than `after` and not later than `until`."""
+        ...
+
+
+def ticks(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:
+    """Every tick later than `after` and not later than `until`, in order."""
+    tick = schedule.next_after(after)
+    while tick is not None and tick <= until:
+        yield tick
+        tick = schedule.next_after(tick)
+
+
+def parse_schedule(text: str, zone: str | None = None) -> Schedule:
+    """Read a schedule; without a zone its times are UTC."""
+    if "TZ" in text:
+        raise ScheduleError(
+            "schedule", text, "a time zone cannot stand in the schedule", "use the timeZone field"
+        )
+    where = load_zone(zone)
+    if text.startswith("@"):
+        return _descriptor(text, where)
+    fields = text.split()
+    if len(fields) != len(_BOUNDS):
+        raise ScheduleError(
+            "schedule",
+            text,
+            f"expected exactly 5 fields, found {len(fields)}",
+            "write minute, hour, day of month, month and day of week",
+        )
+    return _cron(fields, where)
+
+
+def load_zone(zone: str | None) -> tzinfo:
+    """The zone of a `timeZone` field; None means UTC, and an empty text is refused."""
+    if zone is None or zone == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(zone)
+    except (ValueError, OSError, KeyError) as error:
+        raise ScheduleError(
+            "timeZone", zone, "no such time zone", "use a name such as Europe/Berlin, or omit it"
+        ) from error
+
+
+# ── fixed intervals ──────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class EverySchedule:
+    """`@every 90s`: a tick so many whole seconds after the last."""
+
+    interval: timedelta
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        return moment.replace(microsecond=0) + self.interval
+
+    def latest(self, after: datetime, until: datetime) -> datetime | None:
+        start = after.replace(microsecond=0)
+        count = (until - start) // self.interval
+        return start + count * self.interval if count > 0 else None
+
+
+# ── cron fields ──────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class CronSchedule:
+    """Each field is a set of numbers, kept as the bits of an integer."""
+
+    minutes: int
+    hours: int
+    days: int
+    months: int
+    weekdays: int
+    both_days: bool
+    """A day must match both day fields; otherwise one of the two is enough."""
+    zone: tzinfo = UTC
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        if not (self.minutes and self.hours and self.months and self._has_days()):
+            return None
+        found = _Search(self, (moment - _EPOCH) // _SECOND + 1).run()
+        return None if found is None else _EPOCH + timedelta(seconds=found)
+
+    def latest(self, after: datetime, until: datetime) -> datetime | None:
+        """Found by bisection: there is a tick between s and `until` until s reaches the last."""
+        found = self.next_after(after)
+        if found is None or found > until:
+            return None
+        low, high = (found - _EPOCH) // _SECOND, (until - _EPOCH) // _SECOND
+        while low < high:
+            middle = (low + high) // 2
+            tick = self.next_after(_EPOCH + timedelta(seconds=middle))
+            if tick is None or tick > until:
+                high = middle
+            else:
+                found, low = tick, (tick - _EPOCH) // _SECOND
+        return found
+
+    def matches_day(self, day: datetime) -> bool:
+        of_month = self.days >> day.day & 1
+        of_week = self.weekdays >> day.isoweekday() % 7 & 1
+        return bool(of_month and of_week if self.both_days else of_month or of_week)
+
+    def _has_days(self) -> bool:
+        return bool(self.days and self.weekdays if self.both_days else self.days or self.weekdays)
+
+
+@dataclass(slots=True)
+class _Search:
+    """The walk from a moment to the next match: months, then days, hours and minutes.
+
+    A step that carries into the next larger unit starts the walk anew, so that the larger units
+    are looked at again. `at` is a moment in seconds; the wall clock follows from the zone.
+    """
+
+    schedule: CronSchedule
+    at: int
+    moved: bool = False
+    """True once a field was advanced: from then on all smaller fields are at their start."""
+    last_year: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.last_year = self._wall().year + _YEARS_AHEAD
+
+    def run(self) -> int | None:
+        while self._wall().year <= self.last_year:
+            if self._month() and self._day() and self._hour() and self._minute() and self._second():
+                return self.at
+        return None
+
+    def _month(self) -> bool:
+        while not self.schedule.months >> (now := self._wall()).month & 1:
+            if not self.moved:
+                self.moved = True
+                now = self._go(now.replace(day=1, hour=0, minute=0, second=0))
+            now = self._go(_next_month(now))
+            if now.month == 1:
+                return False
+        return True
+
+    def _day(self) -> bool:
+        while not self.schedule.matches_day(now := self._wall()):
+            if not self.moved:
+                self.moved = True
+                now = self._go(now.replace(hour=0, minute=0, second=0))
+            now = self._next_day(now)
+            if now.hour:  # midnight does not exist here, or exists twice: go to where it would be
+                self.at += (24 - now.hour if now.hour > 12 else -now.hour) * 3600
+                now = self._wall()
+            if now.day == 1:
+                return False
+        return True
+
+    def _next_day(self, now: datetime) -> datetime:
+        """A zone may leave out a whole day (Samoa, 2011), and robfig then never returns."""
+        before = self.at
+        after = self._go(now + timedelta(days=1))
+        if self.at <= before:
+            self.at = before + 86400
+            after = self._wall()
+        return after
+
+    def _hour(self) -> bool:
+        while not self.schedule.hours >> (now := self._wall()).hour & 1:
+            if not self.moved:
+                self.moved = True
+                self._go(now.replace(minute=0, second=0))
+            self.at += 3600
+            if self._wall().hour == 0:
+                return False
+        return True
+
+    def _minute(self) -> bool:
+        while not self.schedule.minutes >> self._wall().minute & 1:
+            if not self.moved:
+                self.moved = True
+                self.at -= self.at % 60
+            self.at += 60
+            if self._wall().minute == 0:
+                return False
+        return True
+
+    def _second(self) -> bool:
+        seconds = self._wall().second
+        if seconds:
+            self.moved = True
+            self.at += 60 - seconds
+        return not seconds
+
+    def _wall(self) -> datetime:
+        return datetime.fromtimestamp(self.at, self.schedule.zone)
+
+    def _go(self, wall: datetime) -> datetime:
+        """Move to a wall-clock time; one inside a gap is read with the offset before the gap.
+
+        This is how Go resolves it, and robfig's behaviour at the edges of summer time follows.
+        """
+        naive = int((wall.replace(tzinfo=UTC) - _EPOCH).total_seconds())
+        guess = self._offset(naive)
+        self.at = naive - (self._offset(naive - guess) if guess else 0)
+        return self._wall()
+
+    def _offset(self, at: int) -> int:
+        offset = datetime.fromtimestamp(at, self.schedule.zone).utcoffset()
+        return int(offset.total_seconds()) if offset else 0
+
+
+def _next_month(day: datetime) -> datetime:
+    if day.month == 12:
+        return day.replace(year=day.year + 1, month=1)
+    return day.replace(month=day.month + 1)
+
+
+# ── parsing ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    name: str
+    low: int
+    high: int
+    names: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def everything(self) -> int:
+        return _bits(self.low, self.high, 1)
+
+
+def _numbered(names: str, start: int) -> dict[str, int]:
+    return {name: number for number, name in enumerate(names.split(), start)}
+
+
+_MONTHS: Final = _numbered("jan feb mar apr may jun jul aug sep oct nov dec", 1)
+_WEEKDAYS: Final = _numbered("sun mon tue wed thu fri sat", 0)
+_MINUTE: Final = _Bounds("minute", 0, 59)
+_HOUR: Final = _Bounds("hour", 0, 23)
+_DAY: Final = _Bounds("day of month", 1, 31)
+_MONTH: Final = _Bounds("month", 1, 12, _MONTHS)
+_WEEKDAY: Final = _Bounds("day of week", 0, 6, _WEEKDAYS)
+_BOUNDS: Final = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
+
+_DESCRIPTORS: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_EVERY: Final = "@every "
+
+
+def _descriptor(text: str, zone: tzinfo) -> Schedule:
+    if text in _DESCRIPTORS:
+        return _cron(_DESCRIPTORS[text].split(), zone)
+    if not text.startswith(_EVERY):
+        known = ", ".join((*_DESCRIPTORS, "@every 1h30m"))
+        raise ScheduleError("schedule", text, "unrecognized descriptor", f"use one of {known}")
+    try:
+        seconds = parse_nanoseconds(text[len(_EVERY) :]) // 10**9
+    except DurationError as error:
+        raise ScheduleError(
+            "schedule", text, f"failed to parse the duration: {error}", "write @every 1h30m"
+        ) from error
+    return EverySchedule(timedelta(seconds=max(seconds, 1)))
+
+
+def _cron(fields: list[str], zone: tzinfo) -> CronSchedule:
+    minutes, hours, days, months, weekdays = (
+        _parse_field(text, bounds) for text, bounds in zip(fields, _BOUNDS, strict=True)
+    )
+    return CronSchedule(
+        minutes=minutes.bits,
+        hours=hours.bits,
+        days=days.bits,
+        months=months.bits,
+        weekdays=weekdays.bits,
+        both_days=days.star or weekdays.star,
+        zone=zone,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    bits: int
+    star: bool
+
+
+def _parse_field(text: str, bounds: _Bounds) -> _Field:
+    parts = [_parse_range(part, bounds) for part in text.split(",") if part]
+    bits = 0
+    for part in parts:
+        bits |= part.bits
+    return _Field(bits, any(part.star for part in parts))
+
+
+def _parse_range(text: str, bounds: _Bounds) -> _Field:
+    """`N`, `N-M`, `*` or `?`, each with `/STEP`; `N/STEP` runs to the end of the field."""
+    span, *steps = text.split("/")
+    ends = span.split("-")
+    star = ends[0] in ("*", "?")
+    if len(steps) > 1:
+        raise _refuse(bounds, text, "too many slashes")
+    if star:
+        low, high = bounds.low, bounds.high
+    elif len(ends) > 2:
+        raise _refuse(bounds, text, "too many hyphens")
+    else:
+        low = _number(ends[0], bounds, text, names=True)
+        high = _number(ends[-1], bounds, text, names=True)
+    step = _number(steps[0], bounds, text, names=False) if steps else 1
+    if steps and len(ends) == 1:
+        high = bounds.high
+    _check_range(low, high, step, bounds, text)
+    return _Field(_bits(low, high, step), star and step <= 1)
+
+
+def _check_range(low: int, high: int, step: int, bounds: _Bounds, text: str) -> None:
+    if low < bounds.low:
+        raise _refuse(bounds, text, f"beginning of range ({low}) below minimum ({bounds.low})")
+    if high > bounds.high:
+        raise _refuse(bounds, text, f"end of range ({high}) above maximum ({bounds.high})")
+    if low > high:
+        raise _refuse(bounds, text, f"beginning of range ({low}) beyond end of range ({high})")
+    if step == 0:
+        raise _refuse(bounds, text, "step of range should be a positive number")
+
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def _number(word: str, bounds: _Bounds, text: str, *, names: bool) -> int:
+    if names and word.lower() in bounds.names:
+        return bounds.names[word.lower()]
+    if not _NUMBER.fullmatch(word):
+        raise _refuse(bounds, text, f"failed to read a number from {word!r}")
+    if int(word) < 0:
+        raise _refuse(bounds, text, f"negative number ({word}) not allowed")
+    return int(word)
+
+
+def _refuse(bounds: _Bounds, text: str, problem: str) -> ScheduleError:
+    words = f" or names such as {next(iter(bounds.names))}" if bounds.names else ""
+    return ScheduleError(
+        f"schedule, {bounds.name}",
+        text,
+        problem,
+        f"use numbers from {bounds.low} to {bounds.high}{words}",
+    )
+
+
+def _bits(low: int, high: int, step: int) -> int:
+    bits = 0
+    for number in range(low, high + 1, step):
+        bits |= 1 << number
+    return bits
