@@ -1,0 +1,367 @@
+"""RayJobs on the embedded server, under virtual time, with a Ray that can misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+
+from manta.api.meta import Key
+from manta.api.ray.job import RayJob
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.resources import JOBS, PODS
+from manta.controllers.raycluster import controller as raycluster
+from manta.controllers.rayjob import controller as rayjob
+from manta.kube.client import Client
+from manta.kube.errors import NotFound
+from manta.ray.dashboard import Dashboard
+from manta.rules.settings import Settings
+from manta.runtime.manager import Manager
+from support.fake_ray import FakeRay
+from support.faults import FaultTransport
+from support.plane import MemoryPlane
+from support.raycluster import NAMESPACE, Kubelet
+from support.raycrds import ray_crds
+from support.rayjob import ray_job
+from support.virtual import faulty, virtual_plane, virtually
+
+KEY = Key(NAMESPACE, "demo")
+Check = Callable[[RayJob], bool]
+
+
+@dataclass
+class World:
+    plane: MemoryPlane
+    ray: FakeRay
+
+    async def job(self) -> RayJob:
+        return await self.plane.client.get(RAY_JOBS, KEY, into=RayJob)
+
+    async def until(self, check: Check, seconds: float = 600) -> RayJob:
+        try:
+            async with asyncio.timeout(seconds):
+                while not check(job := await self.job()):
+                    await asyncio.sleep(0.25)
+        except TimeoutError:
+            raise AssertionError(
+                f"it did not come to pass; last: {(await self.job()).status}"
+            ) from None
+        return job
+
+    async def clusters(self) -> list[dict[str, Any]]:
+        return (await self.plane.client.list(RAY_CLUSTERS, NAMESPACE)).items
+
+    async def create(self, **spec: Any) -> None:
+        await self.plane.client.create(RAY_JOBS, NAMESPACE, ray_job(**spec))
+
+
+@asynccontextmanager
+async def operator(world: World, client: Client | None = None) -> AsyncIterator[Manager]:
+    manager = Manager(client or world.plane.client, world.plane.clock, Random(7))
+    manager.add(raycluster.build(manager, Settings()))
+    manager.add(rayjob.build(manager, Settings(), Dashboard(world.ray)))
+    task = asyncio.create_task(manager.run())
+    try:
+        yield manager
+    finally:
+        manager.stop()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+class Submitters:
+    """Plays the Pods of submitter Jobs: each submits once if Ray does not know the id, and follows."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._seen: set[str] = set()
+
+    async def run(self) -> None:
+        client = self._world.plane.client
+        while True:
+            async for event in client.watch(JOBS, initial_events=True):
+                if event.type == "ADDED" and event.object["metadata"]["uid"] not in self._seen:
+                    self._seen.add(event.object["metadata"]["uid"])
+                    await self._submit(event.object)
+
+    async def _submit(self, job: dict[str, Any]) -> None:
+        env = {
+            one["name"]: one.get("value", "")
+            for one in job["spec"]["template"]["spec"]["containers"][0]["env"]
+        }
+        service = env["RAY_DASHBOARD_ADDRESS"].partition(".")[0]
+        head = self._world.ray.head(NAMESPACE, service)
+        job_id = env["RAY_JOB_SUBMISSION_ID"]
+        if job_id not in head.jobs:
+            self._world.ray.start(service, head, job_id, "python main.py")
+
+
+@asynccontextmanager
+async def a_world(**ray: Any) -> AsyncIterator[World]:
+    async with virtual_plane(crds=ray_crds()) as plane:
+        world = World(plane, FakeRay(**ray))
+        tasks = [
+            asyncio.create_task(Kubelet(plane.client).run()),
+            asyncio.create_task(Submitters(world).run()),
+        ]
+        try:
+            yield world
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def complete(job: RayJob) -> bool:
+    return job.status.job_deployment_status == "Complete"
+
+
+def failed(job: RayJob) -> bool:
+    return job.status.job_deployment_status == "Failed"
+
+
+def is_running(job: RayJob) -> bool:
+    return job.status.job_status == "RUNNING"
+
+
+@virtually
+async def test_http_mode_runs_the_job_once_and_completes() -> None:
+    async with a_world(finish_after=30) as world, operator(world):
+        await world.create(submissionMode="HTTPMode")
+        job = await world.until(complete)
+        assert job.status.job_status == "SUCCEEDED"
+        assert job.status.succeeded == 1
+        assert len(world.ray.executions) == 1
+
+
+@virtually
+async def test_k8s_job_mode_runs_the_job_once_and_completes() -> None:
+    async with a_world(finish_after=30) as world, operator(world):
+        await world.create()
+        await world.until(is_running)
+        submitter = await world.plane.client.get(JOBS, KEY)
+        done = [
+            {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:01:00Z"}
+        ]
+        await asyncio.sleep(40)
+        await world.plane.client.patch(
+            JOBS,
+            Key(NAMESPACE, submitter["metadata"]["name"]),
+            {"status": {"conditions": done}},
+            subresource="status",
+        )
+        await world.until(complete)
+        assert len(world.ray.executions) == 1
+
+
+@virtually
+async def test_interactive_mode_takes_the_id_that_the_user_gives() -> None:
+    async with a_world() as world, operator(world):
+        await world.create(submissionMode="InteractiveMode", entrypoint=None)
+        job = await world.until(lambda job: job.status.job_deployment_status == "Waiting")
+        service = f"{job.status.ray_cluster_name}-head-svc"
+        head = world.ray.head(NAMESPACE, service)
+        world.ray.start(service, head, "mine", "python x.py")
+        await world.plane.client.patch(RAY_JOBS, KEY, {"spec": {"jobId": "mine"}})
+        await world.until(is_running)
+        world.ray.end(head, "mine", "FAILED", "boom")
+        job = await world.until(failed)
+        assert (job.status.reason, job.status.message) == ("AppFailed", "boom")
+
+
+@virtually
+async def test_a_lost_reply_to_a_submission_runs_nothing_twice() -> None:
+    lost = iter([True])
+
+    def weather(method: str, path: str) -> str:
+        return "lose-reply" if method == "POST" and next(lost, False) else ""
+
+    async with a_world(weather=weather, finish_after=20) as world, operator(world):
+        await world.create(submissionMode="HTTPMode")
+        await world.until(complete)
+        assert len(world.ray.executions) == 1
+
+
+@virtually
+async def test_c56_a_head_that_comes_back_empty_fails_the_job() -> None:
+    async with a_world() as world, operator(world):
+        await world.create(submissionMode="HTTPMode")
+        job = await world.until(is_running)
+        pods = (
+            await world.plane.client.list(PODS, NAMESPACE, labels="ray.io/node-type=head")
+        ).items
+        world.ray.restart_head(NAMESPACE, f"{job.status.ray_cluster_name}-head-svc")
+        await world.plane.client.delete(PODS, Key(NAMESPACE, pods[0]["metadata"]["name"]))
+        job = await world.until(failed, 120)
+        assert job.status.reason == "AppFailed"
+        await asyncio.sleep(60)
+        assert len(world.ray.executions) == 1
+
+
+@virtually
+async def test_with_a_backoff_limit_a_lost_head_gets_one_new_attempt_on_a_new_cluster() -> None:
+    async with a_world() as world, operator(world):
+        await world.create(submissionMode="HTTPMode", backoffLimit=1)
+        first = (await world.until(is_running)).status
+        world.ray.restart_head(NAMESPACE, f"{first.ray_cluster_name}-head-svc")
+        pods = (
+            await world.plane.client.list(PODS, NAMESPACE, labels="ray.io/node-type=head")
+        ).items
+        await world.plane.client.delete(PODS, Key(NAMESPACE, pods[0]["metadata"]["name"]))
+        second = (
+            await world.until(lambda job: is_running(job) and job.status.job_id != first.job_id)
+        ).status
+        assert second.ray_cluster_name != first.ray_cluster_name
+        assert second.failed == 1
+        assert len(world.ray.executions) == 2
+
+
+@virtually
+async def test_c40_a_dashboard_that_is_down_for_299_seconds_fails_nothing() -> None:
+    down = {"since": 0.0}
+
+    def weather(method: str, path: str) -> str:
+        now = asyncio.get_running_loop().time()
+        return "500" if down["since"] and now - down["since"] < 290 else ""
+
+    async with a_world(weather=weather) as world, operator(world):
+        await world.create(submissionMode="HTTPMode")
+        job = await world.until(is_running)
+        down["since"] = asyncio.get_running_loop().time()
+        await world.until(lambda job: job.status.job_status_check_failure_start_time is not None)
+        await world.until(lambda job: job.status.job_status_check_failure_start_time is None)
+        head = world.ray.head(NAMESPACE, f"{job.status.ray_cluster_name}-head-svc")
+        world.ray.end(head, job.status.job_id, "SUCCEEDED")
+        await world.until(complete)
+
+
+@virtually
+async def test_a_dashboard_that_stays_down_fails_the_job_once() -> None:
+    down = {"now": False}
+    sky = {"weather": lambda method, path: "500" if down["now"] else ""}
+    async with a_world(**sky) as world, operator(world):
+        await world.create(submissionMode="HTTPMode", backoffLimit=2)
+        await world.until(is_running)
+        down["now"] = True
+        job = await world.until(failed, 400)
+        assert job.status.reason == "JobStatusCheckTimeoutExceeded"
+        assert job.status.failed == 1
+
+
+@virtually
+async def test_c62_suspend_and_resume_submit_once_each_and_leave_nothing() -> None:
+    async with a_world() as world, operator(world):
+        await world.create(submissionMode="HTTPMode", shutdownAfterJobFinishes=True)
+        for round_ in range(3):
+            await world.until(is_running)
+            assert len(world.ray.executions) == round_ + 1
+            await world.plane.client.patch(RAY_JOBS, KEY, {"spec": {"suspend": True}})
+            await world.until(lambda job: job.status.job_deployment_status == "Suspended")
+            assert await world.clusters() == []
+            await world.plane.client.patch(RAY_JOBS, KEY, {"spec": {"suspend": False}})
+        await world.until(is_running)
+
+
+@pytest.mark.parametrize("ttl", [0, 5])
+def test_c55_the_cluster_is_deleted_at_its_time(ttl: int) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world(finish_after=10) as world, operator(world):
+            await world.create(
+                submissionMode="HTTPMode",
+                shutdownAfterJobFinishes=True,
+                ttlSecondsAfterFinished=ttl,
+            )
+            job = await world.until(complete)
+            began = asyncio.get_running_loop().time()
+            async with asyncio.timeout(60):
+                while any(
+                    "deletionTimestamp" not in one["metadata"] for one in await world.clusters()
+                ):
+                    await asyncio.sleep(0.25)
+            waited = asyncio.get_running_loop().time() - began
+            assert ttl - 2 <= waited <= ttl + 2
+            assert job.status.job_status == "SUCCEEDED"
+
+    scenario()
+
+
+@virtually
+async def test_deletion_rules_are_carried_out_one_after_the_other() -> None:
+    rules = [
+        {"policy": policy, "condition": {"jobStatus": "SUCCEEDED", "ttlSeconds": seconds}}
+        for policy, seconds in (("DeleteWorkers", 30), ("DeleteCluster", 60), ("DeleteSelf", 90))
+    ]
+    async with a_world(finish_after=10) as world, operator(world):
+        await world.create(submissionMode="HTTPMode", deletionStrategy={"deletionRules": rules})
+        await world.until(complete)
+        await asyncio.sleep(40)
+        [cluster] = await world.clusters()
+        assert all(group["suspend"] for group in cluster["spec"]["workerGroupSpecs"])
+        await asyncio.sleep(30)
+        assert await world.clusters() == []
+        await asyncio.sleep(30)
+        with pytest.raises(NotFound):
+            await world.job()
+
+
+@virtually
+async def test_c64_a_deleted_job_is_gone_although_its_dashboard_hangs() -> None:
+    hanging = {"now": False}
+    sky = {"weather": lambda method, path: "hang" if hanging["now"] else ""}
+    async with a_world(**sky) as world, operator(world):
+        await world.create(submissionMode="HTTPMode")
+        await world.until(is_running)
+        hanging["now"] = True
+        await world.plane.client.delete(RAY_JOBS, KEY)
+        await asyncio.sleep(30)
+        with pytest.raises(NotFound):
+            await world.job()
+
+
+@virtually
+async def test_a_running_job_at_rest_writes_nothing() -> None:
+    async with a_world() as world:
+        faults = faulty(world.plane)
+        async with operator(world, Client(faults)):
+            await world.create(submissionMode="HTTPMode")
+            await world.until(is_running)
+            await asyncio.sleep(30)
+            before = _writes(faults)
+            await asyncio.sleep(600)
+            assert _writes(faults) == before
+
+
+def _writes(faults: FaultTransport) -> int:
+    return sum(1 for one in faults.log if one.method not in ("GET", "HEAD"))
+
+
+@pytest.mark.parametrize("writes", range(1, 26))
+def test_killed_after_any_write_the_job_still_runs_once(writes: int) -> None:
+    """Kill the operator right after its n-th write, start another, and count the executions."""
+
+    @virtually
+    async def scenario() -> None:
+        async with a_world(finish_after=30) as world:
+            faults = faulty(world.plane)
+            killed = asyncio.Event()
+            faults.kill_after_writes(writes, on_kill=killed.set)
+            await world.create(submissionMode="HTTPMode")
+            async with operator(world, Client(faults)):
+                waiting = [
+                    asyncio.create_task(killed.wait()),
+                    asyncio.create_task(asyncio.sleep(200)),
+                ]
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in waiting:
+                    task.cancel()
+            async with operator(world):
+                await world.until(complete)
+            assert len(world.ray.executions) == 1
+            assert len(await world.clusters()) == 1
+
+    scenario()

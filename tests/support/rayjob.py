@@ -1,0 +1,73 @@
+"""RayJobs for tests: builders of snapshots, and of objects."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from manta.api.core import Pod
+from manta.api.meta import ObjectMeta
+from manta.api.ray.cluster import RayCluster, RayClusterStatus
+from manta.api.ray.job import RayJob, RayJobSpec, RayJobStatus
+from manta.api.ray.names import FINALIZER_RAY_JOB
+from manta.api.times import format_time
+from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.rules.settings import Settings
+from support.raycluster import NAMESPACE, ray_cluster
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def ray_job(name: str = "demo", **spec: Any) -> dict[str, Any]:
+    body = {"entrypoint": "python main.py", "rayClusterSpec": ray_cluster()["spec"], **spec}
+    wanted = {key: value for key, value in body.items() if value is not None}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": wanted,
+    }
+
+
+def a_job(status: dict[str, Any] | None = None, **spec: Any) -> RayJob:
+    document = ray_job(**spec)
+    return RayJob(
+        metadata=ObjectMeta(
+            name="demo", namespace=NAMESPACE, uid="job-uid", finalizers=(FINALIZER_RAY_JOB,)
+        ),
+        spec=msgspec.convert(document["spec"], RayJobSpec),
+        status=msgspec.convert(status or {}, RayJobStatus),
+    )
+
+
+def a_cluster(state: str = "ready") -> RayCluster:
+    document = ray_cluster("demo-abcde")
+    meta = {**document["metadata"], "uid": "cluster-uid"}
+    cluster = msgspec.convert({**document, "metadata": meta}, RayCluster)
+    return msgspec.structs.replace(cluster, status=RayClusterStatus(state=state))
+
+
+def a_head(uid: str = "head-1") -> Pod:
+    return Pod(metadata=ObjectMeta(name="demo-abcde-head", namespace=NAMESPACE, uid=uid))
+
+
+def seen(
+    status: dict[str, Any] | None = None, *, spec: dict[str, Any] | None = None, **facts: Any
+) -> JobSnapshot:
+    """A snapshot at NOW, started a minute ago; facts override."""
+    started = {"startTime": format_time(NOW - timedelta(minutes=1)), **(status or {})}
+    base: dict[str, Any] = {"settings": Settings(), "now": NOW, "seed": 7}
+    return JobSnapshot(a_job(started, **(spec or {})), **{**base, **facts})
+
+
+def running(**facts: Any) -> JobSnapshot:
+    status = {
+        "jobDeploymentStatus": "Running",
+        "jobId": "demo-12345",
+        "rayClusterName": "demo-abcde",
+        **facts.pop("status", {}),
+    }
+    base: dict[str, Any] = {"cluster": a_cluster(), "head_pod": a_head()}
+    return seen(status, **{**base, **facts})

@@ -1,0 +1,282 @@
+"""Every stage of a RayJob: what is done, and where it goes from there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from manta.api.batch import Job
+from manta.api.core import PodCondition
+from manta.api.meta import ObjectMeta
+from manta.api.ray.job import JobDeploymentStatus as Stage
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.resources import JOBS
+from manta.api.times import format_time
+from manta.controllers.rayjob.plan import next_status, plan, step
+from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot, Silent, Told, Unknown
+from manta.reconcile.actions import Call, Create, Delete, Patch
+from manta.reconcile.outcome import UNTRIED
+from manta.rules.validation.violation import Violation
+from support.rayjob import NOW, a_cluster, a_head, ray_cluster, running, seen
+
+
+def stage_after(snapshot: JobSnapshot) -> str:
+    return next_status(snapshot, UNTRIED).job_deployment_status
+
+
+def submitter(finished: str = "", head: str = "head-1/0", message: str = "") -> Job:
+    meta = ObjectMeta(
+        name="demo",
+        namespace="default",
+        uid="sub",
+        annotations={SUBMITTED_TO: f"demo-12345@{head}"},
+    )
+    ended = format_time(NOW - timedelta(seconds=10))
+    conditions = (
+        (PodCondition(type=finished, status="True", message=message, last_transition_time=ended),)
+        if finished
+        else ()
+    )
+    job = Job(metadata=meta)
+    return (
+        job if not finished else Job(metadata=meta, status=type(job.status)(conditions=conditions))
+    )
+
+
+# ── beginning ────────────────────────────────────────────────────────────────────────────
+
+
+def test_identities_are_chosen_before_anything_bears_them() -> None:
+    new = seen()
+    status = next_status(new, UNTRIED)
+    assert status.job_deployment_status == Stage.INITIALIZING
+    assert status.job_id.startswith("demo-")
+    assert status.ray_cluster_name.startswith("demo-")
+    assert plan(new).actions == ()
+
+
+def test_a_given_job_id_and_a_selected_cluster_are_used_as_they_are() -> None:
+    selector = {"ray.io/cluster": "shared"}
+    new = seen(spec={"jobId": "mine", "rayClusterSpec": None, "clusterSelector": selector})
+    status = next_status(new, UNTRIED)
+    assert (status.job_id, status.ray_cluster_name) == ("mine", "shared")
+
+
+def test_a_cluster_gets_the_spec_as_the_user_wrote_it() -> None:
+    raw = {**ray_cluster()["spec"], "fieldOfTheFuture": {"a": 1}}
+    snapshot = seen(
+        {"jobDeploymentStatus": "Initializing", "jobId": "j", "rayClusterName": "demo-abcde"},
+        cluster_spec=raw,
+    )
+    [create] = plan(snapshot).actions
+    assert isinstance(create, Create)
+    assert create.resource is RAY_CLUSTERS
+    assert create.manifest["spec"] == raw
+    assert create.manifest["metadata"]["labels"]["ray.io/originated-from-crd"] == "RayJob"
+
+
+def test_a_ready_cluster_gets_its_submitter_which_remembers_the_head() -> None:
+    snapshot = running(status={"jobDeploymentStatus": "Initializing"})
+    creates = [one for one in plan(snapshot).actions if isinstance(one, Create)]
+    [job] = [one for one in creates if one.resource is JOBS]
+    assert job.manifest["metadata"]["annotations"] == {SUBMITTED_TO: "demo-12345@head-1/0"}
+    assert stage_after(snapshot) == Stage.RUNNING
+
+
+def test_a_job_that_is_waited_for_says_what_its_cluster_waits_for() -> None:
+    snapshot = running(status={"jobDeploymentStatus": "Initializing"}, cluster=a_cluster(state=""))
+    assert next_status(snapshot, UNTRIED).message == "waiting for RayCluster demo-abcde to be ready"
+
+
+def test_interactive_mode_waits_for_the_users_id() -> None:
+    spec = {"submissionMode": "InteractiveMode"}
+    snapshot = running(status={"jobDeploymentStatus": "Initializing", "jobId": ""}, spec=spec)
+    assert stage_after(snapshot) == Stage.WAITING
+    told = running(
+        status={"jobDeploymentStatus": "Waiting", "jobId": ""}, spec={**spec, "jobId": "u"}
+    )
+    status = next_status(told, UNTRIED)
+    assert (status.job_deployment_status, status.job_id) == (Stage.RUNNING, "u")
+
+
+# ── running ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("told", "stage", "reason"),
+    [
+        ("SUCCEEDED", Stage.COMPLETE, ""),
+        ("STOPPED", Stage.COMPLETE, ""),
+        ("FAILED", Stage.FAILED, "AppFailed"),
+        ("RUNNING", Stage.RUNNING, ""),
+    ],
+)
+def test_what_ray_says_is_the_truth(told: str, stage: Stage, reason: str) -> None:
+    status = next_status(running(answer=Told(told), submitter=submitter("Complete")), UNTRIED)
+    assert (status.job_deployment_status, status.reason) == (stage, reason)
+
+
+def test_c58_a_submitter_that_exits_0_does_not_make_a_failed_job_succeed() -> None:
+    assert (
+        stage_after(running(answer=Told("FAILED"), submitter=submitter("Complete"))) == Stage.FAILED
+    )
+
+
+def test_c57_a_submitter_that_fails_does_not_fail_a_job_that_runs() -> None:
+    assert (
+        stage_after(running(answer=Told("RUNNING"), submitter=submitter("Failed"))) == Stage.RUNNING
+    )
+    ended = running(answer=Told("SUCCEEDED"), submitter=submitter("Failed"))
+    assert stage_after(ended) == Stage.COMPLETE
+
+
+def test_the_submitter_may_print_the_log_to_its_end() -> None:
+    just_ended = Told("SUCCEEDED", ended=NOW - timedelta(seconds=1))
+    assert stage_after(running(answer=just_ended, submitter=submitter())) == Stage.RUNNING
+    long_ended = Told("SUCCEEDED", ended=NOW - timedelta(seconds=301))
+    assert stage_after(running(answer=long_ended, submitter=submitter())) == Stage.COMPLETE
+
+
+def test_http_mode_notes_the_head_before_it_submits() -> None:
+    http = {"submissionMode": "HTTPMode"}
+    first = running(spec=http, answer=Unknown())
+    [note] = [one for one in plan(first).actions if isinstance(one, Patch)]
+    assert note.resource is RAY_JOBS
+    assert not any(isinstance(one, Call) for one in plan(first).actions)
+
+
+def test_c56_a_job_whose_head_came_back_empty_fails_and_is_not_run_again() -> None:
+    snapshot = running(submitter=submitter(), head_pod=a_head("head-2"), answer=Unknown())
+    status = next_status(snapshot, UNTRIED)
+    assert (status.job_deployment_status, status.reason) == (Stage.FAILED, "AppFailed")
+    [delete] = [one for one in plan(snapshot).actions if isinstance(one, Delete)]
+    assert delete.resource is JOBS
+
+
+def test_a_job_that_ray_knew_and_knows_no_more_has_failed() -> None:
+    snapshot = running(status={"jobStatus": "RUNNING"}, submitter=submitter(), answer=Unknown())
+    assert stage_after(snapshot) == Stage.FAILED
+
+
+def test_a_submitter_that_never_got_through_is_a_failed_submission() -> None:
+    snapshot = running(
+        answer=Unknown(), submitter=submitter("Failed", message="BackoffLimitExceeded")
+    )
+    status = next_status(snapshot, UNTRIED)
+    assert status.reason == "SubmissionFailed"
+    assert "BackoffLimitExceeded" in status.message
+
+
+def test_c40_a_silent_dashboard_is_borne_for_300_seconds() -> None:
+    def silent_for(seconds: int) -> JobSnapshot:
+        since = format_time(NOW - timedelta(seconds=seconds))
+        return running(status={"jobStatusCheckFailureStartTime": since}, answer=Silent("timeout"))
+
+    assert stage_after(silent_for(299)) == Stage.RUNNING
+    status = next_status(silent_for(300), UNTRIED)
+    assert (status.job_deployment_status, status.reason) == (
+        Stage.FAILED,
+        "JobStatusCheckTimeoutExceeded",
+    )
+
+
+def test_an_answer_stops_the_clock_of_silence() -> None:
+    since = format_time(NOW - timedelta(seconds=250))
+    snapshot = running(status={"jobStatusCheckFailureStartTime": since}, answer=Told("RUNNING"))
+    assert next_status(snapshot, UNTRIED).job_status_check_failure_start_time is None
+
+
+def test_c63_a_deadline_stops_the_job_and_says_so() -> None:
+    snapshot = running(spec={"activeDeadlineSeconds": 5}, answer=Told("RUNNING"))
+    status = next_status(snapshot, UNTRIED)
+    assert (status.job_deployment_status, status.reason) == (Stage.FAILED, "DeadlineExceeded")
+    assert [one.verb for one in plan(snapshot).actions if isinstance(one, Call)] == ["stop"]
+
+
+def test_c67_a_deadline_is_not_retried() -> None:
+    snapshot = running(spec={"activeDeadlineSeconds": 5, "backoffLimit": 2}, answer=Told("RUNNING"))
+    status = next_status(snapshot, UNTRIED)
+    assert (status.job_deployment_status, status.failed) == (Stage.FAILED, 1)
+
+
+def test_c66_a_job_that_does_not_come_to_run_names_what_it_waited_for() -> None:
+    snapshot = running(
+        status={"jobDeploymentStatus": "Initializing", "message": "head Pod is Pending"},
+        cluster=a_cluster(state=""),
+        spec={"preRunningDeadlineSeconds": 10},
+    )
+    status = next_status(snapshot, UNTRIED)
+    assert status.reason == "PreRunningDeadlineExceeded"
+    assert "head Pod is Pending" in status.message
+
+
+# ── retry, suspend, end ──────────────────────────────────────────────────────────────────
+
+
+def test_a_failure_within_the_backoff_limit_is_retried() -> None:
+    snapshot = running(
+        answer=Told("FAILED"), submitter=submitter("Complete"), spec={"backoffLimit": 2}
+    )
+    status = next_status(snapshot, UNTRIED)
+    assert (status.job_deployment_status, status.failed) == (Stage.RETRYING, 1)
+    last = running(
+        status={"failed": 2},
+        answer=Told("FAILED"),
+        submitter=submitter("Complete"),
+        spec={"backoffLimit": 2},
+    )
+    assert (stage_after(last), next_status(last, UNTRIED).failed) == (Stage.FAILED, 3)
+
+
+def test_c62_suspending_gives_back_cluster_and_submitter_and_forgets_both() -> None:
+    both = running(status={"jobDeploymentStatus": "Suspending"}, submitter=submitter())
+    kinds = {one.resource for one in plan(both).actions if isinstance(one, Delete)}
+    assert kinds == {RAY_CLUSTERS, JOBS}
+    assert stage_after(both) == Stage.SUSPENDING
+    gone = running(status={"jobDeploymentStatus": "Suspending"}, cluster=None, head_pod=None)
+    status = next_status(gone, UNTRIED)
+    assert (status.job_deployment_status, status.job_id) == (Stage.SUSPENDED, "")
+
+
+def test_a_borrowed_cluster_is_never_deleted() -> None:
+    spec = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": "demo-abcde"}}
+    for stage in ("Suspending", "Retrying"):
+        snapshot = running(status={"jobDeploymentStatus": stage}, spec=spec)
+        assert not any(isinstance(one, Delete) for one in plan(snapshot).actions)
+
+
+def test_c64_a_deleted_job_is_stopped_once_and_let_go_whatever_comes_of_it() -> None:
+    leaving = running(answer=Told("RUNNING"))
+    meta = leaving.job.metadata
+    deleted = ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        finalizers=meta.finalizers,
+        deletion_timestamp=format_time(NOW),
+    )
+    job = type(leaving.job)(metadata=deleted, spec=leaving.job.spec, status=leaving.job.status)
+    snapshot = running(answer=Told("RUNNING"))
+    snapshot = JobSnapshot(
+        job, snapshot.settings, NOW, 7, cluster=snapshot.cluster, head_pod=a_head()
+    )
+    stop, release = plan(snapshot).actions
+    assert isinstance(stop, Call)
+    assert not stop.must_succeed
+    assert isinstance(release, Patch)
+    assert release.patch == {"metadata": {"finalizers": None}}
+
+
+def test_an_invalid_spec_is_told_and_can_be_left_by_an_edit() -> None:
+    wrong = seen(violations=(Violation("spec.entrypoint", "", "name the command"),))
+    status = next_status(wrong, UNTRIED)
+    assert status.job_deployment_status == Stage.VALIDATION_FAILED
+    assert "spec.entrypoint" in status.message
+    mended = seen({"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed"})
+    status = next_status(mended, UNTRIED)
+    assert (status.job_deployment_status, status.reason) == (Stage.NEW, "")
+
+
+def test_equal_snapshots_give_equal_steps() -> None:
+    assert step(running(answer=Told("RUNNING"))) == step(running(answer=Told("RUNNING")))
