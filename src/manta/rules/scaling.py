@@ -36,7 +36,7 @@ def desired_pods(group: WorkerGroupSpec) -> int:
 
 
 def hosts(group: WorkerGroupSpec) -> int:
-    return max(group.num_of_hosts, 1)
+    return max(group.num_of_hosts, 0)
 
 
 def desired_workers(spec: RayClusterSpec) -> int:

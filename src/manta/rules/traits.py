@@ -11,7 +11,7 @@ from typing import Any
 
 from manta.api.meta import ObjectMeta
 from manta.api.ray import names
-from manta.api.ray.cluster import RayCluster, RayClusterSpec
+from manta.api.ray.cluster import AuthMode, AutoscalerVersion, RayCluster, RayClusterSpec
 from manta.api.ray.naming import check_name
 
 
@@ -71,17 +71,31 @@ def autoscaler_version(spec: RayClusterSpec) -> str:
     return (options.version or "") if options else ""
 
 
+def runs_autoscaler_v2(spec: RayClusterSpec) -> bool:
+    """By its version field, or by the variable that Ray itself reads."""
+    if autoscaler_version(spec) == AutoscalerVersion.V2:
+        return True
+    env = env_of(ray_container_of(spec.head_group_spec.template))
+    return env.get(names.ENV_ENABLE_AUTOSCALER_V2, "").lower() in ("1", "true")
+
+
 def pods_never_restart(spec: RayClusterSpec) -> bool:
     """Autoscaler v2 follows Pods by name: a container that came back would confuse it (C17)."""
-    return autoscaling(spec) and autoscaler_version(spec) == "v2"
+    return autoscaling(spec) and autoscaler_version(spec) == AutoscalerVersion.V2
 
 
 def service_account_name(cluster: RayCluster) -> str:
     """The account that the autoscaler acts as: the user's own, or one that we make."""
-    template = cluster.spec.head_group_spec.template
-    return check_name(
-        (template.get("spec") or {}).get("serviceAccountName") or cluster.metadata.name
-    )
+    return _own_service_account(cluster) or check_name(cluster.metadata.name)
+
+
+def names_own_service_account(cluster: RayCluster) -> bool:
+    return bool(_own_service_account(cluster))
+
+
+def _own_service_account(cluster: RayCluster) -> str:
+    spec = cluster.spec.head_group_spec.template.get("spec") or {}
+    return spec.get("serviceAccountName") or ""
 
 
 # ── GCS fault tolerance ──────────────────────────────────────────────────────────────────
@@ -107,11 +121,17 @@ def storage_namespace(cluster: RayCluster) -> str:
 
 
 def token_auth(spec: RayClusterSpec) -> bool:
-    return spec.auth_options is not None and spec.auth_options.mode == "token"
+    return spec.auth_options is not None and spec.auth_options.mode == AuthMode.TOKEN
 
 
 def kubernetes_token_auth(spec: RayClusterSpec) -> bool:
     return token_auth(spec) and bool(spec.auth_options and spec.auth_options.enable_k8s_token_auth)
+
+
+def makes_auth_secret(spec: RayClusterSpec) -> bool:
+    """Unless the token is the user's, or Kubernetes issues it."""
+    own = bool(spec.auth_options and spec.auth_options.secret_name)
+    return token_auth(spec) and not own and not kubernetes_token_auth(spec)
 
 
 def auth_secret_name(cluster: RayCluster) -> str:
@@ -139,7 +159,7 @@ def parse_ray_version(text: str) -> tuple[int, int, int] | None:
     """`2.53.0`, `v2.9`, `2.53.0rc1` or `2.53.0-py311` as three numbers; None if it is none."""
     numbers: list[int] = []
     for part in text.strip().removeprefix("v").split("-", 1)[0].split("+", 1)[0].split(".")[:3]:
-        digits = "".join(char for char in _leading_digits(part))
+        digits = _leading_digits(part)
         if not digits:
             return None
         numbers.append(int(digits))
@@ -159,3 +179,8 @@ def ray_container_of(template: Mapping[str, Any]) -> Mapping[str, Any]:
     containers = (template.get("spec") or {}).get("containers") or [{}]
     first: Mapping[str, Any] = containers[0]
     return first
+
+
+def env_of(container: Mapping[str, Any]) -> dict[str, str]:
+    """Variables by name; one that is read from elsewhere has the value ''."""
+    return {one["name"]: one.get("value") or "" for one in container.get("env") or ()}

@@ -10,25 +10,25 @@ from manta.api.conditions import find
 from manta.api.core import Pod
 from manta.api.meta import Condition
 from manta.controllers.raycluster.conditions import BLOCKED
+from manta.controllers.raycluster.planners.autoscaler_rbac import missing_account
 from manta.controllers.raycluster.planners.terminating import is_stuck
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.controllers.raycluster.warnings import invalid_reason
 from manta.kube.errors import Conflict, Unreachable
 from manta.reconcile.outcome import Failure, Outcome
 from manta.rules.pod_health import Blockage, blockage, is_ready, is_terminating
 from manta.rules.validation.violation import sentence
 
-INVALID = "InvalidRayClusterSpec"
-
 
 def blocked_condition(seen: ClusterSnapshot, outcome: Outcome, *, whole: bool) -> Condition | None:
     """None when nothing is wrong. What was wrong is told until the cluster is whole again."""
     if seen.violations:
-        return _told(Blockage(INVALID, sentence(seen.violations)))
-    trouble = _refusal(outcome.failure) or _held_up(seen)
+        return _told(Blockage(invalid_reason(seen.violations), sentence(seen.violations)))
+    trouble = _refusal(outcome.failure) or _obstacle(seen) or _held_up(seen)
     if trouble is not None:
         return _told(trouble)
     known = find(seen.cluster.status.conditions, BLOCKED)
-    if whole or known is None or known.reason == INVALID or _is_resting(seen):
+    if whole or known is None or known.reason.startswith("Invalid") or seen.cluster.spec.suspend:
         return None
     return known
 
@@ -37,16 +37,20 @@ def _told(trouble: Blockage) -> Condition:
     return Condition(type=BLOCKED, status="True", reason=trouble.reason, message=trouble.message)
 
 
-def _is_resting(seen: ClusterSnapshot) -> bool:
-    return bool(seen.cluster.spec.suspend)
-
-
 def _refusal(failure: Failure | None) -> Blockage | None:
     if failure is None or isinstance(failure.error, Conflict | Unreachable):
         return None
     reason = getattr(failure.error, "reason", "") or type(failure.error).__name__
     verb = type(failure.action).__name__.lower()
     return Blockage(reason, f"cannot {verb} {failure.action.key}: {failure.error}")
+
+
+def _obstacle(seen: ClusterSnapshot) -> Blockage | None:
+    account = missing_account(seen)
+    if account:
+        message = f"the head names ServiceAccount {account}, which does not exist: create it"
+        return Blockage("AutoscalerServiceAccountNotFound", message)
+    return None
 
 
 def _held_up(seen: ClusterSnapshot) -> Blockage | None:

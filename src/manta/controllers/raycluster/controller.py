@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from manta.api.batch import Job
-from manta.api.core import Pod, Service
-from manta.api.meta import Key
+from manta.api.core import PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount
+from manta.api.meta import Key, Object
+from manta.api.networking import Ingress
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import JOBS, PODS, SERVICES
+from manta.api.rbac import Role, RoleBinding
+from manta.api.resources import (
+    INGRESSES,
+    JOBS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    ROUTES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
 from manta.controllers.raycluster.events import CONTROLLER, told
 from manta.controllers.raycluster.observe import BY_CLUSTER, Caches, Observer, by_cluster
-from manta.controllers.raycluster.pacing import write_in
+from manta.controllers.raycluster.pacing import has_new_trouble, write_in
 from manta.controllers.raycluster.plan import plan
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import next_status
+from manta.controllers.raycluster.warnings import warnings
+from manta.reconcile.events import Told
 from manta.reconcile.loop import reconcile
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.perform import KubePerformer
 from manta.reconcile.plan import Plan
 from manta.reconcile.report import StatusWriter
-from manta.rules.selection import CLEANUP_JOBS, RAY_PODS
+from manta.rules.selection import CLEANUP_JOBS, OF_A_CLUSTER, RAY_PODS
 from manta.rules.settings import Settings
 from manta.runtime.cache import Named
 from manta.runtime.controller import Controller, Watch, own_key, owner_keys
@@ -36,27 +52,52 @@ WORKERS: Final = 8
 
 
 def build(manager: Manager, settings: Settings) -> Controller:
-    caches = Caches(
-        clusters=manager.informer(RAY_CLUSTERS, RayCluster),
-        pods=manager.informer(PODS, Pod, labels=RAY_PODS, indexes={BY_CLUSTER: by_cluster}),
-        services=manager.informer(SERVICES, Service),
-        cleanup_jobs=manager.informer(
-            JOBS, Job, labels=CLEANUP_JOBS, indexes={BY_CLUSTER: by_cluster}
-        ),
-    )
+    caches = _caches(manager, settings)
     shop = _Shop(manager, settings, caches)
-    children = owner_keys(RAY_CLUSTERS.kind, RAY_CLUSTERS.group)
-    return Controller(
-        NAME,
-        shop.reconcile,
-        [
-            Watch(caches.clusters, own_key),
-            Watch(caches.pods, labelled_keys),
-            Watch(caches.services, children),
-            Watch(caches.cleanup_jobs, children),
-        ],
-        workers=WORKERS,
+    return Controller(NAME, shop.reconcile, _watches(caches), workers=WORKERS)
+
+
+def _caches(manager: Manager, settings: Settings) -> Caches:
+    """Accounts and claims may be the user's own, without our labels; the rest is selected."""
+    indexed: dict[str, Any] = {BY_CLUSTER: by_cluster}
+    embedded = settings.gates.gcs_fault_tolerance_embedded_storage
+    return Caches(
+        clusters=manager.informer(RAY_CLUSTERS, RayCluster),
+        pods=manager.informer(PODS, Pod, labels=RAY_PODS, indexes=indexed),
+        services=manager.informer(SERVICES, Service),
+        cleanup_jobs=manager.informer(JOBS, Job, labels=CLEANUP_JOBS, indexes=indexed),
+        service_accounts=manager.informer(SERVICE_ACCOUNTS, ServiceAccount),
+        roles=manager.informer(ROLES, Role, labels=OF_A_CLUSTER),
+        role_bindings=manager.informer(ROLE_BINDINGS, RoleBinding, labels=OF_A_CLUSTER),
+        ingresses=manager.informer(INGRESSES, Ingress, labels=OF_A_CLUSTER),
+        secrets=manager.informer(SECRETS, Secret, labels=OF_A_CLUSTER),
+        claims=manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
+        if embedded
+        else None,
+        routes=manager.informer(ROUTES, Object, labels=OF_A_CLUSTER)
+        if settings.openshift
+        else None,
     )
+
+
+def _watches(caches: Caches) -> list[Watch[Any]]:
+    children = owner_keys(RAY_CLUSTERS.kind, RAY_CLUSTERS.group)
+    owned = (
+        caches.services,
+        caches.cleanup_jobs,
+        caches.service_accounts,
+        caches.roles,
+        caches.role_bindings,
+        caches.ingresses,
+        caches.secrets,
+        caches.claims,
+        caches.routes,
+    )
+    return [
+        Watch(caches.clusters, own_key),
+        Watch(caches.pods, labelled_keys),
+        *(Watch(informer, children) for informer in owned if informer is not None),
+    ]
 
 
 def labelled_keys(old: Named | None, new: Named | None) -> tuple[Key, ...]:
@@ -106,11 +147,13 @@ class _Round:
     async def apply(self, seen: ClusterSnapshot, plan: Plan) -> Outcome:
         return await self._shop.performer.apply(_owner(seen), plan)
 
-    async def report(self, seen: ClusterSnapshot, plan: Plan, outcome: Outcome) -> bool:  # noqa: ARG002
-        self._tell(seen, outcome)
+    async def report(self, seen: ClusterSnapshot, plan: Plan, outcome: Outcome) -> bool:
+        self._tell(seen, told(outcome))
         if seen.is_being_deleted:
             return False
         new = next_status(seen, outcome)
+        if has_new_trouble(seen, new):
+            self._tell(seen, warnings(seen))
         when = write_in(seen, new)
         if when is None:
             return False
@@ -119,7 +162,7 @@ class _Round:
             return False
         return await self._write(seen, new)
 
-    def idle_delay(self, seen: ClusterSnapshot) -> timedelta | None:  # noqa: ARG002  the same for all
+    def idle_delay(self, seen: ClusterSnapshot) -> timedelta | None:
         return self._again_in
 
     def sooner(self, result: Done) -> Done:
@@ -131,9 +174,9 @@ class _Round:
         meta, old = seen.cluster.metadata, seen.cluster.status
         return await self._shop.writer.write(_owner(seen), RAY_CLUSTERS, meta, old, new)
 
-    def _tell(self, seen: ClusterSnapshot, outcome: Outcome) -> None:
+    def _tell(self, seen: ClusterSnapshot, events: Iterable[Told]) -> None:
         regarding = ObjectReference.to(RAY_CLUSTERS, seen.cluster.metadata)
-        for event in told(outcome):
+        for event in events:
             self._shop.recorder.event(
                 regarding, event.type, event.reason, event.action, event.note, controller=CONTROLLER
             )

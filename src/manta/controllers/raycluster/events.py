@@ -38,6 +38,7 @@ class Cause(StrEnum):
     AUTOSCALER_ROLE = "AutoscalerRole"
     AUTOSCALER_ROLE_DRIFT = "AutoscalerRoleDrift"
     AUTOSCALER_BINDING = "AutoscalerBinding"
+    AUTOSCALER_BINDING_DRIFT = "AutoscalerBindingDrift"
     INGRESS = "Ingress"
     INGRESS_DRIFT = "IngressDrift"
     ROUTE = "Route"
@@ -123,6 +124,7 @@ EVENTS: EventTable = {
     Cause.AUTOSCALER_ROLE: _made("Role"),
     Cause.AUTOSCALER_ROLE_DRIFT: _mended("Role"),
     Cause.AUTOSCALER_BINDING: _made("RoleBinding"),
+    Cause.AUTOSCALER_BINDING_DRIFT: _mended("RoleBinding"),
     Cause.INGRESS: _made("Ingress"),
     Cause.INGRESS_DRIFT: _mended("Ingress"),
     Cause.ROUTE: _made("Route"),

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from manta.api.batch import Job
-from manta.api.core import Pod, Service
-from manta.api.meta import Key
+from manta.api.core import PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount
+from manta.api.meta import Key, Object
+from manta.api.networking import Ingress
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
+from manta.api.rbac import Role, RoleBinding
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.manifests.gcs_fault_tolerance import claim_name
+from manta.manifests.ingress import ingress_name, route_name
+from manta.manifests.rbac import rbac_name
 from manta.rules.settings import Settings
-from manta.rules.traits import head_service_name, is_managed_elsewhere
+from manta.rules.traits import (
+    StorageBackend,
+    auth_secret_name,
+    autoscaling,
+    head_service_name,
+    is_managed_elsewhere,
+    makes_auth_secret,
+    service_account_name,
+    storage_backend,
+)
 from manta.rules.validation.cluster import cluster_violations
 from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
@@ -36,6 +50,15 @@ class Caches:
     pods: Informer[Pod]
     services: Informer[Service]
     cleanup_jobs: Informer[Job]
+    service_accounts: Informer[ServiceAccount]
+    roles: Informer[Role]
+    role_bindings: Informer[RoleBinding]
+    ingresses: Informer[Ingress]
+    secrets: Informer[Secret]
+    claims: Informer[PersistentVolumeClaim] | None = None
+    """Only with the gate for the embedded store."""
+    routes: Informer[Object] | None = None
+    """Only on OpenShift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +76,7 @@ class Observer:
         pods = self.caches.pods.by(BY_CLUSTER, str(key))
         nodes = [pod for pod in pods if pod.metadata.labels[names.LABEL_NODE_TYPE] in _RAY_NODES]
         return ClusterSnapshot(
+            **self._surroundings(cluster),
             cluster=cluster,
             settings=self.settings,
             now=self.clock.now(),
@@ -64,6 +88,29 @@ class Observer:
             cleanup_jobs=self.caches.cleanup_jobs.by(BY_CLUSTER, str(key)),
         )
 
+    def _surroundings(self, cluster: RayCluster) -> dict[str, Any]:
+        """What is looked up by name. Nothing is looked up that this cluster would not have."""
+        caches, spec = self.caches, cluster.spec
+
+        def named(name: str) -> Key:
+            return Key(cluster.metadata.namespace, name)
+
+        found: dict[str, Any] = {}
+        if autoscaling(spec):
+            found["service_account"] = caches.service_accounts.get(
+                named(service_account_name(cluster))
+            )
+            found["role"] = caches.roles.get(named(rbac_name(cluster)))
+            found["role_binding"] = caches.role_bindings.get(named(rbac_name(cluster)))
+        if spec.head_group_spec.enable_ingress:
+            found["ingress"] = caches.ingresses.get(named(ingress_name(cluster)))
+            found["route"] = caches.routes and caches.routes.get(named(route_name(cluster)))
+        if makes_auth_secret(spec):
+            found["auth_secret"] = caches.secrets.get(named(auth_secret_name(cluster)))
+        if caches.claims is not None and storage_backend(cluster) is StorageBackend.ROCKSDB:
+            found["gcs_claim"] = caches.claims.get(named(claim_name(cluster)))
+        return found
+
     def _services(self, cluster: RayCluster) -> dict[str, Service]:
         name, namespace = cluster.metadata.name, cluster.metadata.namespace
         wanted = (head_service_name(cluster), f"{name}-headless", f"{name}-serve-svc")
@@ -74,6 +121,3 @@ class Observer:
 def _belongs_to(cluster: RayCluster, pod: Pod) -> bool:
     owner = pod.metadata.controller
     return owner is None or owner.uid == cluster.metadata.uid
-
-
-Observe = Callable[[Key], ClusterSnapshot | None]

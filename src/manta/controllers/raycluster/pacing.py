@@ -15,6 +15,7 @@ from manta.api.times import parse_time
 from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import differs, is_whole
+from manta.controllers.raycluster.warnings import warnings
 from manta.rules.traits import Creator, creator
 
 PROGRESS_EVERY: Final = timedelta(seconds=2)
@@ -32,11 +33,27 @@ def write_in(seen: ClusterSnapshot, new: RayClusterStatus) -> timedelta | None:
     """Zero: write now. None: nothing to write. Else: look again after this time."""
     old = seen.cluster.status
     if not differs(old, new):
-        return None
+        return timedelta(0) if warns_anew(seen) else None
     if old.last_update_time is None or is_whole(seen) or _is_news(seen, old, new):
         return timedelta(0)
     left = parse_time(old.last_update_time) + PROGRESS_EVERY - seen.now
     return max(left, timedelta(0))
+
+
+def has_new_trouble(seen: ClusterSnapshot, new: RayClusterStatus) -> bool:
+    """Whether warnings are to be told in this round: never twice for the same state (C33)."""
+    before = find(seen.cluster.status.conditions, BLOCKED)
+    after = find(new.conditions, BLOCKED)
+    if after is not None and (before is None or before.message != after.message):
+        return True
+    return warns_anew(seen)
+
+
+def warns_anew(seen: ClusterSnapshot) -> bool:
+    """There is something to warn of that this generation has not been warned of: once it is told,
+    the generation is written down as seen, and it is not told again."""
+    meta, old = seen.cluster.metadata, seen.cluster.status
+    return old.observed_generation != meta.generation and bool(warnings(seen))
 
 
 def _is_news(seen: ClusterSnapshot, old: RayClusterStatus, new: RayClusterStatus) -> bool:

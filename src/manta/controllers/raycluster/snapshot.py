@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,9 +20,9 @@ from manta.api.meta import Object
 from manta.api.networking import Ingress
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RayCluster
-from manta.api.ray.naming import SUFFIX_ALPHABET, SUFFIX_LENGTH
 from manta.api.rbac import Role, RoleBinding
 from manta.rules.settings import Settings
+from manta.rules.suffix import suffix
 from manta.rules.validation.violation import Violation
 
 
@@ -80,13 +79,7 @@ class ClusterSnapshot:
 
     def suffix(self, *what: object) -> str:
         """Five characters for a name: equal for equal arguments within a round."""
-        text = "/".join(str(part) for part in (self.seed, self.cluster.metadata.uid, *what))
-        number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-        letters = []
-        for _ in range(SUFFIX_LENGTH):
-            number, at = divmod(number, len(SUFFIX_ALPHABET))
-            letters.append(SUFFIX_ALPHABET[at])
-        return "".join(letters)
+        return suffix(self.seed, self.cluster.metadata.uid, *what)
 
 
 def _label(pod: Pod, key: str) -> str:

@@ -88,6 +88,9 @@ def _invalid(seen: ClusterSnapshot, old: RayClusterStatus) -> RayClusterStatus:
         return old
     wanted = blocked_condition(seen, Outcome(), whole=False)
     conditions = set_condition(old.conditions, wanted, seen.now) if wanted else old.conditions
+    if any(one.field.startswith("status.") for one in seen.violations):
+        # Two halves of one suspension cannot both be: it is taken up again from its first half.
+        conditions = _set(seen, conditions, ClusterConditionType.SUSPENDED, is_so=False)
     return msgspec.structs.replace(
         old,
         conditions=conditions,

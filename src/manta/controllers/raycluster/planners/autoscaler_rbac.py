@@ -1,0 +1,85 @@
+"""Account, Role and RoleBinding of the autoscaler, made when autoscaling is on.
+
+An account that the user named is theirs: never made, owned or deleted by us (C76).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from manta.api.rbac import PolicyRule
+from manta.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.planners.ensure import ensure, mend
+from manta.controllers.raycluster.planners.joining import join
+from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.manifests.rbac import (
+    autoscaler_rules,
+    build_role,
+    build_role_binding,
+    build_service_account,
+)
+from manta.reconcile.actions import Delete
+from manta.reconcile.plan import NOTHING, Plan, Wait, do
+from manta.rules.traits import autoscaling, names_own_service_account, service_account_name
+
+MISSING_ACCOUNT_RETRY: Final = timedelta(seconds=30)
+
+
+def plan_autoscaler_rbac(seen: ClusterSnapshot) -> Plan:
+    if not autoscaling(seen.cluster.spec):
+        return NOTHING
+    return join([_account(seen), _role(seen), _binding(seen)])
+
+
+def missing_account(seen: ClusterSnapshot) -> str:
+    """The user's own account, if it is named but not there."""
+    named = autoscaling(seen.cluster.spec) and names_own_service_account(seen.cluster)
+    if named and seen.service_account is None:
+        return service_account_name(seen.cluster)
+    return ""
+
+
+def _account(seen: ClusterSnapshot) -> Plan:
+    missing = missing_account(seen)
+    if missing:
+        why = f"the head names ServiceAccount {missing}, which does not exist: create it"
+        return Plan(wait=Wait(why, MISSING_ACCOUNT_RETRY))
+    if names_own_service_account(seen.cluster):
+        return NOTHING
+    manifest = build_service_account(seen.cluster)
+    return ensure(seen, SERVICE_ACCOUNTS, manifest, seen.service_account, Cause.AUTOSCALER_ACCOUNT)
+
+
+def _role(seen: ClusterSnapshot) -> Plan:
+    plan = ensure(seen, ROLES, build_role(seen.cluster), seen.role, Cause.AUTOSCALER_ROLE)
+    if plan != NOTHING or seen.role is None:
+        return plan
+    wanted = msgspec.convert(autoscaler_rules(), tuple[PolicyRule, ...])
+    if seen.role.rules == wanted:
+        return NOTHING
+    why = "its rules differed from what the autoscaler needs"
+    change = {"rules": autoscaler_rules()}
+    return mend(seen, ROLES, seen.role, change, Cause.AUTOSCALER_ROLE_DRIFT, why)
+
+
+def _binding(seen: ClusterSnapshot) -> Plan:
+    live, manifest = seen.role_binding, build_role_binding(seen.cluster)
+    plan = ensure(seen, ROLE_BINDINGS, manifest, live, Cause.AUTOSCALER_BINDING)
+    if plan != NOTHING or live is None:
+        return plan
+    if live.role_ref.name != manifest["roleRef"]["name"]:
+        # To which Role a binding points cannot be changed: it is made anew.
+        why = "it points to another Role"
+        meta = live.metadata
+        return do(Delete(ROLE_BINDINGS, meta.key, meta.uid, Cause.AUTOSCALER_BINDING_DRIFT, why))
+    wanted = manifest["subjects"][0]
+    subjects = [(one.kind, one.name, one.namespace) for one in live.subjects]
+    if subjects == [(wanted["kind"], wanted["name"], wanted["namespace"])]:
+        return NOTHING
+    why = f"its subject was not ServiceAccount {wanted['name']}"
+    change = {"subjects": manifest["subjects"]}
+    return mend(seen, ROLE_BINDINGS, live, change, Cause.AUTOSCALER_BINDING_DRIFT, why)

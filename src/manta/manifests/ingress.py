@@ -1,0 +1,95 @@
+"""The way to the dashboard from outside: an Ingress, or on OpenShift a Route."""
+
+from __future__ import annotations
+
+from manta.api.ray import names
+from manta.api.ray.cluster import IngressOptions, IngressPathType, RayCluster
+from manta.api.ray.naming import check_label, check_name
+from manta.manifests.containers import Json, copy_json
+from manta.manifests.ownership import owned_by
+from manta.manifests.services import head_ports
+from manta.rules.traits import head_service_name
+
+# A Route's host is made of its name and namespace, and one DNS label holds 63 characters.
+_ROUTE_BUDGET = 51
+
+
+def ingress_name(cluster: RayCluster) -> str:
+    return check_name(f"{cluster.metadata.name}-head-ingress")
+
+
+def build_ingress(cluster: RayCluster) -> Json:
+    """Controllers of Ingresses are told by annotation: all those of the RayCluster are passed on,
+    but for the class, which has a field of its own."""
+    annotations = dict(cluster.metadata.annotations)
+    class_name = annotations.pop(names.ANNOTATION_INGRESS_CLASS, None)
+    options = cluster.spec.head_group_spec.ingress_options or IngressOptions()
+    spec: Json = {"rules": [_rule(cluster, options)]}
+    if class_name is not None:
+        spec["ingressClassName"] = class_name
+    if options.tls:
+        spec["tls"] = copy_json(options.tls)
+    meta = {
+        "name": ingress_name(cluster),
+        "namespace": cluster.metadata.namespace,
+        "labels": _labels(cluster, ingress_name(cluster)),
+    }
+    return owned_by(
+        cluster,
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "Ingress",
+            "metadata": meta | ({"annotations": annotations} if annotations else {}),
+            "spec": spec,
+        },
+    )
+
+
+def _rule(cluster: RayCluster, options: IngressOptions) -> Json:
+    port = head_ports(cluster).get(names.PORT_NAME_DASHBOARD, names.PORT_DASHBOARD)
+    service = {"name": head_service_name(cluster), "port": {"number": port}}
+    path = {
+        "path": options.path or "/",
+        "pathType": options.path_type or IngressPathType.PREFIX,
+        "backend": {"service": service},
+    }
+    rule: Json = {"http": {"paths": [path]}}
+    return {"host": options.host, **rule} if options.host else rule
+
+
+def route_name(cluster: RayCluster) -> str:
+    name = f"{cluster.metadata.name}-head-route"
+    length = max(_ROUTE_BUDGET - len(cluster.metadata.namespace), 1)
+    return check_name(name[-length:])
+
+
+def build_route(cluster: RayCluster) -> Json:
+    target = {"kind": "Service", "name": head_service_name(cluster), "weight": 100}
+    meta = {
+        "name": route_name(cluster),
+        "namespace": cluster.metadata.namespace,
+        "labels": _labels(cluster, route_name(cluster)),
+    }
+    annotations = dict(cluster.metadata.annotations)
+    return owned_by(
+        cluster,
+        {
+            "apiVersion": "route.openshift.io/v1",
+            "kind": "Route",
+            "metadata": meta | ({"annotations": annotations} if annotations else {}),
+            "spec": {
+                "to": target,
+                "port": {"targetPort": names.PORT_NAME_DASHBOARD},
+                "wildcardPolicy": "None",
+            },
+        },
+    )
+
+
+def _labels(cluster: RayCluster, identifier: str) -> dict[str, str]:
+    return {
+        names.LABEL_CLUSTER: cluster.metadata.name,
+        names.LABEL_IDENTIFIER: check_label(identifier),
+        names.LABEL_APP_NAME: names.APPLICATION_NAME,
+        names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
+    }

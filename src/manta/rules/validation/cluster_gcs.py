@@ -1,0 +1,117 @@
+"""Rules of GCS fault tolerance: RC17 to RC33."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from manta.api.ray import names
+from manta.api.ray.cluster import GcsBackend, GcsFaultToleranceOptions, RayClusterSpec
+from manta.rules.settings import Settings
+from manta.rules.traits import env_of, ray_container_of
+from manta.rules.validation.violation import Violation
+
+_ENV = "headGroupSpec.template.spec.containers[0].env"
+
+
+def gcs_violations(
+    spec: RayClusterSpec, annotations: Mapping[str, str], settings: Settings, at: str
+) -> Iterator[Violation]:
+    options = spec.gcs_fault_tolerance_options
+    annotated = annotations.get(names.ANNOTATION_FT_ENABLED)
+    yield from _username(spec, at)
+    if options is None:
+        if (annotated or "").lower() != "true":
+            cure = "has no effect without fault tolerance; set spec.gcsFaultToleranceOptions"
+            yield from _forbidden_env(spec, at, names.ENV_REDIS_ADDRESS, cure)
+        return
+    if annotated is not None:
+        cure = "remove it: spec.gcsFaultToleranceOptions says the same"
+        yield Violation(_annotation(names.ANNOTATION_FT_ENABLED), annotated, cure)
+    yield from _said_twice(spec, annotations, at)
+    if options.backend == GcsBackend.ROCKSDB:
+        yield from _rocksdb(spec, options, settings, at)
+    elif options.storage is not None:
+        cure = "is for the backend rocksdb; remove it, or choose that backend"
+        yield Violation(f"{at}.gcsFaultToleranceOptions.storage", "set", cure)
+
+
+def _username(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
+    cure = "use spec.gcsFaultToleranceOptions.redisUsername"
+    params = spec.head_group_spec.ray_start_params
+    if "redis-username" in params:
+        field = f"{at}.headGroupSpec.rayStartParams.redis-username"
+        yield Violation(field, params["redis-username"], cure)
+    yield from _forbidden_env(spec, at, names.ENV_REDIS_USERNAME, cure)
+
+
+def _said_twice(
+    spec: RayClusterSpec, annotations: Mapping[str, str], at: str
+) -> Iterator[Violation]:
+    cure = "remove it and use spec.gcsFaultToleranceOptions"
+    if "redis-password" in spec.head_group_spec.ray_start_params:
+        yield Violation(f"{at}.headGroupSpec.rayStartParams.redis-password", "***", cure)
+    yield from _forbidden_env(spec, at, names.ENV_REDIS_PASSWORD, cure)
+    yield from _forbidden_env(spec, at, names.ENV_REDIS_ADDRESS, cure)
+    key = names.ANNOTATION_EXTERNAL_STORAGE_NAMESPACE
+    if key in annotations:
+        yield Violation(_annotation(key), annotations[key], cure)
+
+
+def _rocksdb(
+    spec: RayClusterSpec, options: GcsFaultToleranceOptions, settings: Settings, at: str
+) -> Iterator[Violation]:
+    where = f"{at}.gcsFaultToleranceOptions"
+    if not settings.gates.gcs_fault_tolerance_embedded_storage:
+        cure = "needs the feature gate GCSFaultToleranceEmbeddedStorage"
+        yield Violation(f"{where}.backend", options.backend, cure)
+    redis = {
+        "redisAddress": bool(options.redis_address),
+        "redisUsername": options.redis_username is not None,
+        "redisPassword": options.redis_password is not None,
+        "externalStorageNamespace": bool(options.external_storage_namespace),
+    }
+    for name, is_set in redis.items():
+        if is_set:
+            yield Violation(f"{where}.{name}", "set", "is for Redis; remove it for rocksdb")
+    yield from _claim(options, where)
+    cure = "is set by the operator for the backend rocksdb; remove it"
+    yield from _forbidden_env(spec, at, names.ENV_GCS_STORAGE, cure)
+    yield from _forbidden_env(spec, at, names.ENV_GCS_STORAGE_PATH, cure)
+    yield from _taken_volume(spec, at)
+
+
+def _claim(options: GcsFaultToleranceOptions, where: str) -> Iterator[Violation]:
+    storage = options.storage
+    if storage is None or not storage.claim_name:
+        return
+    shape = {
+        "size": storage.size is not None,
+        "storageClassName": storage.storage_class_name is not None,
+        "accessModes": bool(storage.access_modes),
+    }
+    for name, is_set in shape.items():
+        if is_set:
+            cure = f"describes a new claim, but claimName names yours ({storage.claim_name})"
+            yield Violation(f"{where}.storage.{name}", "set", cure)
+
+
+def _taken_volume(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
+    where = f"{at}.headGroupSpec.template.spec"
+    cure = "is where the embedded store is mounted; choose another"
+    for mount in ray_container_of(spec.head_group_spec.template).get("volumeMounts") or ():
+        if mount.get("name") == names.VOLUME_GCS_STORAGE:
+            yield Violation(f"{where}.containers[0].volumeMounts", mount["name"], cure)
+        if mount.get("mountPath") == names.MOUNT_GCS_STORAGE:
+            yield Violation(f"{where}.containers[0].volumeMounts", mount["mountPath"], cure)
+    for volume in (spec.head_group_spec.template.get("spec") or {}).get("volumes") or ():
+        if volume.get("name") == names.VOLUME_GCS_STORAGE:
+            yield Violation(f"{where}.volumes", volume["name"], cure)
+
+
+def _forbidden_env(spec: RayClusterSpec, at: str, name: str, cure: str) -> Iterator[Violation]:
+    if name in env_of(ray_container_of(spec.head_group_spec.template)):
+        yield Violation(f"{at}.{_ENV}", name, cure)
+
+
+def _annotation(key: str) -> str:
+    return f"metadata.annotations[{key}]"

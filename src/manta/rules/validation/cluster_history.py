@@ -1,0 +1,71 @@
+"""Rules of the history collector: RC42 to RC48."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from manta.api.ray import names
+from manta.api.ray.cluster import CollectorOptions, RayClusterSpec
+from manta.rules.settings import Settings
+from manta.rules.validation.violation import Violation
+
+_OURS = (
+    names.ENV_POD_IP,
+    names.ENV_FQ_RAY_IP,
+    names.ENV_CLUSTER_NAME,
+    names.ENV_CLUSTER_NAMESPACE,
+    names.ENV_RAY_ROLE,
+    names.ENV_OWNER_KIND,
+    names.ENV_OWNER_NAME,
+    names.ENV_EVENTS_PORT,
+)
+# For each storage: sets of variables of which at least one must be there.
+_NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
+    "GCS": (("GCS_BUCKET",),),
+    "S3": (("S3_REGION",),),
+    "AZUREBLOB": (("AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_URL"),),
+    "ALIYUNOSS": (("OSS_BUCKET",), ("OSS_ENDPOINT",), ("OSS_REGION",)),
+}
+
+
+def history_violations(spec: RayClusterSpec, settings: Settings, at: str) -> Iterator[Violation]:
+    options = spec.history_server_options
+    if options is None:
+        return
+    where = f"{at}.historyServerOptions"
+    if not settings.gates.ray_cluster_history_server:
+        yield Violation(where, "set", "needs the feature gate RayClusterHistoryServer")
+    collector = options.collector_options
+    if collector is None:
+        yield Violation(f"{where}.collectorOptions", None, "must be set")
+        return
+    yield from _collector(collector, f"{where}.collectorOptions")
+    yield from _taken_name(spec, at)
+
+
+def _collector(options: CollectorOptions, where: str) -> Iterator[Violation]:
+    if not options.image:
+        yield Violation(f"{where}.image", options.image, "must be set: there is no default image")
+    env = {one.get("name", ""): one for one in options.env}
+    for name in _OURS:
+        if name in env:
+            yield Violation(f"{where}.env", name, "is set by the operator; remove it")
+    backend = env.get(names.ENV_STORAGE_BACKEND, {}).get("value", "")
+    if not backend:
+        cure = "must hold STORAGE_BACKEND with a plain value, such as S3 or GCS"
+        yield Violation(f"{where}.env", names.ENV_STORAGE_BACKEND, cure)
+    for choices in _NEEDED.get(backend.upper(), ()):
+        if not any(choice in env for choice in choices):
+            cure = f"must hold {' or '.join(choices)} for the storage {backend}"
+            yield Violation(f"{where}.env", choices[0], cure)
+
+
+def _taken_name(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
+    templates = {f"{at}.headGroupSpec": spec.head_group_spec.template}
+    for number, group in enumerate(spec.worker_group_specs):
+        templates[f"{at}.workerGroupSpecs[{number}]"] = group.template
+    for where, template in templates.items():
+        for container in (template.get("spec") or {}).get("containers") or ():
+            if container.get("name") == names.CONTAINER_COLLECTOR:
+                cure = "is the name of the container that the operator adds; choose another"
+                yield Violation(f"{where}.template.spec.containers", container["name"], cure)
