@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from manta.localplane.apiserver.auth.authorizer import Authorizer
+from manta.localplane.apiserver.auth.escalation import check_escalation
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.status_errors import forbidden, not_found
@@ -12,8 +14,9 @@ _OPEN_WHILE_TERMINATING = frozenset(("localsubjectaccessreviews",))
 
 
 class Admission:
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, authorizer: Authorizer) -> None:
         self._core = core
+        self._authorizer = authorizer
 
     def check_namespace(self, call: Call, obj: dict[str, Any]) -> None:
         """New content needs a namespace that exists and is not going away."""
@@ -43,11 +46,12 @@ class Admission:
 
     def admit(
         self,
-        call: Call,  # noqa: ARG002
+        call: Call,
         obj: dict[str, Any],
-        old: dict[str, Any] | None,  # noqa: ARG002
-        subresource: str = "",  # noqa: ARG002
+        old: dict[str, Any] | None,
+        subresource: str = "",
     ) -> dict[str, Any]:
+        check_escalation(self._authorizer, call, obj, old)
         return obj
 
     def charge(

@@ -10,28 +10,36 @@ import logging
 import random as randomness
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from manta.localplane.apiserver.admission import Admission
+from manta.localplane.apiserver.auth.authenticator import Authenticator
+from manta.localplane.apiserver.auth.authorizer import Authorizer
+from manta.localplane.apiserver.auth.reviews import Reviews
+from manta.localplane.apiserver.auth.rules import Attempt
+from manta.localplane.apiserver.auth.tokens import Tokens
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.definitions import Definitions
 from manta.localplane.apiserver.discovery import Discovery
 from manta.localplane.apiserver.messages import (
     HttpRequest,
     HttpResponse,
+    User,
     json_response,
     text_response,
 )
 from manta.localplane.apiserver.negotiation import negotiate
 from manta.localplane.apiserver.operations import Operations
 from manta.localplane.apiserver.registry import Registry
-from manta.localplane.apiserver.routes import Route, parse_route
+from manta.localplane.apiserver.routes import VERBS, Route, parse_route
 from manta.localplane.apiserver.status_errors import (
     Refusal,
     internal,
     method_not_allowed,
     no_such_resource,
 )
+from manta.localplane.apiserver.streaming.connector import NodeConnector
 from manta.localplane.apiserver.writing import Writer
 from manta.localplane.store.store import Store, StoreFailed
 
@@ -61,12 +69,20 @@ class App:
         *,
         clock: Callable[[], datetime],
         random: randomness.Random | None = None,
+        static_tokens: Mapping[str, User] | None = None,
+        token_key: Path | None = None,
     ) -> None:
         self.core = Core(store, Registry(), clock, random or randomness.SystemRandom())
-        self.admission = Admission(self.core)
+        self.tokens = Tokens(token_key, store, clock) if token_key is not None else None
+        self.authenticator = Authenticator(static_tokens or {}, self.tokens)
+        self.authorizer = Authorizer(store)
+        self.admission = Admission(self.core, self.authorizer)
         self.writer = Writer(self.core, self.admission)
-        self._operations = Operations(self.core, self.writer)
+        self._operations = Operations(self.core, self.writer, self.tokens)
+        self._reviews = Reviews(self.core, self.authorizer, self.authenticator)
         self._discovery = Discovery(self.core.registry)
+        self.connector: NodeConnector | None = None
+        """How to reach into running Pods; None where no node says so."""
         Definitions(self.core).load_all()
 
     @property
@@ -90,11 +106,18 @@ class App:
         if special is not None:
             return special
         route = parse_route(request.path)
+        self._authorize(request, route)
         if route is None or not self.core.registry.has_version(route.group, route.version):
             return text_response(404, "404 page not found\n")
         if not route.plural:
             return self._discovery.answer(request) or text_response(404, "404 page not found\n")
-        return await self._operations.perform(self._call(request, route))
+        call = self._call(request, route)
+        if self._reviews.is_review(call.served.kind):
+            return self._reviews.answer(call)
+        return await self._operations.perform(call)
+
+    def _authorize(self, request: HttpRequest, route: Route | None) -> None:
+        self.authorizer.require(request.user, _attempt(request, route))
 
     def _call(self, request: HttpRequest, route: Route) -> Call:
         served = self.core.registry.find(route.group, route.version, route.plural)
@@ -119,7 +142,12 @@ class App:
             return self._health(request)
         if path == "/version":
             return json_response(200, VERSION)
+        if not path.startswith("/api"):
+            self._authorize(request, None)
+        if path == "/openid/v1/jwks" and self.tokens is not None:
+            return json_response(200, self.tokens.key_set())
         if path in ("/api", "/apis") or (path.startswith("/apis/") and path.count("/") == 2):
+            self._authorize(request, None)
             return self._discovery.answer(request)
         if path == "/":
             return json_response(200, {"paths": ["/api", "/apis", "/healthz", "/version"]})
@@ -140,3 +168,22 @@ class App:
         served = self.core.registry.by_kind(api_version, kind)
         assert served is not None, kind
         self._operations.ensure(served, obj)
+
+
+def _attempt(request: HttpRequest, route: Route | None) -> Attempt:
+    """What this request wants, as authorization sees it."""
+    if route is None or not route.plural:
+        verb = VERBS.get(request.method, request.method.lower())
+        return Attempt(verb, path=request.path)
+    watch = route.watch_prefix or request.flag("watch")
+    namespace = route.namespace
+    if route.plural == "namespaces" and not route.group:
+        namespace = route.name
+    return Attempt(
+        route.verb(request.method, watch=watch),
+        route.group,
+        route.plural,
+        route.subresource,
+        route.name,
+        namespace,
+    )

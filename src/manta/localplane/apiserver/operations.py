@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from manta.localplane.apiserver import decoding, machinery, rendering, tables
+from manta.localplane.apiserver.auth.tokens import Tokens
 from manta.localplane.apiserver.core import Call, Core, Written
 from manta.localplane.apiserver.listing import Page, await_revision, read_page
 from manta.localplane.apiserver.messages import ADMIN, HttpRequest, HttpResponse, json_response
@@ -43,10 +44,10 @@ _APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class Operations:
-    def __init__(self, core: Core, writer: Writer) -> None:
+    def __init__(self, core: Core, writer: Writer, tokens: Tokens | None) -> None:
         self._core = core
         self._writer = writer
-        self._subresources = Subresources(core, writer)
+        self._subresources = Subresources(core, writer, tokens)
         self._verbs: dict[str, Callable[[Call], Awaitable[HttpResponse]]] = {
             "get": self._get,
             "list": self._list,

@@ -10,6 +10,8 @@ from typing import Any
 
 from manta.api.selectors import SelectorError, from_object
 from manta.localplane.apiserver import decoding, machinery, rendering
+from manta.localplane.apiserver.auth.token_requests import issue_token
+from manta.localplane.apiserver.auth.tokens import Tokens
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.messages import HttpResponse, json_response
 from manta.localplane.apiserver.options import delete_options, write_options
@@ -19,6 +21,7 @@ from manta.localplane.apiserver.served import ScalePaths, Served
 from manta.localplane.apiserver.status_errors import (
     bad_request,
     conflict,
+    internal,
     invalid,
     method_not_allowed,
     not_found,
@@ -34,13 +37,15 @@ _BUILTIN_SCALE = ScalePaths(("spec", "replicas"), ("status", "replicas"), ())
 
 
 class Subresources:
-    def __init__(self, core: Core, writer: Writer) -> None:
+    def __init__(self, core: Core, writer: Writer, tokens: Tokens | None) -> None:
         self._core = core
         self._writer = writer
+        self._tokens = tokens
         self._performers: Mapping[str, Callable[[Call], Awaitable[HttpResponse]]] = {
             "binding": self._bind,
             "eviction": self._evict,
             "scale": self._scale,
+            "token": self._token,
         }
         self.names = frozenset(self._performers)
 
@@ -131,6 +136,17 @@ class Subresources:
                 status["disruptionsAllowed"] = allowed - 1
                 body = budget | {"status": status}
                 self._core.store.put("poddisruptionbudgets.policy", record.key, body)
+
+    # ── token ────────────────────────────────────────────────────────────────────────────
+    async def _token(self, call: Call) -> HttpResponse:
+        if self._tokens is None:
+            raise internal("this server holds no key for service account tokens")
+        body = decoding.read_object(call.request, call.served, "TokenRequest")
+        namespace, name = call.route.namespace, call.route.name
+        account = self._core.store.get("serviceaccounts", key_of(namespace, name))
+        if account is None:
+            raise not_found("serviceaccounts", "", name)
+        return issue_token(self._core, self._tokens, account, body, call)
 
     # ── scale ────────────────────────────────────────────────────────────────────────────
     async def _scale(self, call: Call) -> HttpResponse:

@@ -103,6 +103,8 @@ class Shelf:
     def __init__(self, name: str, *, born: int = 0) -> None:
         self.name = name
         self.records: dict[str, Record] = {}
+        self.revision = born
+        """The revision of the latest change here."""
         self.compacted = born
         """Revisions up to this one can no longer be replayed."""
         self._order: list[str] = []
@@ -117,6 +119,7 @@ class Shelf:
         if record.key not in self.records:
             self._order.append(record.key)
         self.records[record.key] = record
+        self.revision = max(self.revision, record.revision)
 
     def loaded(self) -> None:
         self._order.sort()
@@ -187,6 +190,7 @@ class Shelf:
         )
 
     def _remember(self, change: Change) -> Change:
+        self.revision = change.revision
         self._changes.append(change)
         self._bytes += len(change.record.raw)
         while (

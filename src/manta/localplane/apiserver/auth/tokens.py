@@ -1,0 +1,240 @@
+"""Service account tokens: JSON web tokens signed with the plane's own key (ES256).
+
+A token is believed while its time lasts, its service account exists with the same uid, and the
+Pod that it is bound to, if any, does too. The costly signature check is made once per token.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from manta.localplane.apiserver.messages import User
+from manta.localplane.store.objects import Record, key_of
+from manta.localplane.store.store import Store
+
+ISSUER = "https://kubernetes.default.svc"
+AUDIENCES = (ISSUER,)
+_REMEMBERED = 4096
+
+
+class _Metadata(msgspec.Struct, gc=False, frozen=True):
+    uid: str = ""
+
+
+class _Identified(msgspec.Struct, gc=False, frozen=True):
+    metadata: _Metadata = _Metadata()
+
+
+_read_uid = msgspec.json.Decoder(_Identified).decode
+
+
+def uid_of(record: Record) -> str:
+    return _read_uid(record.raw).metadata.uid
+
+
+class Named(msgspec.Struct, omit_defaults=True):
+    name: str
+    uid: str = ""
+
+
+class Binding(msgspec.Struct, omit_defaults=True):
+    """The claim `kubernetes.io`: whose token this is, and which object keeps it alive."""
+
+    namespace: str
+    serviceaccount: Named
+    pod: Named | None = None
+    secret: Named | None = None
+    node: Named | None = None
+
+
+class Claims(msgspec.Struct, omit_defaults=True, rename={"kubernetes": "kubernetes.io"}):
+    aud: list[str]
+    exp: int
+    iat: int
+    iss: str
+    jti: str
+    nbf: int
+    sub: str
+    kubernetes: Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A token that is believed: its user, and the audiences that it was made for."""
+
+    user: User
+    audiences: tuple[str, ...]
+
+
+class Tokens:
+    """Issues and checks tokens. `key_path` is loaded, and cryptography with it, when needed."""
+
+    def __init__(self, key_path: Path, store: Store, clock: Callable[[], datetime]) -> None:
+        self._key_path = key_path
+        self._store = store
+        self._clock = clock
+        self._loaded: Any = None
+        self._checked: dict[str, Claims] = {}
+
+    # ── issuing ──────────────────────────────────────────────────────────────────────────
+    def issue(
+        self, binding: Binding, seconds: int, audiences: Sequence[str], token_id: str
+    ) -> tuple[str, datetime]:
+        """The token, and when it ends."""
+        now = int(self._clock().timestamp())
+        account = f"{binding.namespace}:{binding.serviceaccount.name}"
+        claims = Claims(
+            aud=list(audiences) or list(AUDIENCES),
+            exp=now + seconds,
+            iat=now,
+            iss=ISSUER,
+            jti=token_id,
+            nbf=now,
+            sub=f"system:serviceaccount:{account}",
+            kubernetes=binding,
+        )
+        head = {"alg": "ES256", "kid": self._key_id(), "typ": "JWT"}
+        text = f"{_part(msgspec.json.encode(head))}.{_part(msgspec.json.encode(claims))}"
+        token = f"{text}.{_part(self._sign(text.encode()))}"
+        end = datetime.fromtimestamp(claims.exp, self._clock().tzinfo)
+        return token, end
+
+    # ── checking ─────────────────────────────────────────────────────────────────────────
+    def check(self, token: str, audiences: Sequence[str] = AUDIENCES) -> Accepted | None:
+        """None: not one of ours, or no longer good."""
+        claims = self._claims(token)
+        if claims is None:
+            return None
+        now = self._clock().timestamp()
+        shared = tuple(name for name in claims.aud if name in audiences)
+        if not claims.nbf - 60 <= now < claims.exp or not shared:
+            return None
+        if not self._is_alive(claims.kubernetes):
+            return None
+        return Accepted(_user(claims.kubernetes), shared)
+
+    def _claims(self, token: str) -> Claims | None:
+        known = self._checked.get(token)
+        if known is not None:
+            return known
+        head, _, rest = token.partition(".")
+        body, _, signature = rest.partition(".")
+        try:
+            if not signature or not self._is_signed(f"{head}.{body}".encode(), _unpart(signature)):
+                return None
+            claims = msgspec.json.decode(_unpart(body), type=Claims)
+        except (ValueError, binascii.Error):
+            return None
+        if claims.iss != ISSUER:
+            return None
+        if len(self._checked) >= _REMEMBERED:
+            self._checked.pop(next(iter(self._checked)))
+        self._checked[token] = claims
+        return claims
+
+    def _is_alive(self, binding: Binding) -> bool:
+        account = binding.serviceaccount
+        if not self._exists("serviceaccounts", binding.namespace, account):
+            return False
+        return all(
+            one is None or self._exists(shelf, binding.namespace, one)
+            for shelf, one in (("pods", binding.pod), ("secrets", binding.secret))
+        )
+
+    def _exists(self, shelf: str, namespace: str, one: Named) -> bool:
+        record = self._store.get(shelf, key_of(namespace, one.name))
+        return record is not None and uid_of(record) == one.uid
+
+    # ── the key ──────────────────────────────────────────────────────────────────────────
+    def _key(self) -> Any:
+        if self._loaded is None:
+            from cryptography.hazmat.primitives import serialization
+
+            self._loaded = serialization.load_pem_private_key(
+                self._key_path.read_bytes(), password=None
+            )
+        return self._loaded
+
+    def _key_id(self) -> str:
+        return _part(hashlib.sha256(self.public_point()).digest())
+
+    def public_point(self) -> bytes:
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        point: bytes = (
+            self._key().public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+        )
+        return point
+
+    def key_set(self) -> dict[str, Any]:
+        """The public key, as /openid/v1/jwks shows it."""
+        point = self.public_point()
+        key = {
+            "use": "sig",
+            "kty": "EC",
+            "kid": self._key_id(),
+            "crv": "P-256",
+            "alg": "ES256",
+            "x": _part(point[1:33]),
+            "y": _part(point[33:]),
+        }
+        return {"keys": [key]}
+
+    def _sign(self, text: bytes) -> bytes:
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+        der = self._key().sign(text, ec.ECDSA(hashes.SHA256()))
+        r, s = utils.decode_dss_signature(der)
+        return r.to_bytes(32) + s.to_bytes(32)
+
+    def _is_signed(self, text: bytes, signature: bytes) -> bool:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+        if len(signature) != 64:
+            return False
+        r, s = int.from_bytes(signature[:32]), int.from_bytes(signature[32:])
+        try:
+            self._key().public_key().verify(
+                utils.encode_dss_signature(r, s), text, ec.ECDSA(hashes.SHA256())
+            )
+        except InvalidSignature:
+            return False
+        return True
+
+
+def _user(binding: Binding) -> User:
+    extra: dict[str, tuple[str, ...]] = {}
+    if binding.pod is not None:
+        extra["authentication.kubernetes.io/pod-name"] = (binding.pod.name,)
+        extra["authentication.kubernetes.io/pod-uid"] = (binding.pod.uid,)
+    account = binding.serviceaccount
+    return User(
+        f"system:serviceaccount:{binding.namespace}:{account.name}",
+        (
+            "system:serviceaccounts",
+            f"system:serviceaccounts:{binding.namespace}",
+            "system:authenticated",
+        ),
+        account.uid,
+        extra,
+    )
+
+
+def _part(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _unpart(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

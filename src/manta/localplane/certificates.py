@@ -1,0 +1,243 @@
+"""The plane's own certificate authority, and what it signs: the server, clients, token keys.
+
+Everything lies in one directory with mode 0600. What is there and still good is used as it is,
+without loading the cryptography library; a changed list of names makes a new server certificate,
+never a new authority, so that kubeconfigs stay valid.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+AUTHORITY_LIFE = timedelta(days=3650)
+LEAF_LIFE = timedelta(days=365)
+RENEW_BEFORE = timedelta(days=30)
+
+SERVICE_ADDRESS = "10.96.0.1"
+"""Where the Service `kubernetes` lives inside the cluster."""
+
+STANDARD_NAMES = (
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    SERVICE_ADDRESS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its key, as PEM text."""
+
+    certificate: str
+    key: str
+
+
+class Authority:
+    """Signs for one plane. `directory` keeps the authority and what it has signed for itself."""
+
+    def __init__(self, directory: Path, now: datetime) -> None:
+        self.directory = directory
+        self._now = now
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not self.certificate_path.exists() or not self._path("ca.key").exists():
+            self._create()
+
+    @property
+    def certificate_path(self) -> Path:
+        return self._path("ca.crt")
+
+    @property
+    def certificate(self) -> str:
+        return self.certificate_path.read_text()
+
+    def server_context(self, names: Sequence[str] = ()) -> ssl.SSLContext:
+        """TLS for the server: its certificate, and clients' certificates accepted but not asked."""
+        self._ensure_leaf("server", names=(*STANDARD_NAMES, *names))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self._path("server.crt"), self._path("server.key"))
+        context.load_verify_locations(self.certificate_path)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+    def client(self, file_name: str, user: str, groups: Sequence[str] = ()) -> Pair:
+        """A client certificate that is kept and renewed under a file name."""
+        self._ensure_leaf(file_name, user=user, groups=groups)
+        return Pair(
+            self._path(f"{file_name}.crt").read_text(), self._path(f"{file_name}.key").read_text()
+        )
+
+    def issue_client(self, user: str, groups: Sequence[str] = ()) -> Pair:
+        """A client certificate that is not kept: for a Pod, or for a test."""
+        return self._issue(user=user, groups=groups)
+
+    def token_key(self) -> Path:
+        """The key that signs service account tokens."""
+        path = self._path("sa.key")
+        if not path.exists():
+            _write(path, _pem_key(_new_key()))
+        return path
+
+    # ── making ───────────────────────────────────────────────────────────────────────────
+    def _path(self, name: str) -> Path:
+        return self.directory / name
+
+    def _create(self) -> None:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes
+
+        key = _new_key()
+        name = _subject("manta-ca")
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(self._now - timedelta(hours=1))
+            .not_valid_after(self._now + AUTHORITY_LIFE)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_key_usage(signs=True), critical=True)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+            )
+        )
+        _write(self._path("ca.key"), _pem_key(key))
+        _write(self.certificate_path, _pem(builder.sign(key, hashes.SHA256())))
+
+    def _ensure_leaf(
+        self,
+        file_name: str,
+        *,
+        user: str = "",
+        groups: Sequence[str] = (),
+        names: Sequence[str] = (),
+    ) -> None:
+        """Use what is there, unless it says something else or is about to end."""
+        note = self._path(f"{file_name}.for")
+        wanted = "\n".join([user, *groups, "--", *sorted(set(names))])
+        paths = [self._path(f"{file_name}.{end}") for end in ("crt", "key")]
+        if note.exists() and all(path.exists() for path in paths):
+            said, _, until = note.read_text().rpartition("\n")
+            if said == wanted and datetime.fromisoformat(until) - RENEW_BEFORE > self._now:
+                return
+        pair = self._issue(user=user, groups=groups, names=names)
+        _write(paths[0], pair.certificate)
+        _write(paths[1], pair.key)
+        _write(note, f"{wanted}\n{(self._now + LEAF_LIFE).isoformat()}")
+
+    def _issue(
+        self, *, user: str = "", groups: Sequence[str] = (), names: Sequence[str] = ()
+    ) -> Pair:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.x509.oid import ExtendedKeyUsageOID
+
+        authority = x509.load_pem_x509_certificate(self.certificate.encode())
+        signer: Any = serialization.load_pem_private_key(
+            self._path("ca.key").read_bytes(), password=None
+        )
+        key = _new_key()
+        usage = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(_subject(user or "manta-apiserver", groups))
+            .issuer_name(authority.subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(self._now - timedelta(hours=1))
+            .not_valid_after(self._now + LEAF_LIFE)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(signs=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()),
+                critical=False,
+            )
+        )
+        if names:
+            builder = builder.add_extension(_alternative_names(names), critical=False)
+        return Pair(_pem(builder.sign(signer, hashes.SHA256())), _pem_key(key))
+
+
+def _new_key() -> Any:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _subject(user: str, groups: Sequence[str] = ()) -> Any:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, user)])
+
+
+def _alternative_names(names: Sequence[str]) -> Any:
+    from cryptography import x509
+
+    shown: list[x509.GeneralName] = []
+    for name in dict.fromkeys(names):
+        try:
+            shown.append(x509.IPAddress(ipaddress.ip_address(name)))
+        except ValueError:
+            shown.append(x509.DNSName(name))
+    return x509.SubjectAlternativeName(shown)
+
+
+def _key_usage(*, signs: bool) -> Any:
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=not signs,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(certificate: Any) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    text: bytes = certificate.public_bytes(Encoding.PEM)
+    return text.decode()
+
+
+def _pem_key(key: Any) -> str:
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    text: bytes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return text.decode()
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, and readable by the owner only."""
+    temporary = path.with_name(f".{path.name}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,173 @@
+"""The embedded control plane: store, API server and built-in controllers in one process.
+
+    async with Plane(PlaneOptions(dir=Path("plane"))) as plane:
+        await plane.client.list(PODS)
+
+`DIR/kubeconfig` appears when the server is ready, and goes when it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import secrets
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from manta.kube.client import Client
+from manta.localplane.apiserver.app import App
+from manta.localplane.apiserver.bootstrap import bootstrap
+from manta.localplane.apiserver.front import Front
+from manta.localplane.apiserver.http import HttpServer
+from manta.localplane.apiserver.messages import ADMIN, User
+from manta.localplane.apiserver.streaming.connector import NodeConnector
+from manta.localplane.certificates import STANDARD_NAMES, Authority
+from manta.localplane.inprocess import InProcessTransport
+from manta.localplane.kubeconfig import write_kubeconfig
+from manta.localplane.store.store import Store
+from manta.runtime.clock import Clock, SystemClock
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneOptions:
+    dir: Path
+    port: int = 0
+    """0: one that is free, and the same again next time if it still is."""
+    host: str = "127.0.0.1"
+    names: tuple[str, ...] = ()
+    """More names and addresses under which the server is reached."""
+    memory: bool = False
+    """Nothing is kept on disk but certificates."""
+    durable: bool = False
+    """Acknowledged writes survive a power loss, not only the end of the process."""
+    fake_nodes: int = 0
+    controllers: bool = True
+    clock: Clock = field(default_factory=SystemClock)
+
+
+class PlaneBusy(Exception):  # noqa: N818
+    """Another process runs a plane in this directory."""
+
+
+class Plane:
+    def __init__(self, options: PlaneOptions) -> None:
+        self.options = options
+        self.port = 0
+        self.app: App = None  # type: ignore[assignment]  # set on entering
+        self.client: Client = None  # type: ignore[assignment]
+        self.authority: Authority = None  # type: ignore[assignment]
+        self._stack = AsyncExitStack()
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.options.dir / "kubeconfig"
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.options.host}:{self.port}"
+
+    @property
+    def connector(self) -> NodeConnector | None:
+        return self.app.connector
+
+    @connector.setter
+    def connector(self, connector: NodeConnector | None) -> None:
+        """Whoever runs the nodes says how to reach into their Pods."""
+        self.app.connector = connector
+
+    def client_as(self, user: User) -> Client:
+        """A client in this process that acts as someone, under their permissions."""
+        return Client(InProcessTransport(self.app, user))
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        options = self.options
+        options.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._stack.enter_context(contextlib.closing(_lock(options.dir)))
+        self.kubeconfig.unlink(missing_ok=True)
+        self.authority = Authority(options.dir / "pki", options.clock.now())
+        token = _admin_token(options.dir / "pki" / "admin.token")
+        store = await self._open_store()
+        self._stack.push_async_callback(store.close)
+        self.app = App(
+            store,
+            clock=options.clock.now,
+            static_tokens={token: ADMIN},
+            token_key=self.authority.token_key(),
+        )
+        bootstrap(self.app)
+        self.client = Client(InProcessTransport(self.app))
+        await self._listen()
+        if options.controllers:
+            await self._start_controllers()
+        await store.settled(store.revision)
+        write_kubeconfig(
+            self.kubeconfig, url=self.url, authority=self.authority.certificate, token=token
+        )
+        self._stack.callback(self.kubeconfig.unlink, missing_ok=True)
+
+    async def _open_store(self) -> Store:
+        return Store(elapsed=self.options.clock.monotonic)
+
+    async def _listen(self) -> None:
+        options = self.options
+        names = (options.host, *options.names)
+        context = self.authority.server_context(names)
+        server = HttpServer(Front(self.app), frozenset((*STANDARD_NAMES, *names)))
+        remembered = options.dir / "port"
+        last = int(remembered.read_text()) if remembered.exists() else 0
+        try:
+            self.port = await server.start(options.host, options.port or last, context)
+        except OSError:
+            if options.port or not last:
+                raise
+            self.port = await server.start(options.host, 0, context)
+        remembered.write_text(str(self.port))
+        self._stack.push_async_callback(server.stop)
+        self._stack.callback(self.app.store.close_watches)
+
+    async def _start_controllers(self) -> None:
+        """The built-in controllers run in this process, through the same API as everyone."""
+
+
+def _lock(directory: Path) -> IO[str]:
+    """One plane per directory: the lock is held as long as the process lives."""
+    file = (directory / "lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise PlaneBusy(f"a plane runs already in {directory}") from None
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
+
+
+def _admin_token(path: Path) -> str:
+    if not path.exists():
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32))
+    return path.read_text()
