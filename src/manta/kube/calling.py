@@ -11,7 +11,7 @@ from typing import Protocol, Self
 
 from manta.kube.errors import ApiError, Unreachable, error_from
 from manta.kube.ratelimit import RateLimiter
-from manta.kube.retry import RetryPolicy, delay_before_next
+from manta.kube.retry import RetryPolicy, Tries, delay_before_next
 from manta.kube.transport import Request, Response, StreamResponse, Transport
 
 
@@ -51,14 +51,12 @@ class Caller:
 
     async def ask(self, call: Call) -> Response:
         """The good answer, after as many attempts as the policy allows; or the last error."""
-        call = self._completed(call)
-        attempt = 1
+        call, tries = self._completed(call), _Counter()
         while True:
             try:
                 return _accepted(await self._attempt(call))
             except (ApiError, Unreachable) as error:
-                await self._pause_after(attempt, call, error)
-                attempt += 1
+                await self._pause_after(tries.next(), call, error)
 
     async def ask_once(self, call: Call) -> Response:
         """Whatever answer comes to a single attempt."""
@@ -85,14 +83,13 @@ class Caller:
         return response
 
     async def _open(self, call: Call, stack: AsyncExitStack) -> StreamResponse:
-        attempt = 1
+        tries = _Counter()
         while True:
             try:
                 return await self._open_once(call, stack)
             except (ApiError, Unreachable) as error:
                 await stack.aclose()
-                await self._pause_after(attempt, call, error)
-                attempt += 1
+                await self._pause_after(tries.next(), call, error)
 
     async def _open_once(self, call: Call, stack: AsyncExitStack) -> StreamResponse:
         if self.limiter:
@@ -105,13 +102,27 @@ class Caller:
             raise error_from(stream.status, stream.headers, body)
         return stream
 
-    async def _pause_after(self, attempt: int, call: Call, error: ApiError | Unreachable) -> None:
+    async def _pause_after(self, so_far: Tries, call: Call, error: ApiError | Unreachable) -> None:
         """Sleep until the next attempt, or raise `error` when there shall be none."""
         method = call.request.method
-        delay = delay_before_next(self.retry, attempt, method, error, self.chance.random())
+        delay = delay_before_next(self.retry, so_far, method, error, self.chance.random())
         if delay is None:
             raise error
         await self.sleep(delay)
+
+
+class _Counter:
+    """Counts the attempts at one call, and the time since the first."""
+
+    __slots__ = ("_attempts", "_started")
+
+    def __init__(self) -> None:
+        self._attempts = 0
+        self._started = asyncio.get_running_loop().time()
+
+    def next(self) -> Tries:
+        self._attempts += 1
+        return Tries(self._attempts, asyncio.get_running_loop().time() - self._started)
 
 
 class _Measure:

@@ -22,6 +22,9 @@ class RetryPolicy:
     longest_delay: float = 5.0
     longest_retry_after: float = 60.0
     """A server that names a longer time gets its way from the caller, not from us."""
+    patience: float = 60.0
+    """Seconds after which no further attempt begins: a server that swallows requests costs a
+    whole timeout each time."""
 
 
 DEFAULT = RetryPolicy()
@@ -42,15 +45,28 @@ def may_repeat(method: str, error: MantaError) -> bool:
             return False
 
 
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """How often and how long a request has been tried."""
+
+    attempts: int = 1
+    elapsed: float = 0.0
+
+
 def delay_before_next(
-    policy: RetryPolicy, attempt: int, method: str, error: MantaError, chance: float
+    policy: RetryPolicy, so_far: Tries, method: str, error: MantaError, chance: float
 ) -> float | None:
-    """Seconds to wait after the failed `attempt` (counted from 1), or None: give up.
+    """Seconds to wait before the next attempt, or None: give up.
 
     `chance` in [0, 1) spreads clients that failed together.
     """
-    if attempt >= policy.attempts or not may_repeat(method, error):
+    if so_far.attempts >= policy.attempts or not may_repeat(method, error):
         return None
+    delay = _delay(policy, so_far.attempts, error, chance)
+    return None if delay is None or so_far.elapsed + delay > policy.patience else delay
+
+
+def _delay(policy: RetryPolicy, attempt: int, error: MantaError, chance: float) -> float | None:
     grown = min(policy.longest_delay, policy.first_delay * 2.0 ** (attempt - 1))
     asked = error.retry_after if isinstance(error, ApiError) else None
     if asked is None:
