@@ -1,0 +1,79 @@
+"""How the operator reaches Ray: straight to the heads, or through the API server's proxy.
+
+The proxy way (`--use-kubernetes-proxy`) works wherever the API server is reached: from a laptop, and
+from `manta up`, whose Pods live on a bridge of their own.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from manta.kube.client import Client
+from manta.kube.errors import MantaError
+from manta.kube.errors import Unreachable as ServerUnreachable
+from manta.kube.proxy import service_proxy_path
+from manta.kube.transport import Response
+from manta.ray.dashboard import Dashboard
+from manta.ray.models import Target, Unreachable
+from manta.ray.transport import PROXIED_TIMEOUT, Courier, DirectCourier, Reply, headers_for
+from manta.rules.settings import Settings
+
+
+def open_dashboard(client: Client, settings: Settings) -> Dashboard:
+    courier: Courier = ProxyCourier(client) if settings.use_kubernetes_proxy else DirectCourier()
+    return Dashboard(courier)
+
+
+class ProxyCourier:
+    """Through `services/proxy` and `pods/proxy`, with the operator's own credentials."""
+
+    def __init__(self, client: Client, timeout: float = PROXIED_TIMEOUT) -> None:
+        self._client = client
+        self._timeout = timeout
+
+    async def send(
+        self, target: Target, method: str, path: str, body: bytes | None = None
+    ) -> Reply | Unreachable:
+        bare, _, query = path.partition("?")
+        way = service_proxy_path(target.namespace, target.service, target.port_name, bare)
+        return await self._pass(method, way, query, headers_for(target, body), body)
+
+    async def probe(self, url: str) -> Reply | Unreachable:
+        """`url` is the path of a Pod's proxy on the API server here."""
+        parts = urlsplit(url)
+        return await self._pass("GET", parts.path, parts.query, {}, None)
+
+    async def close(self) -> None:
+        """The client belongs to the operator."""
+
+    async def _pass(
+        self, method: str, path: str, query: str, headers: dict[str, str], body: bytes | None
+    ) -> Reply | Unreachable:
+        pairs = tuple((name, value) for name, _, value in map(_pair, query.split("&")) if name)
+        try:
+            response = await self._client.send(
+                method,
+                path,
+                query=pairs,
+                headers=headers,
+                body=body,
+                timeout=self._timeout,
+                check=False,
+            )
+        except ServerUnreachable as error:
+            return Unreachable(str(error), sent=error.sent)
+        except MantaError as error:
+            return Unreachable(str(error), sent=False)
+        if _is_word_of_the_server(response):
+            text = response.body[:400].decode("utf-8", "replace")
+            return Unreachable(f"the API server did not reach the dashboard: {text}", sent=False)
+        return Reply(response.status, response.body)
+
+
+def _pair(text: str) -> tuple[str, str, str]:
+    return text.partition("=")
+
+
+def _is_word_of_the_server(response: Response) -> bool:
+    """A Status object: Ray never speaks so. A 404 of the server's is no 404 of Ray's."""
+    return response.status >= 400 and b'"kind":"Status"' in response.body.replace(b" ", b"")[:200]
