@@ -29,6 +29,7 @@ from manta.localplane.apiserver.streaming.connector import NodeConnector
 from manta.localplane.certificates import STANDARD_NAMES, Authority
 from manta.localplane.inprocess import InProcessTransport
 from manta.localplane.kubeconfig import write_kubeconfig
+from manta.localplane.store.journal import SqliteJournal, load
 from manta.localplane.store.store import Store
 from manta.runtime.clock import Clock, SystemClock
 
@@ -129,7 +130,14 @@ class Plane:
         self._stack.callback(self.kubeconfig.unlink, missing_ok=True)
 
     async def _open_store(self) -> Store:
-        return Store(elapsed=self.options.clock.monotonic)
+        store = Store(elapsed=self.options.clock.monotonic)
+        if not self.options.memory:
+            path = self.options.dir / "store.db"
+            load(path, store, durable=self.options.durable)
+            journal = SqliteJournal(path, store, durable=self.options.durable)
+            journal.start()
+            store.attach(journal)
+        return store
 
     async def _listen(self) -> None:
         options = self.options

@@ -129,14 +129,14 @@ class Shelf:
         if previous is None:
             insort(self._order, record.key)
         self.records[record.key] = record
-        return self._remember(
+        return self.remember(
             Change(record.revision, "MODIFIED" if previous else "ADDED", record, previous, at)
         )
 
     def remove(self, last: Record, at: float) -> Change:
         previous = self.records.pop(last.key)
         del self._order[bisect_left(self._order, last.key)]
-        return self._remember(Change(last.revision, "DELETED", last, previous, at))
+        return self.remember(Change(last.revision, "DELETED", last, previous, at))
 
     def select(self, namespace: str = "") -> list[Record]:
         """Everything now, in key order."""
@@ -189,7 +189,8 @@ class Shelf:
             bisect_left(self._order, f"{namespace}/"), bisect_left(self._order, f"{namespace}0")
         )
 
-    def _remember(self, change: Change) -> Change:
+    def remember(self, change: Change) -> Change:
+        """Keep a change for watchers, and forget the oldest ones beyond the limits."""
         self.revision = change.revision
         self._changes.append(change)
         self._bytes += len(change.record.raw)

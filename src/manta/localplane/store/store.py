@@ -35,11 +35,12 @@ class Store:
     def __init__(self, *, elapsed: Callable[[], float] = time.monotonic, revision: int = 1) -> None:
         self.revision = revision
         self.failure: BaseException | None = None
-        self._elapsed = elapsed
+        self.elapsed = elapsed
         self._shelves: dict[str, Shelf] = {}
         self._watchers: dict[str, set[Watcher]] = {}
         self._journal: Journal | None = None
         self._settled = revision
+        self._compacted = 0
         self._unsettled: list[tuple[str, Change]] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -47,8 +48,14 @@ class Store:
     def shelf(self, name: str) -> Shelf:
         found = self._shelves.get(name)
         if found is None:
-            found = self._shelves[name] = Shelf(name)
+            found = self._shelves[name] = Shelf(name, born=self._compacted)
         return found
+
+    def begin_history(self, compacted: int) -> None:
+        """After a start: changes up to here are not remembered, on any shelf."""
+        self._compacted = compacted
+        for shelf in self._shelves.values():
+            shelf.compacted = max(shelf.compacted, compacted)
 
     def get(self, shelf: str, key: str) -> Record | None:
         return self.shelf(shelf).records.get(key)
@@ -66,13 +73,13 @@ class Store:
     def put(self, shelf: str, key: str, body: dict[str, Any], *, epoch: int = 0) -> Record:
         """Create or replace. The new revision is written into `metadata.resourceVersion`."""
         record = self._record(key, body, epoch)
-        self._publish(shelf, self.shelf(shelf).put(record, self._elapsed()))
+        self._publish(shelf, self.shelf(shelf).put(record, self.elapsed()))
         return record
 
     def remove(self, shelf: str, key: str, body: dict[str, Any], *, epoch: int = 0) -> Record:
         """Delete. `body` is the last state that watchers see, at the revision of the deletion."""
         record = self._record(key, body, epoch)
-        self._publish(shelf, self.shelf(shelf).remove(record, self._elapsed()))
+        self._publish(shelf, self.shelf(shelf).remove(record, self.elapsed()))
         return record
 
     def _record(self, key: str, body: dict[str, Any], epoch: int) -> Record:
