@@ -12,6 +12,7 @@ import binascii
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
@@ -267,6 +268,8 @@ def _integer(name: str, limit: int) -> Convert:
 
 
 def _float(value: Any, path: Path, reading: _Reading) -> Any:
+    if type(value) is float and value.is_integer() and abs(value) < 1e21:
+        return int(value)  # as Go prints it
     if type(value) is int or type(value) is float:
         return value
     raise reading.mismatch(value, path, "float64")
@@ -280,7 +283,12 @@ def _bytes(value: Any, path: Path, reading: _Reading) -> Any:
         at = re.match(r"[A-Za-z0-9+/]*", text)
         raise WrongTypeError(f"illegal base64 data at input byte {at.end() if at else 0}") from None
     canonical = base64.b64encode(decoded).decode()
-    return text if canonical == text else canonical
+    return _same_if_equal(text, canonical)
+
+
+def _same_if_equal(given: Any, canonical: Any) -> Any:
+    """Nothing changed: say so by identity."""
+    return given if given == canonical else canonical
 
 
 _CANONICAL_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -292,16 +300,30 @@ def _time(value: Any, path: Path, reading: _Reading) -> Any:
     return format_time(_moment(_string(value, path, reading)))
 
 
+_MICRO_TIME = re.compile(r"[^.]*\.\d{6}(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
 def _micro_time(value: Any, path: Path, reading: _Reading) -> Any:
-    return None if value is None else format_micro_time(_moment(_string(value, path, reading)))
+    """Exactly six digits of fraction: Go takes nothing else here."""
+    if value is None:
+        return None
+    text = _string(value, path, reading)
+    layout = "2006-01-02T15:04:05.000000Z07:00"
+    moment = _moment(text, layout)
+    if not _MICRO_TIME.fullmatch(text):
+        rest = text[19:]
+        raise WrongTypeError(
+            f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as ".000000"'
+        )
+    return _same_if_equal(text, format_micro_time(moment))
 
 
-def _moment(text: str) -> Any:
+def _moment(text: str, layout: str = "2006-01-02T15:04:05Z07:00") -> datetime:
     try:
         return parse_time(text)
     except ValueError:
         raise WrongTypeError(
-            f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'
+            f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"'
         ) from None
 
 
@@ -314,7 +336,7 @@ def _quantity(value: Any, path: Path, reading: _Reading) -> Any:
     if isinstance(value, bool | dict | list):
         raise reading.mismatch(value, path, "resource.Quantity")
     try:
-        return "0" if value is None else str(Quantity.parse(value))
+        return "0" if value is None else _same_if_equal(value, str(Quantity.parse(value)))
     except QuantityError:
         raise WrongTypeError(
             "quantities must match the regular expression "

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 
 import pytest
 
 from manta.localplane.apiserver.builtin_kinds.reading import WrongTypeError, read_object
+
+# What Go makes of objects of every kind; written by tools/protobuf/golden.
+BODIES = json.loads((Path(__file__).parents[1] / "protobuf" / "bodies.json").read_bytes())
 
 
 def read(kind, obj, api_version="v1"):
@@ -29,7 +34,9 @@ def test_quantities_and_times_become_canonical():
         "requests": {"cpu": "500m"},
     }
     lease, _ = read(
-        "Lease", {"spec": {"renewTime": "2026-11-15T08:37:50.5+02:00"}}, "coordination.k8s.io/v1"
+        "Lease",
+        {"spec": {"renewTime": "2026-11-15T08:37:50.500000+02:00"}},
+        "coordination.k8s.io/v1",
     )
     assert lease["spec"]["renewTime"] == "2026-11-15T06:37:50.500000Z"
     event, _ = read("Event", {"firstTimestamp": "2026-11-15T06:37:50.999Z"})
@@ -97,6 +104,14 @@ def test_a_finished_object_is_returned_as_it_is():
                 "type int32"
             ),
         ),
+        (
+            "Event",
+            {"eventTime": "2026-11-15T06:37:50Z"},
+            (
+                'parsing time "2026-11-15T06:37:50Z" as "2006-01-02T15:04:05.000000Z07:00": '
+                'cannot parse "Z" as ".000000"'
+            ),
+        ),
         ("Secret", {"data": {"a": "Y"}}, "illegal base64 data at input byte 1"),
         (
             "Pod",
@@ -112,6 +127,13 @@ def test_a_value_of_the_wrong_type_is_refused_in_the_words_of_go(kind, obj, mess
     with pytest.raises(WrongTypeError) as refused:
         read(kind, obj)
     assert str(refused.value) == message
+
+
+def test_every_kind_is_read_as_go_reads_and_prints_it():
+    for body in BODIES:
+        sent, printed = body["sent"], body["printed"]
+        assert read_object(sent["apiVersion"], sent["kind"], sent) == printed
+        assert read_object(sent["apiVersion"], sent["kind"], printed) is printed
 
 
 def test_kinds_that_are_not_built_in_are_left_alone():
