@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,22 +15,27 @@ from manta.api.meta import Key, Object
 from manta.api.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
 from manta.kube import errors
 from manta.kube.client import Client
+from manta.kube.connect import connect
+from manta.kube.credentials import User, load
+from manta.kube.retry import NEVER
 from manta.kube.watch_stream import WatchEvent
-from support.plane import MemoryPlane, memory_plane
+from manta.localplane.plane import Plane, PlaneOptions
+from support.plane import memory_plane
 
 KEY = Key("default", "a")
 WIDGETS = Resource("t.example.com", "v1", "widgets", "Widget")
 
 
-@pytest.fixture
-async def plane() -> AsyncIterator[MemoryPlane]:
-    async with memory_plane() as plane:
-        yield plane
-
-
-@pytest.fixture
-def client(plane: MemoryPlane) -> Client:
-    return plane.client
+@pytest.fixture(params=["in process", "over TLS"])
+async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Client]:
+    """The same promises hold without a network and across a real one."""
+    if request.param == "in process":
+        async with memory_plane() as plane:
+            yield plane.client
+    else:
+        options = PlaneOptions(tmp_path / "plane", memory=True, controllers=False)
+        async with Plane(options) as served, await connect(load(served.kubeconfig)) as client:
+            yield client
 
 
 def config_map(name: str = "a", **labels: str) -> dict[str, Any]:
@@ -206,3 +213,39 @@ async def test_a_collection_is_deleted_by_selector(client: Client) -> None:
 async def test_a_namespace_can_be_asked_for_by_its_bare_name(client: Client) -> None:
     found = await client.get(NAMESPACES, Key("", "default"), into=Object)
     assert found.metadata.name == "default"
+
+
+# ── a server that is not always there ────────────────────────────────────────────────────────
+async def test_a_token_that_nobody_knows_is_named(tmp_path: Path) -> None:
+    options = PlaneOptions(tmp_path, memory=True, controllers=False)
+    async with Plane(options) as served:
+        known = load(served.kubeconfig)
+        stranger = replace(known, user=User("user 'me' in /k", token="unknown"))
+        async with await connect(stranger) as client:
+            with pytest.raises(
+                errors.Unauthorized, match="the token of user 'me' in /k was refused"
+            ):
+                await client.list(CONFIG_MAPS)
+
+
+async def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
+    options = PlaneOptions(tmp_path, controllers=False)
+    async with Plane(options) as served:
+        client = await connect(load(served.kubeconfig), retry=NEVER)
+        written = await client.create(CONFIG_MAPS, "default", config_map())
+    with pytest.raises(errors.Unreachable):
+        await client.create(CONFIG_MAPS, "default", config_map("b"))
+    async with Plane(options):
+        async with asyncio.timeout(10):
+            found = await patiently(client)
+        assert found["metadata"]["resourceVersion"] == written.metadata.resource_version
+        await client.close()
+
+
+async def patiently(client: Client) -> dict[str, Any]:
+    """A kept connection may be dead: the first answer after a restart can be a loss."""
+    while True:
+        try:
+            return await client.get(CONFIG_MAPS, KEY)
+        except errors.Unreachable:
+            await asyncio.sleep(0.05)
