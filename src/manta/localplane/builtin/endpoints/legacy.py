@@ -8,6 +8,7 @@ from manta.localplane.builtin.endpoints.addresses import hostname, is_addressabl
 from manta.localplane.builtin.endpoints.snapshot import HEADLESS, ServiceSnapshot
 from manta.localplane.builtin.views import Pod, Service
 
+MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 LARGEST = 1000
 """Kubernetes cuts here too."""
 
@@ -29,7 +30,7 @@ def subsets(seen: ServiceSnapshot, service: Service) -> list[dict[str, Any]]:
 
 
 def labels(service: Service) -> dict[str, str]:
-    own = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+    own = {MANAGED_BY: "endpoint-controller"}
     return {**service.metadata.labels, **own, **({HEADLESS: ""} if service.is_headless else {})}
 
 

@@ -18,8 +18,10 @@ from manta.localplane.builtin.garbage_collector.snapshot import (
     is_going_in_foreground,
 )
 from manta.localplane.builtin.ownership import without_finalizer
-from manta.reconcile.actions import Delete, Patch, Propagation
+from manta.reconcile.actions import Call, Patch, Propagation
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
+
+DELETE_UNCHANGED = "delete if it is as it was seen"
 
 
 class Cause(StrEnum):
@@ -75,7 +77,15 @@ def _plan_owned(seen: ItemSnapshot) -> Plan:
         return do(_forget(seen.item, gone, Cause.FORGET)) if gone else NOTHING
     meta = seen.item.meta
     how = _propagation(seen, waiting=OwnerState.WAITING in states)
-    return do(Delete(seen.item.resource, meta.key, meta.uid, Cause.COLLECT, propagation=how))
+    # Not a plain Delete: an object that was orphaned a moment ago has changed since it was seen,
+    # and must survive although the news of it is still on its way.
+    facts = {
+        "resource": seen.item.resource,
+        "uid": meta.uid,
+        "resource_version": meta.resource_version,
+        "propagation": how,
+    }
+    return do(Call(DELETE_UNCHANGED, meta.key, Cause.COLLECT, arguments=facts))
 
 
 def _propagation(seen: ItemSnapshot, *, waiting: bool) -> Propagation:

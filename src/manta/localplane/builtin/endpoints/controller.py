@@ -1,0 +1,122 @@
+"""The endpoints controller tied to the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from manta.api.meta import Key, Object, ObjectMeta, View
+from manta.api.resources import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES, Resource
+from manta.localplane.builtin.endpoints.legacy import MANAGED_BY as LEGACY_MANAGED_BY
+from manta.localplane.builtin.endpoints.membership import Membership
+from manta.localplane.builtin.endpoints.plan import plan
+from manta.localplane.builtin.endpoints.snapshot import (
+    MANAGED_BY,
+    MANAGER,
+    SERVICE_NAME,
+    Legacy,
+    ServiceSnapshot,
+)
+from manta.localplane.builtin.shell import Builtin
+from manta.localplane.builtin.views import EndpointSlice, Json, Node, Pod, Service
+from manta.reconcile.plan import Plan
+from manta.runtime.controller import Watch, own_key
+
+
+class Endpoints(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    subsets: tuple[Json, ...] | None = None
+
+
+def _service_of(one: EndpointSlice) -> tuple[str, ...]:
+    labels = one.metadata.labels
+    name = labels.get(SERVICE_NAME)
+    mine = name and labels.get(MANAGED_BY) == MANAGER
+    return (f"{one.metadata.namespace}/{name}",) if mine else ()
+
+
+def _slice_keys(old: EndpointSlice | None, new: EndpointSlice | None) -> Iterable[Key]:
+    names = {name for one in (old, new) if one is not None for name in _service_of(one)}
+    return [Key(*name.split("/", 1)) for name in names]
+
+
+def _in_namespace(pod: Pod) -> tuple[str, ...]:
+    return (pod.metadata.namespace,)
+
+
+class EndpointsController(Builtin[ServiceSnapshot]):
+    name = "endpoint-slice-controller"
+
+    def watches(self) -> Sequence[Watch[Any]]:
+        informer = self.manager.informer
+        self._membership = Membership()
+        self._services = informer(SERVICES, Service)
+        self._pods = informer(PODS, Pod, indexes={"namespace": _in_namespace})
+        self._nodes = informer(NODES, Node)
+        self._slices = informer(ENDPOINT_SLICES, EndpointSlice, indexes={"service": _service_of})
+        self._endpoints = informer(ENDPOINTS, Endpoints)
+        return (
+            Watch(self._services, self._service_keys),
+            Watch(self._pods, self._pod_keys),
+            Watch(self._nodes, self._node_keys),
+            Watch(self._slices, _slice_keys),
+            Watch(self._endpoints, own_key),
+        )
+
+    def _service_keys(self, old: Service | None, new: Service | None) -> Iterable[Key]:
+        if new is not None:
+            pods = self._pods.by("namespace", new.metadata.namespace)
+            self._membership.set_service(new, pods)
+        elif old is not None:
+            self._membership.drop_service(old.metadata.key)
+        return own_key(old, new)
+
+    def _pod_keys(self, old: Pod | None, new: Pod | None) -> Iterable[Key]:
+        """The Services behind which this Pod stands, or stood, if that changed anything."""
+        if old is not None and new is not None and _facts(old) == _facts(new):
+            return ()
+        return self._membership.change_pod(old, new)
+
+    def _node_keys(self, old: Node | None, new: Node | None) -> Iterable[Key]:
+        """A node that appears or goes changes which Pods count; its status does not."""
+        if old is not None and new is not None:
+            return ()
+        return [service.metadata.key for service in self._services.all()]
+
+    async def observe(self, key: Key) -> ServiceSnapshot | None:
+        service = self._services.get(key)
+        held = self._endpoints.get(key)
+        legacy = Legacy(Object(metadata=held.metadata), held.subsets or ()) if held else None
+        now = self.manager.clock.now()
+        if service is None:
+            mine = held is not None and LEGACY_MANAGED_BY in held.metadata.labels
+            return ServiceSnapshot(key, None, (), {}, (), legacy, now) if mine else None
+        found = (self._pods.get(one) for one in self._membership.members(key))
+        pods = sorted((pod for pod in found if pod), key=lambda pod: pod.metadata.name)
+        nodes = {
+            name: node
+            for name in {pod.spec.node_name for pod in pods}
+            if (node := self._nodes.get(Key("", name))) is not None
+        }
+        slices = self._slices.by("service", str(key))
+        return ServiceSnapshot(key, service, tuple(pods), nodes, slices, legacy, now)
+
+    def plan(self, seen: ServiceSnapshot) -> Plan:
+        return plan(seen)
+
+    def subject(self, seen: ServiceSnapshot) -> tuple[Resource, ObjectMeta]:
+        if seen.service:
+            return SERVICES, seen.service.metadata
+        return SERVICES, ObjectMeta(name=seen.key.name, namespace=seen.key.namespace)
+
+
+def _facts(pod: Pod) -> tuple[Any, ...]:
+    """All of a Pod that an endpoint tells of."""
+    return (
+        pod.metadata.labels,
+        pod.status.pod_ip,
+        pod.spec.node_name,
+        pod.is_ready,
+        pod.is_deleting,
+        pod.is_terminal,
+    )
