@@ -105,7 +105,7 @@ class AuthOptions(View, frozen=True, kw_only=True):
     secret_name: Annotated[str | None, info("An existing Secret with the key auth_token.")] = None
     enable_k8s_token_auth: Annotated[
         bool | None, info("Let Ray check Kubernetes ServiceAccount tokens.")
-    ] = None
+    ] = msgspec.field(default=None, name="enableK8sTokenAuth")
 
 
 class AutoscalerOptions(View, frozen=True, kw_only=True):

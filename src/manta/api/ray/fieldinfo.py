@@ -25,8 +25,9 @@ def info(
         schema["x-kubernetes-validations"] = [
             {"rule": rule, "message": message} for rule, message in rules
         ]
+    extra = {"required": required, "model": model, "schema": schema}
     return msgspec.Meta(
-        description=text, extra={"required": required, "model": model, "schema": schema}
+        description=text, extra={word: value for word, value in extra.items() if value}
     )
 
 
