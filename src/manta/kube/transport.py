@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from urllib.parse import urlencode, urlsplit
 
 from manta.kube.cluster import Cluster, Pem
@@ -93,6 +93,7 @@ class WebSocket(Protocol):
         ...
 
 
+@runtime_checkable
 class UpgradingTransport(Transport, Protocol):
     """A transport that can also open WebSockets, for exec and attach."""
 

@@ -1,0 +1,58 @@
+"""`manta exec POD -- COMMAND`: run a command beside a Pod's own, with its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from typing import Any
+
+from manta.api.meta import Key
+from manta.cli.connection import UsageError, add_connection_flags, open_client
+from manta.kube.streams import ExecSession, exec_stream
+from manta.kube.transport import UpgradingTransport
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser("exec", help="run a command in a container")
+    parser.add_argument("pod", help="name of the Pod, with or without pod/ in front")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="after --: the command")
+    parser.add_argument("-c", "--container", default="")
+    parser.add_argument("-n", "--namespace", default="default")
+    parser.add_argument("-i", "--stdin", action="store_true", help="pass standard input on")
+    add_connection_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UsageError("which command? for example: manta exec POD -- ray status")
+    return asyncio.run(_exec(args, command))
+
+
+async def _exec(args: argparse.Namespace, command: list[str]) -> int:
+    key = Key(args.namespace, args.pod.removeprefix("pod/"))
+    async with open_client(args) as client:
+        transport = client.transport
+        if not isinstance(transport, UpgradingTransport):
+            raise UsageError("this connection cannot be upgraded to a stream")
+        session_of = exec_stream(
+            transport, key, command, container=args.container, stdin=args.stdin
+        )
+        async with session_of as session:
+            feeding = asyncio.create_task(_feed(session)) if args.stdin else None
+            async for output in session.output():
+                sink = sys.stdout if output.stream == "stdout" else sys.stderr
+                sink.buffer.write(output.data)
+                sink.flush()
+            if feeding:
+                feeding.cancel()
+    return session.exit_code if session.exit_code is not None else 1
+
+
+async def _feed(session: ExecSession) -> None:
+    loop = asyncio.get_running_loop()
+    while data := await loop.run_in_executor(None, os.read, sys.stdin.fileno(), 65536):
+        await session.write(data)
+    await session.close_stdin()
