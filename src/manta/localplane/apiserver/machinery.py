@@ -12,11 +12,37 @@ from manta.localplane.apiserver.patching.json_patch import apply_json_patch
 from manta.localplane.apiserver.patching.merge import apply_merge_patch
 from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.served import Served
-from manta.localplane.apiserver.status_errors import Refusal, patch_failed
+from manta.localplane.apiserver.status_errors import (
+    Refusal,
+    bad_request,
+    patch_failed,
+    unknown_patch_type,
+)
 
 
-def decode_protobuf(body: bytes) -> dict[str, Any]:  # noqa: ARG001
-    raise ValueError("protobuf bodies are not read")
+def decode_protobuf(body: bytes) -> dict[str, Any]:
+    """Raises ValueError for what is no protobuf body."""
+    from manta.localplane.apiserver.protobuf.envelope import decode
+
+    return decode(body)
+
+
+def canonical(served: Served, obj: dict[str, Any], unknown: list[str]) -> dict[str, Any]:
+    """The object as the server holds it: unknown fields away, values in their usual spelling.
+
+    Paths of unknown fields are added to `unknown`; a value of the wrong type is a 400.
+    """
+    if served.custom is not None:
+        return served.custom.schema.prune(obj, unknown)
+    from manta.localplane.apiserver.builtin_kinds.reading import WrongTypeError, read_object
+
+    try:
+        return read_object(served.api_version, served.kind, obj, unknown)
+    except WrongTypeError as error:
+        raise bad_request(
+            f'{served.kind} in version "{served.version}" cannot be handled as a {served.kind}: '
+            f"{error}"
+        ) from None
 
 
 def prepare_create(served: Served, obj: dict[str, Any], core: object) -> dict[str, Any]:  # noqa: ARG001
@@ -48,10 +74,6 @@ def validate(
     old: dict[str, Any] | None,  # noqa: ARG001
 ) -> list[Cause]:
     return []
-
-
-def unknown_fields(served: Served, obj: dict[str, Any]) -> list[str]:
-    return served.custom.schema.unknown_fields(obj) if served.custom is not None else []
 
 
 def track(
@@ -87,8 +109,17 @@ def json_patch(obj: dict[str, Any], operations: Any) -> dict[str, Any]:
         raise _refusal(error) from None
 
 
-def strategic_patch(obj: dict[str, Any], patch: Any, served: Served) -> dict[str, Any]:  # noqa: ARG001
-    return merge_patch(obj, patch)
+def strategic_patch(obj: dict[str, Any], patch: Any, served: Served) -> dict[str, Any]:
+    from manta.localplane.apiserver.builtin_kinds.nodes import node_of_kind
+    from manta.localplane.apiserver.patching.strategic import apply_strategic_patch
+
+    node = node_of_kind(served.api_version, served.kind)
+    if node is None:
+        raise unknown_patch_type()
+    try:
+        return apply_strategic_patch(obj, patch, node)
+    except PatchError as error:
+        raise _refusal(error) from None
 
 
 def _refusal(error: PatchError) -> Refusal:

@@ -112,7 +112,7 @@ class Operations:
             raise method_not_allowed()
         options = write_options(call.request, "CreateOptions")
         obj = decoding.read_object(call.request, call.served)
-        self._check_fields(call, obj, options)
+        obj = self._checked(call, obj, options)
         written = self._writer.create(call, self._namespace(call), obj, options)
         return await self._written(call, written)
 
@@ -124,7 +124,7 @@ class Operations:
     async def _update(self, call: Call) -> HttpResponse:
         options = write_options(call.request, "UpdateOptions")
         obj = decoding.read_object(call.request, call.served)
-        self._check_fields(call, obj, options)
+        obj = self._checked(call, obj, options)
         written = self._writer.update(
             call, self._key(call), _narrowed(call, lambda _: obj), options, call.route.subresource
         )
@@ -159,8 +159,7 @@ class Operations:
             else:
                 new = machinery.merge_patch(old, patch)
             decoding.check_metadata(new, served)
-            self._check_fields(call, new, options)
-            return new
+            return self._checked(call, new, options)
 
         return produce
 
@@ -218,17 +217,17 @@ class Operations:
         )
         return self._one(call, written.record, 201 if written.created else 200)
 
-    def _check_fields(self, call: Call, obj: dict[str, Any], options: WriteOptions) -> None:
-        """Unknown and doubled fields: refused, warned of or let through, as the client wishes."""
+    def _checked(self, call: Call, obj: dict[str, Any], options: WriteOptions) -> dict[str, Any]:
+        """The object in canonical form. Unknown and doubled fields are refused, warned of or let
+        through, as the client wishes."""
+        unknown: list[str] = []
+        read = machinery.canonical(call.served, obj, unknown)
         if options.validation == "Ignore":
-            return
+            return read
         doubled = decoding.duplicate_fields(call.request.body, obj) if call.verb != "patch" else []
         faults = [f'duplicate field "{path}"' for path in doubled]
-        unknown = machinery.unknown_fields(call.served, obj)
         faults += [f'unknown field "{path}"' for path in unknown]
-        if not faults:
-            return
-        if options.validation == "Strict":
+        if faults and options.validation == "Strict":
             served = call.served
             raise bad_request(
                 f'{served.kind} in version "{served.version}" cannot be handled as a '
@@ -236,6 +235,7 @@ class Operations:
             )
         for fault in faults:
             call.warn(fault)
+        return read
 
     def _one(self, call: Call, record: Record, status: int) -> HttpResponse:
         answer = call.answer

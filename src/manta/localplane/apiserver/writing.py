@@ -257,7 +257,7 @@ class Writer:
             call.warn(served.custom.warning)
             if old is None and served.has_status:
                 obj.pop("status", None)
-            return served.custom.schema.default(served.custom.schema.prune(obj))
+            return served.custom.schema.default(obj)
         if old is None:
             return machinery.prepare_create(served, obj, self._core)
         return machinery.prepare_update(served, old, obj, self._core, subresource)
