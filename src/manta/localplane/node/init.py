@@ -106,6 +106,8 @@ class Init:
         match message["op"]:
             case "network":
                 configure_network(message["address"], message["gateway"])
+            case "memory":
+                mount_memory(message["path"], message["size"])
             case "start":
                 self._start(Path(message["spec"]))
             case "signal":
@@ -308,6 +310,12 @@ def configure_network(address: str, gateway: str) -> None:
         netlink.add_default_route(IPv4Address(gateway))
     finally:
         netlink.close()
+
+
+def mount_memory(path: str, size: int | None) -> None:
+    """A volume in memory: seen by all containers of the Pod, gone with its init."""
+    limit = f",size={size}" if size else ""
+    libc.mount("tmpfs", path, "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, f"mode=1777{limit}")
 
 
 def _open_stdio(spec: Mapping[str, Any]) -> tuple[tuple[int, int, int], dict[str, int]]:

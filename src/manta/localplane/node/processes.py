@@ -124,6 +124,9 @@ class Sandbox:
     async def configure_network(self, address: str, gateway: str) -> None:
         await self._channel.ask("network", address=address, gateway=gateway)
 
+    async def mount_memory(self, path: Path, size: int | None) -> None:
+        await self._channel.ask("memory", path=str(path), size=size)
+
     async def running(self) -> dict[str, float]:
         """Ids of the containers that run, with their start times."""
         answer = await self._channel.ask("list")
@@ -241,3 +244,15 @@ def adopt(directory: Path, on_news: Callable[[dict[str, Any]], None]) -> Sandbox
         return Sandbox(directory, int(record["pid"]), on_news)
     except OSError:
         return None
+
+
+def end_sandbox(directory: Path) -> bool:
+    """Kill what an earlier agent left running in `directory`. True: there was something."""
+    record = wire.read_record(directory / "sandbox.json")
+    if record is None or not is_running(record):
+        return False
+    try:
+        os.kill(int(record["pid"]), signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True

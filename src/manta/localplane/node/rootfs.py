@@ -14,11 +14,19 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from manta.localplane.node import libc
 
 _OWN = frozenset({"proc", "sys", "dev", "tmp", "run", "lost+found", ".host"})
+_DEVICES = frozenset({"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fuse"})
+_ACCELERATORS = ("nvidia", "dri", "kfd", "accel", "infiniband", "vfio")
+_DEVICE_LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+}
 _HOST = "/.host"
 """Where the machine's root stays reachable while volumes are mounted."""
 
@@ -30,7 +38,7 @@ def build_root(spec: Mapping[str, Any]) -> None:
     root = scratch / "root"
     root.mkdir(parents=True, exist_ok=True)
     libc.mount("tmpfs", str(root), "tmpfs", data="mode=755,size=64m")
-    _lay_machine_under(root, scratch, userns=bool(spec.get("userns")))
+    _lay_machine_under(root, scratch, spec)
     _mount_own(root, scratch, spec)
     (root / ".host").mkdir()
     libc.pivot_root(str(root), str(root / ".host"))
@@ -42,8 +50,12 @@ def build_root(spec: Mapping[str, Any]) -> None:
         libc.mount("none", "/", flags=libc.MS_BIND | libc.MS_REMOUNT | libc.MS_RDONLY)
 
 
-def _lay_machine_under(root: Path, scratch: Path, *, userns: bool) -> None:
+def _lay_machine_under(root: Path, scratch: Path, spec: Mapping[str, Any]) -> None:
     memory = scratch / "memory"
+    options = ",userxattr" if spec.get("userns") else ""
+    # Another user than root must be able to walk to Python and to the image's environment, which
+    # may lie below a home directory that is closed to it on the machine.
+    walk = 0o011 if spec.get("uid") else 0
     for entry in os.scandir("/"):
         if entry.name in _OWN:
             continue
@@ -52,30 +64,37 @@ def _lay_machine_under(root: Path, scratch: Path, *, userns: bool) -> None:
             target.symlink_to(Path(entry.path).readlink())
         elif entry.is_dir():
             target.mkdir()
-            _overlay(entry.path, target, scratch, memory, userns=userns)
+            _overlay(entry.path, target, _Upper(scratch, memory, options, walk))
         elif entry.is_file():
             target.touch()
             libc.bind(entry.path, str(target), read_only=True)
     _bind_mounts_below(root, scratch)
 
 
-def _overlay(lower: str, target: Path, scratch: Path, memory: Path, *, userns: bool) -> None:
-    upper = scratch
-    if scratch.is_relative_to(lower):
+class _Upper(NamedTuple):
+    """Where an overlay keeps what is written."""
+
+    disk: Path
+    memory: Path
+    options: str
+    walk: int
+
+
+def _overlay(lower: str, target: Path, to: _Upper) -> None:
+    upper = to.disk
+    if upper.is_relative_to(lower):
         # The kernel refuses an upper directory inside its own lower one: use memory there.
-        if not memory.is_dir():
-            memory.mkdir()
-            libc.mount("tmpfs", str(memory), "tmpfs", data="mode=700")
-        upper = memory
+        upper = to.memory
+        if not upper.is_dir():
+            upper.mkdir()
+            libc.mount("tmpfs", str(upper), "tmpfs", data="mode=755")
     above, work = upper / "upper" / target.name, upper / "work" / target.name
     for directory in (above, work):
         directory.mkdir(parents=True, exist_ok=True)
-    above.chmod(stat.S_IMODE(Path(lower).stat().st_mode))
-    options = f"lowerdir={lower},upperdir={above},workdir={work}"
+    above.chmod(stat.S_IMODE(Path(lower).stat().st_mode) | to.walk)
+    options = f"lowerdir={lower},upperdir={above},workdir={work}{to.options}"
     try:
-        libc.mount(
-            "overlay", str(target), "overlay", data=options + (",userxattr" if userns else "")
-        )
+        libc.mount("overlay", str(target), "overlay", data=options)
     except OSError:
         libc.bind(lower, str(target), recursive=False, read_only=True)
 
@@ -107,10 +126,8 @@ def _mount_own(root: Path, scratch: Path, spec: Mapping[str, Any]) -> None:
         libc.bind(str(own), str(root / name))
     for name in ("proc", "sys", "dev"):
         (root / name).mkdir()
-    libc.bind("/dev", str(root / "dev"))
+    _mount_devices(root / "dev", spec.get("shm"))
     libc.bind("/sys", str(root / "sys"))
-    if shm := spec.get("shm"):
-        libc.bind(shm, str(root / "dev" / "shm"))
     libc.mount(
         "proc",
         str(root / "proc"),
@@ -119,6 +136,24 @@ def _mount_own(root: Path, scratch: Path, spec: Mapping[str, Any]) -> None:
     )
     for target, source in spec.get("cgroup_views", {}).items():
         libc.bind(source, str(root) + target)
+
+
+def _mount_devices(devices: Path, shm: str | None) -> None:
+    """Devices without the machine's disks: what every program needs, terminals, accelerators."""
+    libc.mount("tmpfs", str(devices), "tmpfs", libc.MS_NOSUID, "mode=755,size=1m")
+    for entry in os.scandir("/dev"):
+        if entry.name in _DEVICES or entry.name.startswith(_ACCELERATORS):
+            target = devices / entry.name
+            if entry.is_dir():
+                target.mkdir()
+            else:
+                target.touch()
+            libc.bind(entry.path, str(target))
+    for name, goal in _DEVICE_LINKS.items():
+        (devices / name).symlink_to(goal)
+    if shm:
+        (devices / "shm").mkdir()
+        libc.bind(shm, str(devices / "shm"))
 
 
 def _mount_volumes(mounts: Sequence[Mapping[str, Any]], symlinks: Mapping[str, str]) -> None:

@@ -1,0 +1,142 @@
+"""The node agent: takes the Pods that are bound to its nodes, and runs each as processes.
+
+agent = NodeAgent(client, clock, NodeOptions(dir=Path("...")))
+await agent.run()          # cancelled: Pods go on, and the next agent adopts them
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from random import Random
+
+from manta.api.core import Service
+from manta.api.resources import PODS, SERVICES
+from manta.kube.client import Client
+from manta.localplane.node.attach import LocalConnector
+from manta.localplane.node.events import PodEvents
+from manta.localplane.node.machine import Machine, NodeOptions
+from manta.localplane.node.observe import Reader
+from manta.localplane.node.podruntime import PodRuntime, pod_directories
+from manta.localplane.node.podspec import NodePod
+from manta.localplane.node.podworker import PodWorker
+from manta.localplane.node.processes import end_sandbox
+from manta.localplane.node.register import Registrar, capacity, node_names
+from manta.runtime.clock import Clock
+from manta.runtime.informer import Informer
+from manta.runtime.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+__all__ = ["NodeAgent", "NodeOptions"]
+
+_FINAL = ("Succeeded", "Failed")
+
+
+class NodeAgent:
+    def __init__(
+        self, client: Client, clock: Clock, options: NodeOptions, *, random: Random | None = None
+    ) -> None:
+        self.options = options
+        self.names = node_names(options)
+        self.ready = asyncio.Event()
+        """Set when the nodes are registered and Pods are taken."""
+        self._client = client
+        self._clock = clock
+        self._random = random or Random()  # noqa: S311 - jitter, not a secret
+        self._machine = Machine(options)
+        self._offered = capacity(options)
+        one = f"spec.nodeName={self.names[0]}" if len(self.names) == 1 else ""
+        self._pods = Informer(client, PODS, NodePod, fields=one)
+        self._services = Informer(client, SERVICES, Service)
+        self._reader = Reader(client, self._services.all)
+        self._recorder = Recorder(client, clock, self._random, instance=options.name)
+        self._registrar = Registrar(client, clock, options, self._machine.host_address)
+        self._workers: dict[str, PodWorker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.connector = LocalConnector(self.worker)
+
+    def worker(self, namespace: str, name: str) -> PodWorker | None:
+        """Who runs the Pod of this name."""
+        for worker in self._workers.values():
+            if worker.pod.metadata.key == (namespace, name):
+                return worker
+        return None
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._recorder.run(), name="events")
+                group.create_task(self._services.run(), name="services")
+                await self._registrar.register()
+                await self._services.synced.wait()
+                self._pods.add_handler(self._pod_changed)
+                group.create_task(self._pods.run(), name="pods")
+                await self._pods.synced.wait()
+                await self._remove_strangers()
+                group.create_task(self._registrar.run(), name="leases")
+                self.ready.set()
+        finally:
+            await self._leave()
+
+    # ── Pods ───────────────────────────────────────────────────────────────────────────
+    def _pod_changed(self, old: NodePod | None, new: NodePod | None) -> None:
+        known = new or old
+        if known is None or known.spec.node_name not in self.names:
+            return
+        worker = self._workers.get(known.metadata.uid)
+        if new is None:
+            if worker is not None:
+                worker.object_is_gone()
+        elif worker is not None:
+            worker.see(new)
+        elif old is not None and old.metadata.uid != new.metadata.uid:
+            self._pod_changed(old, None)
+            self._take(new)
+        else:
+            self._take(new)
+
+    def _take(self, pod: NodePod) -> None:
+        uid = pod.metadata.uid
+        over = pod.status.phase in _FINAL and not self._machine.pod_directory(uid).exists()
+        if over and pod.metadata.deletion_timestamp is None:
+            return  # it ended before this agent's time, and left nothing here
+        runtime = PodRuntime(
+            self._machine,
+            self._reader,
+            pod,
+            self._offered,
+            lambda news: worker.hear(news),  # noqa: PLW0108 - made below
+        )
+        worker = PodWorker(pod, runtime, self._client, self._clock, PodEvents(self._recorder, pod))
+        self._workers[uid] = worker
+        task = asyncio.create_task(self._work(worker), name=f"pod {pod.metadata.key}")
+        self._tasks[uid] = task
+
+    async def _work(self, worker: PodWorker) -> None:
+        uid = worker.pod.metadata.uid
+        try:
+            await worker.run()
+        except Exception:
+            # One Pod's bug must not stop the others. The next change of the Pod takes it up anew.
+            log.exception("Pod %s is given up for now", worker.pod.metadata.key)
+        finally:
+            self._workers.pop(uid, None)
+            self._tasks.pop(uid, None)
+
+    async def _remove_strangers(self) -> None:
+        """Pods that were deleted while no agent ran: nothing of them may stay."""
+        known = {pod.metadata.uid for pod in self._pods.all()}
+        for directory in pod_directories(self.options.dir):
+            if directory.name not in known:
+                end_sandbox(directory)
+                self._machine.cgroups.remove(directory.name)
+                await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+    async def _leave(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._machine.close()

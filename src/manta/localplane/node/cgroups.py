@@ -1,0 +1,226 @@
+"""Limits of memory and CPU by cgroups, version 1 or 2, where the machine lets us.
+
+Groups are made below the agent's own, so that whoever limits the agent limits its Pods too. Every name
+starts with the plane's prefix. Where cgroups cannot be written, Pods run without limits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from manta.api.quantity import Quantity
+from manta.localplane.node import wire
+from manta.localplane.node.launchspec import Cgroup
+from manta.localplane.node.podspec import Resources
+
+_PERIOD = 100_000
+"""Microseconds over which the CPU quota is counted; the kernel's default."""
+_V1_CONTROLLERS = ("memory", "cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    memory: int | None = None
+    cpu_milli: int | None = None
+    cpu_weight_milli: int | None = None
+
+    @classmethod
+    def of(cls, resources: Resources) -> Limits:
+        limits, requests = resources.limits, resources.requests
+        memory, cpu = limits.get("memory"), limits.get("cpu")
+        weight = requests.get("cpu", cpu)
+        return cls(
+            memory=Quantity.parse(memory).value() if memory is not None else None,
+            cpu_milli=Quantity.parse(cpu).milli() if cpu is not None else None,
+            cpu_weight_milli=Quantity.parse(weight).milli() if weight is not None else None,
+        )
+
+
+def settings(limits: Limits, version: int) -> Mapping[str, str]:
+    """File name -> content. Pure."""
+    wanted: dict[str, str] = {}
+    if limits.memory:
+        wanted["memory.max" if version == 2 else "memory.limit_in_bytes"] = str(limits.memory)
+        if version == 2:
+            wanted["memory.oom.group"] = "1"
+    if limits.cpu_milli:
+        quota = max(limits.cpu_milli * _PERIOD // 1000, 1000)
+        if version == 2:
+            wanted["cpu.max"] = f"{quota} {_PERIOD}"
+        else:
+            wanted |= {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": str(quota)}
+    if limits.cpu_weight_milli is not None:
+        shares = max(limits.cpu_weight_milli * 1024 // 1000, 2)
+        if version == 2:
+            wanted["cpu.weight"] = str(1 + (shares - 2) * 9999 // 262142)
+        else:
+            wanted["cpu.shares"] = str(shares)
+    return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchies:
+    """Where this process is in the machine's cgroups: controller -> (mount point, own group)."""
+
+    version: int
+    own: Mapping[str, tuple[Path, Path]]
+
+
+def find_hierarchies(membership: str, mounts: str) -> Hierarchies | None:
+    """Read /proc/self/cgroup and /proc/self/mountinfo. Pure."""
+    groups: dict[str, str] = {}
+    for line in membership.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            groups[controller] = path
+    points: dict[str, Path] = {}
+    unified: Path | None = None
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        point = Path(before.split(" ")[4])
+        if kind == "cgroup2":
+            unified = point
+        elif kind == "cgroup":
+            points |= dict.fromkeys(options.split(","), point)
+    own = {
+        name: (points[name], points[name] / groups[name].lstrip("/"))
+        for name in _V1_CONTROLLERS
+        if name in points and name in groups
+    }
+    if own:
+        return Hierarchies(1, own)
+    if unified is not None and "" in groups:
+        return Hierarchies(2, {"": (unified, unified / groups[""].lstrip("/"))})
+    return None
+
+
+class Cgroups:
+    """Makes and removes the groups of one plane."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._record = directory / "cgroups.json"
+        self._found = _hierarchies_of_this_process()
+        self._bases: dict[str, Path] = {}
+        known = wire.read_record(self._record) or {}
+        if self._found is not None:
+            for controller, (_, own) in self._found.own.items():
+                base = Path(known.get(controller, own / f"manta-{name}"))
+                if _make(base):
+                    self._bases[controller] = base
+        if self._found is not None and self._found.version == 2:
+            self._delegate()
+        wire.write_record(self._record, {key: str(base) for key, base in self._bases.items()})
+
+    def _delegate(self) -> None:
+        """Version 2: controllers must be handed down, or the groups would limit nothing."""
+        base = self._bases.get("")
+        if base is None:
+            return
+        try:
+            (base.parent / "cgroup.subtree_control").write_text("+memory +cpu")
+        except OSError:
+            # The group that holds the agent itself may not hand down; nothing to be done.
+            with contextlib.suppress(OSError):
+                base.rmdir()
+            self._bases.clear()
+
+    @property
+    def works(self) -> bool:
+        return bool(self._bases)
+
+    def create(self, pod_uid: str, container: str, limits: Limits) -> Cgroup:
+        """A fresh group for one attempt of a container. What the kernel refuses is left out."""
+        if self._found is None or not self._bases:
+            return Cgroup()
+        paths: list[str] = []
+        views: dict[str, str] = {}
+        oom_events = ""
+        version = self._found.version
+        for controller, base in self._bases.items():
+            group = base / pod_uid / container
+            remove_group(group)
+            if not _make(group):
+                continue
+            if version == 2:
+                _hand_down(base, group)
+            _apply(group, settings(limits, version), controller)
+            paths.append(str(group))
+            views[str(self._found.own[controller][0])] = str(group)
+            if controller in ("memory", ""):
+                oom_events = str(
+                    group / ("memory.events" if version == 2 else "memory.oom_control")
+                )
+        return Cgroup(tuple(paths), views, oom_events)
+
+    def remove(self, pod_uid: str) -> None:
+        for base in self._bases.values():
+            remove_group(base / pod_uid)
+
+
+def remove_all(directory: Path) -> list[str]:
+    """Remove every group that a plane left behind (its processes must be gone)."""
+    known = wire.read_record(directory / "cgroups.json") or {}
+    bases = [Path(base) for base in known.values()]
+    for base in bases:
+        remove_group(base)
+    return [str(base) for base in bases if base.exists()]
+
+
+def remove_group(group: Path) -> None:
+    """The group and those below it; a group with processes in it stays."""
+    for child in _children(group):
+        remove_group(child)
+    with contextlib.suppress(OSError):
+        group.rmdir()
+
+
+def _children(group: Path) -> Iterator[Path]:
+    try:
+        yield from [Path(entry.path) for entry in os.scandir(group) if entry.is_dir()]
+    except OSError:
+        return
+
+
+def _make(group: Path) -> bool:
+    try:
+        group.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _hand_down(base: Path, group: Path) -> None:
+    for parent in (base, group.parent):
+        with contextlib.suppress(OSError):
+            (parent / "cgroup.subtree_control").write_text("+memory +cpu")
+
+
+def _apply(group: Path, wanted: Mapping[str, str], controller: str) -> None:
+    for name, value in wanted.items():
+        if controller and not name.startswith(controller):
+            continue
+        try:
+            (group / name).write_text(value)
+        except OSError as error:
+            if error.errno not in (
+                errno.EACCES,
+                errno.EINVAL,
+                errno.ENOENT,
+                errno.EROFS,
+                errno.EPERM,
+            ):
+                raise
+
+
+def _hierarchies_of_this_process() -> Hierarchies | None:
+    try:
+        membership = Path("/proc/self/cgroup").read_text()
+        return find_hierarchies(membership, Path("/proc/self/mountinfo").read_text())
+    except OSError:
+        return None

@@ -1,0 +1,46 @@
+"""What the agent tells about a Pod, as Events in a kubelet's words: one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from manta.api.resources import PODS
+from manta.localplane.node.podspec import NodePod
+from manta.runtime.recorder import EventType, ObjectReference, Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    name: str
+    action: str
+    type: EventType = "Normal"
+
+
+PULLING = Reason("Pulling", "Pulling")
+PULLED = Reason("Pulled", "Pulling")
+PULL_FAILED = Reason("Failed", "Pulling", "Warning")
+PULL_BACK_OFF = Reason("BackOff", "Pulling")
+IMAGE_NOTE = Reason("ImageSubstituted", "Pulling", "Warning")
+CREATED = Reason("Created", "Starting")
+STARTED = Reason("Started", "Starting")
+START_FAILED = Reason("Failed", "Starting", "Warning")
+RESTART_BACK_OFF = Reason("BackOff", "Starting", "Warning")
+KILLING = Reason("Killing", "Stopping")
+UNHEALTHY = Reason("Unhealthy", "Probing", "Warning")
+HOOK_FAILED = Reason("FailedPostStartHook", "Starting", "Warning")
+STOP_HOOK_FAILED = Reason("FailedPreStopHook", "Stopping", "Warning")
+MOUNT_FAILED = Reason("FailedMount", "Mounting", "Warning")
+SANDBOX_FAILED = Reason("FailedCreatePodSandBox", "Starting", "Warning")
+SANDBOX_CHANGED = Reason("SandboxChanged", "Starting")
+DEADLINE = Reason("DeadlineExceeded", "Stopping")
+
+
+class PodEvents:
+    def __init__(self, recorder: Recorder, pod: NodePod) -> None:
+        self._recorder = recorder
+        self._whom = ObjectReference.to(PODS, pod.metadata)
+
+    def tell(self, reason: Reason, note: str) -> None:
+        self._recorder.event(
+            self._whom, reason.type, reason.name, reason.action, note, controller="kubelet"
+        )

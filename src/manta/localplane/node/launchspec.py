@@ -1,0 +1,135 @@
+"""What the Pod's init is told to start: one container, fully spelled out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from manta.localplane.node.environment import ConfigError, command_line, expand
+from manta.localplane.node.images import Environment
+from manta.localplane.node.podspec import Container, NodePod, VolumeMount
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """Where a container's resources are limited and counted."""
+
+    paths: tuple[str, ...] = ()
+    views: Mapping[str, str] = field(default_factory=dict)
+    oom_events: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """The directories of one attempt of a container."""
+
+    pod: Path
+    record: Path
+
+    @property
+    def log(self) -> Path:
+        return self.record / "log"
+
+    @property
+    def termination_message(self) -> Path:
+        return self.record / "termination-log"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    pod: NodePod
+    container: Container
+    attempt: int
+    env: Mapping[str, str]
+    """What the Pod says; the image's own variables lie below it."""
+    environment: Environment
+    volumes: Mapping[str, Path]
+    rooms: Rooms
+    cgroup: Cgroup = Cgroup()
+    isolated: bool = True
+    userns: bool = False
+
+
+def container_spec(launch: Launch) -> dict[str, Any]:
+    container = launch.container
+    env = {"HOSTNAME": launch.pod.hostname, **launch.environment.env, **launch.env}
+    argv = command_line(container, launch.environment.entrypoint, launch.environment.command, env)
+    if not argv:
+        raise ConfigError(f'no command specified for container "{container.name}"')
+    security, pod_security = container.security_context, launch.pod.spec.security_context
+    return {
+        "id": f"{container.name}/{launch.attempt}",
+        "argv": argv,
+        "env": env,
+        "cwd": container.working_dir or launch.environment.workdir,
+        "record": str(launch.rooms.record),
+        "log": str(launch.rooms.log),
+        "scratch": str(launch.rooms.record / "scratch"),
+        "shm": str(launch.rooms.pod / "shm"),
+        "mounts": [*_pod_files(launch), *_volume_mounts(launch, env)],
+        "symlinks": dict(launch.environment.links),
+        "cgroups": list(launch.cgroup.paths),
+        "cgroup_views": dict(launch.cgroup.views),
+        "oom_events": launch.cgroup.oom_events,
+        "tty": container.tty,
+        "stdin": container.stdin,
+        "share_pids": launch.pod.spec.share_process_namespace,
+        "isolated": launch.isolated,
+        "userns": launch.userns,
+        "read_only": security.read_only_root_filesystem,
+        **_user(launch, security.run_as_user, pod_security.run_as_user),
+    }
+
+
+def _user(launch: Launch, own: int | None, pod_wide: int | None) -> dict[str, Any]:
+    """A single-user namespace has no other users: the wish is passed over there."""
+    uid = own if own is not None else pod_wide
+    if launch.userns or not launch.isolated:
+        return {}
+    pod_security = launch.pod.spec.security_context
+    gid = launch.container.security_context.run_as_group
+    gid = gid if gid is not None else pod_security.run_as_group
+    extra = [*pod_security.supplemental_groups]
+    if pod_security.fs_group is not None:
+        extra.append(pod_security.fs_group)
+    wish: dict[str, Any] = {}
+    if uid is not None:
+        wish |= {"uid": uid, "gid": gid if gid is not None else 0, "groups": extra}
+    elif gid is not None or extra:
+        wish |= {"gid": gid if gid is not None else 0, "groups": extra}
+    return wish
+
+
+def _pod_files(launch: Launch) -> Iterator[dict[str, Any]]:
+    for name in ("hosts", "resolv.conf", "hostname"):
+        if not (launch.pod.spec.host_network and name == "hostname"):
+            yield {"source": str(launch.rooms.pod / name), "target": f"/etc/{name}"}
+    path = launch.container.termination_message_path
+    yield {"source": str(launch.rooms.termination_message), "target": path}
+
+
+def _volume_mounts(launch: Launch, env: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    read_only_claims = {
+        volume.name
+        for volume in launch.pod.spec.volumes
+        if volume.persistent_volume_claim and volume.persistent_volume_claim.read_only
+    }
+    for mount in launch.container.volume_mounts:
+        if mount.name not in launch.volumes:
+            raise ConfigError(f'volume "{mount.name}" is not one of the Pod')
+        yield {
+            "source": str(mount_source(launch.volumes[mount.name], mount, env)),
+            "target": mount.mount_path,
+            "read_only": mount.read_only or mount.name in read_only_claims,
+        }
+
+
+def mount_source(volume: Path, mount: VolumeMount, env: Mapping[str, str]) -> Path:
+    sub_path = mount.sub_path or expand(mount.sub_path_expr, env)
+    if not sub_path:
+        return volume
+    if sub_path.startswith("/") or ".." in PurePosixPath(sub_path).parts:
+        raise ConfigError(f"subPath {sub_path!r} must stay inside its volume")
+    return volume / sub_path

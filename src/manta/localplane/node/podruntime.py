@@ -1,0 +1,291 @@
+"""The hands of the agent on one Pod: every deed is one coroutine that succeeds or raises.
+
+It keeps what deeds leave behind for later ones (the sandbox, volumes, environments of images) and
+decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+from manta.localplane.node import wire
+from manta.localplane.node.attempts import attempt_directory, forget_old, recover
+from manta.localplane.node.cgroups import Limits
+from manta.localplane.node.channel import Gone, Refused
+from manta.localplane.node.environment import ConfigError, Place, container_environment
+from manta.localplane.node.images import Environment, PullError
+from manta.localplane.node.launchspec import Launch, Rooms, container_spec, mount_source
+from manta.localplane.node.machine import Machine
+from manta.localplane.node.observe import Reader
+from manta.localplane.node.podfiles import hosts_file, resolv_conf
+from manta.localplane.node.podspec import Container, Handler, NodePod, Quantities
+from manta.localplane.node.probes import Answer, ask
+from manta.localplane.node.processes import Execution, Sandbox, SandboxSpec, adopt
+from manta.localplane.node.snapshot import ContainerFacts
+from manta.localplane.node.volumefiles import Content, token_projections
+from manta.localplane.node.volumes import PreparedVolumes
+
+News = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    address: str
+    containers: Mapping[str, ContainerFacts]
+    running: bool
+    """The sandbox runs; otherwise only its records were found."""
+
+
+class PodRuntime:
+    def __init__(
+        self, machine: Machine, reader: Reader, pod: NodePod, allocatable: Quantities, news: News
+    ) -> None:
+        self.directory = machine.pod_directory(pod.metadata.uid)
+        self.address = ""
+        self._machine = machine
+        self._reader = reader
+        self._pod = pod
+        self._allocatable = allocatable
+        self._news = news
+        self._sandbox: Sandbox | None = None
+        self._volumes = PreparedVolumes({}, ())
+        self._environments: dict[str, Environment] = {}
+        self._tokens: dict[Any, tuple[float, bytes]] = {}
+
+    def see(self, pod: NodePod) -> None:
+        """The Pod's object has changed."""
+        self._pod = pod
+
+    @property
+    def host_address(self) -> str:
+        return self._machine.host_address
+
+    @property
+    def sandbox(self) -> Sandbox:
+        if self._sandbox is None:
+            raise Gone("the Pod has no sandbox")
+        return self._sandbox
+
+    # ── beginnings ─────────────────────────────────────────────────────────────────────
+    async def adopt(self) -> Adopted | None:
+        """What an earlier agent left of this Pod, or None."""
+        record = wire.read_record(self.directory / "sandbox.json")
+        if record is None:
+            return None
+        sandbox = adopt(self.directory, self._news)
+        running = await sandbox.running() if sandbox is not None else {}
+        if sandbox is not None:
+            self._sandbox = sandbox
+            self.address = str(record.get("address", ""))
+            if self._machine.network is not None and self.address:
+                self._machine.network.reserve(IPv4Address(self.address))
+        containers = {
+            one.name: recover(self.directory, one.name, running) for one in self._pod.containers()
+        }
+        return Adopted(self.address, containers, sandbox is not None)
+
+    async def prepare_volumes(self, now: float) -> None:
+        """Make or refresh all volumes; repeated now and then to follow changes."""
+        content = Content(
+            self._pod, self._place(), await self._reader.sources(self._pod), await self._fresh(now)
+        )
+        self._volumes = await asyncio.to_thread(
+            self._machine.volumes.prepare, self.directory / "volumes", content
+        )
+
+    async def _fresh(self, now: float) -> dict[Any, bytes]:
+        """Tokens, asked anew when a fifth of their life is left."""
+        for projection in token_projections(self._pod):
+            renew_at, _ = self._tokens.get(projection, (0.0, b""))
+            if now >= renew_at:
+                token = await self._reader.token(self._pod, projection)
+                self._tokens[projection] = (now + projection.expiration_seconds * 0.8, token)
+        return {projection: token for projection, (_, token) in self._tokens.items()}
+
+    def _place(self) -> Place:
+        return Place(
+            self._pod.spec.node_name, self._machine.host_address, self.address, self._allocatable
+        )
+
+    async def create_sandbox(self) -> str:
+        """Namespaces, address, files; returns the Pod's address."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        network = None if self._pod.spec.host_network else self._machine.network
+        address = network.allocate() if network else None
+        self.address = str(address) if address else self._machine.host_address
+        self._write_pod_files()
+        meta = self._pod.metadata
+        record = {
+            "namespace": meta.namespace,
+            "name": meta.name,
+            "uid": meta.uid,
+            "address": str(address) if address else "",
+        }
+        spec = SandboxSpec(
+            self.directory,
+            self._pod.hostname,
+            record,
+            host_network=network is None,
+            isolated=self._machine.isolated,
+        )
+        try:
+            pid = await self._machine.launcher.create(spec)
+            self._sandbox = Sandbox(self.directory, pid, self._news)
+            if network is not None and address is not None:
+                cable = network.attach(address, pid)
+                await self._sandbox.configure_network(str(cable.address), str(cable.gateway))
+            for memory in self._volumes.memory if self._machine.isolated else ():
+                await self._sandbox.mount_memory(memory.path, memory.size)
+        except BaseException:
+            await self.kill_sandbox()
+            self.release_address()
+            raise
+        return self.address
+
+    def _write_pod_files(self) -> None:
+        dns = self._machine.dns
+        for name, text in (
+            ("hosts", hosts_file(self._pod, self.address, dns.domain)),
+            ("resolv.conf", resolv_conf(self._pod, dns)),
+            ("hostname", f"{self._pod.hostname}\n"),
+        ):
+            (self.directory / name).write_text(text)
+
+    # ── containers ─────────────────────────────────────────────────────────────────────
+    def image_present(self, container: Container) -> str | None:
+        """The image's id when nothing has to be made for it."""
+        try:
+            found = self._machine.images.present(container.image)
+        except PullError:
+            return None
+        if found is None:
+            return None
+        self._environments[container.name] = found
+        return found.image_id
+
+    async def pull(self, container: Container, note: Callable[[str], None]) -> str:
+        found = await self._machine.images.ensure(container.image, note)
+        self._environments[container.name] = found
+        return found.image_id
+
+    async def start(self, container: Container, attempt: int) -> None:
+        """Start one attempt. How it goes on comes as news."""
+        sources = await self._reader.sources(self._pod)
+        env = container_environment(
+            self._pod, container, self._place(), sources, self._reader.services()
+        )
+        directory = attempt_directory(self.directory, container.name, attempt)
+        await asyncio.to_thread(self._make_room, container, attempt, env)
+        limits = Limits.of(container.resources)
+        if not self._machine.options.limit_cpu:
+            limits = Limits(memory=limits.memory, cpu_weight_milli=limits.cpu_weight_milli)
+        launch = Launch(
+            self._pod,
+            container,
+            attempt,
+            env,
+            self._environments[container.name],
+            self._volumes.paths,
+            Rooms(self.directory, directory),
+            self._machine.cgroups.create(self._pod.metadata.uid, container.name, limits),
+            isolated=self._machine.isolated,
+            userns=self._machine.options.rootless,
+        )
+        await self.sandbox.start(container_spec(launch))
+
+    def _make_room(self, container: Container, attempt: int, env: Mapping[str, str]) -> None:
+        """The attempt's directory, and directories that subPaths name."""
+        directory = attempt_directory(self.directory, container.name, attempt)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "termination-log").touch()
+        forget_old(self.directory, container.name, attempt)
+        for mount in container.volume_mounts:
+            volume = self._volumes.paths.get(mount.name)
+            if volume is None:
+                raise ConfigError(f'volume "{mount.name}" is not one of the Pod')
+            source = mount_source(volume, mount, env)
+            if not source.exists():
+                source.mkdir(parents=True, exist_ok=True)
+
+    async def signal(self, container: str, attempt: int, number: int) -> None:
+        await self.sandbox.signal(f"{container}/{attempt}", number)
+
+    async def kill(self, container: str, attempt: int) -> None:
+        await self.signal(container, attempt, signal.SIGKILL)
+
+    async def ask(
+        self,
+        container: Container,
+        attempt: int,
+        handler: Handler,
+        timeout: float,  # noqa: ASYNC109
+    ) -> Answer:
+        """Run a probe or a hook against the container."""
+        return await ask(handler, _Target(self, container, attempt), timeout)
+
+    # ── ends ───────────────────────────────────────────────────────────────────────────
+    async def kill_sandbox(self) -> None:
+        """Everything of the Pod that runs, ends. Also right when nothing runs."""
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox is not None:
+            sandbox.kill()
+            await sandbox.ended.wait()
+
+    def forget_sandbox(self) -> None:
+        """It ended by itself."""
+        self._sandbox = None
+
+    def release_address(self) -> None:
+        network = self._machine.network
+        if network is not None and self.address and not self._pod.spec.host_network:
+            network.release(IPv4Address(self.address))
+        self.address = ""
+
+    async def remove(self) -> None:
+        """Leave no trace on the machine."""
+        await self.kill_sandbox()
+        self.release_address()
+        self._machine.cgroups.remove(self._pod.metadata.uid)
+        await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def leave(self) -> None:
+        """The agent ends; the Pod goes on."""
+        if self._sandbox is not None:
+            self._sandbox.leave()
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A container, as probes see it."""
+
+    runtime: PodRuntime
+    container: Container
+    attempt: int
+
+    @property
+    def address(self) -> str:
+        return self.runtime.address
+
+    async def execute(self, command: tuple[str, ...], fds: tuple[int, int, int]) -> Execution:
+        return await self.runtime.sandbox.execute(
+            f"{self.container.name}/{self.attempt}", {"argv": list(command)}, fds
+        )
+
+
+DEED_ERRORS = (ConfigError, PullError, Gone, Refused, OSError)
+"""What a deed may fail with because of the machine or the Pod, and not of a bug."""
+
+
+def pod_directories(directory: Path) -> list[Path]:
+    """The directories of Pods that were run here."""
+    try:
+        return sorted(entry for entry in (directory / "pods").iterdir() if entry.is_dir())
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,76 @@
+"""Keeps the probes of one Pod running, and tells of every change of mind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from manta.localplane.node.podruntime import PodRuntime
+from manta.localplane.node.podspec import Container, Probe
+from manta.localplane.node.probes import Answer
+from manta.localplane.node.probing import ProbeKind, Tally, verdict, wanted_probes
+from manta.localplane.node.snapshot import PodSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    container: str
+    attempt: int
+    kind: ProbeKind
+
+
+Judged = Callable[[Watching, bool], None]
+Failed = Callable[[Watching, Answer], None]
+
+
+class Prober:
+    def __init__(self, runtime: PodRuntime, judged: Judged, failed: Failed) -> None:
+        self._runtime = runtime
+        self._judged = judged
+        self._failed = failed
+        self._tasks: dict[Watching, asyncio.Task[None]] = {}
+
+    def follow(self, seen: PodSnapshot) -> None:
+        """Start the probes that the Pod's state calls for, end the others."""
+        wanted: dict[Watching, tuple[Container, Probe]] = {}
+        for container in seen.pod.containers():
+            facts = seen.facts.of(container)
+            for kind, probe in wanted_probes(container, facts).items():
+                wanted[Watching(container.name, facts.attempt, kind)] = (container, probe)
+        for watching in [known for known in self._tasks if known not in wanted]:
+            self._tasks.pop(watching).cancel()
+        for watching, (container, probe) in wanted.items():
+            if watching not in self._tasks:
+                delay = self._delay(seen, container, probe)
+                self._tasks[watching] = asyncio.create_task(
+                    self._probe(watching, container, probe, delay)
+                )
+
+    @staticmethod
+    def _delay(seen: PodSnapshot, container: Container, probe: Probe) -> float:
+        """The initial delay counts from the container's start, not from ours."""
+        since = seen.now - seen.facts.of(container).started
+        return max(float(probe.initial_delay_seconds) - since, 0.0)
+
+    async def _probe(
+        self, watching: Watching, container: Container, probe: Probe, delay: float
+    ) -> None:
+        await asyncio.sleep(delay)
+        tally = Tally()
+        while True:
+            answer = await self._runtime.ask(
+                container, watching.attempt, probe, max(probe.timeout_seconds, 1)
+            )
+            tally = tally.after(success=answer.success)
+            if not answer.success:
+                self._failed(watching, answer)
+            judgement = verdict(probe, tally)
+            if judgement is not None:
+                self._judged(watching, judgement)
+            await asyncio.sleep(max(probe.period_seconds, 1))
+
+    def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()

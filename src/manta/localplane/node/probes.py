@@ -1,0 +1,146 @@
+"""Ask a container how it is: exec, HTTP, TCP and gRPC health checks, and lifecycle hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from manta.localplane.node.channel import Gone, Refused
+from manta.localplane.node.podspec import Container, Handler, HttpAction
+from manta.localplane.node.processes import Execution
+
+_MOST_OUTPUT = 10 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    success: bool
+    words: str = ""
+
+
+class Target(Protocol):
+    """The container that is asked."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def container(self) -> Container: ...
+    async def execute(self, command: tuple[str, ...], fds: tuple[int, int, int]) -> Execution: ...
+
+
+async def ask(handler: Handler, target: Target, timeout: float) -> Answer:  # noqa: ASYNC109
+    """Do what the handler says. Whatever goes wrong is an answer, not an exception."""
+    try:
+        async with asyncio.timeout(timeout):
+            return await _ask(handler, target)
+    except TimeoutError:
+        return Answer(success=False, words=f"command timed out after {timeout:g}s")
+    except (OSError, Gone, Refused, ssl.SSLError) as error:
+        return Answer(success=False, words=str(error) or type(error).__name__)
+
+
+async def _ask(handler: Handler, target: Target) -> Answer:
+    if handler.exec is not None:
+        return await _run(handler.exec.command, target)
+    if handler.http_get is not None:
+        return await _get(handler.http_get, target)
+    if handler.tcp_socket is not None:
+        port = target.container.port_number(handler.tcp_socket.port)
+        return await _connect(handler.tcp_socket.host or target.address, port)
+    if handler.grpc is not None:
+        return await _connect(target.address, handler.grpc.port)
+    if handler.sleep is not None:
+        await asyncio.sleep(handler.sleep.seconds)
+    return Answer(success=True)
+
+
+async def _run(command: tuple[str, ...], target: Target) -> Answer:
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        run = await target.execute(command, (null, writer, writer))
+    except BaseException:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+        os.close(null)
+    try:
+        output, code = await asyncio.gather(_read_some(reader), run.exit_code)
+    except asyncio.CancelledError:
+        await asyncio.shield(run.kill())
+        raise
+    return Answer(success=code == 0, words=output.decode(errors="replace").strip())
+
+
+async def _read_some(fd: int) -> bytes:
+    """All output until its end; only the first part is kept."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    pipe = os.fdopen(fd, "rb", 0)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    kept = b""
+    try:
+        while data := await reader.read(65536):
+            kept = (kept + data)[:_MOST_OUTPUT]
+    finally:
+        transport.close()
+    return kept
+
+
+async def _get(action: HttpAction, target: Target) -> Answer:
+    port = target.container.port_number(action.port)
+    if port is None:
+        return Answer(success=False, words=f"couldn't find port: {action.port}")
+    context = None
+    if action.scheme.upper() == "HTTPS":
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE  # a probe asks for health, not for identity
+    host = action.host or target.address
+    status = await fetch_status(host, port, _request(action, host, port), context)
+    if 200 <= status < 400:
+        return Answer(success=True)
+    return Answer(success=False, words=f"HTTP probe failed with statuscode: {status}")
+
+
+def _request(action: HttpAction, host: str, port: int) -> bytes:
+    headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/manta", "Accept": "*/*"}
+    headers |= {header.name: header.value for header in action.http_headers}
+    split = urlsplit(action.path or "/")
+    path = (split.path or "/") + (f"?{split.query}" if split.query else "")
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "Connection: close", "", ""]).encode()
+
+
+async def fetch_status(
+    host: str, port: int, request: bytes, context: ssl.SSLContext | None = None
+) -> int:
+    """The status code of one HTTP exchange; the body is not read."""
+    reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    try:
+        writer.write(request)
+        await writer.drain()
+        words = (await reader.readline()).split(b" ", 2)
+        if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+            raise OSError("malformed HTTP response")
+        return int(words[1])
+    finally:
+        writer.transport.abort()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _connect(host: str, port: int | None) -> Answer:
+    if port is None:
+        return Answer(success=False, words="couldn't find port")
+    _, writer = await asyncio.open_connection(host, port)
+    writer.transport.abort()
+    with suppress(OSError):
+        await writer.wait_closed()
+    return Answer(success=True)
