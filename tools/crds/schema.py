@@ -135,13 +135,10 @@ def struct_schema(struct: type, dialect: Dialect) -> Schema:
 
 def _described(kind: inspect.Type, dialect: Dialect) -> Schema:
     """A field: its words, its type, then what the annotation adds."""
-    described = _type_schema(kind, dialect, "")
-    extra = _extra(kind)
-    schema: Schema = {}
-    words = kind.extra_json_schema or {} if isinstance(kind, inspect.Metadata) else {}
-    if "description" in words:
-        schema["description"] = words["description"]
-    return schema | described | extra.get("schema", {})
+    words = (kind.extra_json_schema or {}) if isinstance(kind, inspect.Metadata) else {}
+    schema: Schema = {"description": words["description"]} if "description" in words else {}
+    schema |= _type_schema(kind, dialect, "")
+    return schema
 
 
 def _extra(kind: inspect.Type) -> dict[str, Any]:

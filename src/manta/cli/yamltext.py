@@ -1,0 +1,44 @@
+"""JSON values as block YAML: written here because a YAML library takes seconds for the CRDs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
+_WORDS: Final = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
+
+
+def to_yaml(value: Any) -> str:
+    """One document; every text that YAML could read as something else is quoted."""
+    return "\n".join(_lines(value, "")) + "\n"
+
+
+def _lines(value: Any, indent: str) -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _entry(f"{indent}{_scalar(key)}:", inner, indent)
+    elif isinstance(value, list) and value:
+        for inner in value:
+            first, *rest = _lines(inner, indent + "  ")
+            yield f"{indent}- {first.lstrip()}"
+            yield from rest
+    else:
+        yield indent + _scalar(value)
+
+
+def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
+    if isinstance(value, dict | list) and value:
+        yield head
+        yield from _lines(value, indent if isinstance(value, list) else indent + "  ")
+    else:
+        yield f"{head} {_scalar(value)}"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+        return value
+    return msgspec.json.encode(value).decode()
