@@ -50,7 +50,7 @@ def _rule(cluster: RayCluster, options: IngressOptions) -> Json:
     service = {"name": head_service_name(cluster), "port": {"number": port}}
     path = {
         "path": options.path or "/",
-        "pathType": options.path_type or IngressPathType.PREFIX,
+        "pathType": str(options.path_type or IngressPathType.PREFIX),
         "backend": {"service": service},
     }
     rule: Json = {"http": {"paths": [path]}}

@@ -25,7 +25,7 @@ ULIMIT = "ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}"
 _SPELLED_OUT = frozenset({"log-color", "include-dashboard", "include-log-monitor"})
 # Plain text and references: `$NAME`, `${NAME}` for the shell, `$(NAME)` for the kubelet.
 _OPEN = re.compile(
-    r"(?:[A-Za-z0-9_@%+=:,./-]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}|\$\([A-Za-z_]\w*\))*"
+    r"(?:[A-Za-z0-9_@%+=:,./-]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}|\$\([A-Za-z_]\w*\))*", re.ASCII
 )
 
 

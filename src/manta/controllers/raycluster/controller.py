@@ -25,6 +25,7 @@ from manta.api.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
+from manta.controllers.raycluster import metrics
 from manta.controllers.raycluster.events import CONTROLLER, told
 from manta.controllers.raycluster.observe import BY_CLUSTER, Caches, Observer, by_cluster
 from manta.controllers.raycluster.pacing import has_new_trouble, write_in
@@ -53,6 +54,8 @@ WORKERS: Final = 8
 
 def build(manager: Manager, settings: Settings) -> Controller:
     caches = _caches(manager, settings)
+    if settings.enable_metrics:
+        metrics.register(manager.registry, caches.clusters)
     shop = _Shop(manager, settings, caches)
     return Controller(NAME, shop.reconcile, _watches(caches), workers=WORKERS)
 

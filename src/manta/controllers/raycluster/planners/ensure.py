@@ -47,8 +47,10 @@ def ensure(
             return NOTHING
         if owner.kind == RAY_CLUSTERS.kind and owner.name == seen.cluster.metadata.name:
             # The garbage collector is about to remove it (C75): adopting it would lose it later.
-            why = f"{resource.kind} {live.metadata.name} belongs to an earlier RayCluster"
-            return Plan(wait=Wait(f"{why} of this name and is going away", EARLIER_OBJECT_RETRY))
+            why = f"{resource.kind} {live.metadata.name} belongs to an earlier RayCluster of this name"
+            if independent:
+                return Plan(notes=(why,))
+            return Plan(wait=Wait(f"{why} and is going away", EARLIER_OBJECT_RETRY))
     create = Create(resource, manifest, cause, secret_data=secret_data)
     return do(create, independent=independent)
 
