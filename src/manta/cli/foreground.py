@@ -21,6 +21,7 @@ from manta.cli.installation import OPERATOR, install, operator_token
 from manta.cli.manifests import Document
 from manta.cli.planeprocess import log_path, write_record
 from manta.kube.client import Client
+from manta.localplane.plane import Plane, PlaneOptions
 from manta.runtime.clock import SystemClock
 
 TOKEN_LIFE = 3600
@@ -36,8 +37,6 @@ def run_foreground(args: argparse.Namespace, documents: list[Document]) -> int:
 
 
 async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
-    from manta.localplane.plane import Plane, PlaneOptions
-
     args.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -51,7 +50,7 @@ async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
 
 
 async def _run_beside(
-    plane: Any, args: argparse.Namespace, documents: list[Document], stopping: asyncio.Event
+    plane: Plane, args: argparse.Namespace, documents: list[Document], stopping: asyncio.Event
 ) -> None:
     """Everything beside the API server; the first of it that ends, ends the rest."""
     tasks = [asyncio.create_task(_operate(plane.client, args.dir), name="operator")]
@@ -82,18 +81,21 @@ async def _bring_up_and_rest(bring_up: Any, args: argparse.Namespace, documents:
     await asyncio.Event().wait()
 
 
-async def _run_nodes(plane: Any, args: argparse.Namespace) -> None:
-    from manta.localplane.node.agent import run_nodes
+async def _run_nodes(plane: Plane, args: argparse.Namespace) -> None:
+    from manta.api.quantity import Quantity
+    from manta.localplane.node.agent import NodeAgent, NodeOptions
 
-    await run_nodes(
-        plane,
-        SystemClock(),
-        count=args.nodes,
-        directory=args.dir,
+    options = NodeOptions(
+        dir=args.dir / "node",
+        nodes=args.nodes,
         cpus=args.cpus,
-        memory=args.memory,
-        isolation=args.isolation,
+        memory=None if args.memory is None else Quantity.parse(args.memory).value(),
+        isolation="none" if args.isolation == "none" else "namespaces",
+        api_server=(plane.options.host, plane.port),
     )
+    agent = NodeAgent(plane.client, SystemClock(), options)
+    plane.connector = agent.connector
+    await agent.run()
 
 
 async def _operate(client: Client, directory: Path) -> None:
