@@ -21,6 +21,7 @@ from typing import Any
 from manta import __version__
 from manta.api.meta import Key
 from manta.cli.connection import UsageError
+from manta.cli.dashboards import open_dashboard
 from manta.cli.operator_options import Options, add_flags, options_from
 from manta.cli.operator_platform import Platform, recognise_patiently, watch_for_crds
 from manta.kube.client import Client
@@ -51,6 +52,9 @@ CONTROLLERS: Sequence[tuple[str, Callable[[FeatureGates], bool]]] = (
 )
 """Packages under `manta.controllers`, and the gates that switch them on. Each has, in its
 `controller.py`, `build(manager, settings) -> Controller`."""
+
+ASK_RAY = frozenset(("rayjob", "rayservice"))
+"""Controllers that talk to dashboards: their `build` takes one as third argument."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -145,6 +149,7 @@ def assemble(
 
 def build_controllers(manager: Manager, settings: Settings) -> Sequence[Controller]:
     built = []
+    dashboard = open_dashboard(manager.client, settings)
     for name, enabled in CONTROLLERS:
         module = f"manta.controllers.{name}.controller"
         if not enabled(settings.gates):
@@ -152,7 +157,8 @@ def build_controllers(manager: Manager, settings: Settings) -> Sequence[Controll
         elif importlib.util.find_spec(f"manta.controllers.{name}") is None:
             log.warning("controller %s is not in this build", name)
         else:
-            built.append(importlib.import_module(module).build(manager, settings))
+            with_ray = (dashboard,) if name in ASK_RAY else ()
+            built.append(importlib.import_module(module).build(manager, settings, *with_ray))
     return built
 
 
