@@ -208,7 +208,11 @@ class FaultTransport:
         try:
             async with self._inner.stream(request) as inner:
                 self._note(request, inner.status)
-                yield _Bent(inner, self, request, broken)
+                bent = _Bent(inner, self, request, broken)
+                try:
+                    yield bent
+                finally:
+                    await bent.close()
         finally:
             self._breaks.remove(broken)
 
@@ -276,6 +280,7 @@ class _Bent:
     request: Request
     broken: asyncio.Event
     _lines: deque[tuple[float, bytes | None]] = field(default_factory=deque)
+    _tasks: list[asyncio.Future[Any]] = field(default_factory=list)
 
     @property
     def status(self) -> int:
@@ -287,31 +292,33 @@ class _Bent:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         arrived = asyncio.Event()
-        pump = asyncio.ensure_future(self._pump(arrived))
         cut = asyncio.ensure_future(self.broken.wait())
+        self._tasks += [asyncio.ensure_future(self._pump(arrived)), cut]
         loop = asyncio.get_running_loop()
-        try:
-            while True:
-                if self.broken.is_set():
-                    raise Unreachable("connection lost", sent=True)
-                if not self._lines:
-                    arrived.clear()
-                    waiter = asyncio.ensure_future(arrived.wait())
-                    await asyncio.wait([waiter, cut], return_when=asyncio.FIRST_COMPLETED)
-                    waiter.cancel()
-                    continue
-                due, line = self._lines[0]
-                if due > loop.time():
-                    await asyncio.wait([cut], timeout=due - loop.time())
-                    continue
-                self._lines.popleft()
-                if line is None:
-                    return
-                yield line
-        finally:
-            pump.cancel()
-            cut.cancel()
-            await asyncio.gather(pump, cut, return_exceptions=True)
+        while True:
+            if self.broken.is_set():
+                raise Unreachable("connection lost", sent=True)
+            if not self._lines:
+                arrived.clear()
+                waiter = asyncio.ensure_future(arrived.wait())
+                self._tasks.append(waiter)
+                await asyncio.wait([waiter, cut], return_when=asyncio.FIRST_COMPLETED)
+                self._tasks.remove(waiter)
+                waiter.cancel()
+                continue
+            due, line = self._lines[0]
+            if due > loop.time():
+                await asyncio.wait([cut], timeout=due - loop.time())
+                continue
+            self._lines.popleft()
+            if line is None:
+                return
+            yield line
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _pump(self, arrived: asyncio.Event) -> None:
         splitter = LineSplitter()

@@ -31,9 +31,11 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Something broke. Look again after this key's backoff."""
+    """Something broke. Look again after this key's backoff, and at the latest after `within`."""
 
     why: str
+    within: timedelta | None = None
+    """For an object that has a timer of its own, which a long backoff must not outlast."""
 
 
 class QueueObserver(Protocol):
@@ -115,6 +117,8 @@ class WorkQueue(Generic[K]):
         """Finish the round of `key` and do what its result asks for."""
         if isinstance(result, Retry):
             self.retry(key)
+            if result.within is not None:
+                self.add_after(key, result.within.total_seconds())
         else:
             self._failures.forget(key)
             if result.retry_in is not None:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from datetime import UTC, datetime
+from math import ceil
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from manta.runtime.clock import LoopClock
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """The time of day at which a simulation starts, unless told otherwise."""
@@ -43,20 +46,36 @@ class _JumpingSelector(selectors.DefaultSelector):
         return []
 
 
+_TICKS = 1_000_000
+"""Virtual time is counted in whole microseconds."""
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Time starts at 0 and moves only when every task waits for a timer."""
+    """Time starts at 0 and moves only when every task waits for a timer.
+
+    No timer rings early, not by the smallest fraction: code that asks "is it time yet?" and
+    sleeps for the rest would otherwise ask for ever, because nothing but timers moves this clock.
+    """
 
     def __init__(self) -> None:
-        self._virtual_time = 0.0
+        self._ticks = 0
         super().__init__(_JumpingSelector(self._advance))
-        # Sums of floats miss a timer by less than this; the default would follow the real clock.
-        self._clock_resolution = 1e-6
+        self._clock_resolution = 0.5 / _TICKS
 
     def time(self) -> float:
-        return self._virtual_time
+        return self._ticks / _TICKS
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return super().call_at(ceil(when * _TICKS) / _TICKS, callback, *args, context=context)
 
     def _advance(self, seconds: float) -> None:
-        self._virtual_time += max(seconds, 0.0)
+        self._ticks += round(max(seconds, 0.0) * _TICKS)
 
 
 def virtual_clock(epoch: datetime = EPOCH) -> LoopClock:

@@ -1,0 +1,40 @@
+"""Reads what a round of a RayCronJob may know: all of it from the cache."""
+
+from __future__ import annotations
+
+from manta.api.meta import Key
+from manta.controllers.raycronjob.snapshot import ChildJob, CronJob, CronSnapshot
+from manta.controllers.raycronjob.validate import violations
+from manta.rules.settings import Settings
+from manta.runtime.clock import Clock
+from manta.runtime.informer import Informer
+
+BY_CONTROLLER = "by-controller"
+
+
+def controller_uid(child: ChildJob) -> tuple[str, ...]:
+    """The index of RayJobs by the UID of what controls them."""
+    owner = child.metadata.controller
+    return (owner.uid,) if owner else ()
+
+
+class Observer:
+    def __init__(
+        self,
+        crons: Informer[CronJob],
+        jobs: Informer[ChildJob],
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._crons = crons
+        self._jobs = jobs
+        self._clock = clock
+        self._settings = settings
+
+    def look(self, key: Key) -> CronSnapshot | None:
+        cron = self._crons.get(key)
+        if cron is None:
+            return None
+        children = self._jobs.by(BY_CONTROLLER, cron.metadata.uid)
+        wrong = violations(cron, self._settings)
+        return CronSnapshot(cron, children, self._clock.now(), self._settings, wrong)

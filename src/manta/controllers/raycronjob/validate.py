@@ -1,0 +1,53 @@
+"""What can be wrong with a RayCronJob (CJ1 to CJ6 of the compatibility contract), in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from manta.api.ray.job import RayJobSpec
+from manta.api.ray.naming import MAX_RAY_CRON_JOB_NAME
+from manta.controllers.raycronjob.snapshot import CronJob, CronSpec
+from manta.rules.schedule import ScheduleError, load_zone, parse_schedule
+from manta.rules.settings import Settings
+from manta.rules.validation.job import validate_job_spec
+from manta.rules.validation.violation import Violation
+
+
+def violations(cron: CronJob, settings: Settings) -> tuple[Violation, ...]:
+    return (
+        *_name(cron.metadata.name),
+        *_schedule(cron.spec),
+        *_zone(cron.spec.time_zone),
+        *_template(cron.spec, settings),
+    )
+
+
+def _name(name: str) -> Iterator[Violation]:
+    if len(name) > MAX_RAY_CRON_JOB_NAME:
+        cure = f"has {len(name)} characters; shorten it to at most {MAX_RAY_CRON_JOB_NAME}"
+        yield Violation("metadata.name", name, cure)
+
+
+def _schedule(spec: CronSpec) -> Iterator[Violation]:
+    try:
+        parse_schedule(spec.schedule)
+    except ScheduleError as error:
+        yield Violation("spec.schedule", spec.schedule, f"{error.problem}; {error.cure}")
+
+
+def _zone(zone: str | None) -> Iterator[Violation]:
+    try:
+        load_zone(zone)
+    except ScheduleError as error:
+        yield Violation("spec.timeZone", zone, f"{error.problem}; {error.cure}")
+
+
+def _template(spec: CronSpec, settings: Settings) -> Iterator[Violation]:
+    try:
+        template = msgspec.json.decode(spec.job_template, type=RayJobSpec)
+    except msgspec.ValidationError as error:
+        yield Violation("spec.jobTemplate", None, str(error))
+        return
+    yield from validate_job_spec(template, settings, "spec.jobTemplate")
