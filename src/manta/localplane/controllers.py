@@ -35,6 +35,8 @@ from manta.localplane.builtin.views import (
     ReplicaSet,
     Service,
 )
+from manta.localplane.fakenodes.kubelet import FakeNodes
+from manta.localplane.fakenodes.machines import FakeNodeOptions
 from manta.localplane.scheduler.loop import Scheduler
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
@@ -62,6 +64,8 @@ class ControllerOptions:
     """The certificate of the cluster in PEM, for `kube-root-ca.crt` in every namespace."""
     node_lifecycle: bool = True
     """False: nodes are never marked as lost, as when nothing renews their Leases."""
+    fake_nodes: FakeNodeOptions | None = None
+    """Nodes without containers, for tests and benchmarks."""
     random: Random = field(default_factory=Random)
     """The source of jitter and of Event names; seeded in simulations."""
 
@@ -86,6 +90,8 @@ def built_in_controllers(client: Client, clock: Clock, options: ControllerOption
     if options.node_lifecycle:
         NodeLifecycleController(manager)
     manager.add_service("scheduler", Scheduler(manager).run)
+    if options.fake_nodes:
+        FakeNodes(manager, options.fake_nodes)
     return manager
 
 
