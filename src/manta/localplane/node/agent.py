@@ -11,10 +11,11 @@ import logging
 import shutil
 from random import Random
 
-from manta.api.core import Service
-from manta.api.resources import PODS, SERVICES
+from manta.api.meta import Key
+from manta.api.resources import PODS
 from manta.kube.client import Client
-from manta.localplane.node.attach import LocalConnector
+from manta.localplane.node.clusternet import ClusterNetwork
+from manta.localplane.node.connector import LocalConnector
 from manta.localplane.node.events import PodEvents
 from manta.localplane.node.machine import Machine, NodeOptions
 from manta.localplane.node.observe import Reader
@@ -23,6 +24,7 @@ from manta.localplane.node.podspec import NodePod
 from manta.localplane.node.podworker import PodWorker
 from manta.localplane.node.processes import end_sandbox
 from manta.localplane.node.register import Registrar, capacity, node_names
+from manta.localplane.node.relay import Streams
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
 from manta.runtime.recorder import Recorder
@@ -49,13 +51,13 @@ class NodeAgent:
         self._offered = capacity(options)
         one = f"spec.nodeName={self.names[0]}" if len(self.names) == 1 else ""
         self._pods = Informer(client, PODS, NodePod, fields=one)
-        self._services = Informer(client, SERVICES, Service)
-        self._reader = Reader(client, self._services.all)
+        self.cluster_network = ClusterNetwork(client, self._machine)
+        self._reader = Reader(client, self.cluster_network.services)
         self._recorder = Recorder(client, clock, self._random, instance=options.name)
         self._registrar = Registrar(client, clock, options, self._machine.host_address)
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self.connector = LocalConnector(self.worker)
+        self.connector = LocalConnector(self.worker, clock)
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
         """Who runs the Pod of this name."""
@@ -64,13 +66,17 @@ class NodeAgent:
                 return worker
         return None
 
+    async def dial_service(self, service: Key, port: str | int) -> Streams:
+        """A connection to a Service from this process, which is on no Pod's network."""
+        return await self.cluster_network.dial(service, port)
+
     async def run(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._recorder.run(), name="events")
-                group.create_task(self._services.run(), name="services")
+                group.create_task(self.cluster_network.run(), name="network")
                 await self._registrar.register()
-                await self._services.synced.wait()
+                await self.cluster_network.ready.wait()
                 self._pods.add_handler(self._pod_changed)
                 group.create_task(self._pods.run(), name="pods")
                 await self._pods.synced.wait()

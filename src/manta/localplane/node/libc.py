@@ -27,6 +27,11 @@ MS_REC = 0x4000
 MS_PRIVATE = 0x40000
 MNT_DETACH = 0x2
 
+IN_MODIFY = 0x2
+IN_MOVED_TO = 0x80
+IN_CREATE = 0x100
+IN_DELETE_SELF = 0x400
+
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
@@ -111,3 +116,15 @@ def die_with_parent(signal_number: int) -> None:
 def become_subreaper() -> None:
     """Orphaned descendants become our children, as they would for PID 1."""
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def inotify(path: str, mask: int) -> int:
+    """A descriptor that becomes readable when something of `mask` happens at `path`."""
+    fd: int = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    _check(fd, "inotify")
+    watch = _libc.inotify_add_watch(fd, path.encode(), mask)
+    if watch < 0:
+        number = ctypes.get_errno()
+        os.close(fd)
+        raise OSError(number, f"inotify {path}: {os.strerror(number)}")
+    return fd

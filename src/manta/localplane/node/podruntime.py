@@ -68,6 +68,10 @@ class PodRuntime:
         return self._machine.host_address
 
     @property
+    def has_own_network(self) -> bool:
+        return self._machine.isolated and not self._pod.spec.host_network
+
+    @property
     def sandbox(self) -> Sandbox:
         if self._sandbox is None:
             raise Gone("the Pod has no sandbox")

@@ -1,0 +1,85 @@
+"""The cluster network of one plane: names, Service addresses, and the way to them from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from ipaddress import IPv4Network
+
+from manta.api.core import Service
+from manta.api.discovery import EndpointSlice
+from manta.api.meta import Key
+from manta.api.resources import ENDPOINT_SLICES, SERVICES
+from manta.kube.client import Client
+from manta.localplane.node.dns import DnsServer, machine_name_servers
+from manta.localplane.node.dnszone import Zone
+from manta.localplane.node.machine import Machine
+from manta.localplane.node.relay import Streams
+from manta.localplane.node.services import Backend, ServiceProxy, port_called, service_of
+from manta.runtime.informer import Informer
+
+log = logging.getLogger(__name__)
+
+
+class ClusterNetwork:
+    def __init__(self, client: Client, machine: Machine) -> None:
+        self.ready = asyncio.Event()
+        self._machine = machine
+        self._services = Informer(client, SERVICES, Service)
+        self._slices = Informer(
+            client, ENDPOINT_SLICES, EndpointSlice, indexes={"service": service_of}
+        )
+        bridge = machine.network.bridge if machine.network else ""
+        self.proxy = ServiceProxy(bridge, self._slices_of, machine.options.api_server)
+        self._changed = asyncio.Event()
+        self._dns = DnsServer(self._zone(), machine_name_servers())
+
+    def services(self) -> Iterable[Service]:
+        return self._services.all()
+
+    def _slices_of(self, service: Key) -> Iterable[EndpointSlice]:
+        return self._slices.by("service", str(service))
+
+    def _zone(self) -> Zone:
+        options = self._machine.options
+        pods = (self._machine.network.subnet,) if self._machine.network else ()
+        return Zone(
+            options.cluster_domain,
+            service=lambda namespace, name: self._services.get(Key(namespace, name)),
+            slices=lambda namespace, name: self._slices_of(Key(namespace, name)),
+            all_slices=self._slices.all,
+            all_services=self._services.all,
+            networks=(*pods, IPv4Network(options.service_cidr)),
+        )
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        self._services.add_handler(lambda *_: self._changed.set())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._services.run(), name="services")
+                group.create_task(self._slices.run(), name="endpoint slices")
+                await self._services.synced.wait()
+                await self._slices.synced.wait()
+                if self._machine.network is not None:
+                    await self._dns.start(str(self._machine.network.gateway))
+                    group.create_task(self._follow_services(), name="service addresses")
+                self.ready.set()
+        finally:
+            self.proxy.close()
+            await self._dns.stop()
+
+    async def _follow_services(self) -> None:
+        while True:
+            self._changed.clear()
+            await self.proxy.follow(self._services.all())
+            await self._changed.wait()
+
+    async def dial(self, service: Key, port: str | int) -> Streams:
+        """A connection to a Service, headless ones too, by port name or number."""
+        known = self._services.get(service)
+        chosen = port_called(known, port) if known else None
+        if chosen is None:
+            raise ConnectionRefusedError(f"no Service {service} with port {port}")
+        return await self.proxy.dial(Backend(service, chosen.name, chosen.port))

@@ -1,0 +1,245 @@
+"""The API server's way into a Pod: logs, exec, attach, and connections to its ports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
+
+from manta.api.times import parse_time
+from manta.localplane.apiserver.streaming.connector import ContainerUnavailable, LogOptions
+from manta.localplane.node import libc
+from manta.localplane.node.attempts import attempt_directory, numbers
+from manta.localplane.node.channel import Gone, Refused
+from manta.localplane.node.logs import DirectoryWatch, Tail, chosen, follow, older_lines
+from manta.localplane.node.podworker import PodWorker
+from manta.localplane.node.sessions import (
+    AttachSession,
+    ExecSession,
+    LineReader,
+    PipeWriter,
+    open_exec,
+)
+from manta.localplane.node.snapshot import ContainerFacts, Life
+from manta.runtime.clock import Clock
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class LocalConnector:
+    """Implements the server's `NodeConnector`."""
+
+    def __init__(self, find: Callable[[str, str], PodWorker | None], clock: Clock) -> None:
+        self._find = find
+        self._clock = clock
+
+    def _worker(self, namespace: str, pod: str) -> PodWorker:
+        worker = self._find(namespace, pod)
+        if worker is None:
+            raise ContainerUnavailable(
+                f'pod "{pod}" in namespace "{namespace}" is not on this node'
+            )
+        return worker
+
+    def _running(self, worker: PodWorker, container: str) -> ContainerFacts:
+        facts = worker.facts.containers.get(container, ContainerFacts())
+        if facts.life is not Life.RUNNING:
+            raise ContainerUnavailable(
+                f'container "{container}" in pod "{worker.pod.metadata.name}" is not running'
+            )
+        return facts
+
+    # ── logs ───────────────────────────────────────────────────────────────────────────
+    async def logs(
+        self, namespace: str, pod: str, container: str, options: LogOptions
+    ) -> AsyncIterator[bytes]:
+        worker = self._worker(namespace, pod)
+        directory = _log_directory(worker, container, previous=options.previous)
+        return self._stream(worker, container, directory, options)
+
+    async def _stream(
+        self, worker: PodWorker, container: str, directory: Path, options: LogOptions
+    ) -> AsyncIterator[bytes]:
+        left = options.limit_bytes
+        async for text in self._texts(worker, container, directory, options):
+            if left is not None:
+                text = text[:left]  # noqa: PLW2901 - what is over the limit is cut
+                left -= len(text)
+            yield text
+            if left == 0:
+                return
+
+    async def _texts(
+        self, worker: PodWorker, container: str, directory: Path, options: LogOptions
+    ) -> AsyncIterator[bytes]:
+        path = directory / "log"
+        attempt = int(directory.name)
+        stamps = options.timestamps
+        with await self._opened(worker, container, attempt, path) as tail:
+            present = chain(older_lines(path), tail.read())
+            lines = chosen(present, self._since(options), options.tail_lines)
+            for chunk in _chunks(line.shown(timestamps=stamps) for line in lines):
+                yield chunk
+            if options.follow:
+                async for line in follow(tail, lambda: _is_over(worker, container, attempt)):
+                    yield line.shown(timestamps=stamps)
+
+    @staticmethod
+    async def _opened(worker: PodWorker, container: str, attempt: int, path: Path) -> Tail:
+        """The log of an attempt that is just being started appears within moments."""
+        with DirectoryWatch(path.parent) as watch:
+            while not (_is_there(path) or _is_over(worker, container, attempt)):
+                await watch.change()
+        return Tail.of_possibly_none(path)
+
+    def _since(self, options: LogOptions) -> str:
+        if options.since_seconds is not None:
+            moment = self._clock.now() - timedelta(seconds=options.since_seconds)
+        elif options.since_time:
+            moment = parse_time(options.since_time)
+        else:
+            moment = datetime.fromtimestamp(0, UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")
+
+    # ── processes ──────────────────────────────────────────────────────────────────────
+    async def exec(
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        command: Sequence[str],
+        *,
+        stdin: bool,
+        tty: bool,
+    ) -> ExecSession:
+        worker = self._worker(namespace, pod)
+        target = f"{container}/{self._running(worker, container).attempt}"
+        spec = {"argv": list(command), "tty": tty}
+        try:
+            return await open_exec(
+                lambda fds: worker.runtime.sandbox.execute(target, spec, fds), stdin=stdin, tty=tty
+            )
+        except (Gone, Refused) as error:
+            raise ContainerUnavailable(str(error)) from error
+
+    async def attach(
+        self, namespace: str, pod: str, container: str, *, stdin: bool, tty: bool
+    ) -> AttachSession:
+        worker = self._worker(namespace, pod)
+        attempt = self._running(worker, container).attempt
+        directory = attempt_directory(worker.runtime.directory, container, attempt)
+        tail = Tail(directory / "log", at_end=True)
+        lines = follow(tail, lambda: _is_over(worker, container, attempt))
+        writer = None
+        if stdin:
+            try:
+                writer = PipeWriter(await worker.runtime.sandbox.stdin_of(f"{container}/{attempt}"))
+            except (Gone, Refused) as error:
+                raise ContainerUnavailable(str(error)) from error
+        errors = None if tty else LineReader()
+        return AttachSession(writer, LineReader(), errors, lines, lambda: _code(worker, container))
+
+    # ── ports ──────────────────────────────────────────────────────────────────────────
+    async def dial(self, namespace: str, pod: str, port: int) -> Streams:
+        """To localhost inside the Pod, as a kubelet does; then to the Pod's address."""
+        worker = self._worker(namespace, pod)
+        channel = await asyncio.to_thread(self._socket_for, worker)
+        channel.setblocking(False)
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.sock_connect(channel, ("127.0.0.1", port))
+        except OSError:
+            channel.close()
+            with suppress(OSError):
+                return await asyncio.open_connection(worker.runtime.address, port)
+            raise
+        return await asyncio.open_connection(sock=channel)
+
+    @staticmethod
+    def _socket_for(worker: PodWorker) -> socket.socket:
+        if not worker.runtime.has_own_network:
+            return socket.socket()
+        try:
+            return socket_in(worker.runtime.sandbox.pid)
+        except (Gone, OSError) as error:
+            name = worker.pod.metadata.name
+            raise ContainerUnavailable(f'pod "{name}" is not running: {error}') from error
+
+
+def socket_in(pid: int) -> socket.socket:
+    """A TCP socket that lives in the network namespace of process `pid`.
+
+    Only the calling thread moves there, and moves back.
+    """
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        away = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            libc.setns(away, libc.CLONE_NEWNET)
+        finally:
+            os.close(away)
+        try:
+            return socket.socket()
+        finally:
+            libc.setns(home, libc.CLONE_NEWNET)
+    finally:
+        os.close(home)
+
+
+def _chunks(texts: Iterable[bytes]) -> Iterator[bytes]:
+    """Few large pieces instead of many lines."""
+    chunk = bytearray()
+    for text in texts:
+        chunk += text
+        if len(chunk) > 65536:
+            yield bytes(chunk)
+            chunk.clear()
+    if chunk:
+        yield bytes(chunk)
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists()
+
+
+def _log_directory(worker: PodWorker, container: str, *, previous: bool) -> Path:
+    pod = worker.runtime.directory
+    known = numbers(pod, container)
+    if previous:
+        known = [number for number in known if number < known[-1]]
+        if not known:
+            name = worker.pod.metadata.name
+            raise ContainerUnavailable(
+                f'previous terminated container "{container}" in pod "{name}" not found'
+            )
+    if not known:
+        name = worker.pod.metadata.name
+        reason = _waiting_reason(worker, container)
+        raise ContainerUnavailable(
+            f'container "{container}" in pod "{name}" is waiting to start: {reason}'
+        )
+    return attempt_directory(pod, container, known[-1])
+
+
+def _waiting_reason(worker: PodWorker, container: str) -> str:
+    facts = worker.facts.containers.get(container, ContainerFacts())
+    trouble = facts.image.trouble or facts.start.trouble
+    if trouble is not None:
+        return "trying and failing to pull image" if facts.image.trouble else trouble.reason
+    return "PodInitializing" if worker.pod.spec.init_containers else "ContainerCreating"
+
+
+def _is_over(worker: PodWorker, container: str, attempt: int) -> bool:
+    facts = worker.facts.containers.get(container, ContainerFacts())
+    return facts.attempt != attempt or facts.life is Life.ENDED
+
+
+def _code(worker: PodWorker, container: str) -> int:
+    facts = worker.facts.containers.get(container, ContainerFacts())
+    ended = facts.ended or facts.last
+    return ended.code if ended else 0

@@ -1,0 +1,192 @@
+"""Service addresses: a TCP proxy on every ClusterIP and NodePort, in this process.
+
+The whole service range is local to the bridge (see network.py), so a listener on 10.96.x.y:port is all
+a Service needs: no packet filter, no privileges beyond those for the bridge. Listeners are bound to the
+plane's bridge, so that two planes may use the same range. Every new connection goes to a ready endpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from manta.api.core import Service, ServicePort
+from manta.api.discovery import EndpointSlice
+from manta.api.meta import Key
+from manta.localplane.node.relay import Streams, hang_up, relay
+
+log = logging.getLogger(__name__)
+
+_DIAL_TIMEOUT = 5.0
+_SERVICE_LABEL = "kubernetes.io/service-name"
+KUBERNETES = Key("default", "kubernetes")
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """An address on which a Service is reached."""
+
+    host: str
+    port: int
+    outside: bool = False
+    """On the machine's loopback (NodePort), not on the Pods' bridge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    service: Key
+    port_name: str
+    port: int
+
+
+def doors(services: Iterable[Service]) -> dict[Door, Backend]:
+    """All listeners that these Services want. Pure."""
+    return {door: backend for service in services for door, backend in _doors_of(service)}
+
+
+def _doors_of(service: Service) -> Iterator[tuple[Door, Backend]]:
+    if service.spec.type == "ExternalName":
+        return
+    for port in service.spec.ports:
+        if port.protocol != "TCP":
+            continue
+        backend = Backend(service.metadata.key, port.name, port.port)
+        if service.spec.cluster_ip not in ("", "None"):
+            yield Door(service.spec.cluster_ip, port.port), backend
+        if port.node_port:
+            yield Door("127.0.0.1", port.node_port, outside=True), backend
+
+
+def endpoints(slices: Iterable[EndpointSlice], port_name: str) -> tuple[tuple[str, int], ...]:
+    """Where connections may go: ready ones, or, if none is, those that still serve. Pure."""
+    ready: dict[tuple[str, int], None] = {}
+    serving: dict[tuple[str, int], None] = {}
+    for one in slices:
+        ports = [port.port for port in one.ports if port.name == port_name and port.port]
+        for endpoint in one.endpoints:
+            for address in endpoint.addresses:
+                for number in ports:
+                    if endpoint.ready:
+                        ready[address, number] = None
+                    elif endpoint.conditions.serving:
+                        serving[address, number] = None
+    return tuple(ready or serving)
+
+
+def service_of(one: EndpointSlice) -> list[str]:
+    """Index of EndpointSlices by the Service that they belong to."""
+    return [f"{one.metadata.namespace}/{one.metadata.labels.get(_SERVICE_LABEL, '')}"]
+
+
+def port_called(service: Service, port: str | int) -> ServicePort | None:
+    """A Service's port by name or number."""
+    for known in service.spec.ports:
+        if port in (known.port, known.name, str(known.port)):
+            return known
+    return None
+
+
+class ServiceProxy:
+    def __init__(
+        self,
+        bridge: str,
+        slices: Callable[[Key], Iterable[EndpointSlice]],
+        api_server: tuple[str, int] | None,
+    ) -> None:
+        self._bridge = bridge
+        self._slices = slices
+        self._api_server = api_server
+        self._servers: dict[Door, tuple[Backend, asyncio.Server]] = {}
+        self._refused: set[Door] = set()
+        self._turn = count()
+        self._lock = asyncio.Lock()
+
+    async def follow(self, services: Iterable[Service]) -> None:
+        """Open and close doors until they are those of these Services."""
+        async with self._lock:
+            await self._follow(doors(services))
+
+    async def _follow(self, wanted: Mapping[Door, Backend]) -> None:
+        for door in [known for known in self._servers if known not in wanted]:
+            _, server = self._servers.pop(door)
+            server.close()
+        self._refused &= set(wanted)
+        for door, backend in wanted.items():
+            known = self._servers.get(door)
+            if known is not None and known[0] == backend:
+                continue
+            if known is not None:
+                known[1].close()
+            await self._open(door, backend)
+
+    async def _open(self, door: Door, backend: Backend) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._serve(backend, (reader, writer))
+
+        try:
+            server = await asyncio.start_server(serve, sock=self._listener(door))
+        except OSError as error:
+            self._servers.pop(door, None)
+            if door not in self._refused:
+                self._refused.add(door)
+                log.warning("%s: no listener on %s:%d: %s", backend.service, *_at(door), error)
+            return
+        self._servers[door] = (backend, server)
+
+    def _listener(self, door: Door) -> socket.socket:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if not door.outside:
+                device = self._bridge.encode() + b"\0"
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
+            listener.bind(_at(door))
+            listener.listen(256)
+            listener.setblocking(False)
+        except OSError:
+            listener.close()
+            raise
+        return listener
+
+    async def _serve(self, backend: Backend, client: Streams) -> None:
+        try:
+            target = await self.dial(backend)
+        except OSError:
+            client[1].transport.abort()
+            await hang_up(client[1])
+            return
+        await relay(client, target)
+
+    async def dial(self, backend: Backend) -> Streams:
+        """A connection to an endpoint of the Service: in turn, the next one when one refuses."""
+        targets = self._targets(backend)
+        if not targets:
+            raise ConnectionRefusedError(f"Service {backend.service} has no ready endpoints")
+        first = next(self._turn)
+        failure: OSError = ConnectionRefusedError("no endpoint answered")
+        for step in range(len(targets)):
+            host, port = targets[(first + step) % len(targets)]
+            try:
+                async with asyncio.timeout(_DIAL_TIMEOUT):
+                    return await asyncio.open_connection(host, port)
+            except OSError as error:  # a timeout is one too
+                failure = error
+        raise failure
+
+    def _targets(self, backend: Backend) -> tuple[tuple[str, int], ...]:
+        if backend.service == KUBERNETES and self._api_server is not None:
+            return (self._api_server,)
+        return endpoints(self._slices(backend.service), backend.port_name)
+
+    def close(self) -> None:
+        for _, server in self._servers.values():
+            server.close()
+        self._servers.clear()
+
+
+def _at(door: Door) -> tuple[str, int]:
+    return door.host, door.port
