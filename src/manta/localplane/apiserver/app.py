@@ -29,7 +29,7 @@ from manta.localplane.apiserver.messages import (
     json_response,
     text_response,
 )
-from manta.localplane.apiserver.negotiation import negotiate
+from manta.localplane.apiserver.negotiation import PLAIN, negotiate
 from manta.localplane.apiserver.operations import Operations
 from manta.localplane.apiserver.registry import Registry
 from manta.localplane.apiserver.routes import VERBS, Route, parse_route
@@ -40,6 +40,8 @@ from manta.localplane.apiserver.status_errors import (
     no_such_resource,
 )
 from manta.localplane.apiserver.streaming.connector import NodeConnector
+from manta.localplane.apiserver.streaming.pipe import Pipe
+from manta.localplane.apiserver.streaming.streams import Streams
 from manta.localplane.apiserver.writing import Writer
 from manta.localplane.store.store import Store, StoreFailed
 
@@ -81,13 +83,35 @@ class App:
         self._operations = Operations(self.core, self.writer, self.tokens)
         self._reviews = Reviews(self.core, self.authorizer, self.authenticator)
         self._discovery = Discovery(self.core.registry)
-        self.connector: NodeConnector | None = None
-        """How to reach into running Pods; None where no node says so."""
+        self._streams = Streams(self.core)
         Definitions(self.core).load_all()
 
     @property
     def store(self) -> Store:
         return self.core.store
+
+    @property
+    def connector(self) -> NodeConnector | None:
+        """How to reach into running Pods; None where no node says so."""
+        return self._streams.connector
+
+    @connector.setter
+    def connector(self, connector: NodeConnector | None) -> None:
+        self._streams.connector = connector
+
+    async def upgrade(self, request: HttpRequest, pipe: Pipe) -> HttpResponse | None:
+        """Serve a connection that leaves HTTP. An answer means: refused, nothing was sent yet."""
+        try:
+            route = parse_route(request.path)
+            self._authorize(request, route)
+            if route is None or route.subresource not in Streams.names:
+                return await self.handle(request)
+            await self._streams.upgrade(self._call(request, route), pipe)
+        except Refusal as refusal:
+            return refusal.response()
+        except ConnectionError:
+            return None
+        return None
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
         """Answer one request. Never raises: what goes wrong is an answer too."""
@@ -114,6 +138,8 @@ class App:
         call = self._call(request, route)
         if self._reviews.is_review(call.served.kind):
             return self._reviews.answer(call)
+        if route.subresource in Streams.names:
+            return await self._streams.perform(call)
         return await self._operations.perform(call)
 
     def _authorize(self, request: HttpRequest, route: Route | None) -> None:
@@ -133,7 +159,8 @@ class App:
                 raise method_not_allowed()
         elif verb not in served.verbs and not (verb == "watch" and "get" in served.verbs):
             raise method_not_allowed()
-        answer = negotiate(request.headers.get("accept", ""))
+        streamed = route.subresource in Streams.names
+        answer = PLAIN if streamed else negotiate(request.headers.get("accept", ""))
         return Call(request, route, served, verb, answer)
 
     def _without_resources(self, request: HttpRequest) -> HttpResponse | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from manta.localplane.apiserver.app import App
-from manta.localplane.apiserver.http import Upgrade
 from manta.localplane.apiserver.messages import HttpRequest, HttpResponse, User
+from manta.localplane.apiserver.streaming.pipe import Pipe
 
 
 class Front:
@@ -21,6 +21,5 @@ class Front:
     async def handle(self, request: HttpRequest) -> HttpResponse:
         return await self._app.handle(request)
 
-    async def upgrade(self, upgrade: Upgrade) -> HttpResponse | None:
-        """Without a stream behind it, an upgrade is an ordinary request."""
-        return await self._app.handle(upgrade.request)
+    async def upgrade(self, request: HttpRequest, pipe: Pipe) -> HttpResponse | None:
+        return await self._app.upgrade(request, pipe)

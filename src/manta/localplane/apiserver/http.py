@@ -13,8 +13,7 @@ import email.utils
 import http
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from typing import Any, Protocol, cast
 from urllib.parse import parse_qsl, unquote
 
@@ -22,6 +21,7 @@ import httptools
 
 from manta.localplane.apiserver.messages import HttpRequest, HttpResponse, User
 from manta.localplane.apiserver.status_errors import Refusal, bad_request, too_large, unauthorized
+from manta.localplane.apiserver.streaming.pipe import Pipe
 
 BODY_LIMIT = 3 * 1024 * 1024
 HEADER_LIMIT = 64 * 1024
@@ -33,16 +33,6 @@ REQUEST_SECONDS = 60.0
 """How long a client may take to send one request, and to read what is already written."""
 
 
-@dataclass(slots=True)
-class Upgrade:
-    """A connection that leaves HTTP: what came so far, and the pipe in both directions."""
-
-    request: HttpRequest
-    reader: asyncio.StreamReader
-    transport: asyncio.Transport
-    drain: Callable[[], Awaitable[None]]
-
-
 class Handler(Protocol):
     """What stands behind the sockets."""
 
@@ -51,7 +41,7 @@ class Handler(Protocol):
 
     async def handle(self, request: HttpRequest) -> HttpResponse: ...
 
-    async def upgrade(self, upgrade: Upgrade) -> HttpResponse | None:
+    async def upgrade(self, request: HttpRequest, pipe: Pipe) -> HttpResponse | None:
         """Take the connection over, and return None when done; or refuse with an answer."""
 
 
@@ -295,8 +285,9 @@ class _Connection(asyncio.Protocol):
 
     async def _hand_over(self, incoming: _Incoming, request: HttpRequest) -> bool:
         assert self._upgraded is not None
-        upgrade = Upgrade(request, self._upgraded, self._transport, self._drain)
-        response = await self._server.handler.upgrade(upgrade)
+        write, close = self._transport.write, self._transport.close
+        pipe = Pipe(self._upgraded, write, self._drain, close)
+        response = await self._server.handler.upgrade(request, pipe)
         if response is not None:
             await self._send(response, incoming, keep=False)
         return False

@@ -31,6 +31,8 @@ class Route:
     def verb(self, method: str, *, watch: bool) -> str:
         """The verb that authorization and discovery know."""
         verb = VERBS.get(method, method.lower())
+        if self.subresource == "proxy":
+            return verb
         if verb == "get" and not self.name:
             return "watch" if watch else "list"
         if verb == "get" and self.watch_prefix:

@@ -1,0 +1,86 @@
+"""Exec and attach over WebSockets: the first byte of each message is the channel."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from typing import Any
+
+import msgspec
+
+from manta.localplane.apiserver.streaming.remote_command import read_size
+from manta.localplane.apiserver.streaming.websocket import WebSocket
+
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+
+PROTOCOLS = (
+    "v5.channel.k8s.io",
+    "v4.channel.k8s.io",
+    "v3.channel.k8s.io",
+    "v2.channel.k8s.io",
+    "channel.k8s.io",
+    "v5.base64.channel.k8s.io",
+    "v4.base64.channel.k8s.io",
+    "base64.channel.k8s.io",
+)
+
+
+class WebSocketWire:
+    """Pumps incoming messages into queues; must be run beside the conversation."""
+
+    def __init__(self, socket: WebSocket, protocol: str) -> None:
+        self._socket = socket
+        self._base64 = "base64" in protocol
+        self._v4 = protocol.startswith(("v4", "v5"))
+        self._stdin: asyncio.Queue[bytes] = asyncio.Queue(maxsize=64)
+        self._resize: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
+
+    async def pump(self) -> None:
+        """Until the client closes."""
+        async for message in self._socket.messages():
+            await self._take(message)
+        await self._stdin.put(b"")
+        await self._resize.put(None)
+
+    async def _take(self, message: bytes) -> None:
+        if not message:
+            return
+        channel, data = message[0], message[1:]
+        if self._base64:
+            channel -= ord("0")
+            data = base64.b64decode(data)
+        if channel == STDIN and data:
+            await self._stdin.put(data)
+        elif channel == RESIZE:
+            size = read_size(data)
+            if size is not None:
+                await self._resize.put(size)
+        elif channel == CLOSE and data[:1] == bytes([STDIN]):
+            await self._stdin.put(b"")
+
+    async def stdin(self) -> bytes:
+        return await self._stdin.get()
+
+    async def resize(self) -> tuple[int, int] | None:
+        return await self._resize.get()
+
+    async def stdout(self, data: bytes) -> None:
+        await self._send(STDOUT, data)
+
+    async def stderr(self, data: bytes) -> None:
+        await self._send(STDERR, data)
+
+    async def finish(self, status: dict[str, Any]) -> None:
+        with contextlib.suppress(ConnectionError):
+            if self._v4:
+                await self._send(ERROR, msgspec.json.encode(status))
+            elif status["status"] != "Success":
+                await self._send(ERROR, str(status.get("message", "")).encode())
+            await self._socket.close()
+
+    async def _send(self, channel: int, data: bytes) -> None:
+        if self._base64:
+            await self._socket.send_text(f"{channel}{base64.b64encode(data).decode()}")
+        else:
+            await self._socket.send(bytes([channel]) + data)
