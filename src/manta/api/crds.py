@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-CRD_NAMES: Final = (
+NAMES: Final = (
     "rayclusters.ray.io",
     "rayjobs.ray.io",
     "rayservices.ray.io",
@@ -21,4 +21,4 @@ def crd_json(name: str) -> bytes:
 
 
 def crd_documents() -> list[dict[str, Any]]:
-    return [msgspec.json.decode(crd_json(name)) for name in CRD_NAMES]
+    return [msgspec.json.decode(crd_json(name)) for name in NAMES]

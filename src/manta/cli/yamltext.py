@@ -9,6 +9,8 @@ from typing import Any, Final
 import msgspec
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""What JSON leaves as it is, and YAML would not read."""
 _WORDS: Final = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
 
 
@@ -41,4 +43,8 @@ def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
 def _scalar(value: Any) -> str:
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
-    return msgspec.json.encode(value).decode()
+    return _UNPRINTABLE.sub(_escaped, msgspec.json.encode(value).decode())
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"

@@ -31,6 +31,11 @@ def check_label(text: str) -> str:
     return _start_with_letter(text[-LABEL_LENGTH:], digits=False)
 
 
+def check_route_name(text: str, namespace: str) -> str:
+    """The name of an OpenShift Route, whose host is made of the name and the namespace."""
+    return check_name(text[: max(51 - len(namespace), 0)])
+
+
 def trim_job_name(text: str) -> str:
     """The name of a Job: the same cut as a label value."""
     return check_label(text)
