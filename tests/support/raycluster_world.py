@@ -229,8 +229,9 @@ class World:
     def settle(self, most: int = 12) -> int:
         """Rounds, with all Pods running and all deleted ones gone, until nothing is planned."""
         for number in range(most):
+            writes = self.status_writes
             chosen = self.round()
-            if not chosen.actions and self._is_quiet():
+            if not chosen.actions and self.status_writes == writes and self._is_quiet():
                 return number
             self.bury()
             self.run_pods()

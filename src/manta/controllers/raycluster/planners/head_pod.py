@@ -10,7 +10,6 @@ from manta.api.ray.cluster import ClusterConditionType
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.backoff import sick_pods
-from manta.controllers.raycluster.planners.terminating import still_counts
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.head_pod import build_head_pod
 from manta.reconcile.actions import Create, Delete
@@ -27,15 +26,17 @@ def plan_head_pod(seen: ClusterSnapshot) -> Plan:
         return _keep_one(live)
     if live:
         return _replace_if_sick(seen, live[0])
-    leaving = [pod for pod in seen.head_pods if still_counts(seen, pod)] + [
-        pod
-        for pod in seen.strangers
-        if pod.metadata.labels.get(names.LABEL_NODE_TYPE) == names.NODE_HEAD
-    ]
+    leaving = [*seen.head_pods, *(pod for pod in seen.strangers if _is_head(pod))]
     if leaving:
-        names_ = ", ".join(pod.metadata.name for pod in leaving)
-        return Plan(wait=Wait(f"head Pod {names_} is still going away", GOING_AWAY_RETRY))
+        # However long that takes: two heads that both believe in themselves, on a lost node and
+        # here, would tear the cluster apart. `Blocked` names a Pod that does not go.
+        which = ", ".join(pod.metadata.name for pod in leaving)
+        return Plan(wait=Wait(f"head Pod {which} is still going away", GOING_AWAY_RETRY))
     return _create(seen)
+
+
+def _is_head(pod: Pod) -> bool:
+    return pod.metadata.labels.get(names.LABEL_NODE_TYPE) == names.NODE_HEAD
 
 
 def _keep_one(heads: list[Pod]) -> Plan:

@@ -1,0 +1,204 @@
+"""Deletion: held only for Redis, head first, and never longer than the timeout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from manta.api.meta import Key
+from manta.api.ray.names import FINALIZER_REDIS_CLEANUP
+from manta.api.resources import JOBS, PODS
+from manta.api.times import format_time
+from manta.controllers.raycluster.events import Cause
+from manta.reconcile.actions import Create
+from manta.rules.settings import FeatureGates, Settings
+from support.raycluster import group, ray_cluster
+from support.raycluster_world import World, decode
+
+PASSWORD = {"valueFrom": {"secretKeyRef": {"name": "redis", "key": "password"}}}
+REDIS: dict[str, Any] = {"redisAddress": "redis:6379", "redisPassword": PASSWORD}
+
+
+def with_redis(**spec: Any) -> World:
+    world = World(decode(ray_cluster(gcsFaultToleranceOptions=REDIS, **spec)))
+    world.settle()
+    return world
+
+
+def delete(world: World, **meta: Any) -> World:
+    changed = msgspec.structs.replace(
+        world.cluster.metadata, deletion_timestamp=format_time(world.now), **meta
+    )
+    world.cluster = msgspec.structs.replace(world.cluster, metadata=changed)
+    return world
+
+
+def causes(world: World) -> list[Any]:
+    return [action.cause for action in world.plan().actions]
+
+
+def test_the_finalizer_comes_before_anything_that_needs_cleaning() -> None:
+    world = World(decode(ray_cluster(gcsFaultToleranceOptions=REDIS)))
+    assert [one.cause for one in world.round().actions] == [Cause.ADD_FINALIZER]
+    assert world.cluster.metadata.finalizers == (FINALIZER_REDIS_CLEANUP,)
+    assert Cause.NO_HEAD in [one.cause for one in world.round().actions]
+
+
+def test_a_cluster_without_redis_is_never_held() -> None:
+    world = World(decode(ray_cluster()))
+    world.settle()
+    assert world.cluster.metadata.finalizers == ()
+    assert causes(delete(world)) == []
+
+
+def test_c72_the_head_goes_before_the_workers_and_the_job_waits_for_it() -> None:
+    world = delete(with_redis(groups=[group(replicas=2)]))
+    plan = world.round()
+    assert [[one.key.name.split("-")[1] for one in stage.actions] for stage in plan.stages] == [
+        ["head"],
+        ["workers", "workers"],
+    ]
+    for _ in range(4):
+        assert world.round().actions == ()
+    world.bury()
+    assert [one.cause for one in world.round().actions] == [Cause.REDIS_CLEANUP]
+
+
+def test_a_finished_job_lets_the_cluster_go() -> None:
+    world = delete(with_redis())
+    for _ in range(2):
+        world.round()
+        world.bury()
+    assert causes(world) == []
+    for end in ("Complete", "Failed", "FailureTarget"):
+        [job] = world.of("Job")
+        job["status"] = {"conditions": [{"type": end, "status": "True"}]}
+        assert causes(world) == [Cause.CLEANUP_FINISHED]
+    world.round()
+    assert world.cluster.metadata.finalizers == ()
+
+
+@pytest.mark.parametrize(("annotation", "seconds"), [("", 300), ("60", 60), ("nonsense", 300)])
+def test_c70_whatever_fails_the_cluster_goes_when_its_time_is_up(
+    annotation: str, seconds: int
+) -> None:
+    key = "ray.io/gcs-ft-deletion-timeout"
+    world = delete(with_redis(annotations={key: annotation} if annotation else None))
+    world.round()
+    world.now += timedelta(seconds=seconds - 1)
+    assert Cause.CLEANUP_TIMED_OUT not in causes(world)
+    assert world.plan().wait is not None
+    world.now += timedelta(seconds=1)
+    assert causes(world) == [Cause.CLEANUP_TIMED_OUT]
+
+
+def test_c70_the_deadline_is_never_slept_through() -> None:
+    world = delete(with_redis())
+    world.now += timedelta(seconds=297)
+    wait = world.plan().wait
+    assert wait is not None
+    assert wait.retry_in == timedelta(seconds=3)
+
+
+def test_c71_switching_the_option_off_lets_the_cluster_go() -> None:
+    for settings, manifest in (
+        (Settings(), ray_cluster()),
+        (Settings(gcs_ft_redis_cleanup=False), ray_cluster(gcsFaultToleranceOptions=REDIS)),
+        (
+            Settings(gates=FeatureGates(gcs_fault_tolerance_embedded_storage=True)),
+            ray_cluster(gcsFaultToleranceOptions={"backend": "rocksdb"}),
+        ),
+    ):
+        world = with_redis()
+        world.set_spec(manifest)
+        world.settings = settings
+        assert causes(delete(world)) == [Cause.CLEANUP_FINISHED]
+
+
+def test_an_invalid_spec_never_keeps_a_cluster_from_going() -> None:
+    world = with_redis()
+    broken = ray_cluster(gcsFaultToleranceOptions=REDIS, head={"template": {}})
+    world.set_spec(broken)
+    assert world.seen().violations
+    delete(world)
+    world.round()
+    world.bury()
+    assert causes(world) == [Cause.CLEANUP_FINISHED]
+
+
+def test_a_job_of_an_earlier_object_of_this_name_is_not_taken_for_ours() -> None:
+    world = delete(with_redis())
+    world.round()
+    world.bury()
+    world.round()
+    [job] = world.of("Job")
+    job["metadata"]["ownerReferences"][0]["uid"] = "older"
+    job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    assert Cause.CLEANUP_FINISHED not in causes(world)
+
+
+def test_only_our_finalizer_is_removed() -> None:
+    world = with_redis()
+    both = ("foregroundDeletion", FINALIZER_REDIS_CLEANUP)
+    delete(world, finalizers=both)
+    world.now += timedelta(seconds=301)
+    world.round()
+    assert world.cluster.metadata.finalizers == ("foregroundDeletion",)
+
+
+def test_c73_the_cleanup_job_reads_the_password_from_the_users_secret() -> None:
+    world = delete(with_redis())
+    world.round()
+    world.bury()
+    world.round()
+    [job] = world.of("Job")
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    env = {one["name"]: one for one in container["env"]}
+    assert env["REDIS_PASSWORD"]["valueFrom"] == PASSWORD["valueFrom"]
+    assert env["RAY_external_storage_namespace"]["value"] == "c1"
+    assert job["spec"]["backoffLimit"] == 0
+    assert job["spec"]["activeDeadlineSeconds"] == 300
+    assert job["metadata"]["labels"]["ray.io/node-type"] == "redis-cleanup"
+    assert "livenessProbe" not in container
+    compile(container["args"][0].removeprefix('python -c "').removesuffix('"'), "job", "exec")
+
+
+def test_c69_a_cluster_of_an_old_name_never_finds_the_old_tables() -> None:
+    spaces = set()
+    for uid in ("a", "b"):
+        world = World(decode(ray_cluster(gcsFaultToleranceOptions=REDIS), uid=uid))
+        world.settle()
+        env = {one["name"]: one for one in world.heads()[0]["spec"]["containers"][0]["env"]}
+        spaces.add(env["RAY_external_storage_namespace"]["value"])
+    assert spaces == {"a", "b"}
+
+
+def test_c73_no_password_is_ever_written_down() -> None:
+    world = delete(with_redis())
+    for _ in range(3):
+        world.round()
+        world.bury()
+    job = world.objects[JOBS, "demo-redis-cleanup"]
+    assert "--redis-password=$REDIS_PASSWORD" in yaml.safe_dump(job)
+    text = yaml.safe_dump([dict(one.manifest) for one in world.log if isinstance(one, Create)])
+    assert text.count("secretKeyRef") == text.count("name: REDIS_PASSWORD")
+
+
+def test_pods_are_deleted_by_uid() -> None:
+    world = delete(with_redis())
+    plan = world.plan()
+    assert all(action.uid for action in plan.actions)
+    world.delete(PODS, Key("default", "demo-head"), "another-uid")
+    assert "deletionTimestamp" not in world.heads()[0]["metadata"]
+
+
+def test_the_gate_for_cleanup_is_a_setting() -> None:
+    world = World(decode(ray_cluster(gcsFaultToleranceOptions=REDIS)))
+    world.settings = replace(world.settings, gcs_ft_redis_cleanup=False)
+    world.settle()
+    assert world.cluster.metadata.finalizers == ()

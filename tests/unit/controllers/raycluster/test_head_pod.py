@@ -1,0 +1,134 @@
+"""The head Pod: exactly one, whatever was found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from manta.api.resources import PODS
+from manta.api.times import format_time
+from manta.controllers.raycluster.events import Cause
+from manta.reconcile.actions import Create, Delete
+from manta.rules.settings import Settings
+from support.raycluster import group, ray_cluster
+from support.raycluster_world import World, decode, set_failed, set_running
+
+
+def a_world(**spec: object) -> World:
+    world = World(decode(ray_cluster(**spec)))
+    world.settle()
+    return world
+
+
+def second_head(world: World, name: str = "intruder", **meta: object) -> dict[str, object]:
+    [head] = world.heads()
+    twin = {**head, "metadata": {**head["metadata"], "name": name, "uid": name, **meta}}
+    twin.pop("status", None)
+    return world.put(PODS, twin)
+
+
+def test_a_new_cluster_gets_one_head_of_a_fixed_name() -> None:
+    world = a_world(groups=[])
+    assert [one["metadata"]["name"] for one in world.heads()] == ["demo-head"]
+
+
+def test_c01_of_two_heads_the_ready_one_stays() -> None:
+    world = a_world(groups=[])
+    second_head(world)
+    plan = world.plan()
+    assert [(one.key.name, one.cause) for one in plan.actions] == [("intruder", Cause.SECOND_HEAD)]
+
+
+def test_c01_of_two_ready_heads_the_elder_stays() -> None:
+    world = a_world(groups=[])
+    older = format_time(world.now - timedelta(hours=1))
+    set_running(second_head(world, creationTimestamp=older))
+    assert [one.key.name for one in world.plan().actions] == ["demo-head"]
+
+
+def test_c01_a_head_of_ours_stays_before_one_that_nobody_owns() -> None:
+    world = a_world(groups=[])
+    older = format_time(world.now - timedelta(hours=1))
+    set_running(second_head(world, creationTimestamp=older, ownerReferences=[]))
+    assert [one.key.name for one in world.plan().actions] == ["intruder"]
+
+
+def test_c01_workers_are_looked_after_while_a_second_head_goes() -> None:
+    world = a_world(groups=[group(replicas=1)])
+    second_head(world)
+    world.set_spec(ray_cluster(groups=[group(replicas=2)]))
+    assert [type(one) for one in world.plan().actions] == [Delete, Create]
+
+
+def test_a_failed_head_is_deleted_and_made_anew_when_it_is_gone() -> None:
+    world = a_world(groups=[])
+    set_failed(world.heads()[0], world.now)
+    assert [one.cause for one in world.round().actions] == [Cause.UNHEALTHY_HEAD]
+    assert world.round().actions == ()  # it is still going away
+    world.bury()
+    assert [one.cause for one in world.round().actions] == [Cause.NO_HEAD]
+
+
+@pytest.mark.parametrize(("policy", "causes"), [("Never", [Cause.UNHEALTHY_HEAD]), ("Always", [])])
+def test_c82_an_exited_ray_container_follows_the_restart_policy(
+    policy: str, causes: list[Cause]
+) -> None:
+    world = a_world(groups=[])
+    [head] = world.heads()
+    head["spec"]["restartPolicy"] = policy
+    ended = {"terminated": {"exitCode": 1, "finishedAt": format_time(world.now)}}
+    head["status"]["containerStatuses"] = [{"name": "ray", "state": ended}]
+    assert [one.cause for one in world.plan().actions] == causes
+
+
+def test_a_sidecar_that_exited_does_not_condemn_the_head() -> None:
+    world = a_world(groups=[])
+    [head] = world.heads()
+    head["spec"]["restartPolicy"] = "Never"
+    ended = {"terminated": {"exitCode": 1}}
+    head["status"]["containerStatuses"].append({"name": "side", "state": ended})
+    assert world.plan().actions == ()
+
+
+def test_a_provisioned_head_is_not_restarted_when_told_so() -> None:
+    annotations = {"ray.io/disable-provisioned-head-restart": "true"}
+    world = a_world(groups=[group(replicas=1)], annotations=annotations)
+    del world.objects[PODS, "demo-head"]
+    plan = world.plan()
+    assert plan.actions == ()
+    assert plan.wait is not None
+
+
+def test_c75_the_head_of_an_earlier_object_of_this_name_is_waited_for() -> None:
+    world = World(decode(ray_cluster(groups=[])))
+    world.settle()
+    world.cluster = decode(ray_cluster(groups=[]), uid="c2")
+    world.objects = {key: one for key, one in world.objects.items() if key[0] == PODS}
+    plan = world.plan()
+    assert [one.cause for one in plan.actions] == [Cause.HEAD_SERVICE]
+    assert plan.wait is not None
+    assert "demo-head" in plan.wait.why
+
+
+@pytest.mark.parametrize("fixed_name", [True, False])
+def test_no_second_head_beside_one_that_may_live_on_a_lost_node(fixed_name: bool) -> None:
+    settings = Settings(deterministic_head_pod_name=fixed_name)
+    world = World(decode(ray_cluster(groups=[])), settings)
+    world.settle()
+    [head] = world.heads()
+    head["metadata"]["deletionTimestamp"] = format_time(world.now)
+    world.now += timedelta(hours=1)
+    assert world.plan().actions == ()
+    world.bury()
+    assert [one.cause for one in world.plan().actions] == [Cause.NO_HEAD]
+
+
+def test_names_are_random_if_the_setting_says_so() -> None:
+    world = World(decode(ray_cluster(groups=[])))
+    world.settings = replace(world.settings, deterministic_head_pod_name=False)
+    world.settle()
+    [head] = world.heads()
+    assert head["metadata"]["name"].startswith("demo-head-")
+    assert len(head["metadata"]["name"]) == len("demo-head-") + 5

@@ -1,0 +1,285 @@
+"""`.status`: counts, state, endpoints, conditions and their latches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from manta.api.conditions import find
+from manta.api.meta import Condition
+from manta.api.resources import PODS, SERVICES
+from manta.controllers.raycluster.status import differs, next_status
+from manta.kube.errors import ApiError, Unavailable
+from manta.reconcile.actions import Action, Create, Delete
+from manta.reconcile.outcome import UNTRIED
+from support.raycluster import container, group, ray_cluster, template
+from support.raycluster_world import World, decode, denied, set_failed, set_running
+
+
+def settled(**spec: Any) -> World:
+    world = World(decode(ray_cluster(**spec)))
+    world.settle()
+    return world
+
+
+def condition(world: World, type_: str) -> Condition:
+    found = find(world.cluster.status.conditions, type_)
+    assert found is not None, world.cluster.status.conditions
+    return found
+
+
+def has(world: World, type_: str) -> bool:
+    return find(world.cluster.status.conditions, type_) is not None
+
+
+def test_a_ready_cluster_says_all_that_kuberay_says() -> None:
+    world = settled(groups=[group(replicas=2, minReplicas=1, maxReplicas=5)])
+    status = world.cluster.status
+    assert status.state == "ready"
+    assert status.observed_generation == 1
+    assert (status.desired_worker_replicas, status.min_worker_replicas) == (2, 1)
+    assert (status.ready_worker_replicas, status.available_worker_replicas) == (2, 2)
+    assert (status.max_worker_replicas, status.desired_cpu, status.desired_memory) == (
+        5,
+        "3",
+        "3Gi",
+    )
+    assert status.head.pod_name == "demo-head"
+    assert status.head.service_name == "demo-head-svc"
+    assert status.head.service_ip == status.head.pod_ip == "10.0.0.1"
+    assert status.endpoints["dashboard"] == "8265"
+    assert status.state_transition_times == {"ready": status.last_update_time}
+    assert condition(world, "HeadPodReady").reason == "HeadPodRunningAndReady"
+    assert condition(world, "RayClusterProvisioned").reason == "AllPodRunningAndReadyFirstTime"
+
+
+def test_the_budget_two_status_writes_until_ready() -> None:
+    world = World(decode(ray_cluster(groups=[group(replicas=3)])))
+    world.round()
+    for pod in list(world.pods.values()):
+        set_running(pod)
+        world.round()
+    assert world.cluster.status.state == "ready"
+    assert world.status_writes == 2
+
+
+def test_progress_is_written_every_two_seconds_and_its_end_at_once() -> None:
+    world = World(decode(ray_cluster(groups=[group(replicas=3)])))
+    world.round()
+    first, *rest = world.workers()
+    set_running(first)
+    world.round()
+    assert world.cluster.status.ready_worker_replicas == 0
+    world.now += timedelta(seconds=2)
+    world.round()
+    assert world.cluster.status.ready_worker_replicas == 1
+    for pod in [*rest, *world.heads()]:
+        set_running(pod)
+    world.round()
+    assert world.cluster.status.ready_worker_replicas == 3
+
+
+@pytest.mark.parametrize(
+    ("labels", "written"), [({}, False), ({"ray.io/originated-from-crd": "RayService"}, True)]
+)
+def test_a_ready_head_is_news_to_a_ray_service(labels: dict[str, str], written: bool) -> None:
+    world = World(decode(ray_cluster(groups=[group(replicas=1)], labels=labels)))
+    world.round()
+    set_running(world.heads()[0])
+    world.round()
+    assert (condition(world, "HeadPodReady").status == "True") is written
+
+
+def test_c24_a_cluster_whose_head_is_pending_is_never_ready() -> None:
+    world = World(decode(ray_cluster(groups=[group(replicas=1)])))
+    world.round()
+    set_running(world.workers()[0])
+    for _ in range(3):
+        world.now += timedelta(seconds=5)
+        world.round()
+    assert world.cluster.status.state == ""
+    assert condition(world, "RayClusterProvisioned").status == "False"
+
+
+def test_c26_all_hosts_of_all_replicas_count() -> None:
+    world = World(decode(ray_cluster(groups=[group(replicas=3, numOfHosts=2)])))
+    world.round()
+    pods = list(world.pods.values())
+    for pod in pods[:-1]:
+        set_running(pod)
+    world.round()
+    assert world.cluster.status.state == ""
+    set_running(pods[-1])
+    world.round()
+    assert world.cluster.status.state == "ready"
+    assert world.cluster.status.desired_worker_replicas == 6
+
+
+def test_once_provisioned_a_cluster_stays_so_while_the_head_tells_the_present() -> None:
+    world = settled()
+    set_running(world.heads()[0], ready=False)
+    world.now += timedelta(seconds=5)
+    world.round()
+    assert world.cluster.status.state == "ready"
+    assert condition(world, "RayClusterProvisioned").status == "True"
+    assert condition(world, "HeadPodReady").status == "False"
+
+
+def test_c27_an_error_of_the_server_leaves_the_state_alone() -> None:
+    world = settled()
+    before = world.cluster.status
+
+    def broken(action: Action) -> Exception | None:
+        return Unavailable(500, "InternalError", "etcd is away")
+
+    del world.objects[SERVICES, "demo-head-svc"]
+    world.round(broken)
+    assert world.cluster.status.state == before.state
+    assert not has(world, "ReplicaFailure")
+
+
+def test_c25_a_denied_pod_is_told_and_forgotten_when_it_is_granted() -> None:
+    world = World(decode(ray_cluster()))
+    world.round(denied("exceeded quota: pods=0"))
+    failure = condition(world, "ReplicaFailure")
+    assert failure.reason == "FailedCreateHeadPod"
+    assert "exceeded quota: pods=0" in failure.message
+    assert "exceeded quota" in condition(world, "Blocked").message
+    world.settle()
+    assert not has(world, "ReplicaFailure")
+    assert not has(world, "Blocked")
+
+
+@pytest.mark.parametrize(
+    ("act", "reason"),
+    [
+        (lambda world: set_failed(world.heads()[0], world.now), "FailedDeleteHeadPod"),
+        (lambda world: set_failed(world.workers()[0], world.now), "FailedDeleteWorkerPod"),
+        (
+            lambda world: world.set_spec(ray_cluster(groups=[group(replicas=3)])),
+            "FailedCreateWorkerPod",
+        ),
+        (lambda world: world.set_spec(ray_cluster(groups=[])), "FailedDeleteWorkerPod"),
+    ],
+)
+def test_every_failure_with_a_pod_has_kuberays_reason(act: Any, reason: str) -> None:
+    world = settled()
+    act(world)
+    world.round(lambda action: ApiError(403, "Forbidden", "no"))
+    assert condition(world, "ReplicaFailure").reason == reason
+
+
+def test_failing_to_delete_all_has_its_own_reason() -> None:
+    world = settled()
+    world.set_spec(ray_cluster(suspend=True))
+    world.round()
+    world.round(lambda action: ApiError(403, "Forbidden", "no"))
+    assert condition(world, "ReplicaFailure").reason == "FailedDeleteAllPods"
+
+
+def test_a_missing_head_is_said_to_be_missing() -> None:
+    world = settled()
+    del world.objects[PODS, "demo-head"]
+    world.now += timedelta(seconds=5)
+    world.round()
+    assert condition(world, "HeadPodReady").reason == "HeadPodNotFound"
+
+
+def test_the_head_condition_names_the_container_behind_it() -> None:
+    world = World(decode(ray_cluster(groups=[])))
+    world.round()
+    [head] = world.heads()
+    head["status"] = {
+        "phase": "Pending",
+        "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}],
+        "containerStatuses": [
+            {
+                "name": "ray",
+                "state": {"waiting": {"reason": "ErrImagePull", "message": "no such tag"}},
+            }
+        ],
+    }
+    world.round()
+    told = condition(world, "HeadPodReady")
+    assert (told.status, told.reason) == ("False", "ErrImagePull")
+    assert "no such tag" in told.message
+
+
+def test_a_head_without_a_ready_condition_is_unknown() -> None:
+    world = World(decode(ray_cluster(groups=[])))
+    world.round()
+    world.now += timedelta(seconds=5)
+    world.round()
+    assert condition(world, "HeadPodReady").reason == "Unknown"
+
+
+def test_gpus_and_tpus_are_added_up() -> None:
+    resources = {"limits": {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": "2", "google.com/tpu": 4}}
+    gpu = group(replicas=2, template=template(container(resources=resources)))
+    status = settled(groups=[gpu]).cluster.status
+    assert (status.desired_gpu, status.desired_tpu) == ("6", "8")
+
+
+def test_node_ports_come_before_target_ports() -> None:
+    world = settled()
+    [service] = world.of("Service")
+    ports = service["spec"]["ports"]
+    ports[0]["nodePort"] = 30001
+    ports[1]["targetPort"] = "named"
+    service["spec"]["clusterIP"] = "10.9.9.9"
+    world.now += timedelta(seconds=5)
+    world.round()
+    status = world.cluster.status
+    assert (status.endpoints["client"], status.endpoints["dashboard"]) == ("30001", "named")
+    assert status.head.service_ip == "10.9.9.9"
+
+
+def test_times_and_generation_alone_are_no_reason_to_write() -> None:
+    world = settled()
+    world.now += timedelta(minutes=5)
+    seen = world.seen()
+    new = next_status(seen, UNTRIED)
+    assert new != seen.cluster.status
+    assert not differs(seen.cluster.status, new)
+
+
+def test_without_the_gate_there_are_no_conditions() -> None:
+    world = World(decode(ray_cluster()))
+    gates = replace(world.settings.gates, ray_cluster_status_conditions=False)
+    world.settings = replace(world.settings, gates=gates)
+    world.settle()
+    assert world.cluster.status.conditions == ()
+    assert world.cluster.status.state == "ready"
+
+
+def test_c42_a_new_operator_finds_nothing_to_do() -> None:
+    world = settled(groups=[group("a", replicas=2), group("b", numOfHosts=2)])
+    again = World(world.cluster, objects=world.objects, now=world.now + timedelta(hours=1))
+    assert again.round().actions == ()
+    assert again.status_writes == 0
+
+
+def test_a_pod_made_by_hand_is_not_ours_to_count_when_another_controls_it() -> None:
+    world = settled()
+    twin = {**world.workers()[0]}
+    owner = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "other", "controller": True}
+    twin["metadata"] = {**twin["metadata"], "name": "x", "uid": "x", "ownerReferences": [owner]}
+    world.put(PODS, twin)
+    assert world.round().actions == ()
+    assert not any(isinstance(one, Delete) for one in world.log)
+    assert world.cluster.status.ready_worker_replicas == 1
+
+
+def test_status_survives_a_round_trip_through_json() -> None:
+    status = settled().cluster.status
+    assert msgspec.json.decode(msgspec.json.encode(status), type=type(status)) == status
+
+
+def test_creates_are_named_so_that_a_lost_reply_can_be_looked_up() -> None:
+    world = World(decode(ray_cluster(groups=[group(replicas=2)])))
+    made = [one for one in world.plan().actions if isinstance(one, Create)]
+    assert all("name" in one.manifest["metadata"] for one in made)
