@@ -18,6 +18,14 @@ $(VENV)/.ready: pyproject.toml requirements.lock tools/setup.sh
 	@bash tools/setup.sh "$(PYTHON)"
 	@touch $@
 
+.PHONY: up
+up: setup ## set-up, then a control plane and a real Ray cluster on this machine, Ready
+	$(BIN)/manta up --with examples/quickstart.yaml
+
+.PHONY: down
+down: setup ## stop what `make up` started, and leave nothing behind
+	$(BIN)/manta down
+
 .PHONY: fmt
 fmt: setup ## format and fix what can be fixed
 	$(BIN)/ruff format .
@@ -34,6 +42,18 @@ check: setup ## format, lint, types, import contracts, unit and property tests
 .PHONY: test
 test: check ## everything that guards main: check, contract, controllers on the embedded plane, real Ray
 	$(PYTEST) -q tests/contract tests/cluster tests/e2e
+
+.PHONY: golden
+golden: setup ## write the golden files anew; read the diff
+	MANTA_GOLDEN=1 $(PYTEST) -q tests/unit tests/cluster -k golden
+
+.PHONY: crds
+crds: setup ## write src/manta/api/schemas anew from the types
+	$(BIN)/python -m tools.crds.generate
+
+.PHONY: bench
+bench: setup ## measure, print JSON, keep it in benchmarks/results.json
+	$(BIN)/python -m benchmarks
 
 .PHONY: test-kubernetes
 test-kubernetes: setup ## the contract suite on a real kube-apiserver and etcd, built from their Go modules (cached)

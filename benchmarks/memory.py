@@ -1,0 +1,23 @@
+"""How much memory a process holds."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from pathlib import Path
+
+
+def rss_mib(pid: int | str = "self") -> float:
+    """Resident memory after everything that can be given back was given back."""
+    if pid == "self":
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(f"/proc/{pid}/status has no VmRSS")
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
