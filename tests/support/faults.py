@@ -106,6 +106,7 @@ class FaultTransport:
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self._rules: list[_Rule] = []
+        self._slow: list[_Rule] = []
         self._delays: list[tuple[Match, float]] = []
         self._drops: list[tuple[Match, Callable[[Mapping[str, Any]], bool], list[int]]] = []
         self._breaks: list[asyncio.Event] = []
@@ -147,6 +148,10 @@ class FaultTransport:
         """410 as the answer to a list, or to the opening of a watch."""
         self.answer(match, status(410, "Expired", "too old resource version"), times=times)
 
+    def slow(self, match: Match, seconds: float, *, times: int | None = None) -> None:
+        """Answer only after so long; the caller may give up before."""
+        self._slow.append(_Rule(match, lambda _request: seconds, times))
+
     def delay_watch(self, resource: Resource, seconds: float) -> None:
         """Hold every event of later watches back for so long."""
         self._delays.append((watches(resource), seconds))
@@ -181,6 +186,9 @@ class FaultTransport:
 
     async def send(self, request: Request) -> Response:
         await self._alive(request)
+        for rule in self._slow:
+            if rule.applies(request):
+                await self._dawdle(request, rule.effect(request))
         for rule in self._rules:
             if not rule.after and rule.applies(request):
                 response: Response = rule.effect(request)
@@ -218,6 +226,13 @@ class FaultTransport:
 
     async def close(self) -> None:
         await self._inner.close()
+
+    async def _dawdle(self, request: Request, seconds: float) -> None:
+        patience = request.timeout
+        if patience is not None and patience < seconds:
+            await asyncio.sleep(patience)
+            raise Unreachable(f"{request.method} {request.path} timed out", sent=True)
+        await asyncio.sleep(seconds)
 
     async def _alive(self, request: Request) -> None:
         if self.dead:

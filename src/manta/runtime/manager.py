@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from manta.api.resources import Resource
 from manta.kube.client import Client
 from manta.runtime.cache import Named
+from manta.runtime.cache_metrics import register_cache_metrics
 from manta.runtime.clock import Clock
 from manta.runtime.controller import Controller
 from manta.runtime.election import Leadership
@@ -23,7 +24,7 @@ from manta.runtime.freshness import Freshness
 from manta.runtime.gate import WriteGate
 from manta.runtime.index import IndexFunction
 from manta.runtime.informer import Informer
-from manta.runtime.metrics import Computed, Registry, RuntimeMetrics
+from manta.runtime.metrics import Registry, RuntimeMetrics
 from manta.runtime.recorder import Recorder
 from manta.runtime.reflector import Pace
 
@@ -69,7 +70,7 @@ class Manager:
         self._controllers: list[Controller] = []
         self._services: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
         self._stopping = asyncio.Event()
-        self._register_cache_metrics()
+        register_cache_metrics(self.registry, self._informers.values())
 
     def informer(
         self,
@@ -159,6 +160,8 @@ class Manager:
                 return
 
     async def _run_controllers(self) -> None:
+        if not self._controllers:
+            await self._stopping.wait()
         async with asyncio.TaskGroup() as group:
             for controller in self._controllers:
                 group.create_task(controller.run(), name=controller.name)
@@ -172,12 +175,11 @@ class Manager:
         """Return when asked to stop; raise as soon as anything else comes to an end."""
         tasks: list[asyncio.Task[Any]] = [*background, work, stopping]
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if stopping in ended:
+            return
         for task in ended:
-            if task is not stopping:
-                task.result()  # raises what ended it
-                if self._controllers or task is not work:
-                    raise TaskEnded(f"{task.get_name()} came to an end")
-        await self._stopping.wait()
+            task.result()  # raises what ended it
+            raise TaskEnded(f"{task.get_name()} came to an end")
 
     async def _drain(self) -> None:
         """Start no more rounds, and give the running ones time to finish."""
@@ -195,33 +197,3 @@ class Manager:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _register_cache_metrics(self) -> None:
-        def objects() -> list[tuple[tuple[str, ...], float]]:
-            return [((one.resource.group_resource,), len(one)) for one in self._informers.values()]
-
-        def restarts() -> list[tuple[tuple[str, ...], float]]:
-            return [
-                ((one.resource.group_resource,), one.restarts) for one in self._informers.values()
-            ]
-
-        def sizes() -> list[tuple[tuple[str, ...], float]]:
-            return [
-                ((one.resource.group_resource,), one.estimated_bytes())
-                for one in self._informers.values()
-            ]
-
-        name = ("resource",)
-        self.registry.register(Computed("manta_cache_objects", "Objects held.", name, objects))
-        self.registry.register(
-            Computed("manta_cache_bytes", "Their size as JSON, estimated.", name, sizes)
-        )
-        self.registry.register(
-            Computed(
-                "manta_watch_restarts_total",
-                "Watches taken up again.",
-                name,
-                restarts,
-                kind="counter",
-            )
-        )

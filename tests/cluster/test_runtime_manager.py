@@ -1,0 +1,207 @@
+"""The manager: shared informers, supervision, leadership, graceful ends."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from manta.api.meta import Key, Object
+from manta.api.ray.resources import RAY_CRON_JOBS
+from manta.api.resources import CONFIG_MAPS, LEASES
+from manta.controllers.raycronjob.controller import build
+from manta.kube.client import Client
+from manta.rules.settings import Settings
+from manta.runtime.controller import Controller, Watch, own_key
+from manta.runtime.election import Election, Leadership
+from manta.runtime.gate import GatedTransport, WriteGate
+from manta.runtime.manager import Manager, TaskEnded
+from manta.runtime.queue import Done, Retry
+from support.faults import FaultTransport, touches
+from support.plane import MemoryPlane
+from support.raycronjob import NAMESPACE, children, cron_crds, ray_cron_job
+from support.virtual import faulty, running, until, virtual_plane, virtually
+
+
+def a_manager(plane: MemoryPlane) -> Manager:
+    return Manager(plane.client, plane.clock, Random(1), namespaces=("default",))
+
+
+@virtually
+async def test_who_asks_twice_for_an_informer_shares_it() -> None:
+    async with virtual_plane() as plane:
+        manager = a_manager(plane)
+        first = manager.informer(CONFIG_MAPS, Object, labels="a=b")
+        again = manager.informer(
+            CONFIG_MAPS, Object, labels="a=b", indexes={"x": lambda _one: ("y",)}
+        )
+        assert first is again
+        assert manager.informer(CONFIG_MAPS, Object) is not first
+        assert first.by("x", "y") == ()
+
+
+@virtually
+async def test_a_service_that_ends_ends_the_run() -> None:
+    async with virtual_plane() as plane:
+        manager = a_manager(plane)
+
+        async def short() -> None:
+            await asyncio.sleep(5)
+
+        manager.add_service("short", short)
+        with pytest.raises(TaskEnded, match="short"):
+            await manager.run()
+
+
+@virtually
+async def test_a_service_that_breaks_ends_the_run_with_its_error() -> None:
+    async with virtual_plane() as plane:
+        manager = a_manager(plane)
+
+        async def broken() -> None:
+            await asyncio.sleep(5)
+            raise ZeroDivisionError
+
+        manager.add_service("broken", broken)
+        with pytest.raises(ZeroDivisionError):
+            await manager.run()
+
+
+@virtually
+async def test_a_round_that_raises_is_tried_again_and_ends_nothing() -> None:
+    async with virtual_plane() as plane:
+        manager = a_manager(plane)
+        maps = manager.informer(CONFIG_MAPS, Object)
+        tries: list[float] = []
+
+        async def stumble(key: Key) -> Done | Retry:
+            tries.append(plane.clock.monotonic())
+            if len(tries) < 4:
+                raise ZeroDivisionError
+            return Done()
+
+        manager.add(
+            Controller("stumbling", stumble, [Watch(maps, lambda _o, _n: (Key("default", "x"),))])
+        )
+        async with running(manager.run()):
+            await _put(plane, "x")
+            await asyncio.sleep(30)
+        assert len(tries) == 4
+        assert 'result="error"} 3' in manager.registry.render()
+
+
+@virtually
+async def test_stopping_lets_running_rounds_finish_and_starts_no_other() -> None:
+    async with virtual_plane() as plane:
+        manager = a_manager(plane)
+        maps = manager.informer(CONFIG_MAPS, Object)
+        started: list[Key] = []
+        finished: list[Key] = []
+
+        async def slowly(key: Key) -> Done | Retry:
+            started.append(key)
+            await asyncio.sleep(5)
+            finished.append(key)
+            return Done()
+
+        manager.add(Controller("slow", slowly, [Watch(maps, own_key)], workers=1))
+        run = asyncio.create_task(manager.run())
+        await _put(plane, "a")
+        await _put(plane, "b")
+        await until(lambda: started)
+        manager.stop()
+        await asyncio.wait_for(run, 10)
+        assert started == finished
+        assert len(started) == 1
+
+
+@virtually
+async def test_stopping_before_the_caches_are_filled_does_not_hang() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        faults.go_down()
+        manager = Manager(Client(faults), plane.clock, Random(1))
+        maps = manager.informer(CONFIG_MAPS, Object)
+
+        async def never(key: Key) -> Done | Retry:
+            raise AssertionError
+
+        manager.add(Controller("never", never, [Watch(maps, own_key)]))
+        run = asyncio.create_task(manager.run())
+        await asyncio.sleep(60)
+        assert not manager.ready
+        assert manager.troubles
+        manager.stop()
+        await asyncio.wait_for(run, 60)
+
+
+@virtually
+async def test_one_busy_key_does_not_hold_up_another() -> None:
+    async with virtual_plane() as plane:
+        manager = a_manager(plane)
+        maps = manager.informer(CONFIG_MAPS, Object)
+        seen: dict[str, float] = {}
+
+        async def work(key: Key) -> Done | Retry:
+            seen[key.name] = plane.clock.monotonic()
+            await asyncio.sleep(600 if key.name == "busy" else 0)
+            return Done()
+
+        manager.add(Controller("work", work, [Watch(maps, own_key)], workers=2))
+        async with running(manager.run()):
+            await _put(plane, "busy")
+            await until(lambda: "busy" in seen)
+            await _put(plane, "quick")
+            await until(lambda: "quick" in seen, seconds=1)
+
+
+async def _put(plane: MemoryPlane, name: str) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+    await plane.client.create(CONFIG_MAPS, "default", body)
+
+
+class Replica:
+    """A whole operator with its own election."""
+
+    def __init__(self, plane: MemoryPlane, name: str) -> None:
+        self.faults: FaultTransport = faulty(plane)
+        self.gate = WriteGate(plane.clock)
+        self.leadership = Leadership()
+        client = Client(GatedTransport(self.faults, self.gate), chance=Random(name))
+        self.manager = Manager(client, plane.clock, Random(name), gate=self.gate)
+        self.manager.add(build(self.manager, Settings()))
+        election = Election(
+            plane.clock,
+            Random(name),
+            self.gate,
+            lease=Key("kube-system", "lease"),
+            identity=name,
+            on_change=self.leadership.change,
+        )
+        striver = Client(self.faults, timeout=5)
+        self.manager.add_service("election", lambda: election.run(striver))
+
+    async def run(self) -> None:
+        await self.manager.run(self.leadership)
+
+    def wrote(self) -> int:
+        return len(self.faults.accepted_writes("/rayjobs"))
+
+
+@virtually
+async def test_two_operators_that_lose_and_win_the_lease_serve_every_tick_once() -> None:
+    async with virtual_plane(cron_crds()) as plane:
+        one, two = Replica(plane, "one"), Replica(plane, "two")
+        await plane.client.create(RAY_CRON_JOBS, NAMESPACE, ray_cron_job())
+        async with running(one.run(), two.run()):
+            for _ in range(8):
+                await asyncio.sleep(100)
+                leader = one if one.gate.remaining else two
+                leader.faults.fail_before(touches(LEASES), times=None)
+                await asyncio.sleep(50)
+                leader.faults._rules.clear()
+        assert len(await children(plane)) == 20
+        assert one.wrote() + two.wrote() == 20
+        assert one.wrote()
+        assert two.wrote()
