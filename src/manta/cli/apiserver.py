@@ -62,7 +62,11 @@ async def _serve(args: argparse.Namespace) -> int:
     try:
         async with Plane(options) as plane:
             print(f"serving {plane.url}; kubeconfig: {plane.kubeconfig}", flush=True)
+            plane.failed.add_done_callback(lambda _: stopping.set())
             await stopping.wait()
+            if plane.failed.done():
+                print(f"manta apiserver: the controllers ended: {plane.failed.result()}")
+                return 1
     except (PlaneBusy, OSError) as error:
         print(f"manta apiserver: {error}", file=sys.stderr)
         return 1

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import logging
@@ -64,6 +65,8 @@ class Plane:
         self.app: App = None  # type: ignore[assignment]  # set on entering
         self.client: Client = None  # type: ignore[assignment]
         self.authority: Authority = None  # type: ignore[assignment]
+        self.failed: asyncio.Future[BaseException | None] = None  # type: ignore[assignment]
+        """Done when the controllers have ended on their own, with the reason."""
         self._stack = AsyncExitStack()
 
     @property
@@ -105,6 +108,7 @@ class Plane:
 
     async def _start(self) -> None:
         options = self.options
+        self.failed = asyncio.get_running_loop().create_future()
         options.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._stack.enter_context(contextlib.closing(_lock(options.dir)))
         self.kubeconfig.unlink(missing_ok=True)
@@ -158,6 +162,27 @@ class Plane:
 
     async def _start_controllers(self) -> None:
         """The built-in controllers run in this process, through the same API as everyone."""
+        from manta.localplane.controllers import ControllerOptions, run_builtin_controllers
+        from manta.localplane.fakenodes.machines import FakeNodeOptions
+
+        options = self.options
+        fake = FakeNodeOptions(count=options.fake_nodes) if options.fake_nodes else None
+        wanted = ControllerOptions(root_ca=self.authority.certificate, fake_nodes=fake)
+        task = asyncio.create_task(
+            run_builtin_controllers(self.client, options.clock, wanted), name="controllers"
+        )
+        self._stack.push_async_callback(_end, task)
+        task.add_done_callback(self._controllers_ended)
+
+    def _controllers_ended(self, task: asyncio.Task[None]) -> None:
+        """Half a control plane is worse than none: whoever waits on `failed` ends the process."""
+        if not task.cancelled() and not self.failed.done():
+            self.failed.set_result(task.exception())
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _lock(directory: Path) -> IO[str]:

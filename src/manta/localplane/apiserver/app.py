@@ -30,6 +30,7 @@ from manta.localplane.apiserver.messages import (
     text_response,
 )
 from manta.localplane.apiserver.negotiation import PLAIN, negotiate
+from manta.localplane.apiserver.openapi_routes import OpenApi
 from manta.localplane.apiserver.operations import Operations
 from manta.localplane.apiserver.registry import Registry
 from manta.localplane.apiserver.routes import VERBS, Route, parse_route
@@ -83,6 +84,7 @@ class App:
         self._operations = Operations(self.core, self.writer, self.tokens)
         self._reviews = Reviews(self.core, self.authorizer, self.authenticator)
         self._discovery = Discovery(self.core.registry)
+        self._openapi = OpenApi(self.core.registry, VERSION["gitVersion"])
         self._streams = Streams(self.core)
         Definitions(self.core).load_all()
 
@@ -171,6 +173,8 @@ class App:
             return json_response(200, VERSION)
         if not path.startswith("/api"):
             self._authorize(request, None)
+        if path.startswith("/openapi"):
+            return self._openapi.answer(request)
         if path == "/openid/v1/jwks" and self.tokens is not None:
             return json_response(200, self.tokens.key_set())
         if path in ("/api", "/apis") or (path.startswith("/apis/") and path.count("/") == 2):

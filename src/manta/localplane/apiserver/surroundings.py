@@ -1,0 +1,96 @@
+"""What a single write must know of the rest of the server: free addresses, accounts, classes."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from manta.localplane.apiserver.core import Core
+from manta.localplane.apiserver.selectors import fields_reader
+from manta.localplane.store.objects import Record, key_of
+
+SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/16")
+NODE_PORTS = range(30000, 32768)
+_RESERVED = frozenset(("10.96.0.0", "10.96.0.1", "10.96.255.255"))
+"""Network, broadcast, and the address of the Service `kubernetes`."""
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_PRIORITIES = "priorityclasses.scheduling.k8s.io"
+
+_read_service = fields_reader(("spec.clusterIP", "spec.type"))
+
+
+class Surroundings:
+    def __init__(self, core: Core, *, demand_accounts: bool) -> None:
+        self._core = core
+        self._demand_accounts = demand_accounts
+        self._last_address = int(SERVICE_NETWORK.network_address) + 1
+
+    def cluster_ip(self, metadata: Mapping[str, Any], wanted: str) -> str:
+        """The wanted address, or the next free one. Raises ValueError in the server's words."""
+        own = key_of(metadata.get("namespace", ""), metadata.get("name", ""))
+        used = {self._address_of(record): record.key for record in self._services()}
+        if wanted:
+            if used.get(wanted, own) != own:
+                raise ValueError("provided IP is already allocated")
+            if ipaddress.ip_address(wanted) not in SERVICE_NETWORK:
+                raise ValueError(
+                    f"provided IP is not in the valid range. The range of valid IPs is "
+                    f"{SERVICE_NETWORK}"
+                )
+            return wanted
+        for _ in range(SERVICE_NETWORK.num_addresses):
+            self._last_address += 1
+            if self._last_address > int(SERVICE_NETWORK.broadcast_address):
+                self._last_address = int(SERVICE_NETWORK.network_address) + 1
+            candidate = str(ipaddress.ip_address(self._last_address))
+            if candidate not in used and candidate not in _RESERVED:
+                return candidate
+        raise ValueError("failed to allocate a serviceIP: range is full")
+
+    def node_port(self, metadata: Mapping[str, Any], wanted: int) -> int:
+        own = key_of(metadata.get("namespace", ""), metadata.get("name", ""))
+        used = {
+            port["nodePort"]: record.key
+            for record in self._services()
+            if b'"nodePort"' in record.raw
+            for port in (record.decode().get("spec") or {}).get("ports") or ()
+            if port.get("nodePort")
+        }
+        if wanted:
+            if used.get(wanted, own) != own:
+                raise ValueError("provided port is already allocated")
+            return wanted
+        free = [port for port in NODE_PORTS if port not in used]
+        if not free:
+            raise ValueError("failed to allocate a nodePort: range is full")
+        return free[self._core.random.randrange(len(free))]
+
+    def service_account(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        record = self._core.store.get("serviceaccounts", key_of(namespace, name))
+        if record is not None:
+            return record.decode()
+        return None if self._demand_accounts else {"metadata": {"name": name}}
+
+    def priority_class(self, name: str) -> Mapping[str, Any] | None:
+        record = self._core.store.get(_PRIORITIES, name)
+        return record.decode() if record is not None else None
+
+    def default_priority_class(self) -> Mapping[str, Any] | None:
+        for record in self._core.store.select(_PRIORITIES):
+            if b'"globalDefault":true' in record.raw:
+                return record.decode()
+        return None
+
+    def random_suffix(self) -> str:
+        return "".join(self._core.random.choice(_SUFFIX_LETTERS) for _ in range(5))
+
+    def _services(self) -> Iterable[Record]:
+        return self._core.store.select("services")
+
+    @staticmethod
+    def _address_of(record: Record) -> str:
+        if record.fields is None:
+            named = {"metadata.name": record.name, "metadata.namespace": record.namespace}
+            record.fields = named | dict(_read_service(record.raw))
+        return record.fields["spec.clusterIP"]
