@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from manta.localplane.apiserver import quotas
 from manta.localplane.apiserver.auth.authorizer import Authorizer
 from manta.localplane.apiserver.auth.escalation import check_escalation
 from manta.localplane.apiserver.core import Call, Core
@@ -58,6 +59,5 @@ class Admission:
         self, call: Call, obj: dict[str, Any], old: dict[str, Any] | None, *, dry_run: bool
     ) -> None:
         """Quotas: the last question before an object is stored."""
-
-    def release(self, call: Call, obj: dict[str, Any]) -> None:
-        """Quotas: the object is going."""
+        if old is None:
+            quotas.charge(self._core, call, obj, dry_run=dry_run)

@@ -215,7 +215,6 @@ class Writer:
             case Remove(last):
                 if options.dry_run:
                     return Written(record, removed=True)
-                self._admission.release(call, last)
                 return Written(self._take_away(served, key, last), removed=True)
 
     def _marked(self, call: Call, saved: Record, options: DeleteOptions) -> Written:
