@@ -144,6 +144,7 @@ class World:
         done: list[Result] = []
         failures: list[Failure] = []
         for stage in chosen.stages:
+            before = len(failures)
             for action in stage.actions:
                 error = fault(action) if fault else None
                 if error is not None:
@@ -151,7 +152,7 @@ class World:
                     break
                 self.apply(action)
                 done.append(Result(action, action.key))
-            if failures and not stage.independent:
+            if len(failures) > before and not stage.independent:
                 break
         return Outcome(tuple(done), tuple(failures))
 

@@ -50,11 +50,16 @@ _REPLICA_FAILURES = {
 }
 
 
+_ASIDE = frozenset(
+    {Cause.INGRESS, Cause.INGRESS_DRIFT, Cause.ROUTE, Cause.SERVE_SERVICE, Cause.SERVICE_DRIFT}
+)
+
+
 def next_status(seen: ClusterSnapshot, outcome: Outcome) -> RayClusterStatus:
     old = seen.cluster.status
     if seen.violations:
         return _invalid(seen, old)
-    whole = is_whole(seen) and outcome.failure is None
+    whole = is_whole(seen) and all(_is_aside(failure) for failure in outcome.failures)
     status = msgspec.structs.replace(
         old,
         **_counts(seen),
@@ -70,6 +75,11 @@ def next_status(seen: ClusterSnapshot, outcome: Outcome) -> RayClusterStatus:
         times = {**old.state_transition_times, status.state: format_time(seen.now)}
         status = msgspec.structs.replace(status, state_transition_times=times)
     return status
+
+
+def _is_aside(failure: Failure) -> bool:
+    """A cluster without its Ingress is a ready cluster; `Blocked` tells what it lacks."""
+    return failure.action.cause in _ASIDE
 
 
 def is_whole(seen: ClusterSnapshot) -> bool:

@@ -1,0 +1,393 @@
+"""Services, Ingress, RBAC, Secret and claim: made once, kept true, foreign parts left alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from manta.api.resources import (
+    INGRESSES,
+    PERSISTENT_VOLUME_CLAIMS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
+from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.warnings import warnings
+from manta.kube.errors import ApiError
+from manta.reconcile.actions import Create, Patch
+from manta.rules.settings import FeatureGates, Settings
+from support.raycluster import container, group, ray_cluster, template
+from support.raycluster_world import World, decode
+
+
+def settled(settings: Settings | None = None, **spec: Any) -> World:
+    world = World(decode(ray_cluster(**spec)), settings or Settings())
+    world.settle()
+    return world
+
+
+def causes(world: World) -> list[Any]:
+    return [action.cause for action in world.plan().actions]
+
+
+def mended(world: World) -> None:
+    """The drift is corrected in one round, and then nothing more happens."""
+    assert world.plan().actions
+    world.round()
+    assert world.plan().actions == ()
+
+
+def service(world: World) -> dict[str, Any]:
+    return world.objects[SERVICES, "demo-head-svc"]
+
+
+# ── Services ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_c90_a_plain_cluster_has_one_service_with_few_ports() -> None:
+    world = settled()
+    assert [one["metadata"]["name"] for one in world.of("Service")] == ["demo-head-svc"]
+    assert len(service(world)["spec"]["ports"]) <= 8
+
+
+def test_c80_workers_find_a_head_that_is_not_ready_yet() -> None:
+    spec = service(settled())["spec"]
+    assert spec["clusterIP"] == "None"
+    assert spec["publishNotReadyAddresses"] is True
+
+
+def test_a_changed_selector_is_corrected() -> None:
+    world = settled()
+    service(world)["spec"]["selector"] = {"ray.io/cluster": "other", "foreign": "key"}
+    mended(world)
+    assert service(world)["spec"]["selector"]["ray.io/cluster"] == "demo"
+    assert "foreign" not in service(world)["spec"]["selector"]
+
+
+def test_a_lost_port_comes_back_and_a_foreign_one_stays_with_its_node_port() -> None:
+    world = settled()
+    ports = service(world)["spec"]["ports"]
+    ports[0]["nodePort"] = 30000
+    service(world)["spec"]["ports"] = [
+        ports[0],
+        {"name": "mine", "port": 1, "targetPort": 1, "nodePort": 30001, "protocol": "TCP"},
+    ]
+    mended(world)
+    after = {one["name"]: one for one in service(world)["spec"]["ports"]}
+    assert after["mine"]["nodePort"] == 30001
+    assert after[ports[0]["name"]]["nodePort"] == 30000
+    assert set(after) == {"mine", "client", "dashboard", "gcs-server", "metrics", "serve"}
+
+
+def test_foreign_labels_and_annotations_stay_and_ours_come_back() -> None:
+    world = settled(headServiceAnnotations={"a": "b"})
+    meta = service(world)["metadata"]
+    meta["labels"] = {"foreign": "yes"}
+    meta["annotations"] = {"other": "x"}
+    mended(world)
+    meta = service(world)["metadata"]
+    assert meta["labels"]["foreign"] == "yes"
+    assert meta["labels"]["ray.io/cluster"] == "demo"
+    assert meta["annotations"] == {"other": "x", "a": "b"}
+
+
+def test_a_new_annotation_in_the_spec_reaches_the_service() -> None:
+    world = settled()
+    world.set_spec(ray_cluster(headServiceAnnotations={"new": "one"}))
+    mended(world)
+    assert service(world)["metadata"]["annotations"] == {"new": "one"}
+
+
+def test_c47_what_cannot_be_changed_is_never_tried() -> None:
+    world = settled()
+    world.set_spec(ray_cluster(head={"serviceType": "NodePort"}))
+    assert causes(world) == []  # headless for life
+
+
+def test_a_type_that_can_be_changed_is() -> None:
+    world = settled(head={"serviceType": "NodePort"})
+    world.set_spec(ray_cluster(head={"serviceType": "LoadBalancer"}))
+    mended(world)
+    assert service(world)["spec"]["type"] == "LoadBalancer"
+
+
+def test_a_service_that_nobody_owns_is_used_as_it_is() -> None:
+    world = settled()
+    del service(world)["metadata"]["ownerReferences"]
+    service(world)["spec"]["selector"] = {"own": "idea"}
+    assert causes(world) == []
+
+
+def test_c75_a_service_of_an_earlier_object_is_waited_for() -> None:
+    world = settled()
+    service(world)["metadata"]["ownerReferences"][0]["uid"] = "earlier"
+    plan = world.plan()
+    assert plan.actions == ()
+    assert plan.wait is not None
+    assert "earlier RayCluster" in plan.wait.why
+
+
+def test_a_service_of_somebody_else_is_tried_so_that_the_refusal_is_seen() -> None:
+    world = settled()
+    service(world)["metadata"]["ownerReferences"][0].update(uid="x", kind="Other")
+    assert causes(world) == [Cause.HEAD_SERVICE]
+
+
+def test_c47_a_failing_serve_service_stops_nothing_else() -> None:
+    annotations = {"ray.io/enable-serve-service": "true"}
+    world = World(decode(ray_cluster(annotations=annotations)))
+
+    def no_serve(action: Any) -> Exception | None:
+        refused = action.cause == Cause.SERVE_SERVICE
+        return ApiError(422, "Invalid", "no") if refused else None
+
+    world.round(no_serve)
+    assert len(world.pods) == 2
+
+
+def test_a_failing_head_service_stops_the_pods() -> None:
+    world = World(decode(ray_cluster()))
+    world.round(lambda action: ApiError(422, "Invalid", "no"))
+    assert world.pods == {}
+
+
+def test_no_serve_service_without_a_serve_port() -> None:
+    ports = [{"name": "dashboard", "containerPort": 8265}]
+    head = {"template": template(container(ports=ports))}
+    world = settled(annotations={"ray.io/enable-serve-service": "true"}, head=head)
+    assert [one["metadata"]["name"] for one in world.of("Service")] == ["demo-head-svc"]
+
+
+def test_a_head_template_that_renames_its_labels_is_still_found() -> None:
+    labels = {
+        "app.kubernetes.io/name": "a",
+        "app.kubernetes.io/created-by": "b",
+        "ray.io/identifier": "c",
+    }
+    head = {"template": {"metadata": {"labels": labels}, "spec": {"containers": [container()]}}}
+    world = settled(head=head)
+    selector = service(world)["spec"]["selector"]
+    assert selector.items() <= world.heads()[0]["metadata"]["labels"].items()
+
+
+# ── RBAC ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_autoscaler_gets_its_account_role_and_binding_before_the_head() -> None:
+    world = World(decode(ray_cluster(enableInTreeAutoscaling=True)))
+    stages = [[one.cause for one in stage.actions] for stage in world.plan().stages]
+    first = {Cause.AUTOSCALER_ACCOUNT, Cause.AUTOSCALER_ROLE, Cause.AUTOSCALER_BINDING}
+    assert set(stages[0]) == {*first, Cause.HEAD_SERVICE}
+    assert stages[1] == [Cause.NO_HEAD]
+
+
+def test_changed_rules_and_subjects_are_corrected() -> None:
+    world = settled(enableInTreeAutoscaling=True)
+    world.objects[ROLES, "demo"]["rules"] = None
+    world.objects[ROLE_BINDINGS, "demo"]["subjects"] = []
+    mended(world)
+    assert len(world.objects[ROLES, "demo"]["rules"]) == 3
+    assert world.objects[ROLE_BINDINGS, "demo"]["subjects"][0]["name"] == "demo"
+
+
+def test_a_binding_to_another_role_is_made_anew() -> None:
+    world = settled(enableInTreeAutoscaling=True)
+    world.objects[ROLE_BINDINGS, "demo"]["roleRef"]["name"] = "admin"
+    world.settle()
+    assert world.objects[ROLE_BINDINGS, "demo"]["roleRef"]["name"] == "demo"
+
+
+def test_c76_the_users_own_account_is_bound_but_never_made_or_owned() -> None:
+    head = {"template": template(serviceAccountName="mine")}
+    world = World(decode(ray_cluster(enableInTreeAutoscaling=True, head=head)))
+    world.put(SERVICE_ACCOUNTS, {"kind": "ServiceAccount", "metadata": {"name": "mine"}})
+    world.settle()
+    assert world.of("ServiceAccount")[0]["metadata"].get("ownerReferences") is None
+    assert world.objects[ROLE_BINDINGS, "demo"]["subjects"][0]["name"] == "mine"
+    assert world.heads()[0]["spec"]["serviceAccountName"] == "mine"
+
+
+def test_c76_a_missing_account_of_the_user_is_told_and_waited_for() -> None:
+    head = {"template": template(serviceAccountName="mine")}
+    world = World(decode(ray_cluster(enableInTreeAutoscaling=True, head=head)))
+    world.round()
+    assert world.pods == {}
+    [event] = warnings(world.seen())
+    assert event.reason == "AutoscalerServiceAccountNotFound"
+    assert "mine" in str(world.cluster.status.conditions)
+
+
+# ── Ingress ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_c85_a_changed_ingress_is_corrected_and_a_chosen_class_adopted() -> None:
+    world = settled(head={"enableIngress": True})
+    ingress = world.objects[INGRESSES, "demo-head-ingress"]
+    ingress["spec"]["ingressClassName"] = "default-of-the-cluster"
+    assert causes(world) == []
+    ingress["spec"]["rules"] = []
+    mended(world)
+    assert world.objects[INGRESSES, "demo-head-ingress"]["spec"]["rules"]
+
+
+def test_an_ingress_stays_when_it_is_switched_off() -> None:
+    world = settled(head={"enableIngress": True})
+    world.set_spec(ray_cluster())
+    world.settle()
+    assert (INGRESSES, "demo-head-ingress") in world.objects
+
+
+def test_a_failing_ingress_stops_nothing() -> None:
+    world = World(decode(ray_cluster(head={"enableIngress": True})))
+
+    def no_ingress(action: Any) -> Exception | None:
+        refused = action.cause == Cause.INGRESS
+        return ApiError(403, "Forbidden", "no") if refused else None
+
+    world.round(no_ingress)
+    assert len(world.pods) == 2
+    world.run_pods()
+    world.round(no_ingress)
+    assert world.cluster.status.state == "ready"
+    assert "demo-head-ingress" in str(world.cluster.status.conditions)
+
+
+# ── token ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_no_plan_ever_holds_a_token() -> None:
+    world = World(decode(ray_cluster(authOptions={"mode": "token"})))
+    [secret] = [one for one in world.plan().actions if one.cause == Cause.AUTH_SECRET]
+    assert isinstance(secret, Create)
+    assert secret.secret_data == ("auth_token",)
+    assert "data" not in secret.manifest
+
+
+@pytest.mark.parametrize(
+    ("options", "made"),
+    [
+        ({"mode": "token"}, 1),
+        ({"mode": "token", "secretName": "own"}, 0),
+        ({"mode": "token", "enableK8sTokenAuth": True}, 0),
+        ({"mode": "disabled"}, 0),
+        ({}, 0),
+    ],
+)
+@pytest.mark.parametrize("autoscaling", [True, False])
+def test_c89_the_secret_and_the_environment_follow_the_mode(
+    options: dict[str, Any], made: int, autoscaling: bool
+) -> None:
+    world = settled(authOptions=options, enableInTreeAutoscaling=autoscaling)
+    assert len([key for key in world.objects if key[0] == SECRETS]) == made
+    spec, worker = world.heads()[0]["spec"], world.workers()[0]["spec"]
+    containers = [*spec["containers"], *worker["containers"], *worker["initContainers"]]
+    wanted = {
+        "own": ("secret", "own"),
+        "": ("secret", "demo"),
+    }[options.get("secretName", "")]
+    for one in containers:
+        env = {entry["name"]: entry for entry in one["env"]}
+        if options.get("mode") != "token":
+            assert "RAY_AUTH_MODE" not in env
+        elif options.get("enableK8sTokenAuth"):
+            assert env["RAY_ENABLE_K8S_TOKEN_AUTH"]["value"] == "true"
+            assert "ray-token" in [mount["name"] for mount in one["volumeMounts"]]
+        else:
+            reference = env["RAY_AUTH_TOKEN"]["valueFrom"]["secretKeyRef"]
+            assert reference == {"name": wanted[1], "key": "auth_token"}
+
+
+# ── embedded store ───────────────────────────────────────────────────────────────────────
+
+EMBEDDED = Settings(gates=FeatureGates(gcs_fault_tolerance_embedded_storage=True))
+
+
+def rocksdb(**storage: Any) -> dict[str, Any]:
+    return {"gcsFaultToleranceOptions": {"backend": "rocksdb", "storage": storage}}
+
+
+def test_a_claim_goes_with_its_cluster_unless_it_is_retained() -> None:
+    world = settled(EMBEDDED, **rocksdb())
+    [claim] = world.of("PersistentVolumeClaim")
+    assert claim["metadata"]["ownerReferences"][0]["uid"] == "c1"
+    world.set_spec(ray_cluster(**rocksdb(deletionPolicy="Retain")))
+    mended(world)
+    assert world.of("PersistentVolumeClaim")[0]["metadata"]["ownerReferences"] == []
+    world.set_spec(ray_cluster(**rocksdb()))
+    mended(world)
+    assert world.of("PersistentVolumeClaim")[0]["metadata"]["ownerReferences"][0]["uid"] == "c1"
+
+
+def test_an_existing_claim_that_differs_is_told_and_kept() -> None:
+    world = settled(EMBEDDED, **rocksdb(size="1Gi"))
+    different = rocksdb(size="9Gi", storageClassName="x", accessModes=["ReadWriteMany"])
+    world.set_spec(ray_cluster(**different))
+    assert causes(world) == []
+    [event] = warnings(world.seen())
+    assert event.reason == "FailedToCreatePVC"
+    assert "size, storageClassName, accessModes" in event.note
+
+
+def test_the_users_own_claim_is_never_made() -> None:
+    world = World(decode(ray_cluster(**rocksdb(claimName="mine"))), EMBEDDED)
+    [event] = warnings(world.seen())
+    assert "mine does not exist" in event.note
+    world.settle()
+    assert not [key for key in world.objects if key[0] == PERSISTENT_VOLUME_CLAIMS]
+
+
+# ── Recreate ─────────────────────────────────────────────────────────────────────────────
+
+RECREATE = {"upgradeStrategy": {"type": "Recreate"}}
+
+
+def test_recreate_replaces_all_pods_when_the_spec_changes() -> None:
+    world = settled(**RECREATE)
+    world.set_spec(ray_cluster(rayVersion="2.61.0", **RECREATE))
+    assert causes(world) == [Cause.SPEC_CHANGED] * 2
+    world.settle()
+    assert causes(world) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"replicas": 1, "minReplicas": 1},
+        {"replicas": 1, "maxReplicas": 3},
+        {"replicas": 1, "scaleStrategy": {"workersToDelete": ["absent"]}},
+        {"replicas": 2},
+    ],
+)
+def test_recreate_ignores_what_scaling_changes(change: dict[str, Any]) -> None:
+    world = settled(**RECREATE)
+    world.set_spec(ray_cluster(groups=[group(**change)], **RECREATE))
+    assert Cause.SPEC_CHANGED not in causes(world)
+
+
+def test_without_the_strategy_a_changed_spec_replaces_nothing() -> None:
+    world = settled()
+    world.set_spec(ray_cluster(rayVersion="2.61.0"))
+    assert causes(world) == []
+
+
+def test_c22_sidecars_and_defaults_that_others_add_are_no_change() -> None:
+    world = settled(**RECREATE)
+    for pod in world.pods.values():
+        pod["spec"]["containers"].append({"name": "injected", "image": "mesh"})
+        pod["spec"]["tolerations"] = [{"key": "x"}]
+    assert causes(world) == []
+
+
+def test_another_version_of_the_operator_takes_note_and_replaces_nothing() -> None:
+    world = settled(**RECREATE)
+    world.settings = replace(world.settings, version="next")
+    world.set_spec(ray_cluster(rayVersion="2.61.0", **RECREATE))
+    [patch] = world.plan().actions
+    assert isinstance(patch, Patch)
+    assert patch.cause == Cause.OPERATOR_CHANGED
+    mended(world)
