@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manta.cli.yamltext import to_yaml
@@ -56,6 +56,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(VALUES)
 def test_every_value_is_read_back_as_it_was(value: Any) -> None:
     assert yaml.safe_load(to_yaml(value)) == value
