@@ -1,0 +1,218 @@
+"""ConfigMaps, Secrets, claims, leases, events, quotas and other plain objects."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from manta.api.quantity import Quantity
+from manta.localplane.apiserver.builtin_kinds.checks import rules
+from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
+from manta.localplane.apiserver.schema.causes import (
+    OMITTED,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+
+MAX_DATA = 1024 * 1024
+_ACCOUNT = "kubernetes.io/service-account.name"
+_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_NEEDED_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+_HIGHEST_USER_PRIORITY = 1_000_000_000
+
+
+def check_config_map(config_map: Json, old: Json | None) -> Causes:
+    if old is not None:
+        yield from _check_frozen(config_map, old, ("data", "binaryData"))
+    data, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
+    size = 0
+    for key, text in data.items():
+        yield from rules.data_key("data", key)
+        if key in binary:
+            yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+        size += len(text.encode()) if not text.isascii() else len(text)
+    for key, text in binary.items():
+        yield from rules.data_key("binaryData", key)
+        size += _decoded_size(text)
+    if size > MAX_DATA:
+        yield too_long("[]", MAX_DATA)
+
+
+def check_secret(secret: Json, old: Json | None) -> Causes:
+    type_ = secret.get("type", "")
+    if old is not None:
+        yield from rules.immutable("type", type_, old.get("type", ""))
+        yield from _check_frozen(secret, old, ("data",))
+    data = secret.get("data") or {}
+    for key in data:
+        yield from rules.data_key("data", key)
+    if sum(_decoded_size(text) for text in data.values()) > MAX_DATA:
+        yield too_long("data", MAX_DATA)
+    if type_ == "kubernetes.io/service-account-token":
+        annotations = (secret.get("metadata") or {}).get("annotations") or {}
+        if not annotations.get(_ACCOUNT):
+            yield required(f"metadata.annotations[{_ACCOUNT}]")
+    elif type_ == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        yield required("data[username]")
+        yield required("data[password]")
+    for key in _NEEDED_KEYS.get(type_, ()):
+        yield from _check_content(type_, key, data)
+
+
+def _check_content(type_: str, key: str, data: Json) -> Causes:
+    if key not in data or (type_.endswith("ssh-auth") and not data[key]):
+        yield required(f"data[{key}]")
+    elif "docker" in type_:
+        try:
+            json.loads(base64.b64decode(data[key]))
+        except ValueError as error:
+            yield invalid(f"data[{key}]", "<secret contents redacted>", str(error))
+
+
+def _check_frozen(new: Json, old: Json, names: tuple[str, ...]) -> Causes:
+    if not old.get("immutable"):
+        return
+    for name in ("immutable", *names):
+        if new.get(name) != old.get(name):
+            yield forbidden(name, "field is immutable when `immutable` is set")
+
+
+def _decoded_size(text: str) -> int:
+    return len(text) * 3 // 4 - text.count("=", -2)
+
+
+# ── storage ──────────────────────────────────────────────────────────────────────────────
+def check_claim(claim: Json, old: Json | None) -> Causes:
+    spec = claim.get("spec") or {}
+    modes = spec.get("accessModes") or []
+    if not modes:
+        yield required("spec.accessModes", "at least 1 access mode is required")
+    for mode in modes:
+        if mode not in _ACCESS_MODES:
+            yield not_supported("spec.accessModes", mode, _ACCESS_MODES)
+    storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if storage is None:
+        yield required("spec.resources[storage]")
+    elif Quantity.parse(storage).nano <= 0:
+        yield invalid("spec.resources[storage]", storage, "must be greater than zero")
+    if old is not None:
+        yield from _check_claim_change(spec, old.get("spec") or {})
+
+
+def _check_claim_change(spec: Json, old: Json) -> Causes:
+    """A claim may be bound and may grow; nothing else."""
+    free = (
+        {"resources", "volumeName", "storageClassName"}
+        if not old.get("volumeName")
+        else {"resources"}
+    )
+    changed = [
+        name
+        for name in spec.keys() | old.keys()
+        if name not in free and spec.get(name) != old.get(name)
+    ]
+    if changed:
+        yield forbidden(
+            "spec",
+            "spec is immutable after creation except resources.requests and "
+            "volumeAttributesClassName for bound claims",
+        )
+
+
+# ── small things ─────────────────────────────────────────────────────────────────────────
+def check_lease(lease: Json, _: Json | None) -> Causes:
+    spec = lease.get("spec") or {}
+    if spec.get("leaseDurationSeconds") is not None and spec["leaseDurationSeconds"] <= 0:
+        field = "spec.leaseDurationSeconds"
+        yield invalid(field, spec["leaseDurationSeconds"], "must be greater than 0")
+    if spec.get("leaseTransitions") is not None and spec["leaseTransitions"] < 0:
+        wish = "must be greater than or equal to 0"
+        yield invalid("spec.leaseTransitions", spec["leaseTransitions"], wish)
+
+
+def check_core_event(event: Json, _: Json | None) -> Causes:
+    """Events are about something in their own namespace, or about the cluster."""
+    namespace = (event.get("metadata") or {}).get("namespace", "")
+    about = (event.get("involvedObject") or {}).get("namespace", "")
+    if (about and about != namespace) or (not about and namespace != "default"):
+        yield invalid("involvedObject.namespace", about, "does not match event.namespace")
+
+
+def check_event(event: Json, old: Json | None) -> Causes:
+    """The stricter rules of events.k8s.io."""
+    if old is None:
+        if not event.get("eventTime"):
+            yield required("eventTime")
+        if event.get("type") not in {"Normal", "Warning"}:
+            yield invalid(
+                "type", event.get("type", ""), f"has invalid value: {event.get('type', '')}"
+            )
+        if event.get("eventTime"):
+            yield from _check_event_words(event)
+        return
+    for name in (
+        "regarding",
+        "reason",
+        "action",
+        "reportingController",
+        "reportingInstance",
+        "type",
+    ):
+        yield from rules.immutable(name, event.get(name), old.get(name))
+
+
+def _check_event_words(event: Json) -> Causes:
+    for name, limit in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
+        value = event.get(name, "")
+        if not value:
+            yield required(name)
+        elif len(value) > limit:
+            yield invalid(name, "", f"can have at most {limit} characters")
+    if not event.get("reportingController"):
+        yield required("reportingController")
+    if len(event.get("note", "")) > 1024:
+        yield invalid("message", "", "can have at most 1024 characters")
+
+
+def check_priority_class(priority_class: Json, old: Json | None) -> Causes:
+    name = (priority_class.get("metadata") or {}).get("name", "")
+    value = priority_class.get("value", 0)
+    if name.startswith("system-"):
+        known = name in {"system-node-critical", "system-cluster-critical"}
+        if not known:
+            wish = "priority class names with 'system-' prefix are reserved for system use only"
+            yield forbidden("metadata.name", wish)
+    elif value > _HIGHEST_USER_PRIORITY:
+        wish = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
+        yield forbidden("value", wish)
+    if old is not None:
+        if value != old.get("value", 0):
+            yield forbidden("value", "may not be changed in an update.")
+        policy = "preemptionPolicy"
+        yield from rules.immutable(policy, priority_class.get(policy), old.get(policy))
+
+
+def check_quota(quota: Json, old: Json | None) -> Causes:
+    hard = (quota.get("spec") or {}).get("hard") or {}
+    for name, amount in hard.items():
+        if Quantity.parse(amount).nano < 0:
+            yield invalid(f"spec.hard[{name}]", amount, "must be greater than or equal to 0")
+    if old is not None:
+        scopes, before = ((one.get("spec") or {}).get("scopes") for one in (quota, old))
+        yield from rules.immutable("spec.scopes", scopes, before)
+
+
+def check_budget(budget: Json, _: Json | None) -> Causes:
+    spec = budget.get("spec") or {}
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        wish = "minAvailable and maxUnavailable cannot be both set"
+        yield invalid("spec", OMITTED, wish)
+    yield from rules.selector("spec.selector", spec.get("selector"))

@@ -1,0 +1,132 @@
+"""Rules that many kinds share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from manta.api.names import (
+    dns1123_label_errors,
+    dns1123_subdomain_errors,
+    label_value_errors,
+    qualified_name_errors,
+)
+from manta.localplane.apiserver.schema.causes import Cause, invalid, not_supported, required
+
+Json: TypeAlias = Mapping[str, Any]
+Causes: TypeAlias = Iterator[Cause]
+Check: TypeAlias = Callable[[Json, Json | None], Causes]
+
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+MAX_INT32 = 2**31 - 1
+_PORT_NAME = re.compile(r"[-a-z0-9]+")
+_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+
+
+def all_invalid(field: str, value: Any, errors: Iterable[str]) -> Causes:
+    for error in errors:
+        yield invalid(field, value, error)
+
+
+def label(field: str, value: str) -> Causes:
+    return all_invalid(field, value, dns1123_label_errors(value))
+
+
+def subdomain(field: str, value: str) -> Causes:
+    return all_invalid(field, value, dns1123_subdomain_errors(value))
+
+
+def labels(field: str, values: Mapping[str, str] | None) -> Causes:
+    for key, value in (values or {}).items():
+        yield from all_invalid(field, key, qualified_name_errors(key))
+        yield from all_invalid(field, value, label_value_errors(value))
+
+
+def selector(field: str, value: Json | None) -> Causes:
+    """A label selector; that it selects at all is checked elsewhere."""
+    found = value or {}
+    yield from labels(f"{field}.matchLabels", found.get("matchLabels"))
+    for index, term in enumerate(found.get("matchExpressions") or []):
+        path = f"{field}.matchExpressions[{index}]"
+        operator, values = term.get("operator", ""), term.get("values") or []
+        if operator in {"In", "NotIn"} and not values:
+            wish = "must be specified when `operator` is 'In' or 'NotIn'"
+            yield required(f"{path}.values", wish)
+        elif operator in {"Exists", "DoesNotExist"} and values:
+            wish = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield Cause("FieldValueForbidden", f"Forbidden: {wish}", f"{path}.values")
+        elif operator not in {"In", "NotIn", "Exists", "DoesNotExist"}:
+            yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+        yield from all_invalid(
+            f"{path}.key", term.get("key", ""), qualified_name_errors(term.get("key", ""))
+        )
+
+
+def port_number(field: str, value: int) -> Causes:
+    if not 1 <= value <= 65535:
+        yield invalid(field, value, "must be between 1 and 65535, inclusive")
+
+
+def port_name_errors(name: str) -> list[str]:
+    errors = []
+    if len(name) > 15:
+        errors.append("must be no more than 15 characters long")
+    if not _PORT_NAME.fullmatch(name):
+        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    elif not re.search("[a-z]", name):
+        errors.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        errors.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        errors.append("must not begin or end with a hyphen")
+    return errors
+
+
+def port_number_or_name(field: str, value: int | str) -> Causes:
+    if isinstance(value, int):
+        yield from port_number(field, value)
+    else:
+        yield from all_invalid(field, value, port_name_errors(value))
+
+
+def protocol(field: str, value: str) -> Causes:
+    if not value:
+        yield required(field)
+    elif value not in PROTOCOLS:
+        yield not_supported(field, value, PROTOCOLS)
+
+
+def one_of(field: str, value: str, allowed: Iterable[str]) -> Causes:
+    if not value:
+        yield required(field)
+    elif value not in allowed:
+        yield not_supported(field, value, tuple(allowed))
+
+
+def not_negative(field: str, value: int | None) -> Causes:
+    if value is not None and value < 0:
+        yield invalid(field, value, "must be greater than or equal to 0")
+
+
+def immutable(field: str, new: Any, old: Any) -> Causes:
+    if new != old:
+        yield invalid(field, new, "field is immutable")
+
+
+def data_key(field: str, key: str) -> Causes:
+    path = f"{field}[{key}]"
+    if len(key) > 253:
+        yield invalid(path, key, "must be no more than 253 characters")
+    if not _DATA_KEY.fullmatch(key):
+        yield invalid(
+            path,
+            key,
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+            "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
+            "'[-._a-zA-Z0-9]+')",
+        )
+    if key == ".":
+        yield invalid(path, key, "must not be '.'")
+    elif key.startswith(".."):
+        yield invalid(path, key, "must not be '..'" if key == ".." else "must not start with '..'")

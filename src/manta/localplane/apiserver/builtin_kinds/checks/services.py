@@ -1,0 +1,108 @@
+"""Services."""
+
+from __future__ import annotations
+
+from manta.localplane.apiserver.builtin_kinds.checks import rules
+from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
+from manta.localplane.apiserver.schema.causes import (
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+
+_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_NODE_PORTS = range(30000, 32768)
+_NO_ADDRESS = "may not be set for ExternalName services"
+
+
+def check_service(service: Json, old: Json | None) -> Causes:
+    spec = service.get("spec") or {}
+    if old is not None:
+        yield from _check_addresses(spec, old.get("spec") or {})
+    type_ = spec.get("type", "")
+    headless = spec.get("clusterIP") == "None"
+    ports = spec.get("ports") or []
+    if not ports and not headless and type_ != "ExternalName":
+        yield required("spec.ports")
+    yield from _check_type(spec, type_, headless=headless)
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        yield from _check_port(port, f"spec.ports[{index}]", names, named=len(ports) > 1)
+    yield from rules.labels("spec.selector", spec.get("selector"))
+    affinity = spec.get("sessionAffinity", "")
+    yield from rules.one_of("spec.sessionAffinity", affinity, ("ClientIP", "None"))
+    if type_ not in _TYPES:
+        yield not_supported("spec.type", type_, _TYPES)
+    yield from _check_node_ports(ports, type_)
+    yield from _check_duplicates(ports)
+
+
+def _check_type(spec: Json, type_: str, *, headless: bool) -> Causes:
+    if headless and type_ in {"LoadBalancer", "NodePort"}:
+        wish = f"may not be set to 'None' for {type_} services"
+        yield invalid("spec.clusterIPs[0]", "None", wish)
+    if type_ != "ExternalName":
+        return
+    for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        if spec.get(name):
+            yield forbidden(f"spec.{name}", _NO_ADDRESS)
+    target = spec.get("externalName", "").removesuffix(".")
+    if target:
+        yield from rules.subdomain("spec.externalName", target)
+    else:
+        yield required("spec.externalName")
+
+
+def _check_port(port: Json, field: str, names: set[str], *, named: bool) -> Causes:
+    name = port.get("name", "")
+    if named and not name:
+        yield required(f"{field}.name")
+    elif name:
+        yield from rules.label(f"{field}.name", name)
+        if name in names:
+            yield duplicate(f"{field}.name", name)
+        names.add(name)
+    yield from rules.port_number(f"{field}.port", port.get("port", 0))
+    yield from rules.protocol(f"{field}.protocol", port.get("protocol", ""))
+    yield from rules.port_number_or_name(f"{field}.targetPort", port.get("targetPort", 0))
+
+
+def _check_node_ports(ports: list[Json], type_: str) -> Causes:
+    seen: set[tuple[str, int]] = set()
+    for index, port in enumerate(ports):
+        number, field = port.get("nodePort"), f"spec.ports[{index}].nodePort"
+        if not number:
+            continue
+        if type_ == "ClusterIP":
+            yield forbidden(field, "may not be used when `type` is 'ClusterIP'")
+        elif number not in _NODE_PORTS:
+            wish = (
+                "provided port is not in the valid range. The range of valid ports is 30000-32767"
+            )
+            yield invalid(field, number, wish)
+        key = (port.get("protocol", ""), number)
+        if key in seen:
+            yield duplicate(field, number)
+        seen.add(key)
+
+
+def _check_duplicates(ports: list[Json]) -> Causes:
+    seen: set[tuple[str, int]] = set()
+    for index, port in enumerate(ports):
+        key = (port.get("protocol", ""), port.get("port", 0))
+        if key in seen:
+            shown = {"port": key[1], "protocol": key[0], "targetPort": 0}
+            yield duplicate(f"spec.ports[{index}]", shown)
+        seen.add(key)
+
+
+def _check_addresses(spec: Json, old: Json) -> Causes:
+    """The first address of a Service is for life."""
+    if "ExternalName" in {spec.get("type"), old.get("type")}:
+        return
+    new_ips, old_ips = spec.get("clusterIPs") or [], old.get("clusterIPs") or []
+    if old_ips and (not new_ips or new_ips[0] != old_ips[0]):
+        wish = "may not change once set" if new_ips else "primary clusterIP can not be unset"
+        yield invalid("spec.clusterIPs[0]", new_ips, wish)

@@ -1,0 +1,188 @@
+"""Jobs, Deployments and their relatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from manta.api.selectors import from_object
+from manta.localplane.apiserver.builtin_kinds.checks import rules
+from manta.localplane.apiserver.builtin_kinds.checks.pods import check_template
+from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
+from manta.localplane.apiserver.schema.causes import (
+    OMITTED,
+    Cause,
+    invalid,
+    not_supported,
+    required,
+)
+
+_COUNTS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
+_SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates")
+
+
+def check_job(job: Json, old: Json | None) -> Causes:
+    spec = job.get("spec") or {}
+    if old is not None and spec == old.get("spec"):
+        return
+    yield from check_job_spec(spec, "spec")
+    if old is None:
+        yield from _check_generated(job, spec)
+    else:
+        yield from _check_job_change(spec, old.get("spec") or {}, old)
+
+
+def check_job_spec(spec: Json, path: str) -> Causes:
+    for name in _COUNTS:
+        yield from rules.not_negative(f"{path}.{name}", spec.get(name))
+    mode = spec.get("completionMode") or "NonIndexed"
+    if mode not in {"NonIndexed", "Indexed"}:
+        yield not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed"))
+    if mode == "Indexed" and spec.get("completions") is None:
+        wish = "when completion mode is Indexed"
+        yield required(f"{path}.completions", wish)
+    template = spec.get("template") or {}
+    yield from check_template(template, f"{path}.template")
+    policy = (template.get("spec") or {}).get("restartPolicy", "")
+    field = f"{path}.template.spec.restartPolicy"
+    if policy in {"", "Always"}:
+        yield required(field, 'valid values: "OnFailure", "Never"')
+    elif spec.get("podFailurePolicy") is not None and policy != "Never":
+        wish = 'only "Never" is supported when podFailurePolicy is specified'
+        yield invalid(field, policy, wish)
+
+
+def _check_generated(job: Json, spec: Json) -> Causes:
+    """Labels that the server gives may not be chosen otherwise."""
+    if spec.get("manualSelector"):
+        if not spec.get("selector"):
+            yield required("spec.selector")
+        return
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    meta = job["metadata"]
+    for prefix in ("", "batch.kubernetes.io/"):
+        for key, value in (("controller-uid", meta.get("uid")), ("job-name", meta.get("name"))):
+            if labels.get(prefix + key) != value:
+                field = f"spec.template.metadata.labels[{prefix}{key}]"
+                yield invalid(field, labels.get(prefix + key, ""), f"must be '{value}'")
+
+
+def _check_job_change(spec: Json, old: Json, job: Json) -> Causes:
+    indexed = old.get("completionMode") == "Indexed"
+    if not (indexed and spec.get("completions") == spec.get("parallelism")):
+        yield from _same(spec, old, "completions")
+    yield from _same(spec, old, "selector")
+    before = old.get("template") or {}
+    if old.get("suspend") and not (job.get("status") or {}).get("startTime"):
+        before = _with_scheduling(before, spec.get("template") or {})
+    if spec.get("template") != before:
+        yield invalid("spec.template", OMITTED, "field is immutable")
+    for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"):
+        yield from _same(spec, old, name)
+
+
+def _same(spec: Json, old: Json, name: str) -> Causes:
+    return rules.immutable(f"spec.{name}", spec.get(name), old.get(name))
+
+
+def _with_scheduling(template: Json, new: Json) -> dict[str, Any]:
+    """A suspended Job that never ran may still be told where to run."""
+    spec, wanted = dict(template.get("spec") or {}), new.get("spec") or {}
+    for name in (*_SCHEDULING, "affinity"):
+        spec.pop(name, None)
+        if name in wanted:
+            spec[name] = wanted[name]
+    return {**template, "metadata": new.get("metadata") or {}, "spec": spec}
+
+
+def check_cron_job(cron_job: Json, _: Json | None) -> Causes:
+    spec = cron_job.get("spec") or {}
+    if not spec.get("schedule"):
+        yield required("spec.schedule")
+    elif len(spec["schedule"].split()) != 5 and not spec["schedule"].startswith("@"):
+        wish = f"expected exactly 5 fields, found {len(spec['schedule'].split())}"
+        yield invalid("spec.schedule", spec["schedule"], f"{wish}: {[*spec['schedule'].split()]}")
+    policies = ("Allow", "Forbid", "Replace")
+    yield from rules.one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy", ""), policies)
+    for name in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        yield from rules.not_negative(f"spec.{name}", spec.get(name))
+    template = (spec.get("jobTemplate") or {}).get("spec") or {}
+    yield from check_job_spec(template, "spec.jobTemplate.spec")
+
+
+def check_deployment(deployment: Json, old: Json | None) -> Causes:
+    yield from _check_replicated(deployment, old, "deployment")
+    spec = deployment.get("spec") or {}
+    strategy = spec.get("strategy") or {}
+    yield from rules.one_of(
+        "spec.strategy.type", strategy.get("type", ""), ("Recreate", "RollingUpdate")
+    )
+    rolling = strategy.get("rollingUpdate")
+    if strategy.get("type") == "Recreate" and rolling:
+        wish = "may not be specified when strategy `type` is 'Recreate'"
+        yield Cause("FieldValueForbidden", f"Forbidden: {wish}", "spec.strategy.rollingUpdate")
+    elif rolling and _is_zero(rolling.get("maxSurge")) and _is_zero(rolling.get("maxUnavailable")):
+        wish = "may not be 0 when `maxSurge` is 0"
+        field = "spec.strategy.rollingUpdate.maxUnavailable"
+        yield invalid(field, rolling.get("maxUnavailable"), wish)
+    for name in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
+        yield from rules.not_negative(f"spec.{name}", spec.get(name))
+
+
+def _is_zero(amount: int | str | None) -> bool:
+    return amount in (0, "0%")
+
+
+def check_replica_set(replica_set: Json, old: Json | None) -> Causes:
+    yield from _check_replicated(replica_set, old, "replicaset")
+    yield from rules.not_negative(
+        "spec.minReadySeconds", (replica_set.get("spec") or {}).get("minReadySeconds")
+    )
+
+
+def check_stateful_set(stateful_set: Json, old: Json | None) -> Causes:
+    yield from _check_replicated(stateful_set, old, "statefulset")
+
+
+def check_daemon_set(daemon_set: Json, old: Json | None) -> Causes:
+    yield from _check_replicated(daemon_set, old, "daemonset")
+
+
+def _check_replicated(workload: Json, old: Json | None, kind: str) -> Causes:
+    spec = workload.get("spec") or {}
+    if old is not None and spec == old.get("spec"):
+        return
+    yield from rules.not_negative("spec.replicas", spec.get("replicas"))
+    wanted = spec.get("selector")
+    template = spec.get("template") or {}
+    if wanted is None:
+        yield required("spec.selector")
+    else:
+        yield from rules.selector("spec.selector", wanted)
+        if not wanted.get("matchLabels") and not wanted.get("matchExpressions"):
+            yield invalid("spec.selector", dict(wanted), f"empty selector is invalid for {kind}")
+        yield from _check_match(wanted, template)
+    yield from check_template(template, "spec.template")
+    policy = (template.get("spec") or {}).get("restartPolicy", "")
+    if policy != "Always":
+        yield not_supported("spec.template.spec.restartPolicy", policy, ("Always",))
+    if old is not None:
+        yield from rules.immutable("spec.selector", wanted, (old.get("spec") or {}).get("selector"))
+
+
+def _check_match(wanted: Json, template: Json) -> Causes:
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    try:
+        matches = from_object(dict(wanted)).matches(labels)
+    except ValueError:
+        return  # said already, term by term
+    if not matches:
+        wish = "`selector` does not match template `labels`"
+        yield invalid("spec.template.metadata.labels", labels, wish)

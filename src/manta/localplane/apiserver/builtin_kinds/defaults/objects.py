@@ -1,0 +1,101 @@
+"""All the smaller kinds."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+Json = dict[str, Any]
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+def default_secret(secret: Json) -> None:
+    """stringData is written once and never shown."""
+    if not secret.get("type"):
+        secret["type"] = "Opaque"
+    plain = secret.pop("stringData", None)
+    if plain:
+        data = secret.setdefault("data", {})
+        for key, text in plain.items():
+            data[key] = base64.b64encode(text.encode()).decode()
+
+
+def default_namespace(namespace: Json) -> None:
+    meta = namespace.setdefault("metadata", {})
+    if meta.get("name"):
+        meta.setdefault("labels", {})["kubernetes.io/metadata.name"] = meta["name"]
+
+
+def default_claim(claim: Json) -> None:
+    spec = claim.setdefault("spec", {})
+    if not spec.get("volumeMode"):
+        spec["volumeMode"] = "Filesystem"
+
+
+def default_volume(volume: Json) -> None:
+    spec = volume.setdefault("spec", {})
+    for name, value in (
+        ("persistentVolumeReclaimPolicy", "Retain"),
+        ("volumeMode", "Filesystem"),
+    ):
+        if not spec.get(name):
+            spec[name] = value
+
+
+def default_endpoint_slice(endpoint_slice: Json) -> None:
+    for port in endpoint_slice.get("ports") or []:
+        if port.get("name") is None:
+            port["name"] = ""
+        if port.get("protocol") is None:
+            port["protocol"] = "TCP"
+
+
+def default_endpoints(endpoints: Json) -> None:
+    for subset in endpoints.get("subsets") or []:
+        for port in subset.get("ports") or []:
+            if not port.get("protocol"):
+                port["protocol"] = "TCP"
+
+
+def default_priority_class(priority_class: Json) -> None:
+    priority_class.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def default_binding(binding: Json) -> None:
+    role = binding.setdefault("roleRef", {})
+    if not role.get("apiGroup"):
+        role["apiGroup"] = RBAC
+    for subject in binding.get("subjects") or []:
+        if not subject.get("apiGroup") and subject.get("kind") in {"User", "Group"}:
+            subject["apiGroup"] = RBAC
+
+
+def default_network_policy(policy: Json) -> None:
+    spec = policy.setdefault("spec", {})
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+    for rule in (spec.get("ingress") or []) + (spec.get("egress") or []):
+        for port in rule.get("ports") or []:
+            if not port.get("protocol"):
+                port["protocol"] = "TCP"
+
+
+def default_node(node: Json) -> None:
+    status = node.get("status") or {}
+    if status.get("capacity") and not status.get("allocatable"):
+        node["status"] = {**status, "allocatable": dict(status["capacity"])}
+
+
+def default_storage_class(storage_class: Json) -> None:
+    storage_class.setdefault("reclaimPolicy", "Delete")
+    storage_class.setdefault("volumeBindingMode", "Immediate")
+
+
+def default_autoscaler(autoscaler: Json) -> None:
+    spec = autoscaler.setdefault("spec", {})
+    if spec.get("minReplicas") is None:
+        spec["minReplicas"] = 1
+    if not spec.get("metrics"):
+        target = {"type": "Utilization", "averageUtilization": 80}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]

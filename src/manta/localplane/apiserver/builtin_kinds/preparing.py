@@ -1,0 +1,146 @@
+"""From what a client sent to what is stored: status cleared, defaults filled, identity given.
+
+The objects that come in are not changed; what goes out is as the real server prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from manta.localplane.apiserver.builtin_kinds.context import Context
+from manta.localplane.apiserver.builtin_kinds.defaults import objects, services, workloads
+from manta.localplane.apiserver.builtin_kinds.defaults.pods import default_pod, quality_of_service
+from manta.localplane.apiserver.builtin_kinds.pod_admission import admit_pod
+from manta.localplane.apiserver.builtin_kinds.reading import read_object
+from manta.localplane.apiserver.schema.defaulting import copy_json
+
+Json = dict[str, Any]
+
+_DEFAULTS: Final[dict[str, Callable[[Json], None]]] = {
+    "ClusterRoleBinding": objects.default_binding,
+    "CronJob": workloads.default_cron_job,
+    "DaemonSet": workloads.default_daemon_set,
+    "Deployment": workloads.default_deployment,
+    "EndpointSlice": objects.default_endpoint_slice,
+    "Endpoints": objects.default_endpoints,
+    "HorizontalPodAutoscaler": objects.default_autoscaler,
+    "Job": workloads.default_job,
+    "Namespace": objects.default_namespace,
+    "NetworkPolicy": objects.default_network_policy,
+    "Node": objects.default_node,
+    "PersistentVolume": objects.default_volume,
+    "PersistentVolumeClaim": objects.default_claim,
+    "Pod": default_pod,
+    "PriorityClass": objects.default_priority_class,
+    "ReplicaSet": workloads.default_replica_set,
+    "ReplicationController": workloads.default_replication_controller,
+    "RoleBinding": objects.default_binding,
+    "Secret": objects.default_secret,
+    "Service": services.default_service,
+    "StatefulSet": workloads.default_stateful_set,
+    "StorageClass": objects.default_storage_class,
+}
+
+# Kinds whose status a client cannot set when it creates one. Nodes may: kubelets register so.
+_STATUS_CLEARED: Final = frozenset(
+    {
+        "CronJob",
+        "CustomResourceDefinition",
+        "DaemonSet",
+        "Deployment",
+        "HorizontalPodAutoscaler",
+        "Ingress",
+        "Job",
+        "Namespace",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodDisruptionBudget",
+        "ReplicaSet",
+        "ReplicationController",
+        "ResourceQuota",
+        "Service",
+        "StatefulSet",
+    }
+)
+
+
+def with_defaults(api_version: str, kind: str, obj: Json) -> Json:
+    """What a client means by an object, before the server adds anything of its own.
+
+    This is what a client comes to own in managedFields.
+    """
+    filled = copy_json(obj)
+    _fill(kind, filled)
+    return read_object(api_version, kind, filled)
+
+
+def prepare_create(api_version: str, kind: str, obj: Json, context: Context) -> Json:
+    """A new object, ready to be validated. Its metadata must have its name and uid already.
+
+    Raises RefusedError where admission says no.
+    """
+    new = copy_json(obj)
+    if kind in _STATUS_CLEARED:
+        new.pop("status", None)
+    _fill(kind, new)
+    begin = _BEGINNINGS.get(kind)
+    if begin is not None:
+        begin(new, context)
+    return read_object(api_version, kind, new)
+
+
+def prepare_update(
+    api_version: str,
+    kind: str,
+    old: Json,
+    new: Json,
+    context: Context,
+    subresource: str = "",
+) -> Json:
+    """A changed object, ready to be validated."""
+    changed = copy_json(new)
+    _fill(kind, changed)
+    if kind == "Service" and subresource != "status":
+        services.keep_allocated(old, changed)
+        services.drop_needless(old, changed)
+        services.allocate(changed, context)
+    return read_object(api_version, kind, changed)
+
+
+def _fill(kind: str, obj: Json) -> None:
+    fill = _DEFAULTS.get(kind)
+    if fill is not None:
+        fill(obj)
+
+
+# ── beginnings ───────────────────────────────────────────────────────────────────────────
+def _begin_pod(pod: Json, context: Context) -> None:
+    admit_pod(pod, context)
+    pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(pod["spec"])}
+
+
+def _begin_namespace(namespace: Json, _: Context) -> None:
+    spec = namespace.setdefault("spec", {})
+    spec["finalizers"] = list(dict.fromkeys([*(spec.get("finalizers") or []), "kubernetes"]))
+    namespace["status"] = {"phase": "Active"}
+
+
+def _begin_claim(claim: Json, _: Context) -> None:
+    claim["status"] = {"phase": "Pending"}
+
+
+def _begin_job(job: Json, _: Context) -> None:
+    workloads.identify_job(job)
+    workloads.default_job(job)
+
+
+_BEGINNINGS: Final[dict[str, Callable[[Json, Context], None]]] = {
+    "Job": _begin_job,
+    "Namespace": _begin_namespace,
+    "PersistentVolume": _begin_claim,
+    "PersistentVolumeClaim": _begin_claim,
+    "Pod": _begin_pod,
+    "Service": services.allocate,
+}
