@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 KILLED = Ending(0, 143, "Error")
 """What ends the containers of a Pod that is told to go."""
 
+RESOLUTION = 0.001
+"""Sums of floats miss a timer by less than this."""
+
 
 class Cause(StrEnum):
     LIFE = "the fake Pod's life goes on"
@@ -249,7 +252,7 @@ def plan(seen: PodScene) -> Plan:
     move, pod = seen.move, seen.pod
     if move is None:
         return NOTHING
-    if (left := move.at - seen.now) > 0:
+    if (left := move.at - seen.now) > RESOLUTION:
         return Plan(wait=Wait(f"until the Pod is {move.stage.name}", timedelta(seconds=left)))
     meta = pod.metadata
     if move.stage is not Stage.STOPPED:

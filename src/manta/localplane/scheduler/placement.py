@@ -233,28 +233,28 @@ def _matches_term(candidate: Pod, term: PodAffinityTerm, of: Pod) -> bool:
 
 
 # ── scores ───────────────────────────────────────────────────────────────────────────────
-def _rank(one: Tenant, candidates: Sequence[NodeLoad]) -> Callable[[NodeLoad], tuple[int, str]]:
+def _rank(one: Tenant, candidates: Sequence[NodeLoad]) -> Callable[[NodeLoad], tuple[float, str]]:
     owner = one.pod.metadata.controller
     most = max((load.siblings[owner.uid] for load in candidates), default=0) if owner else 0
 
-    def rank(load: NodeLoad) -> tuple[int, str]:
+    def rank(load: NodeLoad) -> tuple[float, str]:
         score = _room_left(one, load) + _preference(one.pod, load.node)
         if owner and most:
-            score += 100 - 100 * load.siblings[owner.uid] // most
+            score += 100 - 100 * load.siblings[owner.uid] / most
         score -= _soft_taints(one.pod, load.node)
         return -score, load.node.name
 
     return rank
 
 
-def _room_left(one: Tenant, load: NodeLoad) -> int:
+def _room_left(one: Tenant, load: NodeLoad) -> float:
     """Mean share of CPU and memory that stays free with the Pod on it, 0 to 100."""
     shares = [
-        100 * max(0, load.free.get(name, 0) - one.demand.get(name, 0)) // total
+        100 * max(0, load.free.get(name, 0) - one.demand.get(name, 0)) / total
         for name in ("cpu", "memory")
         if (total := load.capacity.get(name, 0))
     ]
-    return sum(shares) // len(shares) if shares else 0
+    return sum(shares) / len(shares) if shares else 0.0
 
 
 def _preference(pod: Pod, node: Node) -> int:

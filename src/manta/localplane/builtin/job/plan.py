@@ -10,7 +10,7 @@ from typing import Any
 from manta.api.resources import JOBS, PODS
 from manta.api.times import parse_time
 from manta.localplane.builtin.job.snapshot import TRACKING_FINALIZER, JobSnapshot, is_tracked
-from manta.localplane.builtin.job.tally import Tally, count_pods
+from manta.localplane.builtin.job.tally import Tally, count_pods, is_taken_away
 from manta.localplane.builtin.job.verdict import (
     backoff_left,
     condition,
@@ -86,8 +86,7 @@ def _counted(seen: JobSnapshot, job: Job) -> Iterable[Pod]:
     uncounted = job.status.uncounted_terminated_pods or Uncounted()
     known = {*(uncounted.succeeded or ()), *(uncounted.failed or ())}
     for pod in seen.pods:
-        taken_away = job.spec.suspend and pod.is_deleting and not pod.is_terminal
-        if is_tracked(pod) and (pod.metadata.uid in known or taken_away):
+        if is_tracked(pod) and (pod.metadata.uid in known or is_taken_away(job, pod)):
             yield pod
 
 

@@ -46,12 +46,16 @@ def count_pods(job: Job, pods: Iterable[Pod]) -> Tally:
 
 
 def is_lost(job: Job, pod: Pod) -> bool:
-    """Counts as a failure: it failed, or somebody deletes it before it could end.
-
-    What the Job itself takes away while it is suspended is no failure.
-    """
+    """Counts as a failure: it failed, or somebody deletes it before it could end."""
+    if is_taken_away(job, pod):
+        return False
     if pod.status.phase == "Failed":
         return True
-    if not pod.is_deleting or pod.status.phase == "Succeeded" or job.spec.suspend:
+    if not pod.is_deleting or pod.status.phase == "Succeeded":
         return False
     return job.spec.pod_replacement_policy != "Failed"
+
+
+def is_taken_away(job: Job, pod: Pod) -> bool:
+    """What the Job itself deletes while it is suspended is no failure."""
+    return bool(job.spec.suspend) and pod.is_deleting and pod.status.phase != "Succeeded"
