@@ -6,8 +6,6 @@ Older versions are asked by a command; each call in it gives up before the probe
 
 from __future__ import annotations
 
-from typing import Any
-
 from manta.api.ray import names
 from manta.manifests.containers import Json, find_port
 from manta.manifests.ray_start import Params
@@ -30,10 +28,14 @@ def add_probes(
         container["readinessProbe"] = {**check, **_pace(head=head, delay=10, failures=failures)}
 
 
+def _timeout(*, head: bool) -> int:
+    return 5 if head else 2
+
+
 def _pace(*, head: bool, delay: int, failures: int) -> Json:
     return {
         "initialDelaySeconds": delay,
-        "timeoutSeconds": 5 if head else 2,
+        "timeoutSeconds": _timeout(head=head),
         "periodSeconds": 5,
         "successThreshold": 1,
         "failureThreshold": failures,
@@ -43,29 +45,33 @@ def _pace(*, head: bool, delay: int, failures: int) -> Json:
 def _health_check(params: Params, *, head: bool, ray_version: str) -> Json:
     if ray_version_at_least(ray_version, UNIFIED_HEALTH_SINCE):
         return {"httpGet": {"path": "/api/healthz", "port": int(_agent_port(params))}}
-    commands = [_raylet_command(params)]
+    paths = [_raylet(params)]
     if head:
         port = params.get("dashboard-port", str(names.PORT_DASHBOARD))
-        commands.append(_wget(port, "api/gcs_healthz", timeout=10))
-    return _exec(commands)
+        paths.append(f"{port}/api/gcs_healthz")
+    return _exec(paths, timeout=_timeout(head=head))
 
 
 def _serve_check(container: Json, params: Params) -> Json:
     port = find_port(container, names.PORT_NAME_SERVE, names.PORT_SERVE)
-    return _exec([_raylet_command(params), _wget(str(port), "-/healthz", timeout=10)])
+    return _exec([_raylet(params), f"{port}/-/healthz"], timeout=_timeout(head=False))
 
 
-def _raylet_command(params: Params) -> str:
-    return _wget(_agent_port(params), "api/local_raylet_healthz", timeout=2)
+def _raylet(params: Params) -> str:
+    return f"{_agent_port(params)}/api/local_raylet_healthz"
 
 
 def _agent_port(params: Params) -> str:
     return params.get("dashboard-agent-listen-port", str(names.PORT_DASHBOARD_AGENT))
 
 
-def _wget(port: str, path: str, *, timeout: int) -> str:
-    return f"wget --tries 1 -T {timeout} -q -O- http://localhost:{port}/{path} | grep success"
-
-
-def _exec(commands: list[str]) -> dict[str, Any]:
-    return {"exec": {"command": ["bash", "-c", " && ".join(commands)]}}
+def _exec(paths: list[str], *, timeout: int) -> Json:
+    """All must answer. Together they take no longer than the kubelet waits, so that it is never
+    the kubelet that ends them and leaves their processes behind."""
+    each = max(timeout // len(paths), 1)
+    wget = f"wget --tries 1 -T {each} -q -O- http://localhost:"
+    return {
+        "exec": {
+            "command": ["bash", "-c", " && ".join(f"{wget}{path} | grep success" for path in paths)]
+        }
+    }

@@ -8,16 +8,37 @@ from manta.reconcile.outcome import Failure, Outcome, Result
 from support.raycluster import group, ray_cluster
 from support.raycluster_world import World, decode
 
-KUBERAY = set(
-    "CreatedHeadPod FailedToCreateHeadPod DeletedHeadPod FailedToDeleteHeadPod CreatedWorkerPod"
-    " FailedToCreateWorkerPod DeletedWorkerPod FailedToDeleteWorkerPod DeletedPod"
-    " FailedToDeletePod CreatedRedisCleanupJob FailedToCreateRedisCleanupJob"
-    " ForceDeletedStuckCluster CreatedIngress FailedToCreateIngress UpdatedIngress"
-    " FailedToUpdateIngress CreatedRoute FailedToCreateRoute CreatedService"
-    " FailedToCreateService CreatedServiceAccount FailedToCreateServiceAccount CreatedRole"
-    " FailedToCreateRole CreatedRoleBinding FailedToCreateRoleBinding CreatedPVC"
-    " FailedToCreatePVC".split()
-)
+KUBERAY = {
+    "CreatedHeadPod",
+    "FailedToCreateHeadPod",
+    "DeletedHeadPod",
+    "FailedToDeleteHeadPod",
+    "CreatedWorkerPod",
+    "FailedToCreateWorkerPod",
+    "DeletedWorkerPod",
+    "FailedToDeleteWorkerPod",
+    "DeletedPod",
+    "FailedToDeletePod",
+    "CreatedRedisCleanupJob",
+    "FailedToCreateRedisCleanupJob",
+    "ForceDeletedStuckCluster",
+    "CreatedIngress",
+    "FailedToCreateIngress",
+    "UpdatedIngress",
+    "FailedToUpdateIngress",
+    "CreatedRoute",
+    "FailedToCreateRoute",
+    "CreatedService",
+    "FailedToCreateService",
+    "CreatedServiceAccount",
+    "FailedToCreateServiceAccount",
+    "CreatedRole",
+    "FailedToCreateRole",
+    "CreatedRoleBinding",
+    "FailedToCreateRoleBinding",
+    "CreatedPVC",
+    "FailedToCreatePVC",
+}
 
 
 def test_no_cause_is_without_words() -> None:

@@ -1,0 +1,87 @@
+"""Ready, beyond repair, or held up: read off a Pod's status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from manta.api.core import Pod
+from manta.api.times import parse_time
+from manta.rules.pod_health import beyond_repair, blockage, ended_at, is_ready, is_running
+
+
+def pod(restart: str = "Always", **status: Any) -> Pod:
+    body = {
+        "metadata": {"name": "p"},
+        "spec": {"restartPolicy": restart, "containers": [{"name": "ray"}, {"name": "side"}]},
+        "status": status,
+    }
+    return msgspec.convert(body, Pod)
+
+
+def ended(name: str = "ray", code: int = 1, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "state": {"terminated": {"exitCode": code, **fields}}}
+
+
+READY = [{"type": "Ready", "status": "True"}]
+
+
+def test_ready_needs_running_and_the_condition() -> None:
+    assert is_ready(pod(phase="Running", conditions=READY))
+    assert not is_ready(pod(phase="Running"))
+    assert not is_ready(pod(phase="Pending", conditions=READY))
+    assert is_running(pod(phase="Running"))
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+@pytest.mark.parametrize("restart", ["Always", "Never", "OnFailure"])
+def test_a_pod_that_has_ended_is_beyond_repair(phase: str, restart: str) -> None:
+    assert phase in beyond_repair(pod(restart, phase=phase))
+
+
+@pytest.mark.parametrize(
+    ("restart", "lost"), [("Never", True), ("Always", False), ("OnFailure", False)]
+)
+def test_a_running_pod_without_its_ray_is_lost_only_if_it_never_restarts(
+    restart: str, lost: bool
+) -> None:
+    assert bool(beyond_repair(pod(restart, phase="Running", containerStatuses=[ended()]))) is lost
+
+
+def test_the_ray_container_is_found_by_name_whatever_the_order() -> None:
+    statuses = [ended("side"), {"name": "ray", "state": {"running": {}}}]
+    assert not beyond_repair(pod("Never", phase="Running", containerStatuses=statuses))
+    assert beyond_repair(pod("Never", phase="Running", containerStatuses=[*statuses[:1], ended()]))
+
+
+def test_the_reason_names_container_code_and_kubelet() -> None:
+    failed = pod(phase="Failed", initContainerStatuses=[ended("prepare", 42, reason="OOMKilled")])
+    assert "container prepare exited with code 42 (OOMKilled)" in beyond_repair(failed)
+    assert "Evicted" in beyond_repair(pod(phase="Failed", reason="Evicted", message="disk"))
+
+
+def test_the_end_is_the_last_end_of_a_container() -> None:
+    times = ["2026-11-15T08:00:00Z", "2026-11-15T08:05:00Z"]
+    statuses = [
+        ended(name, finishedAt=time) for name, time in zip(("ray", "side"), times, strict=True)
+    ]
+    assert ended_at(pod(phase="Failed", containerStatuses=statuses)) == parse_time(times[1])
+    assert ended_at(pod(phase="Failed")) is None
+
+
+def test_a_container_that_exited_cleanly_blocks_nothing() -> None:
+    assert blockage(pod(phase="Pending", initContainerStatuses=[ended("prepare", 0)])) is None
+
+
+def test_an_exited_container_is_named() -> None:
+    found = blockage(pod(phase="Running", containerStatuses=[ended(code=137, reason="OOMKilled")]))
+    assert found is not None
+    assert found.reason == "OOMKilled"
+    assert "container ray of Pod p exited with code 137" in found.message
+
+
+def test_a_pod_without_containers_in_its_status_is_fine() -> None:
+    assert blockage(pod()) is None
+    assert beyond_repair(msgspec.convert({"status": {"phase": "Running"}}, Pod)) == ""
