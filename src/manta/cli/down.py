@@ -18,7 +18,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from manta.localplane.node.cleanup import clean_up
+    from manta.localplane.node.cleanup import remove_everything
 
     directory = args.dir.resolve()
     if record := read_record(directory):
@@ -26,8 +26,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"stopped the plane (pid {record.pid}){'' if graceful else ', by force'}")
     else:
         print(f"no plane runs in {directory}")
-    for trace in clean_up(directory):
-        print(f"removed {trace}")
+    removed = remove_everything(directory / "node", purge=args.purge)
+    if removed.processes or removed.interfaces:
+        print(
+            f"removed {len(removed.processes)} processes and "
+            f"{len(removed.interfaces)} network interfaces of its Pods"
+        )
+    if removed.cgroups:
+        print(f"still in use, and left: {', '.join(removed.cgroups)}")
     record_path(directory).unlink(missing_ok=True)
     (directory / "kubeconfig").unlink(missing_ok=True)
     if args.purge and directory.exists():

@@ -11,8 +11,10 @@ import argparse
 import asyncio
 import contextlib
 import ctypes
+import importlib.util
 import signal
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,31 @@ RESTART_PAUSE = 1.0
 
 
 def run_foreground(args: argparse.Namespace, documents: list[Document]) -> int:
-    with contextlib.suppress(ImportError):
-        import uvloop
+    code = 1
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            code = runner.run(_serve(args, documents))
+    except* OSError as group:
+        for error in _leaves(group):
+            print(f"manta: the plane cannot run: {error}", file=sys.stderr)
+    return code
 
-        return int(uvloop.run(_serve(args, documents)))
-    return asyncio.run(_serve(args, documents))
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if importlib.util.find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _leaves(group: BaseExceptionGroup[OSError]) -> Iterator[OSError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
 
 
 async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:

@@ -1,0 +1,113 @@
+"""One plane with real Ray for a whole test module, as `manta up` makes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MANTA = [sys.executable, "-m", "manta.cli.main"]
+
+
+def why_not() -> str | None:
+    """Why real Pods cannot run here; None when they can."""
+    if sys.platform != "linux":
+        return "Pods need Linux namespaces"
+    if os.geteuid() != 0:
+        return "these tests make network namespaces as root"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reason = why_not()
+    for item in items:
+        if "e2e" not in str(item.path):
+            continue
+        item.add_marker(pytest.mark.ray)
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The `manta` command on one plane directory."""
+
+    directory: Path
+
+    def manta(
+        self, *arguments: str, check: bool = True, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        verb, *rest = arguments
+        command = [*MANTA, verb, "--dir", str(self.directory), *rest]
+        environment = {k: v for k, v in os.environ.items() if k != "KUBECONFIG"}
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, check=False, **options
+        )
+        if check and done.returncode:
+            raise AssertionError(
+                f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}\n{self.logs()}"
+            )
+        return done
+
+    def apply(self, *documents: dict[str, Any]) -> None:
+        text = "\n---\n".join(json.dumps(document) for document in documents)
+        self.manta("apply", "-f", "-", input=text)
+
+    def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
+        done = self.manta("get", kind, name, "-n", namespace, "-o", "json")
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def list(self, kind: str, labels: str = "") -> list[dict[str, Any]]:
+        arguments = ["get", kind, "-o", "json", *(["-l", labels] if labels else [])]
+        items: list[dict[str, Any]] = json.loads(self.manta(*arguments).stdout)["items"]
+        return items
+
+    def exec(self, pod: str, *command: str, container: str = "") -> str:
+        chosen = ["-c", container] if container else []
+        return self.manta("exec", *chosen, pod, "--", *command).stdout
+
+    def until(self, what: str, check: Callable[[], Any], seconds: float = 180) -> Any:
+        """Look until it is so; what was seen last is in the failure."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if found := check():
+                return found
+            time.sleep(0.5)
+        status = self.manta("status", check=False).stdout
+        raise AssertionError(f"not within {seconds:.0f} s: {what}\n{status}\n{self.logs()}")
+
+    def cluster_ready(self, name: str, seconds: float = 240) -> dict[str, Any]:
+        def ready() -> dict[str, Any] | None:
+            found = self.get("raycluster", name)
+            return found if found.get("status", {}).get("state") == "ready" else None
+
+        found: dict[str, Any] = self.until(f"RayCluster {name} ready", ready, seconds)
+        return found
+
+    def logs(self) -> str:
+        files = sorted((self.directory / "logs").glob("*.log"))
+        return "\n".join(f"== {file}\n{file.read_text()[-2000:]}" for file in files)
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    # A path of its own that is short: sockets below it must fit into 108 characters.
+    directory = tmp_path_factory.mktemp("m", numbered=True)
+    machine = Machine(directory)
+    machine.manta("up", "--cpus", "8")
+    try:
+        yield machine
+    finally:
+        machine.manta("down", "--purge", check=False)
