@@ -68,9 +68,7 @@ def tell(
     recorder: Recorder, controller: str, regarding: ObjectReference, told: Iterable[Told]
 ) -> None:
     for one in told:
-        recorder.event(
-            regarding, one.type, one.reason, one.action, one.note, controller=controller
-        )
+        recorder.event(regarding, one.type, one.reason, one.action, one.note, controller=controller)
 
 
 def _done_note(reasons: Reasons, result: Result) -> str:

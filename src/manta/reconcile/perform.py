@@ -21,6 +21,7 @@ from manta.kube.errors import (
     AlreadyExists,
     Conflict,
     Forbidden,
+    Invalid,
     MantaError,
     TooManyRequests,
     Unauthorized,
@@ -161,15 +162,22 @@ class KubePerformer:
         return self._noted(owner, action, found, existed=True)
 
     async def _patch(self, owner: Owner, action: Patch) -> Result:
-        written = await self._client.patch(
-            action.resource,
-            action.key,
-            _with_preconditions(action),
-            kind=action.kind,
-            subresource=action.subresource,
-            field_manager=FIELD_MANAGER if action.kind == "apply" else "",
-            force=action.kind == "apply",
-        )
+        try:
+            written = await self._client.patch(
+                action.resource,
+                action.key,
+                _with_preconditions(action),
+                kind=action.kind,
+                subresource=action.subresource,
+                field_manager=FIELD_MANAGER if action.kind == "apply" else "",
+                force=action.kind == "apply",
+            )
+        except Invalid as error:
+            if action.uid and any(one.get("field") == "metadata.uid" for one in error.causes):
+                # The server takes another UID for an attempt to change it.
+                recreated = f"{action.resource.kind} {action.key} was recreated since it was seen"
+                raise Conflict(409, "Conflict", recreated) from error
+            raise
         return self._noted(owner, action, written.metadata)
 
     async def _delete(self, owner: Owner, action: Delete) -> Result:

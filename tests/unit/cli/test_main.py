@@ -1,0 +1,50 @@
+"""The command's root."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from manta.cli.main import VERBS, main, module_of
+
+
+def test_help_names_every_verb_of_this_build(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(verb in shown for verb in VERBS if module_of(verb))
+
+
+def test_an_unknown_verb_exits_with_2() -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["dance"])
+    assert ended.value.code == 2
+
+
+def test_an_unknown_gate_exits_with_2_and_names_the_known_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["operator", "--feature-gates=Nope=true"]) == 2
+    assert "RayClusterStatusConditions" in capsys.readouterr().err
+
+
+def test_a_broken_kubeconfig_exits_with_2(
+    tmp_path: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = f"{tmp_path}/kubeconfig"
+    with open(broken, "w") as file:  # noqa: PTH123  a plain text file
+        file.write("clusters: 7")
+    assert main(["operator", "--kubeconfig", broken]) == 2
+    assert broken in capsys.readouterr().err
+
+
+def test_asking_for_help_loads_no_verb() -> None:
+    """The start of every command must stay fast."""
+    code = (
+        "import sys; from manta.cli import main; print([m for m in sys.modules if 'aiohttp' in m])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"

@@ -1,0 +1,38 @@
+"""The status of a RayCronJob."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from manta.controllers.raycronjob.plan import plan
+from manta.controllers.raycronjob.status import next_status
+from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
+from support.raycronjob import a_child, a_cron, seen
+
+NOW = datetime(2026, 1, 1, 12, 5, 30, tzinfo=UTC)
+TICK = datetime(2026, 1, 1, 12, 5, tzinfo=UTC)
+
+
+def test_a_served_tick_is_recorded() -> None:
+    snapshot = seen(NOW)
+    (action,) = plan(snapshot).actions
+    outcome = Outcome(done=(Result(action, action.key),))
+    assert next_status(snapshot, outcome).last_schedule_time == "2026-01-01T12:05:00Z"
+
+
+def test_a_tick_whose_child_could_not_be_made_is_not() -> None:
+    snapshot = seen(NOW)
+    (action,) = plan(snapshot).actions
+    outcome = Outcome(failures=(Failure(action, TimeoutError()),))
+    assert next_status(snapshot, outcome) == snapshot.cron.status
+
+
+def test_a_child_found_from_before_a_crash_counts() -> None:
+    snapshot = seen(NOW, a_cron(), a_child(TICK))
+    assert next_status(snapshot, UNTRIED).last_schedule_time == "2026-01-01T12:05:00Z"
+
+
+def test_nothing_is_recorded_while_suspended_or_wrong() -> None:
+    for cron in (a_cron(suspend=True), a_cron(schedule="x")):
+        snapshot = seen(NOW, cron, a_child(TICK))
+        assert next_status(snapshot, UNTRIED) == cron.status

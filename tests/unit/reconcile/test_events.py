@@ -1,0 +1,68 @@
+"""Events from outcomes, by table."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from manta.api.meta import Key
+from manta.api.resources import PODS
+from manta.kube.errors import Conflict, Forbidden, Unreachable
+from manta.reconcile.actions import Create
+from manta.reconcile.events import Reasons, worded
+from manta.reconcile.outcome import Failure, Outcome, Result
+from manta.runtime.gate import WritesStopped
+
+
+class Why(StrEnum):
+    HEAD = "head"
+    SILENT = "silent"
+
+
+TABLE = {
+    Why.HEAD: Reasons(
+        "Create",
+        "CreatedHeadPod",
+        "FailedToCreateHeadPod",
+        done_note="Created head Pod {key}",
+        failed_note="Failed to create head Pod {key}: {error}",
+    ),
+    Why.SILENT: Reasons("Create"),
+}
+KEY = Key("default", "head")
+
+
+def action(cause: Why = Why.HEAD) -> Create:
+    return Create(PODS, {"metadata": {"name": "head", "namespace": "default"}}, cause)
+
+
+def notes(outcome: Outcome) -> list[tuple[str, str, str]]:
+    return [(one.type, one.reason, one.note) for one in worded(TABLE, outcome)]
+
+
+def test_what_was_done_is_told() -> None:
+    outcome = Outcome(done=(Result(action(), KEY),))
+    assert notes(outcome) == [("Normal", "CreatedHeadPod", "Created head Pod default/head")]
+
+
+def test_what_was_there_already_is_not() -> None:
+    assert notes(Outcome(done=(Result(action(), KEY, existed=True),))) == []
+
+
+def test_a_refusal_is_a_warning_with_its_reason() -> None:
+    refused = Forbidden(403, "Forbidden", "exceeded quota")
+    ((type_, reason, note),) = notes(Outcome(failures=(Failure(action(), refused),)))
+    assert (type_, reason) == ("Warning", "FailedToCreateHeadPod")
+    assert "exceeded quota" in note
+
+
+def test_failures_that_say_nothing_of_the_object_are_not_told() -> None:
+    routine = (
+        Conflict(409, "Conflict", "modified"),
+        Unreachable("gone", sent=True),
+        WritesStopped("not the leader"),
+    )
+    assert notes(Outcome(failures=tuple(Failure(action(), one) for one in routine))) == []
+
+
+def test_a_cause_may_be_silent_on_purpose() -> None:
+    assert notes(Outcome(done=(Result(action(Why.SILENT), KEY),))) == []

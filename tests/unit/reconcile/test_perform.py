@@ -1,0 +1,312 @@
+"""Carrying out plans, against the embedded server in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+import pytest
+
+from manta.api.meta import Key, Uid
+from manta.api.resources import CONFIG_MAPS, PODS, SECRETS
+from manta.kube.client import Client
+from manta.kube.errors import Conflict, Forbidden, Unreachable
+from manta.reconcile.actions import Action, Call, Create, Delete, Patch
+from manta.reconcile.perform import (
+    MOST_AT_ONCE,
+    BeingDeletedError,
+    KubePerformer,
+    OwnedByAnotherError,
+)
+from manta.reconcile.plan import NOTHING, Plan, Stage, do
+from manta.runtime.freshness import Freshness, Owner
+from support.faults import FaultTransport, is_write, touches
+from support.plane import MemoryPlane
+from support.virtual import faulty, virtual_plane, virtually
+
+OWNER = Owner("toy", Key("default", "parent"))
+
+
+class Why(StrEnum):
+    TEST = "test"
+
+
+@dataclass
+class Shop:
+    plane: MemoryPlane
+    faults: FaultTransport
+    performer: KubePerformer
+
+    async def names(self) -> set[str]:
+        listing = await self.plane.client.list(CONFIG_MAPS, "default")
+        return {one["metadata"]["name"] for one in listing.items} - {"kube-root-ca.crt"}
+
+
+@asynccontextmanager
+async def shop() -> AsyncIterator[Shop]:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        performer = KubePerformer(Client(faults), Freshness(Random(1)))
+        yield Shop(plane, faults, performer)
+
+
+def config_map(name: str, owner: str = "", **more: Any) -> dict[str, Any]:
+    meta: dict[str, Any] = {"name": name, "namespace": "default", **more}
+    if owner:
+        meta["ownerReferences"] = [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "name": f"owner-{owner}",
+                "uid": owner,
+                "controller": True,
+            }
+        ]
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+
+
+def create(name: str, owner: str = "") -> Create:
+    return Create(CONFIG_MAPS, config_map(name, owner), Why.TEST)
+
+
+def stages(*groups: tuple[Action, ...], independent: bool = False) -> Plan:
+    return Plan(tuple(Stage(group, independent=independent) for group in groups))
+
+
+@virtually
+async def test_an_empty_plan_asks_the_server_nothing() -> None:
+    async with shop() as here:
+        outcome = await here.performer.apply(OWNER, NOTHING)
+        assert outcome.failure is None
+        assert here.faults.log == []
+
+
+@virtually
+async def test_results_bear_what_the_server_answered() -> None:
+    async with shop() as here:
+        outcome = await here.performer.apply(OWNER, do(create("a")))
+        (result,) = outcome.done
+        assert result.key == Key("default", "a")
+        assert result.uid
+        assert result.resource_version
+        assert not result.existed
+
+
+@virtually
+async def test_a_stage_starts_slowly_and_never_exceeds_its_width() -> None:
+    async with shop() as here:
+        open_now = widest = 0
+        send = here.faults.send
+
+        async def counting(request: Any) -> Any:
+            nonlocal open_now, widest
+            open_now += 1
+            widest = max(widest, open_now)
+            try:
+                await asyncio.sleep(0.05)
+                return await send(request)
+            finally:
+                open_now -= 1
+
+        here.faults.send = counting  # type: ignore[method-assign]
+        await here.performer.apply(OWNER, do(*(create(f"m{n}") for n in range(3))))
+        assert widest == 2
+        await here.performer.apply(OWNER, do(*(create(f"n{n}") for n in range(500))))
+        assert widest == MOST_AT_ONCE
+        assert len(await here.names()) == 503
+
+
+@virtually
+async def test_a_systemic_failure_stops_the_stage_after_the_first_try() -> None:
+    async with shop() as here:
+        here.faults.deny(is_write, times=None)
+        outcome = await here.performer.apply(OWNER, do(*(create(f"m{n}") for n in range(100))))
+        assert len(outcome.failures) == 1
+        assert isinstance(outcome.failures[0].error, Forbidden)
+        assert len(outcome.skipped) == 99
+
+
+@virtually
+async def test_one_bad_object_does_not_stop_the_others_of_its_stage() -> None:
+    async with shop() as here:
+        bad = create("Not_A_Name")
+        outcome = await here.performer.apply(OWNER, do(bad, create("a"), create("b")))
+        assert await here.names() == {"a", "b"}
+        assert [one.action for one in outcome.failures] == [bad]
+
+
+@virtually
+async def test_a_failed_stage_stops_the_later_ones_unless_it_is_independent() -> None:
+    async with shop() as here:
+        groups = ((create("Bad_Name"),), (create("later"),))
+        outcome = await here.performer.apply(OWNER, stages(*groups))
+        assert [one.key.name for one in outcome.skipped] == ["later"]
+        assert await here.names() == set()
+        outcome = await here.performer.apply(OWNER, stages(*groups, independent=True))
+        assert outcome.failure is not None
+        assert await here.names() == {"later"}
+
+
+@virtually
+async def test_what_our_earlier_self_created_counts_as_done() -> None:
+    async with shop() as here:
+        await here.performer.apply(OWNER, do(create("a", owner="u1")))
+        outcome = await here.performer.apply(OWNER, do(create("a", owner="u1")))
+        (result,) = outcome.done
+        assert result.existed
+        assert result.resource_version
+
+
+@virtually
+async def test_a_name_taken_by_another_owner_is_a_failure_that_names_it() -> None:
+    async with shop() as here:
+        await here.performer.apply(OWNER, do(create("a", owner="u1")))
+        outcome = await here.performer.apply(OWNER, do(create("a", owner="u2")))
+        assert outcome.failure is not None
+        assert isinstance(outcome.failure.error, OwnedByAnotherError)
+        assert "owner-u1" in str(outcome.failure.error)
+
+
+@virtually
+async def test_a_name_still_held_by_an_object_on_its_way_out_is_waited_for() -> None:
+    async with shop() as here:
+        body = config_map("a", "u1", finalizers=["example.com/hold"])
+        await here.plane.client.create(CONFIG_MAPS, "default", body)
+        await here.plane.client.delete(CONFIG_MAPS, Key("default", "a"))
+        outcome = await here.performer.apply(OWNER, do(create("a", owner="u1")))
+        assert outcome.failure is not None
+        assert isinstance(outcome.failure.error, BeingDeletedError)
+
+
+@virtually
+async def test_a_delete_spares_an_object_recreated_under_the_same_name() -> None:
+    async with shop() as here:
+        (made,) = (await here.performer.apply(OWNER, do(create("a")))).done
+        delete = Delete(CONFIG_MAPS, made.key, made.uid, Why.TEST)
+        await here.plane.client.delete(CONFIG_MAPS, made.key)
+        assert (await here.performer.apply(OWNER, do(delete))).failure is None
+        await here.plane.client.create(CONFIG_MAPS, "default", config_map("a"))
+        assert (await here.performer.apply(OWNER, do(delete))).failure is None
+        assert await here.names() == {"a"}
+
+
+@virtually
+async def test_a_patch_of_an_object_that_was_recreated_is_refused() -> None:
+    async with shop() as here:
+        await here.performer.apply(OWNER, do(create("a")))
+        patch = Patch(
+            CONFIG_MAPS, Key("default", "a"), {"data": {"x": "y"}}, Why.TEST, uid=Uid("another")
+        )
+        outcome = await here.performer.apply(OWNER, do(patch))
+        assert outcome.failure is not None
+        assert isinstance(outcome.failure.error, Conflict)
+        found = await here.plane.client.get(CONFIG_MAPS, Key("default", "a"))
+        assert "data" not in found
+
+
+@pytest.mark.parametrize("kind", ["merge", "json", "strategic", "apply"])
+def test_every_kind_of_patch_carries_its_preconditions(kind: Any) -> None:
+    @virtually
+    async def story() -> None:
+        async with shop() as here:
+            (made,) = (await here.performer.apply(OWNER, do(create("a")))).done
+            body: Any = {"data": {"x": "y"}}
+            if kind == "json":
+                body = [{"op": "add", "path": "/data", "value": {"x": "y"}}]
+            if kind == "apply":
+                body = {**config_map("a"), **body}
+            patch = Patch(
+                CONFIG_MAPS,
+                made.key,
+                body,
+                Why.TEST,
+                kind=kind,
+                uid=made.uid,
+                resource_version=made.resource_version,
+            )
+            assert (await here.performer.apply(OWNER, do(patch))).failure is None
+            outcome = await here.performer.apply(OWNER, do(patch))
+            assert outcome.failure is not None  # the version has moved on
+
+    story()
+
+
+@virtually
+async def test_a_lost_reply_is_unknown_and_not_failed() -> None:
+    async with shop() as here:
+        here.faults.fail_after(touches(CONFIG_MAPS, "POST"), times=1)
+        outcome = await here.performer.apply(OWNER, do(create("a")))
+        assert outcome.failure is not None
+        assert outcome.failure.unknown
+        assert isinstance(outcome.failure.error, Unreachable)
+        assert await here.names() == {"a"}
+
+
+@virtually
+async def test_secrets_are_drawn_when_performed_and_never_ride_in_the_plan() -> None:
+    async with shop() as here:
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "token", "namespace": "default"},
+        }
+        action = Create(SECRETS, manifest, Why.TEST, secret_data=("auth_token",))
+        await here.performer.apply(OWNER, do(action))
+        found = await here.plane.client.get(SECRETS, Key("default", "token"))
+        drawn = base64.b64decode(found["data"]["auth_token"])
+        assert len(drawn) >= 32
+        assert drawn.decode() not in repr(action)
+        assert "data" not in manifest
+
+
+@virtually
+async def test_calls_go_to_the_controllers_own_hands() -> None:
+    async def perform(call: Call) -> Mapping[str, Any]:
+        if call.verb == "stop":
+            raise TimeoutError("dashboard")
+        return {"id": call.arguments["job"]}
+
+    async with shop() as here:
+        key = Key("default", "job")
+        submit = Call("submit", key, Why.TEST, arguments={"job": "j1"})
+        stop = Call("stop", key, Why.TEST, must_succeed=False)
+        plan = stages((stop,), (submit,), (create("after"),))
+        outcome = await here.performer.apply(OWNER, plan, perform)
+        assert outcome.failure is None  # the best-effort call stops nothing
+        assert len(outcome.failures) == 1
+        assert [dict(one.answer) for one in outcome.done] == [{"id": "j1"}, {}]
+        assert await here.names() == {"after"}
+
+
+@virtually
+async def test_a_call_that_must_succeed_stops_what_follows() -> None:
+    async def perform(call: Call) -> Mapping[str, Any]:
+        raise TimeoutError("dashboard")
+
+    async with shop() as here:
+        plan = stages((Call("put", Key("default", "x"), Why.TEST),), (create("after"),))
+        outcome = await here.performer.apply(OWNER, plan, perform)
+        assert outcome.failure is not None
+        assert await here.names() == set()
+
+
+@virtually
+async def test_pods_are_deleted_with_the_grace_that_was_asked_for() -> None:
+    async with shop() as here:
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        made = await here.plane.client.create(PODS, "default", pod)
+        key = Key("default", "p")
+        now = Delete(PODS, key, made.metadata.uid, Why.TEST, grace_seconds=0)
+        assert (await here.performer.apply(OWNER, do(now))).failure is None
+        assert (await here.plane.client.list(PODS, "default")).items == []

@@ -1,0 +1,47 @@
+"""Log lines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+from manta.api.meta import Key
+from manta.runtime.logging import begin, end, formatter
+
+
+def record(message: str, *, broken: bool = False) -> logging.LogRecord:
+    info = None
+    if broken:
+        try:
+            _ = 1 / 0
+        except ZeroDivisionError:
+            info = sys.exc_info()
+    return logging.LogRecord("manta.x", logging.WARNING, __file__, 1, message, (), info)
+
+
+def test_a_line_is_one_json_object() -> None:
+    line = json.loads(formatter("json").format(record("hello")))
+    assert line["msg"] == "hello"
+    assert line["level"] == "warning"
+    assert line["logger"] == "manta.x"
+    assert line["ts"].endswith("Z")
+    assert "round" not in line
+
+
+def test_inside_a_round_every_line_bears_its_object() -> None:
+    token = begin("raycluster", Key("ns", "demo"))
+    try:
+        line = json.loads(formatter("json").format(record("hello")))
+        plain = formatter("console").format(record("hello"))
+    finally:
+        end(token)
+    assert (line["controller"], line["object"]) == ("raycluster", "ns/demo")
+    assert isinstance(line["round"], int)
+    assert "raycluster ns/demo" in plain
+
+
+def test_errors_come_with_their_trace() -> None:
+    line = json.loads(formatter("json").format(record("oops", broken=True)))
+    assert "ZeroDivisionError" in line["stacktrace"]
+    assert "ZeroDivisionError" in formatter("console").format(record("oops", broken=True))
