@@ -1,12 +1,10 @@
 """Views of the core group: the fields that a controller, the scheduler or the node agent reads.
 
-`Pod` is what the operator caches by the ten thousand, so it stays small; `DetailedPod` adds what
-placement and endpoints ask for. The node agent, which runs all of a Pod, reads the raw object.
+`Pod` is what the operator caches by the ten thousand, so it stays small. The scheduler and the
+node agent, which need all of a Pod, read the raw object.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
@@ -95,69 +93,6 @@ class Pod(View, frozen=True, kw_only=True):
     def container_status(self, name: str) -> ContainerStatus | None:
         """The status of an app container; init containers have their own list."""
         return next((one for one in self.status.container_statuses if one.name == name), None)
-
-
-# ── Pods, as scheduler and endpoints see them ────────────────────────────────────────────
-
-
-class ContainerPort(View, frozen=True, kw_only=True):
-    name: str = ""
-    container_port: int = 0
-    protocol: str = "TCP"
-    host_port: int = 0
-    host_ip: str = msgspec.field(default="", name="hostIP")
-
-
-class DetailedContainer(Container, frozen=True, kw_only=True):
-    ports: tuple[ContainerPort, ...] = ()
-    restart_policy: str = ""
-
-
-class Toleration(View, frozen=True, kw_only=True):
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None
-
-
-class SchedulingGate(View, frozen=True, kw_only=True):
-    name: str = ""
-
-
-class DetailedPodSpec(View, frozen=True, kw_only=True):
-    node_name: str = ""
-    restart_policy: str = "Always"
-    containers: tuple[DetailedContainer, ...] = ()
-    init_containers: tuple[DetailedContainer, ...] = ()
-    service_account_name: str = ""
-    termination_grace_period_seconds: int = 30
-    hostname: str = ""
-    subdomain: str = ""
-    host_network: bool = False
-    scheduler_name: str = "default-scheduler"
-    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
-    affinity: dict[str, Any] | None = None
-    tolerations: tuple[Toleration, ...] = ()
-    priority: int = 0
-    overhead: dict[str, str | int | float] = msgspec.field(default_factory=dict)
-    scheduling_gates: tuple[SchedulingGate, ...] = ()
-
-
-class PodAddress(View, frozen=True, kw_only=True):
-    ip: str = ""
-
-
-class DetailedPodStatus(PodStatus, frozen=True, kw_only=True):
-    host_ip: str = msgspec.field(default="", name="hostIP")
-    pod_ips: tuple[PodAddress, ...] = msgspec.field(default=(), name="podIPs")
-    nominated_node_name: str = ""
-
-
-class DetailedPod(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: DetailedPodSpec = DetailedPodSpec()
-    status: DetailedPodStatus = DetailedPodStatus()
 
 
 # ── Nodes ────────────────────────────────────────────────────────────────────────────────
