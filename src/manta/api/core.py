@@ -248,7 +248,7 @@ class EventSource(View, frozen=True, kw_only=True):
 
 
 class Event(View, frozen=True, kw_only=True):
-    """A core/v1 Event, as `kubectl get events` shows it; `events.k8s.io` is in api/events.py."""
+    """A core/v1 Event, as `kubectl get events` shows it."""
 
     metadata: ObjectMeta = ObjectMeta()
     involved_object: ObjectReference = ObjectReference()

@@ -265,10 +265,6 @@ class _Bounds:
     high: int
     names: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def everything(self) -> int:
-        return _bits(self.low, self.high, 1)
-
 
 def _numbered(names: str, start: int) -> dict[str, int]:
     return {name: number for number, name in enumerate(names.split(), start)}

@@ -108,7 +108,7 @@ def test_a_wall_clock_time_inside_the_autumn_overlap_comes_twice() -> None:
 
 
 def test_a_day_that_a_zone_left_out_does_not_stop_the_search() -> None:
-    assert first_ticks("0 0 15 1 *", "Pacific/Apia", "2011-12-28T20:00:00Z", 1) == [
+    assert first_ticks("0 0 15 * *", "Pacific/Apia", "2011-12-28T20:00:00Z", 1) == [
         "2012-01-14T10:00:00Z"
     ]
 
