@@ -224,3 +224,54 @@ async def test_a_job_that_is_deleted_takes_its_pods_with_it() -> None:
         await cluster.client.delete(JOBS, Key("default", "j"), propagation="Foreground")
         await cluster.until_gone(JOBS, "j")
         assert await cluster.all(PODS) == []
+
+
+@virtually
+async def test_a_new_version_of_a_kind_does_not_orphan_its_dependents() -> None:
+    async with fake_cluster() as cluster:
+        name = Key("", "widgets.t.example.com")
+        await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", a_definition())
+        await asyncio.sleep(2)
+        body = {"apiVersion": "t.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+        widget = await cluster.client.create(WIDGETS, "default", body)
+        ref = {
+            "apiVersion": "t.example.com/v1",
+            "kind": "Widget",
+            "name": "w",
+            "uid": widget.metadata.uid,
+        }
+        child = {"metadata": {"name": "child", "ownerReferences": [ref]}}
+        await cluster.client.create(CONFIG_MAPS, "default", child)
+        await asyncio.sleep(2)
+        [v1] = a_definition()["spec"]["versions"]
+        for served in ([{**v1, "name": "v2", "storage": False}, v1], [{**v1, "name": "v2"}]):
+            # First a second version, then only that one.
+            await cluster.client.patch(
+                CUSTOM_RESOURCE_DEFINITIONS, name, {"spec": {"versions": served}}
+            )
+            await asyncio.sleep(10)
+            assert await owners_of(cluster, "child") == ["w"]
+        await cluster.client.delete(
+            Resource("t.example.com", "v2", "widgets", "Widget"), Key("default", "w")
+        )
+        await cluster.until_gone(CONFIG_MAPS, "child")
+
+
+@virtually
+async def test_deleting_a_definition_takes_the_objects_and_their_dependents() -> None:
+    async with fake_cluster() as cluster:
+        await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", a_definition())
+        await asyncio.sleep(2)
+        body = {"apiVersion": "t.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+        widget = await cluster.client.create(WIDGETS, "default", body)
+        ref = {
+            "apiVersion": "t.example.com/v1",
+            "kind": "Widget",
+            "name": "w",
+            "uid": widget.metadata.uid,
+        }
+        child = {"metadata": {"name": "child", "ownerReferences": [ref]}}
+        await cluster.client.create(CONFIG_MAPS, "default", child)
+        await asyncio.sleep(2)
+        await cluster.client.delete(CUSTOM_RESOURCE_DEFINITIONS, Key("", "widgets.t.example.com"))
+        await cluster.until_gone(CONFIG_MAPS, "child")

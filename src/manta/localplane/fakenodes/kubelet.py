@@ -216,9 +216,12 @@ class FakeNodes(Builtin[PodScene]):
     async def _register(self, name: str) -> None:
         now = format_time(self.manager.clock.now())
         manifest = machines.node_manifest(self.options, self._names[name], now)
-        with contextlib.suppress(AlreadyExists):
-            await self.client.create(NODES, "", manifest)
-        await self._say_ready(name)
+        try:
+            with contextlib.suppress(AlreadyExists):
+                await self.client.create(NODES, "", manifest)
+            await self._say_ready(name)
+        except MantaError as error:
+            log.warning("fake node %s cannot register: %s", name, error)
         await self._beat(name)
 
     async def _beat(self, name: str) -> None:

@@ -117,3 +117,13 @@ class Ledger:
     def node_of(self, uid: str) -> str | None:
         known = self._placed.get(uid)
         return known[0] if known else None
+
+    def reserve(self, pod: Pod, node: str) -> None:
+        """Hold room for a Pod for which others are being evicted."""
+        if load := self._loads.get(node):
+            load.add(tenant(pod))
+
+    def unreserve(self, pod: Pod, node: str) -> None:
+        uid = pod.metadata.uid
+        if (load := self._loads.get(node)) and self.node_of(uid) != node:
+            load.remove(uid)

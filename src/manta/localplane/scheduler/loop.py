@@ -39,6 +39,8 @@ class Scheduler:
         self._refused: dict[Uid, Pod] = {}
         """Pods that fit nowhere: to be tried when room appears."""
         self._said: dict[Uid, str] = {}
+        self._nominated: dict[Uid, str] = {}
+        """Where room is being made for a refused Pod."""
         self._wake = asyncio.Event()
         self._start = 0
         self._slots = asyncio.Semaphore(BINDINGS_AT_ONCE)
@@ -58,7 +60,8 @@ class Scheduler:
         if new.is_terminal or (new.is_deleting and not new.spec.node_name):
             self._forget(uid)
         elif new.spec.node_name:
-            self._settle(new, resized=old is not None and old.spec is not new.spec)
+            resized = old is not None and old.spec.containers != new.spec.containers
+            self._settle(new, resized=resized)
         elif _is_ours(new) and self._ledger.node_of(uid) is None and not _same_wish(old, new):
             self._refused.pop(uid, None)
             self._waiting[uid] = new
@@ -82,6 +85,7 @@ class Scheduler:
         self._waiting.pop(uid, None)
         self._refused.pop(uid, None)
         self._said.pop(uid, None)
+        self._nominated.pop(uid, None)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is None:
@@ -114,24 +118,39 @@ class Scheduler:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _pass(self) -> None:
-        """Try every waiting Pod once."""
-        queue = sorted(self._waiting.values(), key=_urgency)
-        loads = self._ledger.loads()
+        """Try every waiting Pod once. What is held for others is not given away meanwhile."""
+        held = {
+            uid: (pod, self._nominated[uid])
+            for uid, pod in self._refused.items()
+            if uid in self._nominated
+        }
+        for pod, node in held.values():
+            self._ledger.reserve(pod, node)
+        try:
+            await self._try_all(sorted(self._waiting.values(), key=_urgency), held)
+        finally:
+            for pod, node in held.values():
+                self._ledger.unreserve(pod, node)
+
+    async def _try_all(self, queue: list[Pod], held: dict[Uid, tuple[Pod, str]]) -> None:
         hopeless: dict[Any, Nowhere] = {}
         for count, pod in enumerate(queue):
-            if self._waiting.pop(pod.metadata.uid, None) is None:
+            uid = pod.metadata.uid
+            if self._waiting.pop(uid, None) is None:
                 continue
-            one = tenant(pod)
-            wish = _wish(pod)
-            answer = hopeless.get(wish) or place(one, loads, self._start % max(1, len(loads)))
+            loads, wish = self._ledger.loads(), _wish(pod)
+            start = self._start % max(1, len(loads))
+            answer = hopeless.get(wish) or place(tenant(pod), loads, start)
             self._start += 1
             if isinstance(answer, Chosen):
                 self._ledger.place(pod, answer.node)
                 self._spawn(self._bind(pod, answer.node))
             else:
                 hopeless[wish] = answer
-                await self._refuse(one, answer)
-                loads = self._ledger.loads()
+                await self._refuse(tenant(pod), answer)
+                if node := self._nominated.get(uid):
+                    held[uid] = (pod, node)
+                    self._ledger.reserve(pod, node)
             if count % 64 == 63:
                 await asyncio.sleep(0)  # a long queue must not hold up the server
 
@@ -181,6 +200,7 @@ class Scheduler:
         room = make_room(one, nowhere, self._ledger.loads())
         message = nowhere.message()
         if isinstance(room, Eviction):
+            self._nominated[uid] = room.node
             await self._evict(pod, room)
         elif nowhere.reasons and room.message:
             message = f"{message} {room.message}"

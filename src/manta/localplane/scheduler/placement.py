@@ -59,6 +59,18 @@ def summary(nodes: int, reasons: Iterable[Iterable[str]]) -> str:
     return f"0/{nodes} nodes are available: {listed}."
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """All nodes, and those with tenants that keep others away: few, so they are found once."""
+
+    loads: Sequence[NodeLoad]
+    guarded: Sequence[NodeLoad]
+
+
+def around(loads: Sequence[NodeLoad]) -> Around:
+    return Around(loads, [load for load in loads if load.unsociable])
+
+
 def place(one: Tenant, loads: Sequence[NodeLoad], start: int = 0) -> Chosen | Nowhere:
     """Choose a node for the Pod.
 
@@ -66,8 +78,9 @@ def place(one: Tenant, loads: Sequence[NodeLoad], start: int = 0) -> Chosen | No
     """
     reasons: dict[str, tuple[str, ...]] = {}
     candidates: list[NodeLoad] = []
+    everywhere = around(loads)
     for load in (*loads[start:], *loads[:start]):
-        if why := refusals(one, load, loads):
+        if why := refusals(one, load, everywhere):
             reasons[load.node.name] = why
         else:
             candidates.append(load)
@@ -78,12 +91,12 @@ def place(one: Tenant, loads: Sequence[NodeLoad], start: int = 0) -> Chosen | No
     return Chosen(min(candidates, key=_rank(one, candidates)).node.name)
 
 
-def refusals(one: Tenant, load: NodeLoad, loads: Sequence[NodeLoad]) -> tuple[str, ...]:
+def refusals(one: Tenant, load: NodeLoad, everywhere: Around) -> tuple[str, ...]:
     """Why this node does not take the Pod; empty when it does. The first failing rule speaks."""
     for rule in (_unschedulable, _untolerated, _affinity, _ports, _resources):
         if why := rule(one, load):
             return why
-    return _pod_affinity(one, load, loads)
+    return _pod_affinity(one, load, everywhere)
 
 
 # ── filters ──────────────────────────────────────────────────────────────────────────────
@@ -181,8 +194,8 @@ def _resources(one: Tenant, load: NodeLoad) -> tuple[str, ...]:
 
 
 # ── affinity between Pods ────────────────────────────────────────────────────────────────
-def _pod_affinity(one: Tenant, load: NodeLoad, loads: Sequence[NodeLoad]) -> tuple[str, ...]:
-    affinity = one.pod.spec.affinity
+def _pod_affinity(one: Tenant, load: NodeLoad, everywhere: Around) -> tuple[str, ...]:
+    affinity, loads = one.pod.spec.affinity, everywhere.loads
     for term in (affinity and affinity.pod_affinity and affinity.pod_affinity.required) or ():
         # The first Pod of a group that wants to be together may go anywhere.
         alone = _matches_term(one.pod, term, one.pod) and not _anywhere(term, one.pod, loads)
@@ -192,12 +205,12 @@ def _pod_affinity(one: Tenant, load: NodeLoad, loads: Sequence[NodeLoad]) -> tup
     for term in (anti and anti.required) or ():
         if _in_domain(term, one.pod, load, loads):
             return (POD_ANTI_AFFINITY,)
-    return _kept_away(one.pod, load, loads)
+    return _kept_away(one.pod, load, everywhere.guarded)
 
 
-def _kept_away(pod: Pod, load: NodeLoad, loads: Sequence[NodeLoad]) -> tuple[str, ...]:
+def _kept_away(pod: Pod, load: NodeLoad, guarded: Sequence[NodeLoad]) -> tuple[str, ...]:
     """Anti-affinity holds both ways: Pods that are there may refuse a newcomer."""
-    for other in loads:
+    for other in guarded:
         for one in other.unsociable.values():
             affinity = one.pod.spec.affinity
             anti = affinity and affinity.pod_anti_affinity

@@ -12,6 +12,7 @@ from manta.localplane.scheduler.placement import (
     POD_AFFINITY,
     UNSCHEDULABLE,
     Nowhere,
+    around,
     refusals,
     summary,
 )
@@ -68,7 +69,7 @@ def _victims(one: Tenant, load: NodeLoad, loads: Sequence[NodeLoad]) -> Eviction
         # Room is being made already: wait for it instead of evicting more.
         return None
     emptied = _without(load, lesser)
-    others = [emptied if other is load else other for other in loads]
+    others = around([emptied if other is load else other for other in loads])
     if refusals(one, emptied, others):
         return None
     victims: list[Pod] = []

@@ -26,15 +26,15 @@ class Kind:
         return {"list", "watch", "delete"} <= self.verbs
 
 
-def read_kinds(*documents: Mapping[str, Any]) -> tuple[Kind, ...]:
-    """Each kind once, in the version that its group prefers."""
-    found: dict[tuple[str, str], Kind] = {}
+def read_kinds(*documents: Mapping[str, Any]) -> dict[tuple[str, str], tuple[Kind, ...]]:
+    """Each kind, by group and plural, in all its versions; the preferred one comes first."""
+    found: dict[tuple[str, str], tuple[Kind, ...]] = {}
     for document in documents:
         for kind in _kinds(document):
             address = (kind.resource.group, kind.resource.plural)
             if address not in IGNORED:
-                found.setdefault(address, kind)
-    return tuple(found.values())
+                found[address] = (*found.get(address, ()), kind)
+    return found
 
 
 def _kinds(document: Mapping[str, Any]) -> Iterator[Kind]:

@@ -1,7 +1,8 @@
 """Follows every kind that the server serves, and takes up new ones as soon as they are defined.
 
 Kinds that another controller follows in full anyway are taken from its informer; of the others
-only traces are kept. Handlers are told of each change with the resource that it is of.
+only traces are kept. Handlers are told of each change with the resource that it is of. That a kind
+is no longer served says nothing of its objects: they are forgotten, which is not a deletion.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from manta.runtime.manager import Manager
 log = logging.getLogger(__name__)
 
 MetaHandler = Callable[[Resource, ObjectMeta | None, ObjectMeta | None], None]
+ForgetHandler = Callable[[ObjectMeta], None]
+Served = Mapping[tuple[str, str], tuple[Kind, ...]]
 RETRY_SECONDS = 1.0
 
 
@@ -54,6 +57,7 @@ class Everything:
         self._definitions = manager.informer(CUSTOM_RESOURCE_DEFINITIONS, Definition)
         self._definitions.add_handler(self._defined)
         self._handlers: list[MetaHandler] = []
+        self._forget_handlers: list[ForgetHandler] = []
         self._informers: dict[Resource, Informer[Any]] = {}
         self._tasks: dict[Resource, asyncio.Task[None]] = {}
         self._in_namespace: dict[str, dict[Resource, dict[str, ObjectMeta]]] = {}
@@ -78,8 +82,11 @@ class Everything:
         return self._in_namespace.get(namespace, {})
 
     # ── following ────────────────────────────────────────────────────────────────────────
-    def add_handler(self, handler: MetaHandler) -> None:
+    def add_handler(self, handler: MetaHandler, forget: ForgetHandler | None = None) -> None:
+        """`forget` is told of objects of which nothing more will be heard."""
         self._handlers.append(handler)
+        if forget:
+            self._forget_handlers.append(forget)
 
     async def run(self) -> None:
         """Keep the set of followed kinds equal to the set of served ones, for ever."""
@@ -98,7 +105,7 @@ class Everything:
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _discover(self) -> tuple[Kind, ...]:
+    async def _discover(self) -> Served:
         documents = []
         for path in ("/api", "/apis"):
             headers = {"accept": ACCEPT_AGGREGATED}
@@ -106,13 +113,27 @@ class Everything:
             documents.append(msgspec.json.decode(answer.body))
         return read_kinds(*documents)
 
-    async def _adjust(self, kinds: tuple[Kind, ...]) -> None:
-        served = {kind.resource for kind in kinds if kind.is_watchable}
-        for resource in [one for one in self._informers if one not in served]:
-            self._stop(resource)
-        fresh = [self._start(one) for one in served if one not in self._informers]
+    async def _adjust(self, served: Served) -> None:
+        """A kind stays followed in the version that it is, as long as that is served."""
+        wanted = {
+            address: next((kind.resource for kind in kinds if kind.is_watchable), None)
+            for address, kinds in served.items()
+        }
+        followed = {(one.group, one.plural): one for one in self._informers}
+        for address, resource in wanted.items():
+            old = followed.get(address)
+            if old is not None and any(kind.resource == old for kind in served[address]):
+                continue
+            if resource is not None:
+                informer = self._start(resource)
+                if old is not None:
+                    await informer.synced.wait()
+                    self._stop(old)
+        for address, old in followed.items():
+            if wanted.get(address) is None:
+                self._stop(old, forget=True)
         if not self.synced.is_set():
-            await asyncio.gather(*(one.synced.wait() for one in fresh))
+            await asyncio.gather(*(one.synced.wait() for one in self._informers.values()))
             self.synced.set()
 
     def _start(self, resource: Resource) -> Informer[Any]:
@@ -125,12 +146,14 @@ class Everything:
         informer.add_handler(partial(self._changed, resource))
         return informer
 
-    def _stop(self, resource: Resource) -> None:
-        """The kind is no longer served, so none of its objects exists any more."""
+    def _stop(self, resource: Resource, *, forget: bool = False) -> None:
+        """Not `forget`: the same objects are followed in another version."""
         if task := self._tasks.pop(resource, None):
             task.cancel()
         for one in self._informers.pop(resource).all():
-            self._changed(resource, one, None)
+            self._note(resource, one.metadata, None)
+            for handler in self._forget_handlers if forget else ():
+                handler(one.metadata)
 
     def _defined(self, old: Definition | None, new: Definition | None) -> None:
         if old is None or new is None or old.stage != new.stage:

@@ -36,7 +36,7 @@ class GarbageCollector(Builtin[ItemSnapshot]):
         self._graph = Graph()
         self._everything = everything
         super().__init__(manager)
-        everything.add_handler(self._changed)
+        everything.add_handler(self._changed, self._forgotten)
 
     def watches(self) -> Sequence[Watch[Any]]:
         return ()
@@ -50,7 +50,7 @@ class GarbageCollector(Builtin[ItemSnapshot]):
         self._graph.put(resource, new)
         if old is not None and _standing(old) == _standing(new):
             return
-        if not is_settled(new):
+        if not is_settled(new) and not self._is_sound(resource, new):
             self._look_at(new.uid)
         if is_going_in_foreground(new):
             self._look_at(*self._graph.dependent_uids(new.uid))
@@ -62,6 +62,19 @@ class GarbageCollector(Builtin[ItemSnapshot]):
         self._graph.drop(meta.uid)
         self._look_at(*self._graph.dependent_uids(meta.uid))
         self._look_at(*(ref.uid for ref in meta.owner_references))
+
+    def _forgotten(self, meta: ObjectMeta) -> None:
+        self._graph.forget(meta.uid)
+        self._look_at(*self._graph.dependent_uids(meta.uid))
+
+    def _is_sound(self, resource: Resource, meta: ObjectMeta) -> bool:
+        """All its owners are there for sure: the common case, which needs no round."""
+        if meta.deletion_timestamp is not None:
+            return False
+        item = Entry(resource, meta)
+        return all(
+            self._known_state(item, ref) is OwnerState.SOLID for ref in meta.owner_references
+        )
 
     def _look_at(self, *uids: Uid) -> None:
         for uid in uids:
@@ -85,15 +98,17 @@ class GarbageCollector(Builtin[ItemSnapshot]):
         return tuple([Owner(ref, await self._state(item, ref)) for ref in refs])
 
     async def _state(self, item: Entry, ref: OwnerReference) -> OwnerState:
+        return self._known_state(item, ref) or await self._live_state(item, ref)
+
+    def _known_state(self, item: Entry, ref: OwnerReference) -> OwnerState | None:
+        """What the graph can say of an owner; None: nothing."""
         entry = self._graph.get(ref.uid)
         if entry is not None and entry.meta.name == ref.name and entry.resource.kind == ref.kind:
             if entry.resource.namespaced and entry.meta.namespace != item.meta.namespace:
                 return OwnerState.ELSEWHERE
             waiting = is_going_in_foreground(entry.meta)
             return OwnerState.WAITING if waiting else OwnerState.SOLID
-        if self._graph.is_absent(ref.uid):
-            return OwnerState.ABSENT
-        return await self._live_state(item, ref)
+        return OwnerState.ABSENT if self._graph.is_absent(ref.uid) else None
 
     async def _live_state(self, item: Entry, ref: OwnerReference) -> OwnerState:
         """The graph has not seen this owner: only the server itself can say that it is not there."""

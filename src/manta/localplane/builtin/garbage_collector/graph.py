@@ -45,8 +45,13 @@ class Graph:
             self._dependents.setdefault(owner, {})[meta.uid] = None
 
     def drop(self, uid: Uid) -> None:
-        old = self._entries.pop(uid, None)
+        """The object is gone."""
+        self.forget(uid)
         self.note_absent(uid)
+
+    def forget(self, uid: Uid) -> None:
+        """Nothing more will be heard of the object, which does not say that it is gone."""
+        old = self._entries.pop(uid, None)
         for ref in old.meta.owner_references if old else ():
             self._unlink(ref.uid, uid)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from manta.api.meta import Key
-from manta.api.resources import PODS, Resource
+from manta.api.resources import EVENTS, PODS, Resource
 from manta.localplane.builtin.namespace.snapshot import FINALIZER, NamespaceSnapshot
 from manta.reconcile.actions import Call
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
@@ -26,7 +26,9 @@ def plan(seen: NamespaceSnapshot) -> Plan:
     if FINALIZER not in (namespace.spec.finalizers or ()):
         return NOTHING
     if not seen.remaining:
-        return do(Call(FINALIZE, namespace.metadata.key, Cause.FINALIZE))
+        # Nobody follows Events; they go last, so that they can tell of the rest.
+        events = _delete_all(namespace.name, EVENTS)
+        return do(events).then(do(Call(FINALIZE, namespace.metadata.key, Cause.FINALIZE)))
     turn = [PODS] if PODS in seen.remaining else [*seen.remaining]
     calls = [_delete_all(namespace.name, one) for one in turn if seen.remaining[one].untouched > 0]
     what = ", ".join(one.group_resource for one in turn)

@@ -26,25 +26,27 @@ def a_resource(plural: str, kind: str, *verbs: str) -> dict[str, Any]:
 
 
 def test_kinds_are_read_with_their_verbs() -> None:
-    [kind] = read_kinds(a_document("", v1=[a_resource("pods", "Pod")]))
+    [[kind]] = read_kinds(a_document("", v1=[a_resource("pods", "Pod")])).values()
     assert kind.resource == PODS
     assert kind.is_watchable
 
 
 def test_a_kind_without_watch_is_not_watchable() -> None:
-    [kind] = read_kinds(a_document("", v1=[a_resource("bindings", "Binding", "create")]))
+    document = a_document("", v1=[a_resource("bindings", "Binding", "create")])
+    [[kind]] = read_kinds(document).values()
     assert not kind.is_watchable
 
 
-def test_of_two_versions_the_preferred_one_counts() -> None:
+def test_of_two_versions_the_preferred_one_comes_first() -> None:
     ray = [a_resource("rayclusters", "RayCluster")]
-    [kind] = read_kinds(a_document("ray.io", v1=ray, v1alpha1=ray))
-    assert kind.resource.version == "v1"
+    found = read_kinds(a_document("ray.io", v1=ray, v1alpha1=ray))
+    [kinds] = found.values()
+    assert [kind.resource.version for kind in kinds] == ["v1", "v1alpha1"]
 
 
 def test_events_are_ignored_in_both_groups() -> None:
     events = [a_resource("events", "Event")]
-    assert read_kinds(a_document("", v1=events), a_document("events.k8s.io", v1=events)) == ()
+    assert read_kinds(a_document("", v1=events), a_document("events.k8s.io", v1=events)) == {}
 
 
 def test_a_trace_keeps_no_labels_and_no_annotations() -> None:

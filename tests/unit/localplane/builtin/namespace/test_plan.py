@@ -47,8 +47,8 @@ def test_then_the_rest_goes_but_nothing_is_asked_twice() -> None:
     assert calls(seen(a_namespace(), left)) == [(DELETE_ALL, "configmaps")]
 
 
-def test_an_empty_namespace_is_finalized() -> None:
-    assert calls(seen(a_namespace())) == [(FINALIZE, "x")]
+def test_an_empty_namespace_loses_its_events_and_is_finalized() -> None:
+    assert calls(seen(a_namespace())) == [(DELETE_ALL, "events.events.k8s.io"), (FINALIZE, "x")]
 
 
 def test_a_namespace_without_our_finalizer_is_somebody_elses() -> None:
