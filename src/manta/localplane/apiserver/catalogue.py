@@ -62,6 +62,8 @@ _NEW_EVENT_FIELDS = (
     "reportingController",
 )
 
+ALL_EVENT_FIELDS = tuple(dict.fromkeys((*_EVENT_FIELDS, *_NEW_EVENT_FIELDS)))
+
 
 def _core() -> Iterator[Served]:
     def core(plural: str, kind: str, *short: str, **more: object) -> Served:

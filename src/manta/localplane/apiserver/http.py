@@ -99,6 +99,7 @@ class _Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._upgraded: asyncio.StreamReader | None = None
+        self._secure = False
         self._closing = False
         self._streaming = False
         self._busy = False
@@ -106,6 +107,8 @@ class _Connection(asyncio.Protocol):
     # ── the transport's side ─────────────────────────────────────────────────────────────
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        # TLS has no half-closed connections; asyncio warns when one is asked for.
+        self._secure = transport.get_extra_info("ssl_object") is not None
         self._transport.set_write_buffer_limits(high=UNSENT_LIMIT)
         self._server.connections.add(self)
         self._task = self._loop.create_task(self._serve())
@@ -126,11 +129,11 @@ class _Connection(asyncio.Protocol):
         """The client will send no more. What it asked for is still answered, but no stream is."""
         if self._upgraded is not None:
             self._upgraded.feed_eof()
-            return True
+            return not self._secure
         self._closing = True
         if self._streaming or not self._busy:
             self._transport.close()
-        return not self._streaming
+        return not self._streaming and not self._secure
 
     def data_received(self, data: bytes) -> None:
         if self._upgraded is not None:

@@ -97,7 +97,7 @@ class Operations:
             render = tables.watch_renderer(
                 call.served, call.answer, call.request.param("includeObject"), self._core.now
             )
-        lines = open_watch(self._core, WatchRequest(call.served, chosen, options, render))
+        lines = await open_watch(self._core, WatchRequest(call.served, chosen, options, render))
         return HttpResponse(200, lines, call.headers())
 
     def _chosen(self, call: Call, options: ListOptions) -> Selection:

@@ -21,6 +21,7 @@ from manta.api.selectors import (
     parse_field_selector,
     parse_label_selector,
 )
+from manta.localplane.apiserver.catalogue import ALL_EVENT_FIELDS
 from manta.localplane.apiserver.served import Served
 from manta.localplane.apiserver.status_errors import bad_request
 from manta.localplane.store.objects import Record
@@ -77,7 +78,9 @@ def select(served: Served, namespace: str, labels: str, fields: str) -> Selectio
         _check_known(served, requirement.path)
     reader = None
     if served.fields and wanted_fields.requirements:
-        reader = fields_reader(served.fields, served.group == "events.k8s.io")
+        # Both groups read the same records, so what is kept of a record must serve both.
+        names = ALL_EVENT_FIELDS if served.shelf == "events" else served.fields
+        reader = fields_reader(names)
     return Selection(namespace, wanted_labels, wanted_fields, reader)
 
 
@@ -92,15 +95,9 @@ def _check_known(served: Served, name: str) -> None:
 
 
 @lru_cache(maxsize=128)
-def fields_reader(names: tuple[str, ...], new_events: bool = False) -> FieldsReader:  # noqa: FBT001, FBT002
-    """A decoder that reads exactly these fields out of raw JSON; what is absent reads as ''.
-
-    Events of both groups lie on one shelf in the old form, so the fields of the new form are
-    read where the old form has them. Both names then stand for the same value.
-    """
+def fields_reader(names: tuple[str, ...]) -> FieldsReader:
+    """A decoder that reads exactly these fields out of raw JSON; what is absent reads as ''."""
     places = {name: _stored_at(name).split(".") for name in names}
-    if new_events:
-        places |= {_old_event_name(name): parts for name, parts in places.items()}
     tree: dict[str, Any] = {}
     for parts in places.values():
         node = tree
@@ -117,12 +114,9 @@ def fields_reader(names: tuple[str, ...], new_events: bool = False) -> FieldsRea
 
 
 def _stored_at(name: str) -> str:
+    """Events are stored in the old form, whatever form the selector speaks of."""
     if name == "source":
         return "source.component"
-    return _old_event_name(name)
-
-
-def _old_event_name(name: str) -> str:
     if name == "reportingController":
         return "reportingComponent"
     return name.replace("regarding.", "involvedObject.")

@@ -7,7 +7,7 @@ are told as ADDED and DELETED, and a bookmark is sent only when everything befor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -38,9 +38,42 @@ class WatchRequest:
     render: RenderObject | None = None
 
 
-def open_watch(core: Core, asked: WatchRequest) -> AsyncIterator[bytes]:
-    """The body of a watch answer. What goes wrong from here on is told inside the stream."""
-    return _Watch(core, asked).lines()
+async def open_watch(core: Core, asked: WatchRequest) -> WatchStream:
+    """Begin a watch now. What goes wrong from here on is told inside the stream."""
+    watch = _Watch(core, asked)
+    try:
+        initial, watcher = await watch.begin()
+    except Compacted as error:
+        return WatchStream(core, _told_once(expired(str(error))), None)
+    except Refusal as refusal:
+        return WatchStream(core, _told_once(refusal), None)
+    return WatchStream(core, watch.lines(initial, watcher), watcher)
+
+
+class WatchStream:
+    """The body of a watch answer. Whoever holds it must close it, read or not."""
+
+    def __init__(
+        self, core: Core, lines: AsyncGenerator[bytes, None], watcher: Watcher | None
+    ) -> None:
+        self._core = core
+        self._lines = lines
+        self._watcher = watcher
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._lines)
+
+    async def aclose(self) -> None:
+        if self._watcher is not None:
+            self._core.store.unwatch(self._watcher)
+        await self._lines.aclose()
+
+
+async def _told_once(refusal: Refusal) -> AsyncGenerator[bytes, None]:
+    yield msgspec.json.encode({"type": "ERROR", "object": refusal.status()}) + b"\n"
 
 
 class _Watch:
@@ -51,15 +84,7 @@ class _Watch:
         self._options = asked.options
         self._render = asked.render
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        try:
-            initial, watcher = await self._begin()
-        except Compacted as error:
-            yield _error_line(expired(str(error)))
-            return
-        except Refusal as refusal:
-            yield _error_line(refusal)
-            return
+    async def lines(self, initial: list[Record], watcher: Watcher) -> AsyncGenerator[bytes, None]:
         try:
             async for chunk in self._initial(initial, watcher):
                 yield chunk
@@ -68,7 +93,7 @@ class _Watch:
         finally:
             self._core.store.unwatch(watcher)
 
-    async def _begin(self) -> tuple[list[Record], Watcher]:
+    async def begin(self) -> tuple[list[Record], Watcher]:
         options, store = self._options, self._core.store
         asked = options.revision or 0
         if options.initial_events:
@@ -146,7 +171,3 @@ class _Watch:
             "metadata": meta,
         }
         return msgspec.json.encode({"type": "BOOKMARK", "object": body}) + b"\n"
-
-
-def _error_line(refusal: Refusal) -> bytes:
-    return msgspec.json.encode({"type": "ERROR", "object": refusal.status()}) + b"\n"
