@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from manta.api.meta import Key
-from manta.api.resources import NODES, PODS
+from manta.api.resources import NODES, PODS, PRIORITY_CLASSES
 from support.fakenodes import FakeCluster, a_pod_manifest, fake_cluster
 from support.virtual import virtually
 
@@ -73,18 +73,18 @@ async def test_an_important_pod_takes_the_place_of_a_lesser_one() -> None:
     async with fake_cluster(cpu="2") as cluster:
         await put(cluster, "lesser", "stop=5", **asking("2"))
         await cluster.until_phase("lesser", "Running")
-        manifest = a_pod_manifest("vip", priority=100, **asking("2"))
-        await cluster.client.create(PODS, "default", manifest)
+        vip = {"metadata": {"name": "vip"}, "value": 100}
+        await cluster.client.create(PRIORITY_CLASSES, "", vip)
+        important = {"priorityClassName": "vip", "priority": 100, **asking("2")}
+        await put(cluster, "vip", **important)
         await asyncio.sleep(2)
         pod = await cluster.get(PODS, "vip")
         assert pod is not None
-        if pod["spec"].get("priority") != 100:
-            # The server's priority admission decides; then nobody is less important.
-            assert await cluster.get(PODS, "lesser") is not None
-            return
         assert pod["status"]["nominatedNodeName"] == "fake-node-0"
+        await put(cluster, "thief", **asking("1"))
         await cluster.until_phase("vip", "Running")
         assert await cluster.get(PODS, "lesser") is None
+        assert (await scheduled(cluster, "thief"))["status"] == "False"
 
 
 @virtually
