@@ -10,8 +10,20 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from manta.localplane.node.network import PodNetwork, remove_interfaces
+from manta.localplane.node.podspec import NodePod
 from manta.localplane.node.processes import Launcher, Sandbox, SandboxSpec
+from manta.localplane.node.snapshot import (
+    ContainerFacts,
+    Ended,
+    Life,
+    PodFacts,
+    PodSnapshot,
+    Step,
+    Task,
+)
 
 
 class Bench:
@@ -81,3 +93,39 @@ async def bench(directory: Path) -> AsyncIterator[Bench]:
         made.launcher.close()
         made.network.close()
         remove_interfaces(directory)
+
+
+def a_pod(name: str = "pod", *, status: dict[str, Any] | None = None, **spec: Any) -> NodePod:
+    """A Pod as the agent reads it; `spec` in the API's words, one container unless given."""
+    spec.setdefault("containers", [{"name": "main", "image": "busybox"}])
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", **spec.pop("metadata", {})}
+    return msgspec.convert(
+        {"metadata": meta, "spec": {"nodeName": "manta", **spec}, "status": status or {}}, NodePod
+    )
+
+
+def seen(
+    pod: NodePod, *, now: float = 1000.0, accepted: float = 900.0, **facts: Any
+) -> PodSnapshot:
+    """A snapshot of a Pod whose volumes and sandbox are there."""
+    done = Task(Step.DONE)
+    facts = {"volumes": done, "sandbox": done, "address": "10.88.0.2", **facts}
+    return PodSnapshot(pod, PodFacts(**facts), now, "10.88.0.1", accepted)
+
+
+PULLED = Task(Step.DONE)
+
+
+def idle(**more: Any) -> ContainerFacts:
+    return ContainerFacts(image=PULLED, image_id="manta://machine", **more)
+
+
+def running(**more: Any) -> ContainerFacts:
+    more = {"attempt": 0, "started": 950.0, **more}
+    return ContainerFacts(life=Life.RUNNING, image=PULLED, **more)
+
+
+def ended(code: int = 0, *, finished: float = 990.0, **more: Any) -> ContainerFacts:
+    more = {"attempt": 0, "crashes": 1, **more}
+    how = Ended(code=code, started=950.0, finished=finished, error=more.pop("error", ""))
+    return ContainerFacts(life=Life.ENDED, image=PULLED, ended=how, **more)

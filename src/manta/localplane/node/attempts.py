@@ -36,6 +36,25 @@ def forget_old(pod: Path, container: str, attempt: int) -> None:
             shutil.rmtree(directory / "scratch", ignore_errors=True)
 
 
+def is_over(directory: Path) -> bool:
+    """The attempt has ended, or nothing of it is left."""
+    return (directory / "exit.json").exists() or not directory.exists()
+
+
+def write_ended(directory: Path, ended: Ended) -> None:
+    """For an attempt whose init could not tell any more."""
+    record = {
+        "code": ended.code,
+        "signal": ended.signal,
+        "started": ended.started,
+        "finished": ended.finished,
+        "oom": ended.oom,
+        "error": ended.error,
+    }
+    if directory.exists():
+        wire.write_record(directory / "exit.json", record)
+
+
 def read_ended(directory: Path) -> Ended | None:
     record = wire.read_record(directory / "exit.json")
     return None if record is None else ended_of(record, directory)

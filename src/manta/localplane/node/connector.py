@@ -14,7 +14,7 @@ from pathlib import Path
 from manta.api.times import parse_time
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable, LogOptions
 from manta.localplane.node import libc
-from manta.localplane.node.attempts import attempt_directory, numbers
+from manta.localplane.node.attempts import attempt_directory, is_over, numbers
 from manta.localplane.node.channel import Gone, Refused
 from manta.localplane.node.logs import DirectoryWatch, Tail, chosen, follow, older_lines
 from manta.localplane.node.podworker import PodWorker
@@ -60,13 +60,11 @@ class LocalConnector:
     ) -> AsyncIterator[bytes]:
         worker = self._worker(namespace, pod)
         directory = _log_directory(worker, container, previous=options.previous)
-        return self._stream(worker, container, directory, options)
+        return self._stream(directory, options)
 
-    async def _stream(
-        self, worker: PodWorker, container: str, directory: Path, options: LogOptions
-    ) -> AsyncIterator[bytes]:
+    async def _stream(self, directory: Path, options: LogOptions) -> AsyncIterator[bytes]:
         left = options.limit_bytes
-        async for text in self._texts(worker, container, directory, options):
+        async for text in self._texts(directory, options):
             if left is not None:
                 text = text[:left]  # noqa: PLW2901 - what is over the limit is cut
                 left -= len(text)
@@ -74,26 +72,23 @@ class LocalConnector:
             if left == 0:
                 return
 
-    async def _texts(
-        self, worker: PodWorker, container: str, directory: Path, options: LogOptions
-    ) -> AsyncIterator[bytes]:
+    async def _texts(self, directory: Path, options: LogOptions) -> AsyncIterator[bytes]:
         path = directory / "log"
-        attempt = int(directory.name)
         stamps = options.timestamps
-        with await self._opened(worker, container, attempt, path) as tail:
+        with await self._opened(path) as tail:
             present = chain(older_lines(path), tail.read())
             lines = chosen(present, self._since(options), options.tail_lines)
             for chunk in _chunks(line.shown(timestamps=stamps) for line in lines):
                 yield chunk
             if options.follow:
-                async for line in follow(tail, lambda: _is_over(worker, container, attempt)):
+                async for line in follow(tail, lambda: is_over(directory)):
                     yield line.shown(timestamps=stamps)
 
     @staticmethod
-    async def _opened(worker: PodWorker, container: str, attempt: int, path: Path) -> Tail:
+    async def _opened(path: Path) -> Tail:
         """The log of an attempt that is just being started appears within moments."""
         with DirectoryWatch(path.parent) as watch:
-            while not (_is_there(path) or _is_over(worker, container, attempt)):
+            while not (_is_there(path) or is_over(path.parent)):
                 await watch.change()
         return Tail.of_possibly_none(path)
 
@@ -134,7 +129,7 @@ class LocalConnector:
         attempt = self._running(worker, container).attempt
         directory = attempt_directory(worker.runtime.directory, container, attempt)
         tail = Tail(directory / "log", at_end=True)
-        lines = follow(tail, lambda: _is_over(worker, container, attempt))
+        lines = follow(tail, lambda: is_over(directory))
         writer = None
         if stdin:
             try:
@@ -232,11 +227,6 @@ def _waiting_reason(worker: PodWorker, container: str) -> str:
     if trouble is not None:
         return "trying and failing to pull image" if facts.image.trouble else trouble.reason
     return "PodInitializing" if worker.pod.spec.init_containers else "ContainerCreating"
-
-
-def _is_over(worker: PodWorker, container: str, attempt: int) -> bool:
-    facts = worker.facts.containers.get(container, ContainerFacts())
-    return facts.attempt != attempt or facts.life is Life.ENDED
 
 
 def _code(worker: PodWorker, container: str) -> int:

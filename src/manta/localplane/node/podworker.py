@@ -18,7 +18,7 @@ from manta.api.times import parse_optional_time
 from manta.kube.client import Client
 from manta.kube.errors import Conflict, MantaError, NotFound
 from manta.localplane.node import events
-from manta.localplane.node.attempts import attempt_directory, ended_of
+from manta.localplane.node.attempts import attempt_directory, ended_of, write_ended
 from manta.localplane.node.events import PodEvents
 from manta.localplane.node.images import PullError
 from manta.localplane.node.logs import last_lines
@@ -450,17 +450,22 @@ class PodWorker:
         """All processes of the Pod are gone at once. Init containers must run again."""
         self.runtime.forget_sandbox()
         self.runtime.release_address()
-        now = self._now()
         for container in self.pod.containers():
             facts = self._of(container.name)
             if facts.life in (Life.STARTING, Life.RUNNING):
-                self._end(container.name, Ended(code=137, started=facts.started, finished=now))
+                self._end_with_sandbox(container.name, facts)
             elif container in self.pod.spec.init_containers and facts.attempt >= 0:
                 self._change(container.name, life=Life.NONE, ended=None, last=facts.ended)
         if self._facts.sandbox.step is Step.DONE:
             note = "Pod sandbox changed, it will be killed and re-created."
             self._events.tell(events.SANDBOX_CHANGED, note)
             self._change_pod(sandbox=Task())
+
+    def _end_with_sandbox(self, container: str, facts: ContainerFacts) -> None:
+        ended = Ended(code=137, started=facts.started or self._now(), finished=self._now())
+        directory = attempt_directory(self.runtime.directory, container, facts.attempt)
+        write_ended(directory, ended)
+        self._end(container, ended)
 
     # ── stopping ───────────────────────────────────────────────────────────────────────
     def _stop(self, container: str, grace: float, why: str) -> None:

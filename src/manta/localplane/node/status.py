@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -173,7 +174,7 @@ def _as_dict(condition: PodCondition) -> dict[str, Any]:
 
 # ── containers ───────────────────────────────────────────────────────────────────────────
 def _container_status(seen: PodSnapshot, container: Container) -> dict[str, Any]:
-    facts = seen.facts.of(container)
+    facts = _as_shown(seen.facts.of(container))
     app = container in seen.pod.spec.containers
     sidecar = not app and seen.pod.is_sidecar(container)
     status: dict[str, Any] = {
@@ -189,6 +190,15 @@ def _container_status(seen: PodSnapshot, container: Container) -> dict[str, Any]
     if facts.attempt >= 0:
         status["containerID"] = container_id(seen.pod.metadata.uid, container.name, facts.attempt)
     return status
+
+
+def _as_shown(facts: ContainerFacts) -> ContainerFacts:
+    """Until a restart has succeeded, the end of the attempt before is still what is known."""
+    if facts.life is Life.STARTING and facts.last is not None:
+        return replace(
+            facts, life=Life.ENDED, attempt=facts.attempt - 1, ended=facts.last, last=None
+        )
+    return facts
 
 
 def container_id(uid: str, name: str, attempt: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from manta.localplane.node.environment import (
     ConfigError,
     Place,
@@ -71,12 +73,14 @@ def token_projections(pod: NodePod) -> tuple[TokenProjection, ...]:
 
 
 def _of_source(source: Projection, content: Content, mode: int) -> Iterator[VolumeFile]:
+    """Sources of a projected volume have the volume's mode, not one of their own."""
     if source.config_map is not None:
-        yield from _of_config_map(source.config_map, content.sources)
+        chosen = replace(source.config_map, default_mode=mode)
+        yield from _of_config_map(chosen, content.sources)
     if source.secret is not None:
-        yield from _of_secret(source.secret, content.sources)
+        yield from _of_secret(replace(source.secret, default_mode=mode), content.sources)
     if source.downward_api is not None:
-        yield from _of_downward(source.downward_api, content)
+        yield from _of_downward(replace(source.downward_api, default_mode=mode), content)
     if (token := source.service_account_token) is not None:
         yield VolumeFile(token.path, content.tokens[token], mode)
 

@@ -1,0 +1,90 @@
+"""Remove everything that a plane left on the machine, also when it was killed.
+
+What to remove is found without any living agent: processes by the mark on their command line, network
+interfaces and cgroups by the plane's prefix. Mounts live in the Pods' own namespaces and go with them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from manta.localplane.node import cgroups
+from manta.localplane.node.network import remove_interfaces
+from manta.localplane.node.podruntime import pod_directories
+from manta.localplane.node.processes import MARK, end_sandbox
+
+_PATIENCE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    processes: tuple[int, ...] = ()
+    interfaces: tuple[str, ...] = ()
+    cgroups: tuple[str, ...] = ()
+    """Groups that could not be removed: something still runs in them."""
+
+
+def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
+    """End all Pods of the plane in `directory`. With `purge`, forget its volumes too.
+
+    Blocking. Call it only when no agent of this plane runs any more.
+    """
+    for pod in pod_directories(directory):
+        end_sandbox(pod)
+    ended = end_processes(directory)
+    interfaces = remove_interfaces(directory) if Path("/sys/class/net").exists() else []
+    stuck = cgroups.remove_all(directory)
+    shutil.rmtree(directory / "pods", ignore_errors=True)
+    if purge:
+        shutil.rmtree(directory / "claims", ignore_errors=True)
+        for name in ("network.json", "cgroups.json"):
+            (directory / name).unlink(missing_ok=True)
+    return Removed(tuple(ended), tuple(interfaces), tuple(stuck))
+
+
+def end_processes(directory: Path) -> list[int]:
+    """Kill the launcher and every Pod's init of this plane, and wait until they are gone."""
+    found = marked_processes(directory)
+    for pid in found:
+        _kill(pid)
+    deadline = time.monotonic() + _PATIENCE
+    while any(_is_alive(pid) for pid in found) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
+
+
+def marked_processes(directory: Path) -> list[int]:
+    """Processes of this plane: their command line carries our mark and its directory."""
+    mark = f"\0{MARK}\0{directory}\0".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if mark in command:
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _is_alive(pid: int) -> bool:
+    """Zombies count as gone: only their parent can remove them."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

@@ -1,0 +1,300 @@
+"""The life of Pods on a node: what a kubelet promises, kept with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from manta.api.meta import Key
+from manta.api.resources import CONFIG_MAPS, LEASES, NODES, SECRETS
+from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
+from support.nodeplane import a_container, node_plane, restarts, state
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces and a bridge"),
+]
+
+
+async def test_the_node_registers_itself_and_renews_its_lease(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, cpus=4, memory=8 << 30) as node:
+        found = await node.client.get(NODES, Key("", "manta"))
+        assert found["status"]["allocatable"]["cpu"] == "4"
+        assert found["status"]["allocatable"]["memory"] == "8Gi"
+        ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
+        assert ready["status"] == "True"
+        lease = await node.client.get(LEASES, Key("kube-node-lease", "manta"))
+        assert lease["spec"]["holderIdentity"] == "manta"
+
+
+async def test_a_pod_runs_to_its_end_and_its_words_are_kept(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        env = [{"name": "WHO", "value": "you"}]
+        container = {"env": env, "args": ["echo hello $(WHO)"]}
+        await node.run("pod", "sh", "-c", container=container, restartPolicy="Never")
+        pod = await node.until_phase("Succeeded")
+        assert state(pod)["terminated"]["reason"] == "Completed"
+        assert await node.logs() == "hello you\n"
+
+
+async def test_a_failing_pod_tells_its_code_and_last_words(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        script = "echo why > /dev/termination-log; exit 7"
+        await node.run("pod", "sh", "-c", script, restartPolicy="Never")
+        ended = state(await node.until_phase("Failed"))["terminated"]
+        assert (ended["exitCode"], ended["reason"], ended["message"]) == (7, "Error", "why\n")
+
+
+async def test_a_crashing_container_is_restarted_and_then_held_back(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sh", "-c", "echo once; exit 3")
+        pod = await node.until(lambda pod: "waiting" in state(pod) and restarts(pod) == 1)
+        assert state(pod)["waiting"]["reason"] == "CrashLoopBackOff"
+        assert state(pod, last=True)["terminated"]["exitCode"] == 3
+        assert pod["status"]["phase"] == "Running"
+        assert await node.logs(previous=True) == "once\n"
+        assert "BackOff" in await node.reasons()
+
+
+async def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "nosuchcommand", restartPolicy="Never")
+        ended = state(await node.until_phase("Failed"))["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
+        assert ended["message"] == 'exec: "nosuchcommand": executable file not found in $PATH'
+
+
+async def test_an_image_that_nobody_mapped_says_how_to_map_it(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "true", container={"image": "company/thing:1"})
+        pod = await node.until(lambda pod: state(pod).get("waiting", {}).get("message"))
+        assert state(pod)["waiting"]["reason"] == "ErrImagePull"
+        assert (
+            f"Map it to an environment in {tmp_path}/images.yaml"
+            in state(pod)["waiting"]["message"]
+        )
+        assert pod["status"]["phase"] == "Pending"
+        pod = await node.until(
+            lambda pod: state(pod).get("waiting", {}).get("reason") == "ImagePullBackOff"
+        )
+        with pytest.raises(ContainerUnavailable, match="is waiting to start"):
+            await node.logs()
+
+
+async def test_init_containers_and_sidecars_come_in_order_and_go_in_order(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+        append = "echo {0} >> /v/order"
+        side = (
+            "trap 'echo side-gone >> /v/order; exit 0' TERM;"
+            "echo side >> /v/order; while true; do sleep 0.02; done"
+        )
+        wait = "until grep -q side /v/order; do sleep 0.01; done; "
+        await node.create(
+            "pod",
+            a_container("sh", "-c", wait + append.format("main"), **mount),
+            initContainers=[
+                a_container("sh", "-c", append.format("init"), name="init", **mount),
+                a_container("bash", "-c", side, name="side", restartPolicy="Always", **mount),
+            ],
+            restartPolicy="Never",
+            volumes=[{"name": "v", "hostPath": {"path": str(tmp_path / "v")}}],
+        )
+        await node.until_phase("Succeeded")
+        order = (tmp_path / "v" / "order").read_text().split()
+        assert order == ["init", "side", "main", "side-gone"]
+
+
+async def test_config_maps_secrets_and_memory_are_mounted(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.client.create(
+            CONFIG_MAPS, "default", {"metadata": {"name": "cm"}, "data": {"k": "v"}}
+        )
+        secret = {"metadata": {"name": "s"}, "data": {"password": "eA=="}}
+        await node.client.create(SECRETS, "default", secret)
+        script = "cat /cm/k /s/password; echo $PW; df /mem | tail -1; cat /sub"
+        container = {
+            "env": [
+                {"name": "PW", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}
+            ],
+            "volumeMounts": [
+                {"name": "cm", "mountPath": "/cm"},
+                {"name": "s", "mountPath": "/s"},
+                {"name": "mem", "mountPath": "/mem"},
+                {"name": "cm", "mountPath": "/sub", "subPath": "k"},
+            ],
+        }
+        volumes = [
+            {"name": "cm", "configMap": {"name": "cm"}},
+            {"name": "s", "secret": {"secretName": "s"}},
+            {"name": "mem", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        ]
+        await node.run(
+            "pod", "sh", "-c", script, container=container, volumes=volumes, restartPolicy="Never"
+        )
+        await node.until_phase("Succeeded")
+        assert re.fullmatch(r"vxx\ntmpfs +1024 .* /mem\nv", await node.logs())
+
+
+async def test_a_pod_waits_for_a_secret_and_starts_when_it_comes(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        env = [{"name": "PW", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
+        await node.run("pod", "sh", "-c", "echo $PW", container={"env": env}, restartPolicy="Never")
+        pod = await node.until(lambda pod: state(pod).get("waiting", {}).get("message"))
+        assert state(pod)["waiting"] == {
+            "reason": "CreateContainerConfigError",
+            "message": 'secret "s" not found',
+        }
+        secret = {"metadata": {"name": "s"}, "data": {"k": "aGVyZQ=="}}
+        await node.client.create(SECRETS, "default", secret)
+        await node.until_phase("Succeeded")
+        assert await node.logs() == "here\n"
+
+
+async def test_a_missing_volume_is_told_in_an_event(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "true", volumes=[{"name": "v", "configMap": {"name": "no"}}])
+        await node.until(lambda pod: state(pod).get("waiting"))
+        while "FailedMount" not in await node.reasons():
+            await asyncio.sleep(0.02)
+        assert 'configmap "no" not found' in (await node.reasons())["FailedMount"]
+
+
+async def test_readiness_follows_its_probe(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        probe = {
+            "exec": {"command": ["test", "-e", "/tmp/open"]},
+            "periodSeconds": 1,
+            "failureThreshold": 1,
+        }
+        await node.run("pod", "sleep", "1000", container={"readinessProbe": probe})
+        await node.until_phase("Running")
+        await node.until_ready(ready=False)
+        await node.execute("touch", "/tmp/open")
+        await node.until_ready()
+        await node.execute("rm", "/tmp/open")
+        await node.until_ready(ready=False)
+        assert "Unhealthy" in await node.reasons()
+
+
+async def test_http_and_tcp_probes_reach_the_pod_by_its_address(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        container = {
+            "ports": [{"name": "web", "containerPort": 8000}],
+            "readinessProbe": {"httpGet": {"port": "web", "path": "/"}, "periodSeconds": 1},
+            "startupProbe": {"tcpSocket": {"port": 8000}, "periodSeconds": 1},
+        }
+        await node.run("pod", "python3", "-m", "http.server", "8000", container=container)
+        pod = await node.until_ready()
+        assert pod["status"]["containerStatuses"][0]["started"]
+
+
+async def test_a_failed_liveness_probe_restarts_the_container(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        probe = {
+            "exec": {"command": ["test", "-e", "/tmp/alive"]},
+            "periodSeconds": 1,
+            "failureThreshold": 1,
+            "terminationGracePeriodSeconds": 1,
+        }
+        await node.run("pod", "sleep", "1000", container={"livenessProbe": probe})
+        pod = await node.until(lambda pod: restarts(pod) == 1)
+        assert state(pod, last=True)["terminated"]["exitCode"] == 137
+        assert "failed liveness probe" in (await node.reasons())["Killing"]
+
+
+async def test_hooks_run_after_the_start_and_before_the_stop(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        mark = "echo {0} >> /v/hooks"
+        container = {
+            "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+            "lifecycle": {
+                "postStart": {"exec": {"command": ["sh", "-c", mark.format("start")]}},
+                "preStop": {"exec": {"command": ["sh", "-c", mark.format("stop")]}},
+            },
+        }
+        volumes = [{"name": "v", "hostPath": {"path": str(tmp_path / "v")}}]
+        script = "trap 'echo term >> /v/hooks; exit 0' TERM; while true; do sleep 0.02; done"
+        await node.run("pod", "bash", "-c", script, container=container, volumes=volumes)
+        hooks = tmp_path / "v" / "hooks"
+        await node.until(lambda _: hooks.exists())
+        await node.delete()
+        await node.until_gone()
+        assert hooks.read_text().split() == ["start", "stop", "term"]
+
+
+async def test_a_deleted_pod_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sleep", "1000")
+        pod = await node.until_ready()
+        uid = pod["metadata"]["uid"]
+        await node.delete(grace=0)
+        await node.until_gone()
+        while (tmp_path / "pods" / uid).exists():
+            await asyncio.sleep(0.02)
+        assert not list(Path("/sys/fs/cgroup").glob(f"*/**/{uid}"))
+
+
+async def test_a_container_over_its_memory_limit_is_oom_killed(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        if not node.agent._machine.cgroups.works:
+            pytest.skip("this machine does not let us make memory cgroups")
+        container = {"resources": {"limits": {"memory": "32Mi"}}}
+        eat = "x = bytearray(200 << 20)"
+        await node.run("pod", "python3", "-c", eat, container=container, restartPolicy="Never")
+        ended = state(await node.until_phase("Failed"))["terminated"]
+        assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
+
+
+async def test_running_pods_are_adopted_by_the_next_agent(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sh", "-c", "echo born; exec sleep 1000")
+        before = await node.until_ready()
+        await node.run("short", "sh", "-c", "sleep 0.3; exit 5", restartPolicy="Never")
+        await node.until_phase("Running", "short")
+        await node.restart_agent()
+        ended = state(await node.until_phase("Failed", "short"))["terminated"]
+        assert ended["exitCode"] == 5
+        after = await node.until_ready()
+        assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
+        assert after["status"]["podIP"] == before["status"]["podIP"]
+        assert await node.logs() == "born\n"
+        assert (await node.execute("hostname")).strip() == "pod"
+
+
+async def test_a_pod_deleted_while_no_agent_ran_is_removed_by_the_next(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sleep", "1000")
+        await node.until_ready()
+        node.task.cancel()
+        await asyncio.gather(node.task, return_exceptions=True)
+        await node.delete(grace=0)
+        await node.restart_agent()
+        await node.until_gone()
+        while any((tmp_path / "pods").iterdir()):
+            await asyncio.sleep(0.02)
+
+
+async def test_a_pod_whose_init_is_killed_gets_a_new_sandbox(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sleep", "1000")
+        await node.until_ready()
+        worker = node.agent.worker("default", "pod")
+        assert worker is not None
+        worker.runtime.sandbox.kill()
+        pod = await node.until(lambda pod: restarts(pod) == 1 and "running" in state(pod))
+        assert state(pod, last=True)["terminated"]["exitCode"] == 137
+        assert "SandboxChanged" in await node.reasons()
+
+
+async def test_a_pod_past_its_deadline_is_ended(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run(
+            "pod", "sleep", "1000", activeDeadlineSeconds=1, terminationGracePeriodSeconds=0
+        )
+        pod = await node.until_phase("Failed")
+        assert pod["status"]["reason"] == "DeadlineExceeded"

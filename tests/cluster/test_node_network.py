@@ -1,0 +1,259 @@
+"""Names, Service addresses and ways into Pods, with real packets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manta.api.meta import Key
+from manta.api.resources import ENDPOINT_SLICES, SERVICES
+from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
+from support.nodeplane import NodePlane, a_container, node_plane
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces and a bridge"),
+]
+
+SERVE = (
+    "import socket, sys\n"
+    "s = socket.create_server(('', 8000))\n"
+    "while True:\n"
+    "  c, _ = s.accept(); c.recv(9); c.send(sys.argv[1].encode()); c.close()"
+)
+RESOLVE = "import socket, sys; print(socket.gethostbyname(sys.argv[1]))"
+FETCH = (
+    "import socket, sys\n"
+    "c = socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)\n"
+    "c.send(b'x'); print(c.recv(99).decode())"
+)
+
+
+async def serve(node: NodePlane, name: str, cluster_ip: str, **port: Any) -> None:
+    """A Pod that says its name, and a Service before it (its slice is written by hand)."""
+    probe = {"tcpSocket": {"port": 8000}, "periodSeconds": 1}
+    await node.create(name, a_container("python3", "-c", SERVE, name, readinessProbe=probe))
+    pod = await node.until_ready(name)
+    service = {
+        "metadata": {"name": name},
+        "spec": {
+            "clusterIP": cluster_ip,
+            "type": "NodePort" if "nodePort" in port else "ClusterIP",
+            "ports": [{"name": "web", "port": 80, "targetPort": 8000, **port}],
+        },
+    }
+    await node.client.create(SERVICES, "default", service)
+    endpoints = {
+        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
+        "addressType": "IPv4",
+        "endpoints": [
+            {
+                "addresses": [pod["status"]["podIP"]],
+                "hostname": f"{name}-0",
+                "conditions": {"ready": True},
+            }
+        ],
+        "ports": [{"name": "web", "port": 8000}],
+    }
+    await node.client.create(ENDPOINT_SLICES, "default", endpoints)
+
+
+async def ask(node: NodePlane, script: str, *words: str) -> str:
+    """What a Pod of its own gets; tried again until the watch has brought the Service."""
+    for _ in range(100):
+        answer = (await node.execute("python3", "-c", script, *words, name="client")).strip()
+        if answer:
+            return answer
+    raise AssertionError(f"no answer for {words}")
+
+
+async def test_services_are_reached_by_name_and_address_from_pods(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.create("client", a_container("sleep", "1000"))
+        await node.until_ready("client")
+        await serve(node, "web", "10.96.7.7")
+        assert await ask(node, RESOLVE, "web") == "10.96.7.7"
+        assert await ask(node, RESOLVE, "web.default.svc.cluster.local") == "10.96.7.7"
+        assert await ask(node, FETCH, "web", "80") == "web"
+
+
+async def test_a_headless_service_is_its_pods(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.create("client", a_container("sleep", "1000"))
+        await node.until_ready("client")
+        await serve(node, "head", "None")
+        address = (await node.get("head"))["status"]["podIP"]
+        assert await ask(node, RESOLVE, "head.default.svc") == address
+        assert await ask(node, RESOLVE, "head-0.head.default.svc.cluster.local") == address
+        assert await ask(node, FETCH, "head", "8000") == "head"
+        reader, writer = await node.agent.dial_service(Key("default", "head"), "web")
+        writer.write(b"x")
+        assert await reader.read() == b"head"
+        writer.close()
+
+
+async def test_a_node_port_is_open_on_the_machines_loopback(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await serve(node, "web", "10.96.7.8", nodePort=31987)
+        for _ in range(200):
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", 31987)
+                break
+            except OSError:
+                await asyncio.sleep(0.02)
+        else:
+            raise AssertionError("the node port never opened")
+        writer.write(b"x")
+        assert await reader.read() == b"web"
+        writer.close()
+
+
+async def test_two_planes_use_the_same_addresses_without_meeting(tmp_path: Path) -> None:
+    async with node_plane(tmp_path / "one") as one, node_plane(tmp_path / "two") as two:
+        for plane, name in ((one, "first"), (two, "second")):
+            await plane.create("client", a_container("sleep", "1000"))
+            await plane.until_ready("client")
+            await serve(plane, name, "10.96.7.9")
+        assert await ask(one, FETCH, "10.96.7.9", "80") == "first"
+        assert await ask(two, FETCH, "10.96.7.9", "80") == "second"
+
+
+async def test_a_port_of_a_pod_is_dialled_inside_its_network(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        local = SERVE.replace("('', 8000)", "('127.0.0.1', 8000)")
+        probe = {
+            "exec": {"command": ["python3", "-c", FETCH, "127.0.0.1", "8000"]},
+            "periodSeconds": 1,
+        }
+        await node.create("pod", a_container("python3", "-c", local, "me", readinessProbe=probe))
+        await node.until_ready()
+        reader, writer = await node.agent.connector.dial("default", "pod", 8000)
+        writer.write(b"x")
+        assert await reader.read() == b"me"
+        writer.close()
+        with pytest.raises(OSError, match="Connect"):
+            await node.agent.connector.dial("default", "pod", 1)
+
+
+async def test_exec_carries_input_output_and_the_exit_code(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sleep", "1000")
+        await node.until_ready()
+        session = await node.agent.connector.exec(
+            "default",
+            "pod",
+            "main",
+            ["sh", "-c", "cat; echo bad >&2; exit 5"],
+            stdin=True,
+            tty=False,
+        )
+        assert session.stdin is not None
+        assert session.stderr is not None
+        big = b"0123456789abcdef" * 20000
+        session.stdin.write(big)
+        copied = asyncio.create_task(read_all(session.stdout))
+        await session.stdin.drain()
+        session.stdin.close()
+        assert await copied == big
+        assert await read_all(session.stderr) == b"bad\n"
+        assert await session.wait() == 5
+        await session.close()
+
+
+async def test_exec_with_a_terminal_has_its_size(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sleep", "1000")
+        await node.until_ready()
+        session = await node.agent.connector.exec(
+            "default", "pod", "main", ["sh", "-c", "read x; stty size; tty"], stdin=True, tty=True
+        )
+        assert session.stderr is None
+        session.resize(100, 40)
+        assert session.stdin is not None
+        session.stdin.write(b"go\n")
+        await session.stdin.drain()
+        words = (await read_all(session.stdout)).decode()
+        assert "40 100" in words
+        assert "/dev/pts/" in words
+        await session.close()
+
+
+async def read_all(reader: Any) -> bytes:
+    output = b""
+    while data := await reader.read(65536):
+        output += data
+    return output
+
+
+async def test_exec_into_what_does_not_run_is_refused(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "true", restartPolicy="Never")
+        await node.until_phase("Succeeded")
+        with pytest.raises(ContainerUnavailable, match="is not running"):
+            await node.execute("true")
+        with pytest.raises(ContainerUnavailable, match="not on this node"):
+            await node.execute("true", name="other")
+
+
+async def test_exec_of_a_command_that_is_not_there_says_so(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sleep", "1000")
+        await node.until_ready()
+        with pytest.raises(ContainerUnavailable, match="executable file not found"):
+            await node.execute("nosuchcommand")
+
+
+async def test_a_session_that_is_closed_ends_its_process(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sleep", "1000")
+        await node.until_ready()
+        session = await node.agent.connector.exec(
+            "default", "pod", "main", ["sleep", "987"], stdin=False, tty=False
+        )
+        await session.close()
+        assert await session.wait() == 137
+        assert "987" not in await node.execute("ps", "ax")
+
+
+async def test_logs_by_tail_bytes_time_and_stream(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sh", "-c", "for i in 1 2 3; do echo $i; done", restartPolicy="Never")
+        await node.until_phase("Succeeded")
+        assert await node.logs() == "1\n2\n3\n"
+        assert await node.logs(tail_lines=1) == "3\n"
+        assert await node.logs(limit_bytes=3) == "1\n2"
+        assert await node.logs(since_time="2100-01-01T00:00:00Z") == ""
+        assert await node.logs(since_seconds=3600) == "1\n2\n3\n"
+        stamped = (await node.logs(timestamps=True)).splitlines()[0]
+        assert stamped.endswith("Z 1")
+        with pytest.raises(ContainerUnavailable, match="previous terminated container"):
+            await node.logs(previous=True)
+
+
+async def test_a_followed_log_ends_with_the_container(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        script = "echo a; until [ -e /tmp/go ]; do sleep 0.02; done; echo b; printf c"
+        await node.run("pod", "sh", "-c", script, restartPolicy="Never")
+        await node.until_phase("Running")
+        followed = asyncio.create_task(node.logs(follow=True))
+        await node.execute("touch", "/tmp/go")
+        assert await asyncio.wait_for(followed, 10) == "a\nb\nc"
+
+
+async def test_attach_joins_the_containers_own_input_and_output(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        container = {"stdin": True}
+        script = "while read line; do echo got $line; [ $line = end ] && exit 4; done"
+        await node.run("pod", "bash", "-c", script, container=container, restartPolicy="Never")
+        await node.until_phase("Running")
+        session = await node.agent.connector.attach("default", "pod", "main", stdin=True, tty=False)
+        assert session.stdin is not None
+        session.stdin.write(b"one\nend\n")
+        await session.stdin.drain()
+        assert await read_all(session.stdout) == b"got one\ngot end\n"
+        assert await session.wait() == 4
+        await session.close()
