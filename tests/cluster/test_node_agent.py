@@ -12,6 +12,7 @@ import pytest
 from manta.api.meta import Key
 from manta.api.resources import CONFIG_MAPS, LEASES, NODES, SECRETS
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
+from manta.localplane.node.network import plane_id
 from support.nodeplane import a_container, node_plane, restarts, state
 
 pytestmark = [
@@ -236,7 +237,7 @@ async def test_a_deleted_pod_leaves_nothing_behind(tmp_path: Path) -> None:
         await node.until_gone()
         while (tmp_path / "pods" / uid).exists():
             await asyncio.sleep(0.02)
-        assert not list(Path("/sys/fs/cgroup").glob(f"*/**/{uid}"))
+        assert not list(Path("/sys/fs/cgroup").glob(f"*/**/manta-{plane_id(tmp_path)}/{uid}"))
 
 
 async def test_a_container_over_its_memory_limit_is_oom_killed(tmp_path: Path) -> None:

@@ -158,9 +158,12 @@ class Cgroups:
                 )
         return Cgroup(tuple(paths), views, oom_events)
 
-    def remove(self, pod_uid: str) -> None:
-        for base in self._bases.values():
-            remove_group(base / pod_uid)
+    def remove(self, pod_uid: str) -> bool:
+        """False: the kernel still counts an ended process there; try again in a moment."""
+        groups = [base / pod_uid for base in self._bases.values()]
+        for group in groups:
+            remove_group(group)
+        return not any(group.exists() for group in groups)
 
 
 def remove_all(directory: Path) -> list[str]:

@@ -38,7 +38,9 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
         end_sandbox(pod)
     ended = end_processes(directory)
     interfaces = remove_interfaces(directory) if Path("/sys/class/net").exists() else []
-    stuck = cgroups.remove_all(directory)
+    deadline = time.monotonic() + 1.0
+    while (stuck := cgroups.remove_all(directory)) and time.monotonic() < deadline:
+        time.sleep(0.01)
     shutil.rmtree(directory / "pods", ignore_errors=True)
     if purge:
         shutil.rmtree(directory / "claims", ignore_errors=True)

@@ -32,6 +32,8 @@ from manta.localplane.node.snapshot import ContainerFacts
 from manta.localplane.node.volumefiles import Content, token_projections
 from manta.localplane.node.volumes import PreparedVolumes
 
+_CGROUP_TRIES = 100
+
 News = Callable[[dict[str, Any]], None]
 
 
@@ -256,7 +258,10 @@ class PodRuntime:
         """Leave no trace on the machine."""
         await self.kill_sandbox()
         self.release_address()
-        self._machine.cgroups.remove(self._pod.metadata.uid)
+        for _ in range(_CGROUP_TRIES):
+            if self._machine.cgroups.remove(self._pod.metadata.uid):
+                break
+            await asyncio.sleep(0.01)
         await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
 
     def leave(self) -> None:
