@@ -154,12 +154,17 @@ def build_controllers(manager: Manager, settings: Settings) -> Sequence[Controll
         module = f"manta.controllers.{name}.controller"
         if not enabled(settings.gates):
             log.info("controller %s is switched off by its feature gate", name)
-        elif importlib.util.find_spec(f"manta.controllers.{name}") is None:
+        elif not _exists(f"manta.controllers.{name}", module):
             log.warning("controller %s is not in this build", name)
         else:
             with_ray = (dashboard,) if name in ASK_RAY else ()
             built.append(importlib.import_module(module).build(manager, settings, *with_ray))
     return built
+
+
+def _exists(*modules: str) -> bool:
+    """Whether each is there; a package must be asked for before what is in it."""
+    return all(importlib.util.find_spec(module) is not None for module in modules)
 
 
 def unsuitable(platform: Platform, gates: FeatureGates) -> str | None:

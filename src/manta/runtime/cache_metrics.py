@@ -40,7 +40,7 @@ def register_cache_metrics(registry: Registry, informers: Collection[Informer[An
     )
     family(
         "manta_watch_trouble",
-        "1 while a watch cannot be kept up.",
+        "Watches that cannot be kept up now.",
         lambda one: float(one.trouble is not None),
         "gauge",
     )

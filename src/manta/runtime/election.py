@@ -80,7 +80,7 @@ class Election:
                 pause = await self._look(client)
                 await asyncio.sleep(pause)
         finally:
-            self._stop_leading("ending")
+            self._stop_leading("giving it back", logging.INFO)
             await self._release(client)
 
     async def _look(self, client: Client) -> float:
@@ -170,13 +170,13 @@ class Election:
             log.info("holding lease %s as %s", self._key, self._me)
             self._on_change(True)
 
-    def _stop_leading(self, why: str) -> None:
+    def _stop_leading(self, why: str, level: int = logging.WARNING) -> None:
         self._gate.close()
         if self._expiry:
             self._expiry.cancel()
         if self._leading:
             self._leading = False
-            log.warning("lost lease %s: %s", self._key, why)
+            log.log(level, "no longer holding lease %s: %s", self._key, why)
             self._on_change(False)
 
 

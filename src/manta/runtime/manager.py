@@ -112,7 +112,8 @@ class Manager:
     @property
     def troubles(self) -> tuple[str, ...]:
         """Why caches may be out of date; empty when all is well."""
-        return tuple(one.trouble for one in self._informers.values() if one.trouble)
+        found = (one.trouble for one in self._informers.values())
+        return tuple(dict.fromkeys(trouble for trouble in found if trouble))
 
     @property
     def ready(self) -> bool:
