@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from weakref import WeakKeyDictionary
 
 from manta.localplane.apiserver.builtin_kinds.messages import (
     Field,
@@ -37,6 +38,25 @@ def node_of_kind(api_version: str, kind: str) -> Node | None:
     """The node of a built-in kind; None for what is not built in."""
     name = message_of(api_version, kind)
     return None if name is None else _kind_node(name)
+
+
+_custom: WeakKeyDictionary[Node, Node] = WeakKeyDictionary()
+
+
+def node_of_custom(root: Node) -> Node:
+    """The node of a custom resource: its schema, with the metadata that the server knows."""
+    node = _custom.get(root)
+    if node is None:
+        properties = {**root.properties, "metadata": _message_node("meta.ObjectMeta")}
+        node = make_node(
+            type_="object",
+            properties=properties,
+            additional=root.additional,
+            preserve=root.preserve,
+            map_type=root.map_type,
+        )
+        _custom[root] = node
+    return node
 
 
 @cache

@@ -1,0 +1,154 @@
+"""Server-side apply: a client says what it wants to own, the server merges and keeps the peace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from manta.localplane.apiserver.patching.errors import malformed
+from manta.localplane.apiserver.patching.field_sets import Tree, difference, paths, union
+from manta.localplane.apiserver.patching.managed_fields import (
+    Entry,
+    Manager,
+    conflicts_with,
+    read_entries,
+    relevant,
+    track_update,
+    without_unowned,
+    write_entries,
+)
+from manta.localplane.apiserver.patching.ownership import (
+    compare,
+    merge,
+    owned,
+    remove,
+    with_named_fields,
+)
+from manta.localplane.apiserver.schema.causes import Cause
+from manta.localplane.apiserver.schema.node import Node
+
+Json: TypeAlias = dict[str, Any]
+
+FIRST_MANAGER: Final = "before-first-apply"
+_SYSTEM_METADATA: Final = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    manager: str
+    """As messages name it, quotes and all."""
+    path: str
+
+    @property
+    def cause(self) -> Cause:
+        return Cause("FieldManagerConflict", f"conflict with {self.manager}", self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    object: Json
+    """The new object with its managedFields; the live one itself if nothing changed."""
+    conflicts: tuple[Conflict, ...] = ()
+
+
+def server_side_apply(  # noqa: PLR0913 - the facts of one request
+    live: Json | None,
+    applied: Json,
+    *,
+    manager: Manager,
+    force: bool,
+    node: Node | None,
+    now: str,
+    empty: Json | None = None,
+    reset: frozenset[str] = frozenset(),
+) -> Applied:
+    """What an apply patch makes of an object; conflicts, and no change, unless forced.
+
+    `empty` is what a create is compared with (see `managed_fields.track_update`). The result has
+    no defaults yet: those are nobody's.
+    """
+    if (applied.get("metadata") or {}).get("managedFields"):
+        raise malformed("metadata.managedFields must be nil")
+    before = live if live is not None else (empty or {})
+    config = _without_system_fields(applied)
+    entries = _entries(live, node, now)
+    mine = next((one for one in entries if one.manager.identity == manager.identity), None)
+    others = [one for one in entries if one is not mine]
+    claimed = without_unowned(owned(node, config), reset)
+    merged = merge(node, before, config)
+    merged = _without_abandoned(node, merged, mine, (claimed, others))
+    changes = relevant(compare(node, before, merged), reset)
+    taken = union(changes.added, changes.modified)
+    found = list(conflicts_with(others, taken))
+    if found and not force:
+        named = [Conflict(str(entry), path) for entry, tree in found for path in paths(tree)]
+        return Applied(live or {}, tuple(sorted(named, key=lambda one: (one.manager, one.path))))
+    lost = union(taken, changes.removed)
+    kept = [Entry(one.manager, difference(one.fields, lost), one.time) for one in others]
+    time = now if changes or mine is None else mine.time
+    return Applied(_finish(live, merged, [*kept, Entry(manager, claimed, time)]))
+
+
+def _entries(live: Json | None, node: Node | None, now: str) -> list[Entry]:
+    """Whose object nobody tracked belongs to nobody in particular."""
+    entries = read_entries(live)
+    if entries or live is None:
+        return entries
+    first = Manager(FIRST_MANAGER, "Update", live.get("apiVersion", ""))
+    tracked = track_update({}, live, manager=first, now=now, node=node)
+    return read_entries({"metadata": {"managedFields": tracked}})
+
+
+def _without_system_fields(applied: Json) -> Json:
+    metadata = applied.get("metadata")
+    if not metadata or not metadata.keys() & _SYSTEM_METADATA:
+        return applied
+    rest = {name: value for name, value in metadata.items() if name not in _SYSTEM_METADATA}
+    return {**applied, "metadata": rest}
+
+
+def _without_abandoned(
+    node: Node | None, merged: Any, mine: Entry | None, rest: tuple[Tree, Sequence[Entry]]
+) -> Any:
+    """What I owned, want no more, and nobody else owns, goes."""
+    if mine is None:
+        return merged
+    kept, others = rest
+    for entry in others:
+        kept = union(kept, entry.fields)
+    last = with_named_fields(node, mine.fields)
+    abandoned = difference(last, with_named_fields(node, kept))
+    return remove(node, merged, without_unowned(abandoned, frozenset())) if abandoned else merged
+
+
+def _finish(live: Json | None, merged: Json, entries: list[Entry]) -> Json:
+    written = write_entries(entries)
+    metadata = merged.get("metadata") or {}
+    if live is not None and merged is live and metadata.get("managedFields", []) == written:
+        return live
+    rest = {name: value for name, value in metadata.items() if name != "managedFields"}
+    return {**merged, "metadata": {**rest, "managedFields": written}}
+
+
+def conflict_message(conflicts: Sequence[Conflict]) -> str:
+    """The message of the 409, as the real server words it."""
+    if len(conflicts) == 1:
+        only = conflicts[0]
+        return f"Apply failed with 1 conflict: conflict with {only.manager}: {only.path}"
+    lines: list[str] = []
+    for manager in sorted({conflict.manager for conflict in conflicts}):
+        lines.append(f"conflicts with {manager}:")
+        lines.extend(f"- {one.path}" for one in conflicts if one.manager == manager)
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)

@@ -1,0 +1,257 @@
+"""Objects and field sets: what differs, what is owned, how one object flows into another.
+
+The types come from the nodes of the schema. Maps are shared field by field and lists only where
+they have keys or are sets; what is atomic has one owner. What no schema describes is taken as
+a shared map, a plain value or an atomic list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from manta.localplane.apiserver.patching.field_sets import LEAF, SELF, Tree, as_member, is_member
+from manta.localplane.apiserver.schema.node import NO_DEFAULT, Node
+
+
+class Difference(NamedTuple):
+    added: Tree
+    removed: Tree
+    modified: Tree
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.modified)
+
+
+class _Missing:
+    """There is no such field, which is not the same as null."""
+
+
+_MISSING: Final = _Missing()
+
+
+# ── shapes ───────────────────────────────────────────────────────────────────────────────
+def _is_shared_map(node: Node | None, value: Any) -> bool:
+    return type(value) is dict and (node is None or node.map_type != "atomic")
+
+
+def _is_keyed_list(node: Node | None, value: Any) -> bool:
+    return type(value) is list and node is not None and not node.is_atomic_list
+
+
+def _child(node: Node | None, name: str) -> Node | None:
+    return None if node is None else node.child(name)
+
+
+def element_of(node: Node, item: Any) -> str:
+    """The path element of a list item: its keys, or itself."""
+    if node.list_type == "set" or type(item) is not dict:
+        return f"v:{_compact(item)}"
+    keys: dict[str, Any] = {}
+    for name in sorted(node.list_map_keys):
+        value = item.get(name, _default_key(node, name))
+        if value is not NO_DEFAULT:
+            keys[name] = value
+    return f"k:{_compact(keys)}"
+
+
+def _default_key(node: Node, name: str) -> Any:
+    known = node.items.properties.get(name) if node.items is not None else None
+    return NO_DEFAULT if known is None else known.default
+
+
+_compact: Callable[[Any], str] = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":")
+).encode
+
+
+def _items(node: Node, items: list[Any] | None) -> dict[str, Any]:
+    return {element_of(node, item): item for item in items or ()}
+
+
+# ── what differs ─────────────────────────────────────────────────────────────────────────
+def compare(node: Node | None, old: Any, new: Any) -> Difference:
+    """The fields that come, go and change from one object to another."""
+    trees: tuple[Tree, Tree, Tree] = ({}, {}, {})
+    _compare_members(node, old, new, trees)
+    return Difference(*trees)
+
+
+_Trees = tuple[Tree, Tree, Tree]
+
+
+def _compare_members(node: Node | None, old: Any, new: Any, out: _Trees) -> None:
+    before, after = old or {}, new or {}
+    for name, value in after.items():
+        known = before.get(name, _MISSING)
+        if known is not value:
+            _compare_at(f"f:{name}", _child(node, name), known, value, out)
+    for name, value in before.items():
+        if name not in after:
+            out[1][f"f:{name}"] = everything(_child(node, name), value)
+
+
+def _compare_items(node: Node, old: Any, new: Any, out: _Trees) -> None:
+    before, after = _items(node, old), _items(node, new)
+    for element, value in after.items():
+        known = before.get(element, _MISSING)
+        if known is not value:
+            _compare_at(element, node.items, known, value, out)
+    for element, value in before.items():
+        if element not in after:
+            out[1][element] = everything(node.items, value)
+
+
+def _compare_at(element: str, node: Node | None, old: Any, new: Any, out: _Trees) -> None:
+    if old is _MISSING:
+        out[0][element] = everything(node, new)
+        return
+    if old == new:
+        return
+    below: _Trees = ({}, {}, {})
+    if (old or new) and _fits(_is_shared_map, node, old, new):
+        _compare_members(node, old, new, below)
+    elif (old or new) and node is not None and _fits(_is_keyed_list, node, old, new):
+        _compare_items(node, old, new, below)
+    else:
+        out[2][element] = LEAF
+        return
+    for tree, found in zip(out, below, strict=True):
+        if found:
+            tree[element] = found
+
+
+def _fits(shape: Callable[[Node | None, Any], bool], node: Node | None, old: Any, new: Any) -> bool:
+    """Both have the shape; null counts as an empty one."""
+    return (old is None or shape(node, old)) and (new is None or shape(node, new))
+
+
+def everything(node: Node | None, value: Any) -> Tree:
+    """The set of a value that is new as a whole: all that is in it, and it itself."""
+    if value and _is_shared_map(node, value):
+        below = {f"f:{name}": everything(_child(node, name), one) for name, one in value.items()}
+        return {SELF: LEAF, **below}
+    if value and node is not None and _is_keyed_list(node, value):
+        items = {
+            element: everything(node.items, one) for element, one in _items(node, value).items()
+        }
+        return {SELF: LEAF, **items}
+    return LEAF
+
+
+# ── what is owned ────────────────────────────────────────────────────────────────────────
+def owned(node: Node | None, value: dict[str, Any]) -> Tree:
+    """The set that an applied object claims: its leaves, and the elements of its lists."""
+    tree: Tree = {}
+    for name, member in value.items():
+        child = _child(node, name)
+        below = _owned_below(child, member)
+        is_named = node is not None and name in node.properties
+        if below is None or member is None or not is_named:
+            below = as_member(below or LEAF)
+        if below or not _is_empty_list(child, member):
+            tree[f"f:{name}"] = below
+    return tree
+
+
+def _is_empty_list(node: Node | None, value: Any) -> bool:
+    return value == [] and _is_keyed_list(node, value)
+
+
+def _owned_below(node: Node | None, value: Any) -> Tree | None:
+    """None if the value is a leaf."""
+    if _is_shared_map(node, value):
+        return owned(node, value) or None
+    if node is not None and _is_keyed_list(node, value):
+        return {
+            element: as_member(_owned_below(node.items, item) or LEAF)
+            for element, item in _items(node, value).items()
+        }
+    return None
+
+
+def with_named_fields(node: Node | None, tree: Tree) -> Tree:
+    """The set with the named fields on the way to its members, which are not stored."""
+    result: Tree = {}
+    for element, below in tree.items():
+        if element == SELF:
+            result[SELF] = LEAF
+            continue
+        child, named = _below(node, element)
+        deeper = with_named_fields(child, below) if below else below
+        result[element] = as_member(deeper) if named else deeper
+    return result
+
+
+def _below(node: Node | None, element: str) -> tuple[Node | None, bool]:
+    if element.startswith("f:"):
+        name = element[2:]
+        return _child(node, name), node is not None and name in node.properties
+    return (node.items if node is not None else None), False
+
+
+# ── merging and removing ─────────────────────────────────────────────────────────────────
+def merge(node: Node | None, live: Any, config: Any) -> Any:
+    """The live value with everything that the config says; the live value if that is nothing."""
+    if live == config:
+        return live
+    if _is_shared_map(node, live) and _is_shared_map(node, config):
+        changes = {
+            name: merge(_child(node, name), live[name], value) if name in live else value
+            for name, value in config.items()
+        }
+        fresh = {
+            name: value for name, value in changes.items() if value is not live.get(name, _MISSING)
+        }
+        return {**live, **fresh} if fresh else live
+    if node is not None and _is_keyed_list(node, live) and _is_keyed_list(node, config):
+        return _merge_lists(node, live, config)
+    return config
+
+
+def _merge_lists(node: Node, live: list[Any], config: list[Any]) -> list[Any]:
+    """The config's elements in its order; the others keep their place among their neighbours."""
+    old, new = _items(node, live), _items(node, config)
+    left, right = deque(old), deque(new)
+    shared = deque(element for element in new if element in old)
+    result: list[Any] = []
+    while left or right:
+        if left and left[0] not in new:
+            result.append(old[left.popleft()])
+        elif left and (not shared or left[0] != shared[0]):
+            left.popleft()  # it has come already, or comes where the config wants it
+        else:
+            element = right.popleft()
+            if shared and element == shared[0]:
+                shared.popleft()
+            result.append(
+                merge(node.items, old[element], new[element]) if element in old else new[element]
+            )
+            if left and left[0] == element:
+                left.popleft()
+    same = len(result) == len(live) and all(a is b for a, b in zip(result, live, strict=True))
+    return live if same else result
+
+
+def remove(node: Node | None, value: Any, tree: Tree) -> Any:
+    """The value without the fields and elements of the set."""
+    if not tree:
+        return value
+    if type(value) is dict:
+        kept = {}
+        for name, member in value.items():
+            below = tree.get(f"f:{name}")
+            if below is None:
+                kept[name] = member
+            elif not is_member(below):
+                kept[name] = remove(_child(node, name), member, below)
+        return kept
+    if node is not None and _is_keyed_list(node, value):
+        return [
+            item if below is None else remove(node.items, item, below)
+            for item in value
+            if (below := tree.get(element_of(node, item))) is None or not is_member(below)
+        ]
+    return value
