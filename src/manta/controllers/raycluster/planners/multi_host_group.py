@@ -31,7 +31,7 @@ def plan_multi_host_group(
     may_choose_victims: bool,
 ) -> Plan:
     present = [pod for pod in pods if still_counts(seen, pod)]
-    replicas = _by_replica(present)
+    replicas = _by_replica(present, hosts(group))
     broken = _plan_broken(seen, group, replicas)
     if broken.stages:
         return broken
@@ -43,12 +43,16 @@ def plan_multi_host_group(
     return join([going, resize, broken])
 
 
-def _by_replica(pods: Sequence[Pod]) -> Mapping[str, Replica]:
-    """Pods by replica. One without the label (made by an older operator) is a replica of its own
-    kind that is never whole; it is counted, so that nothing is made twice (C93)."""
+def _by_replica(pods: Sequence[Pod], size: int) -> Mapping[str, Replica]:
+    """Pods by replica. Those without the label (made by an older operator) are taken in the order
+    of their age, as many as make one replica, so that nothing is made twice (C93)."""
     replicas: dict[str, list[Pod]] = {}
     for pod in pods:
-        replicas.setdefault(pod.metadata.labels.get(names.LABEL_REPLICA_NAME, ""), []).append(pod)
+        name = pod.metadata.labels.get(names.LABEL_REPLICA_NAME, "")
+        replicas.setdefault(name, []).append(pod)
+    older = sorted(replicas.pop("", []), key=lambda pod: pod.metadata.creation_timestamp)
+    for start in range(0, len(older), size):
+        replicas[f"{older[start].metadata.name} and its fellows"] = older[start : start + size]
     return {name: tuple(members) for name, members in replicas.items()}
 
 
@@ -63,17 +67,15 @@ def _names(replica: Replica) -> set[str]:
 def _plan_broken(
     seen: ClusterSnapshot, group: WorkerGroupSpec, replicas: Mapping[str, Replica]
 ) -> Plan:
-    """Replicas that lost a host, or have one beyond repair, go as a whole and before all else."""
+    """Replicas that lack a host, or have one beyond repair, go as a whole and before all else."""
     actions: list[Delete] = []
     wait: Wait | None = None
     for name, replica in replicas.items():
-        if not name:
-            continue
         sick = sick_pods(seen, replica)
         if sick.due:
             actions += _delete(replica, Cause.UNHEALTHY_WORKER, sick.due[0].why)
-        elif len(replica) < hosts(group) or _is_leaving(replica):
-            why = f"replica {name} has lost a host"
+        elif len(replica) != hosts(group) or _is_leaving(replica):
+            why = f"replica {name} is not whole: it has {len(replica)} of {hosts(group)} hosts"
             actions += _delete(replica, Cause.INCOMPLETE_REPLICA, why)
         elif sick.waiting and (wait is None or wait.retry_in is None):
             wait = Wait(f"{sick.waiting[0].why}; it is replaced later", sick.next_due)
@@ -89,10 +91,8 @@ def _resize(
     may_choose_victims: bool,
 ) -> Plan:
     wanted = desired_replicas(group)
-    unlabelled = len(kept.get("", ()))
-    whole = {name: one for name, one in kept.items() if name and not _is_leaving(one)}
-    leaving += sum(_is_leaving(one) for name, one in kept.items() if name)
-    present = len(whole) + leaving + -(-unlabelled // hosts(group))
+    whole = {name: one for name, one in kept.items() if not _is_leaving(one)}
+    present = len(kept) + leaving
     if wanted > present:
         return _grow(seen, group, kept, wanted - present)
     surplus = len(whole) - wanted
