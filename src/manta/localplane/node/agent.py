@@ -14,6 +14,7 @@ from random import Random
 from manta.api.meta import Key
 from manta.api.resources import PODS
 from manta.kube.client import Client
+from manta.localplane.node.claims import ClaimBinder
 from manta.localplane.node.clusternet import ClusterNetwork
 from manta.localplane.node.connector import LocalConnector
 from manta.localplane.node.events import PodEvents
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 
 __all__ = ["NodeAgent", "NodeOptions"]
 
+_REFRESH_EVERY = 60.0
 _FINAL = ("Succeeded", "Failed")
 
 
@@ -52,6 +54,7 @@ class NodeAgent:
         one = f"spec.nodeName={self.names[0]}" if len(self.names) == 1 else ""
         self._pods = Informer(client, PODS, NodePod, fields=one)
         self.cluster_network = ClusterNetwork(client, self._machine)
+        self._claims = ClaimBinder(client, self._machine.volumes)
         self._reader = Reader(client, self.cluster_network.services)
         self._recorder = Recorder(client, clock, self._random, instance=options.name)
         self._registrar = Registrar(client, clock, options, self._machine.host_address)
@@ -75,6 +78,7 @@ class NodeAgent:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._recorder.run(), name="events")
                 group.create_task(self.cluster_network.run(), name="network")
+                group.create_task(self._claims.run(), name="claims")
                 await self._registrar.register()
                 await self.cluster_network.ready.wait()
                 self._pods.add_handler(self._pod_changed)
@@ -82,6 +86,7 @@ class NodeAgent:
                 await self._pods.synced.wait()
                 await self._remove_strangers()
                 group.create_task(self._registrar.run(), name="leases")
+                group.create_task(self._refresh_volumes(), name="volumes")
                 self.ready.set()
         finally:
             await self._leave()
@@ -131,10 +136,17 @@ class NodeAgent:
             self._workers.pop(uid, None)
             self._tasks.pop(uid, None)
 
+    async def _refresh_volumes(self) -> None:
+        """Changed ConfigMaps and Secrets, and fresh tokens, reach running Pods within a minute."""
+        while True:
+            await asyncio.sleep(_REFRESH_EVERY)
+            for worker in tuple(self._workers.values()):
+                await worker.refresh_volumes()
+
     async def _remove_strangers(self) -> None:
         """Pods that were deleted while no agent ran: nothing of them may stay."""
         known = {pod.metadata.uid for pod in self._pods.all()}
-        for directory in pod_directories(self.options.dir):
+        for directory in pod_directories(self._machine.directory):
             if directory.name not in known:
                 end_sandbox(directory)
                 self._machine.cgroups.remove(directory.name)

@@ -34,6 +34,7 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
 
     Blocking. Call it only when no agent of this plane runs any more.
     """
+    directory = directory.resolve()
     for pod in pod_directories(directory):
         end_sandbox(pod)
     ended = end_processes(directory)
@@ -62,7 +63,7 @@ def end_processes(directory: Path) -> list[int]:
 
 def marked_processes(directory: Path) -> list[int]:
     """Processes of this plane: their command line carries our mark and its directory."""
-    mark = f"\0{MARK}\0{directory}\0".encode()
+    mark = f"\0{MARK}\0{directory.resolve()}\0".encode()
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

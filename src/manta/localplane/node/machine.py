@@ -45,19 +45,19 @@ class NodeOptions:
 class Machine:
     def __init__(self, options: NodeOptions) -> None:
         self.options = options
-        self.directory = options.dir
+        self.directory = options.dir.resolve()
         self.directory.mkdir(parents=True, exist_ok=True)
         self.isolated = options.isolation == "namespaces"
         self.network = (
-            PodNetwork.open(options.dir, IPv4Network(options.service_cidr))
+            PodNetwork.open(self.directory, IPv4Network(options.service_cidr))
             if self.isolated
             else None
         )
-        self.launcher = Launcher(options.dir)
+        self.launcher = Launcher(self.directory)
         cache = options.cache or Path.home() / ".cache" / "manta" / "images"
         self.images = ImageStore(cache, options.dir / "images.yaml")
-        self.volumes = Volumes(options.dir / "claims")
-        self.cgroups = Cgroups(options.dir, plane_id(options.dir))
+        self.volumes = Volumes(self.directory / "claims")
+        self.cgroups = Cgroups(self.directory, plane_id(self.directory))
         self.host_address = str(self.network.gateway) if self.network else "127.0.0.1"
 
     @property

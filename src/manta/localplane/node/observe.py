@@ -9,8 +9,14 @@ from dataclasses import dataclass
 import msgspec
 
 from manta.api.core import Service
-from manta.api.meta import Key, ObjectMeta, View
-from manta.api.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
+from manta.api.meta import Key, Object, ObjectMeta, View
+from manta.api.resources import (
+    CONFIG_MAPS,
+    PERSISTENT_VOLUME_CLAIMS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 from manta.localplane.node.environment import Sources
@@ -99,6 +105,13 @@ class Reader:
         if resource is SECRETS:
             return {name: base64.b64decode(text) for name, text in found.data.items()}
         return {**{name: text.encode() for name, text in found.data.items()}, **binary}
+
+    async def has_claim(self, key: Key) -> bool:
+        try:
+            await self._client.get(PERSISTENT_VOLUME_CLAIMS, key, into=Object)
+        except NotFound:
+            return False
+        return True
 
     async def token(self, pod: NodePod, projection: TokenProjection) -> bytes:
         """A fresh token of the Pod's service account, bound to the Pod."""

@@ -15,6 +15,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
+from manta.api.meta import Key
 from manta.localplane.node import wire
 from manta.localplane.node.attempts import attempt_directory, forget_old, recover
 from manta.localplane.node.cgroups import Limits
@@ -30,7 +31,7 @@ from manta.localplane.node.probes import Answer, ask
 from manta.localplane.node.processes import Execution, Sandbox, SandboxSpec, adopt
 from manta.localplane.node.snapshot import ContainerFacts
 from manta.localplane.node.volumefiles import Content, token_projections
-from manta.localplane.node.volumes import PreparedVolumes
+from manta.localplane.node.volumes import PreparedVolumes, ephemeral_claim
 
 _CGROUP_TRIES = 100
 
@@ -99,12 +100,20 @@ class PodRuntime:
 
     async def prepare_volumes(self, now: float) -> None:
         """Make or refresh all volumes; repeated now and then to follow changes."""
+        await self._check_claims()
         content = Content(
             self._pod, self._place(), await self._reader.sources(self._pod), await self._fresh(now)
         )
         self._volumes = await asyncio.to_thread(
             self._machine.volumes.prepare, self.directory / "volumes", content
         )
+
+    async def _check_claims(self) -> None:
+        for volume in self._pod.spec.volumes:
+            claim = volume.persistent_volume_claim
+            key = Key(self._pod.metadata.namespace, claim.claim_name if claim else "")
+            if claim is not None and not await self._reader.has_claim(key):
+                raise ConfigError(f'persistentvolumeclaim "{key.name}" not found')
 
     async def _fresh(self, now: float) -> dict[Any, bytes]:
         """Tokens, asked anew when a fifth of their life is left."""
@@ -256,6 +265,10 @@ class PodRuntime:
 
     async def remove(self) -> None:
         """Leave no trace on the machine."""
+        for volume in self._pod.spec.volumes:
+            if volume.ephemeral is not None:
+                claim = ephemeral_claim(self._pod, volume)
+                self._machine.volumes.remove_claim(self._pod.metadata.namespace, claim)
         await self.kill_sandbox()
         self.release_address()
         for _ in range(_CGROUP_TRIES):

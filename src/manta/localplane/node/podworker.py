@@ -52,6 +52,7 @@ from manta.localplane.node.snapshot import (
     Trouble,
 )
 from manta.localplane.node.status import next_status
+from manta.localplane.node.volumefiles import has_changing_files
 from manta.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -96,6 +97,15 @@ class PodWorker:
         """The API server forgot the Pod without waiting for us: end it at once."""
         self._object_gone = True
         self._wake.set()
+
+    async def refresh_volumes(self) -> None:
+        """Bring files made from API objects up to date. Trouble waits for the next time."""
+        if self._facts.volumes.step is not Step.DONE or not has_changing_files(self.pod):
+            return
+        try:
+            await self.runtime.prepare_volumes(self._now())
+        except (*DEED_ERRORS, MantaError) as error:
+            log.info("volumes of Pod %s not refreshed: %s", self.pod.metadata.key, error)
 
     async def run(self) -> None:
         """Until nothing of the Pod is left here. Cancelled: leave the Pod running."""

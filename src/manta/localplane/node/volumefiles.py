@@ -61,6 +61,14 @@ def files_of(volume: Volume, content: Content) -> tuple[VolumeFile, ...] | None:
     return None
 
 
+def has_changing_files(pod: NodePod) -> bool:
+    """Are there files that follow objects of the API?"""
+    return any(
+        volume.config_map or volume.secret or volume.projected or volume.downward_api
+        for volume in pod.spec.volumes
+    )
+
+
 def token_projections(pod: NodePod) -> tuple[TokenProjection, ...]:
     """The service account tokens that the Pod's volumes ask for."""
     sources = (

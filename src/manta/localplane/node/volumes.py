@@ -52,7 +52,7 @@ class Volumes:
                 claim = volume.persistent_volume_claim.claim_name
                 path = self.claim_directory(content.pod.metadata.namespace, claim)
             elif volume.ephemeral is not None:
-                claim = f"{content.pod.metadata.name}-{volume.name}"
+                claim = ephemeral_claim(content.pod, volume)
                 path = self.claim_directory(content.pod.metadata.namespace, claim)
             else:
                 made = _make_empty(path, volume, content.pod)
@@ -68,6 +68,11 @@ class Volumes:
 
     def remove_claim(self, namespace: str, claim: str) -> None:
         shutil.rmtree(self._claims / namespace / claim, ignore_errors=True)
+
+
+def ephemeral_claim(pod: NodePod, volume: Volume) -> str:
+    """The claim that stands for a generic ephemeral volume: it lives and dies with the Pod."""
+    return f"{pod.metadata.name}-{volume.name}"
 
 
 def _make_empty(path: Path, volume: Volume, pod: NodePod) -> MemoryVolume | None:
