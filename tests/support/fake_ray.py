@@ -43,6 +43,8 @@ class FakeHead:
     jobs: dict[str, FakeJob] = field(default_factory=dict)
     serve_config: dict[str, Any] | None = None
     applications: dict[str, Any] = field(default_factory=dict)
+    puts: list[dict[str, Any]] = field(default_factory=list)
+    """Every Serve config that it was given, in order."""
 
 
 Weather = Callable[[str, str], str]
@@ -61,6 +63,11 @@ class FakeRay:
     """(cluster's Service, submission id) of every job that really started."""
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     healthy_proxies: bool = True
+    deploy_after: float | None = None
+    """Seconds after which applications of a submitted Serve config run; None: a test says when."""
+    serve_refuses: str = ""
+    """What the dashboard says to a Serve config, with a 400."""
+    probes: list[str] = field(default_factory=list)
 
     def head(self, namespace: str, service: str) -> FakeHead:
         return self.heads.setdefault((namespace, service), FakeHead())
@@ -105,6 +112,7 @@ class FakeRay:
                 return self._handle(target, method, path, body)
 
     async def probe(self, url: str) -> Reply | Unreachable:
+        self.probes.append(url)
         return Reply(200 if self.healthy_proxies else 503, b"")
 
     async def close(self) -> None:
@@ -133,8 +141,39 @@ class FakeRay:
         self.start(service, head, job_id, request["entrypoint"])
         return Reply(200, b"{}")
 
+    # ── Serve ────────────────────────────────────────────────────────────────────────────
+
     def _serve(self, head: FakeHead, method: str, body: bytes | None) -> Reply:
         if method == "PUT":
-            head.serve_config = json.loads(body or b"{}")
+            if self.serve_refuses:
+                return Reply(400, self.serve_refuses.encode())
+            self._deploy(head, json.loads(body or b"{}"))
             return Reply(200, b"")
-        return Reply(200, json.dumps({"applications": head.applications}).encode())
+        document = {"applications": head.applications}
+        if head.serve_config is not None and "target_capacity" in head.serve_config:
+            document["target_capacity"] = head.serve_config["target_capacity"]
+        return Reply(200, json.dumps(document).encode())
+
+    def _deploy(self, head: FakeHead, config: dict[str, Any]) -> None:
+        head.puts.append(config)
+        if config == head.serve_config:
+            return  # the same again changes nothing
+        head.serve_config = config
+        names = [one.get("name", "default") for one in config.get("applications", ())]
+        head.applications = {name: _application("DEPLOYING") for name in names}
+        if self.deploy_after is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(self.deploy_after, self.set_applications, head, config, "RUNNING")
+
+    def set_applications(
+        self, head: FakeHead, config: dict[str, Any] | None, status: str, message: str = ""
+    ) -> None:
+        """All applications of this config (None: of any) are so now."""
+        if config is None or head.serve_config is config:
+            head.applications = {name: _application(status, message) for name in head.applications}
+
+
+def _application(status: str, message: str = "") -> dict[str, Any]:
+    healthy = "HEALTHY" if status == "RUNNING" else "UPDATING"
+    deployments = {"Main": {"status": healthy, "message": ""}}
+    return {"status": status, "message": message, "deployments": deployments}

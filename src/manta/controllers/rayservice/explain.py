@@ -1,0 +1,52 @@
+"""What a RayService waits for, in words that name it: for conditions, `manta get` and people."""
+
+from __future__ import annotations
+
+from manta.api.ray.service import RayServiceStatus, RayServiceStatuses, ServiceUpgradeType
+from manta.controllers.rayservice.planners.clusters import fits
+from manta.controllers.rayservice.planners.serve import obstacle_to_serving, order_for
+from manta.controllers.rayservice.snapshot import ServiceSnapshot
+from manta.kube.errors import Conflict, Unreachable
+from manta.reconcile.outcome import Outcome
+
+
+def what_ready_waits_for(
+    seen: ServiceSnapshot, status: RayServiceStatuses, outcome: Outcome
+) -> str:
+    """Why no Pod takes requests through the serve Service yet."""
+    refused = _refusal(outcome)
+    if refused:
+        return refused
+    pending, active = status.pending_service_status, status.active_service_status
+    if active.ray_cluster_name and not pending.ray_cluster_name:
+        return _cluster(seen, active) or "waiting for the first endpoint of the serve Service"
+    return _cluster(seen, pending) or "waiting for the serve Service"
+
+
+def what_upgrade_waits_for(
+    seen: ServiceSnapshot, status: RayServiceStatuses, outcome: Outcome
+) -> str:
+    refused = _refusal(outcome)
+    if refused:
+        return refused
+    pending = status.pending_service_status
+    if pending.ray_cluster_name:
+        return _cluster(seen, pending) or f"RayCluster {pending.ray_cluster_name} is ready"
+    if seen.strategy == ServiceUpgradeType.NONE and not fits(seen, seen.active):
+        return "the cluster spec has changed, and the upgrade strategy leaves the cluster as it is"
+    return "the active cluster is what the spec wants"
+
+
+def _cluster(seen: ServiceSnapshot, side: RayServiceStatus) -> str:
+    sight = seen.sight_of(side.ray_cluster_name)
+    if sight is None:
+        return f"RayCluster {side.ray_cluster_name} is about to be created"
+    return obstacle_to_serving(sight, order_for(seen, sight, side.target_capacity))
+
+
+def _refusal(outcome: Outcome) -> str:
+    """What the API server or Ray said no to; what will pass by itself is not worth telling."""
+    failure = outcome.failure
+    if failure is None or isinstance(failure.error, Conflict | Unreachable):
+        return ""
+    return f"{failure.action.key}: {failure.error}"

@@ -1,0 +1,95 @@
+"""May a cluster take the traffic? If not: what is in the way, in words that name it.
+
+The order of the questions is the order of things: the head, the dashboard, the config, the
+applications, a Pod that takes requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from manta.api.conditions import find
+from manta.api.ray.cluster import ClusterConditionType
+from manta.api.ray.service import ApplicationStatusWord, AppStatus
+from manta.controllers.rayservice.snapshot import ClusterSight, NotAsked, Silent, Told
+from manta.rules.pod_health import blockage
+
+BLOCKED = "Blocked"
+"""The RayCluster's own condition that says what holds it up."""
+
+
+def obstacle(sight: ClusterSight, applications: Sequence[str]) -> str:
+    """What keeps this cluster from taking requests; empty when nothing does."""
+    name = sight.name
+    if not sight.head_is_ready:
+        return f"RayCluster {name}: {_what_it_waits_for(sight)}"
+    match sight.answer:
+        case NotAsked():
+            return f"waiting for the dashboard of RayCluster {name} to answer"
+        case Silent(why=why):
+            return f"the dashboard of RayCluster {name} does not answer: {why}"
+        case Told(applications=told):
+            return _applications(told, applications, name) or _takers(sight)
+
+
+def _applications(told: Mapping[str, AppStatus], wanted: Sequence[str], name: str) -> str:
+    if not wanted:
+        return "spec.serveConfigV2 declares no application"
+    troubles = [text for one in wanted if (text := _application(told.get(one), one))]
+    if not troubles:
+        return ""
+    rest = f" (and {len(troubles) - 1} more applications)" if len(troubles) > 1 else ""
+    return f"on RayCluster {name} {troubles[0]}{rest}"
+
+
+def _application(status: AppStatus | None, name: str) -> str:
+    if status is None:
+        return f'application "{name}" is not known to Serve yet'
+    if status.status == ApplicationStatusWord.RUNNING:
+        return ""
+    said = f": {_one_line(status.message)}" if status.message else ""
+    deployments = "; ".join(_deployments(status))
+    return f'application "{name}" is {status.status or "unknown"}{said}' + (
+        f"; {deployments}" if deployments else ""
+    )
+
+
+def _deployments(status: AppStatus) -> Iterator[str]:
+    for name, deployment in status.serve_deployment_statuses.items():
+        if deployment.status != "HEALTHY":
+            said = f": {_one_line(deployment.message)}" if deployment.message else ""
+            yield f'deployment "{name}" is {deployment.status}{said}'
+
+
+def _one_line(text: str, longest: int = 500) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[:longest]}..."
+
+
+def _takers(sight: ClusterSight) -> str:
+    """Serve is well, but would a request reach a Pod? Else a switch would leave a gap."""
+    if sight.serving_pods:
+        return ""
+    held_up = (blockage(pod) for pod in sight.pods if pod is not sight.head_pod)
+    why = next((one.message for one in held_up if one is not None), "")
+    if not why and sight.proxy_answers is False:
+        why = "the Serve proxy on the head does not answer"
+    return f"no Pod of RayCluster {sight.name} takes requests yet" + (f": {why}" if why else "")
+
+
+def _what_it_waits_for(sight: ClusterSight) -> str:
+    """The cluster's own words (C29)."""
+    bad = {
+        BLOCKED: "True",
+        ClusterConditionType.REPLICA_FAILURE: "True",
+        ClusterConditionType.HEAD_POD_READY: "False",
+    }
+    for type_, status in bad.items():
+        condition = find(sight.cluster.status.conditions, type_)
+        if condition is not None and condition.status == status and condition.message:
+            return condition.message
+    head = sight.head_pod
+    held_up = blockage(head) if head is not None else None
+    if held_up is not None:
+        return held_up.message
+    return "waiting for its head Pod" + (f" {head.metadata.name} to be ready" if head else "")

@@ -1,0 +1,100 @@
+"""The Services with stable names: made when a cluster can serve, re-pointed when another one can.
+
+The serve Service decides which cluster serves. It is written first, and what becomes of the head
+Service never holds it up (C47). Addresses are never touched: only selector, ports and labels are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from manta.api.core import Service, ServicePort
+from manta.api.ray import names
+from manta.api.resources import SERVICES
+from manta.controllers.rayservice.events import Cause
+from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
+from manta.controllers.rayservice.step import Step, promoted, unchanged
+from manta.manifests.containers import Json
+from manta.manifests.serve_services import build_serve_service, build_service_head_service
+from manta.reconcile.actions import Action, Create, Delete, Patch
+from manta.reconcile.plan import NOTHING, Plan, do
+
+
+def selected_cluster(service: Service | None) -> str:
+    return service.spec.selector.get(names.LABEL_CLUSTER, "") if service else ""
+
+
+def plan_services(seen: ServiceSnapshot, target: ClusterSight | None) -> Step:
+    """Point both Services at `target`; a pending cluster that gets them is promoted."""
+    if target is None:
+        return Step()
+    serve = ensure_service(seen.serve_service, build_serve_service(seen.service, target.cluster))
+    plan = _alone(serve).then(plan_head_service(seen, target))
+    change = promoted if target is seen.pending else unchanged
+    return Step(plan.then(_superfluous(seen)), change, hangs_on=(serve,) if serve else ())
+
+
+def plan_head_service(seen: ServiceSnapshot, target: ClusterSight) -> Plan:
+    wanted = build_service_head_service(seen.service, target.cluster, seen.settings)
+    return _alone(ensure_service(seen.head_service, wanted))
+
+
+def ensure_service(has: Service | None, wanted: Json) -> Action | None:
+    """Make it, or change what differs; None when it is right."""
+    if has is None:
+        return Create(SERVICES, wanted, Cause.CREATE_SERVICE)
+    spec = wanted["spec"]
+    change: Json = {}
+    if dict(has.spec.selector) != spec["selector"]:
+        gone = {key: None for key in has.spec.selector if key not in spec["selector"]}
+        change["selector"] = {**gone, **spec["selector"]}
+    if _typed(spec["ports"]) != _without_node_ports(has.spec.ports):
+        change["ports"] = _with_node_ports(spec["ports"], has)
+    labels = wanted["metadata"]["labels"]
+    if not change and labels.items() <= has.metadata.labels.items():
+        return None
+    body: Json = {"metadata": {"labels": labels}} | ({"spec": change} if change else {})
+    target = spec["selector"].get(names.LABEL_CLUSTER, "")
+    why = f"it now stands before RayCluster {target}"
+    meta = has.metadata
+    return Patch(SERVICES, meta.key, body, Cause.UPDATE_SERVICE, why, uid=meta.uid)
+
+
+def _typed(ports: list[Json]) -> tuple[ServicePort, ...]:
+    """As the server shows them: the target defaults to the port itself."""
+    filled = [{"targetPort": port["port"], **port} for port in ports]
+    return _without_node_ports(msgspec.convert(filled, tuple[ServicePort, ...]))
+
+
+def _without_node_ports(ports: tuple[ServicePort, ...]) -> tuple[ServicePort, ...]:
+    return tuple(msgspec.structs.replace(port, node_port=0) for port in ports)
+
+
+def _with_node_ports(ports: list[Json], has: Service) -> list[Mapping[str, Any]]:
+    """A port that stays keeps the number that every node knows it by."""
+    known = {port.name: port.node_port for port in has.spec.ports if port.node_port}
+    return [
+        {**port, "nodePort": known[port["name"]]} if port.get("name") in known else port
+        for port in ports
+    ]
+
+
+def _superfluous(seen: ServiceSnapshot) -> Plan:
+    """A serve Service under a name that the spec no longer gives it."""
+    if seen.serve_service is None:
+        return NOTHING
+    actions = [
+        Delete(SERVICES, one.metadata.key, one.metadata.uid, Cause.DELETE_SERVICE, "it was renamed")
+        for one in seen.own_services
+        if names.LABEL_SERVE in one.metadata.labels
+        and one.metadata.uid != seen.serve_service.metadata.uid
+        and one.metadata.deletion_timestamp is None
+    ]
+    return do(*actions, independent=True)
+
+
+def _alone(action: Action | None) -> Plan:
+    return do(action, independent=True) if action else NOTHING

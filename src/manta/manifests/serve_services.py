@@ -1,0 +1,113 @@
+"""The Services of a RayService: its head, its requests, and each cluster's own for a split.
+
+The first two are aliases with stable names: an upgrade re-points them, and nobody's address changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.naming import check_label
+from manta.api.ray.service import RayService
+from manta.manifests.containers import Json, copy_json
+from manta.manifests.ownership import owned_by
+from manta.manifests.service_cluster import origin_labels, service_reference
+from manta.manifests.services import build_head_service, serve_ports
+from manta.rules.settings import Settings
+
+
+def head_service_name(service: RayService) -> str:
+    return f"{service.metadata.name}-head-svc"
+
+
+def serve_service_name(service: RayService) -> str:
+    custom = (service.spec.serve_service or {}).get("metadata") or {}
+    return custom.get("name") or f"{service.metadata.name}-serve-svc"
+
+
+def cluster_serve_service_name(cluster_name: str) -> str:
+    return f"{cluster_name}-serve-svc"
+
+
+def build_service_head_service(
+    service: RayService, cluster: RayCluster, settings: Settings
+) -> Json:
+    """`<rayservice>-head-svc`: a stable name for the head of whichever cluster serves."""
+    manifest = build_head_service(cluster, settings)
+    name = service.metadata.name
+    labels = {
+        **origin_labels(service),
+        names.LABEL_NODE_TYPE: names.NODE_HEAD,
+        names.LABEL_IDENTIFIER: check_label(f"{name}-head"),
+    }
+    manifest["metadata"] = _meta(service, head_service_name(service), labels)
+    return manifest
+
+
+def build_serve_service(service: RayService, cluster: RayCluster) -> Json:
+    """`<rayservice>-serve-svc`, or the user's own: to every Pod of the cluster that serves."""
+    custom = service.spec.serve_service or {}
+    user_meta, spec = custom.get("metadata") or {}, copy_json(custom.get("spec") or {})
+    spec |= {
+        "selector": serve_selector(cluster.metadata.name),
+        "ports": _ports(cluster, spec.get("ports") or ()),
+    }
+    spec.setdefault("type", cluster.spec.head_group_spec.service_type or "ClusterIP")
+    labels = {**(user_meta.get("labels") or {}), **_serve_labels(service, service.metadata.name)}
+    meta = _meta(service, serve_service_name(service), labels)
+    if user_meta.get("annotations"):
+        meta["annotations"] = dict(user_meta["annotations"])
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+
+
+def build_cluster_serve_service(service: RayService, cluster: RayCluster) -> Json:
+    """One cluster's share of a split: the HTTPRoute weighs these against each other."""
+    name = cluster.metadata.name
+    meta = {
+        "name": cluster_serve_service_name(name),
+        "namespace": cluster.metadata.namespace,
+        "labels": _serve_labels(service, name),
+    }
+    spec = {
+        "type": cluster.spec.head_group_spec.service_type or "ClusterIP",
+        "selector": serve_selector(name),
+        "ports": serve_ports(cluster),
+    }
+    manifest = {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+    return owned_by(cluster, manifest)
+
+
+def serve_selector(cluster_name: str) -> dict[str, str]:
+    """Workers always, the head while its proxy answers: that is what its label says."""
+    return {names.LABEL_CLUSTER: cluster_name, names.LABEL_SERVE: names.SERVE_TRUE}
+
+
+def serve_port(cluster: RayCluster) -> int:
+    """The port of HTTP requests: `serve`, or Ray's default."""
+    found = (port["port"] for port in serve_ports(cluster) if port["name"] == names.PORT_NAME_SERVE)
+    return next(found, names.PORT_SERVE)
+
+
+def _ports(cluster: RayCluster, wished: Any) -> list[Json]:
+    """What the head declares; the user's own wording of a port of the same name is kept."""
+    by_name = {port.get("name"): port for port in wished}
+    found = serve_ports(cluster)
+    if not found:
+        return [copy_json(port) for port in wished]
+    return [copy_json(by_name.get(port["name"], port)) for port in found]
+
+
+def _serve_labels(service: RayService, name: str) -> dict[str, str]:
+    return {**origin_labels(service), names.LABEL_SERVE: check_label(f"{name}-serve")}
+
+
+def _meta(service: RayService, name: str, labels: Mapping[str, str]) -> Json:
+    return {
+        "name": name,
+        "namespace": service.metadata.namespace,
+        "labels": dict(labels),
+        "ownerReferences": [service_reference(service)],
+    }

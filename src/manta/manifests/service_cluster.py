@@ -1,0 +1,77 @@
+"""The RayCluster that a RayService makes, with what is needed to recognise it later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from manta.api.ray import names
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
+from manta.api.ray.service import RayService
+from manta.manifests.containers import Json, copy_json
+from manta.rules.spec_hash import spec_hash
+
+# What belongs to the one object that it was written on.
+_NOT_PASSED_ON = ("kubectl.kubernetes.io/last-applied-configuration",)
+
+
+def build_service_cluster(
+    service: RayService,
+    cluster_spec: Mapping[str, Any],
+    name: str,
+    version: str,
+    *,
+    from_smallest: bool = False,
+) -> Json:
+    """`cluster_spec` is what the user wrote, passed on whole.
+
+    `from_smallest`: begin at `minReplicas` and leave it to the autoscaler, as the pending cluster
+    of an incremental upgrade does: it is not asked for capacity yet.
+    """
+    spec = copy_json(cluster_spec)
+    if from_smallest:
+        for group in spec.get("workerGroupSpecs") or ():
+            group.pop("replicas", None)
+    annotations = {
+        key: text for key, text in service.metadata.annotations.items() if key not in _NOT_PASSED_ON
+    }
+    return {
+        "apiVersion": RAY_CLUSTERS.api_version,
+        "kind": RAY_CLUSTERS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": service.metadata.namespace,
+            "labels": {**service.metadata.labels, **origin_labels(service)},
+            "annotations": annotations | identity(service, version),
+            "ownerReferences": [service_reference(service)],
+        },
+        "spec": spec,
+    }
+
+
+def identity(service: RayService, version: str) -> dict[str, str]:
+    """The annotations by which a later round knows which spec a cluster was made of."""
+    spec = service.spec.ray_cluster_config
+    return {
+        names.ANNOTATION_SPEC_HASH: spec_hash(spec),
+        names.ANNOTATION_WORKER_GROUP_COUNT: str(len(spec.worker_group_specs)),
+        names.ANNOTATION_OPERATOR_VERSION: version,
+    }
+
+
+def origin_labels(service: RayService) -> dict[str, str]:
+    return {
+        names.LABEL_ORIGIN_NAME: service.metadata.name,
+        names.LABEL_ORIGIN_KIND: RAY_SERVICES.kind,
+    }
+
+
+def service_reference(service: RayService) -> Json:
+    return {
+        "apiVersion": RAY_SERVICES.api_version,
+        "kind": RAY_SERVICES.kind,
+        "name": service.metadata.name,
+        "uid": service.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

@@ -1,0 +1,71 @@
+"""`spec.serveConfigV2`: Ray Serve's multi-application config, a YAML text that must be a map.
+
+Ray does not keep what it was given in a form that could be compared, so a config is known by its
+hash: equal hashes need no second submission.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from manta.api.ray.names import DEFAULT_SERVE_APPLICATION
+from manta.rules.validation.violation import Violation
+
+ServeConfig = Mapping[str, Any]
+
+FIELD = "spec.serveConfigV2"
+_TARGET_CAPACITY = "target_capacity"
+
+
+@lru_cache(maxsize=1024)
+def parse_serve_config(text: str) -> ServeConfig | Violation:
+    """Parsed once per text: a round must not read YAML again and again."""
+    import yaml
+
+    if not text.strip():
+        return {}
+    try:
+        value = yaml.safe_load(text)
+        msgspec.json.encode(value)
+    except yaml.YAMLError as error:
+        return Violation(FIELD, text, f"is not valid YAML: {error}")
+    except (TypeError, ValueError) as error:
+        return Violation(FIELD, text, f"cannot be said in JSON, as Ray wants it: {error}")
+    wrong = _what_is_wrong(value)
+    return Violation(FIELD, text, wrong) if wrong else value
+
+
+def _what_is_wrong(value: Any) -> str:
+    """Only what Ray would refuse for certain: its own schema is Ray's business."""
+    if not isinstance(value, dict):
+        return "must be a map with a list `applications`"
+    applications = value.get("applications")
+    if not isinstance(applications, list) or not all(isinstance(one, dict) for one in applications):
+        return "must hold a list `applications`, each with at least an import_path"
+    known = application_names(value)
+    twice = sorted({name for name in known if known.count(name) > 1})
+    if twice:
+        return f"names application {', '.join(twice)} twice: give each a name of its own"
+    return ""
+
+
+def application_names(config: ServeConfig) -> tuple[str, ...]:
+    """The declared applications; one without a name is Ray's `default`."""
+    return tuple(
+        str(one.get("name") or DEFAULT_SERVE_APPLICATION) for one in config.get("applications", ())
+    )
+
+
+def with_capacity(config: ServeConfig, percent: int | None) -> ServeConfig:
+    """The same config, asking Serve for this share of its replicas. None: as the user wrote it."""
+    return config if percent is None else {**config, _TARGET_CAPACITY: percent}
+
+
+def config_hash(config: ServeConfig) -> str:
+    text = msgspec.json.encode(config, order="sorted")
+    return hashlib.sha256(text).hexdigest()[:16]

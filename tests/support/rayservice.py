@@ -1,0 +1,203 @@
+"""RayServices for tests: objects, and a small world in which they live under virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from manta.api.core import Service
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
+from manta.api.ray.service import RayService
+from manta.api.resources import NODES, PODS, SERVICES
+from manta.controllers.raycluster import controller as raycluster
+from manta.controllers.rayservice import controller as rayservice
+from manta.kube.client import Client
+from manta.kube.errors import ApiError, NotFound
+from manta.localplane.builtin.endpoints.controller import EndpointsController
+from manta.localplane.builtin.everything.watcher import Everything
+from manta.localplane.builtin.garbage_collector.controller import GarbageCollector
+from manta.ray.dashboard import Dashboard
+from manta.rules.settings import Settings
+from manta.runtime.manager import Manager
+from support.fake_ray import FakeRay
+from support.plane import MemoryPlane
+from support.raycluster import NAMESPACE, Kubelet, ray_cluster
+from support.raycrds import ray_crds
+from support.virtual import virtual_plane
+
+NODE = "machine"
+KEY = Key(NAMESPACE, "demo")
+CONFIG = "applications:\n  - name: app\n    import_path: demo.app\n"
+Check = Callable[[RayService], bool]
+
+
+def cluster_config(image: str = "rayproject/ray:2.60.0", **spec: Any) -> dict[str, Any]:
+    """A cluster spec; another image makes it another spec."""
+    config: dict[str, Any] = ray_cluster(**spec)["spec"]
+    config["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = image
+    return config
+
+
+def ray_service(name: str = "demo", *, annotations: Any = None, **spec: Any) -> dict[str, Any]:
+    body = {"serveConfigV2": CONFIG, "rayClusterConfig": cluster_config(), **spec}
+    meta: dict[str, Any] = {"name": name, "namespace": NAMESPACE}
+    meta |= {"annotations": annotations} if annotations else {}
+    return {"apiVersion": "ray.io/v1", "kind": "RayService", "metadata": meta, "spec": body}
+
+
+class FullKubelet(Kubelet):
+    """Says as much as a real one, so that the endpoints controller understands it."""
+
+    async def _start(self, pod: dict[str, Any]) -> None:
+        meta = pod["metadata"]
+        binding = {"metadata": {"name": meta["name"]}, "target": {"kind": "Node", "name": NODE}}
+        path = PODS.path(meta["namespace"], meta["name"], "binding")
+        try:
+            await self.client.send("POST", path, body=json.dumps(binding).encode())
+        except ApiError:
+            return  # gone already
+        await super()._start(pod)
+
+    def running(self, pod: dict[str, Any]) -> dict[str, Any]:
+        status = super().running(pod)
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        return status | {"podIPs": [{"ip": status["podIP"]}], "conditions": [ready]}
+
+
+@dataclass
+class World:
+    """The embedded server with endpoints and garbage collection, a kubelet, and a Ray."""
+
+    plane: MemoryPlane
+    ray: FakeRay
+    kubelet: Kubelet
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def client(self) -> Client:
+        return self.plane.client
+
+    async def create(self, name: str = "demo", **spec: Any) -> None:
+        await self.client.create(RAY_SERVICES, NAMESPACE, ray_service(name, **spec))
+
+    async def edit(self, **spec: Any) -> None:
+        await self.client.patch(RAY_SERVICES, KEY, {"spec": spec})
+
+    async def service(self, key: Key = KEY) -> RayService:
+        return await self.client.get(RAY_SERVICES, key, into=RayService)
+
+    async def until(self, check: Check, seconds: float = 300, key: Key = KEY) -> RayService:
+        try:
+            async with asyncio.timeout(seconds):
+                while not check(service := await self.service(key)):
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            last = (await self.service(key)).status
+            raise AssertionError(f"it did not come to pass; last: {last}") from None
+        return service
+
+    async def until_gone(self, key: Key = KEY, seconds: float = 300) -> None:
+        async with asyncio.timeout(seconds):
+            while True:
+                try:
+                    await self.service(key)
+                except NotFound:
+                    return
+                await asyncio.sleep(0.1)
+
+    async def clusters(self) -> list[dict[str, Any]]:
+        return (await self.client.list(RAY_CLUSTERS, NAMESPACE)).items
+
+    async def cluster_names(self) -> set[str]:
+        return {one["metadata"]["name"] for one in await self.clusters()}
+
+    async def pods(self, labels: str = "") -> list[dict[str, Any]]:
+        return (await self.client.list(PODS, NAMESPACE, labels=labels)).items
+
+    async def selected(self, service: str = "demo-serve-svc") -> str:
+        """The cluster that a Service selects; empty when there is no such Service."""
+        try:
+            found = await self.client.get(SERVICES, Key(NAMESPACE, service), into=Service)
+        except NotFound:
+            return ""
+        return found.spec.selector.get("ray.io/cluster", "")
+
+    def head(self, cluster: str) -> Any:
+        return self.ray.head(NAMESPACE, f"{cluster}-head-svc")
+
+    def runs(self, cluster: str) -> bool:
+        """Do all applications of this cluster's Serve run?"""
+        told = self.head(cluster).applications.values()
+        return bool(told) and all(one["status"] == "RUNNING" for one in told)
+
+
+@asynccontextmanager
+async def operator(world: World, client: Client | None = None) -> AsyncIterator[Manager]:
+    manager = Manager(client or world.client, world.plane.clock, Random(7))
+    manager.add(raycluster.build(manager, world.settings))
+    manager.add(rayservice.build(manager, world.settings, Dashboard(world.ray)))
+    task = asyncio.create_task(manager.run())
+    try:
+        yield manager
+    finally:
+        manager.stop()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def a_world(
+    *, settings: Settings | None = None, crds: Any = (), **ray: Any
+) -> AsyncIterator[World]:
+    async with virtual_plane(crds=[*ray_crds(), *crds]) as plane:
+        fake = FakeRay(**{"deploy_after": 5.0, **ray})
+        world = World(plane, fake, FullKubelet(plane.client), settings or Settings())
+        await plane.client.create(NODES, "", {"metadata": {"name": NODE}})
+        builtin = Manager(plane.client, plane.clock, Random(3))
+        everything = Everything(builtin, {})
+        builtin.add_service("all kinds", everything.run)
+        GarbageCollector(builtin, everything)
+        EndpointsController(builtin)
+        tasks = [
+            asyncio.create_task(world.kubelet.run()),
+            asyncio.create_task(builtin.run()),
+        ]
+        try:
+            yield world
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# ── what a RayService may look like ──────────────────────────────────────────────────────
+
+
+def condition(service: RayService, type_: str) -> tuple[str, str]:
+    found = [one for one in service.status.conditions if one.type == type_]
+    return (found[0].status, found[0].reason) if found else ("", "")
+
+
+def message(service: RayService, type_: str = "Ready") -> str:
+    found = [one for one in service.status.conditions if one.type == type_]
+    return found[0].message if found else ""
+
+
+def is_ready(service: RayService) -> bool:
+    return condition(service, "Ready") == ("True", "NonZeroServeEndpoints")
+
+
+def serves_from(*, other_than: str) -> Check:
+    """Ready, upgraded, and on a new cluster."""
+
+    def check(service: RayService) -> bool:
+        status = service.status
+        new = status.active_service_status.ray_cluster_name not in ("", other_than)
+        return new and not status.pending_service_status.ray_cluster_name and is_ready(service)
+
+    return check
