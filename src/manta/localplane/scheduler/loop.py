@@ -14,7 +14,7 @@ from typing import Any
 from manta.api.meta import Key, Uid
 from manta.api.resources import NODES, PODS
 from manta.api.times import format_time
-from manta.kube.errors import Conflict, MantaError, NotFound
+from manta.kube.errors import MantaError
 from manta.localplane.builtin.views import Node, Pod, as_json
 from manta.localplane.scheduler.ledger import Ledger, Tenant, tenant
 from manta.localplane.scheduler.placement import Chosen, Nowhere, place
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 NAME = "default-scheduler"
 BINDINGS_AT_ONCE = 32
 RETRY_SECONDS = 1.0
-"""After a binding failed for another reason than the Pod itself."""
+"""After a write failed: by then the watch has told what happened to the Pod."""
 
 
 class Scheduler:
@@ -173,22 +173,20 @@ class Scheduler:
                 await self._manager.client.create(
                     PODS, meta.namespace, body, subresource=(meta.name, "binding")
                 )
-        except (NotFound, Conflict) as error:
-            # It is gone, replaced or bound already: the watch tells which.
-            log.debug("binding %s to %s: %s", meta.key, node, error)
-            self._ledger.release(meta.uid)
         except MantaError as error:
-            log.warning("binding %s to %s failed: %s", meta.key, node, error)
+            # Most often it is gone, replaced or bound already, which the watch will tell soon.
+            log.debug("binding %s to %s failed: %s", meta.key, node, error)
             self._ledger.release(meta.uid)
-            await asyncio.sleep(RETRY_SECONDS)
-            self._try_again(meta.key)
+            await self._try_again_later(meta.key)
         else:
             note = f"Successfully assigned {meta.key} to {node}"
             self._tell(pod, "Normal", "Scheduled", "Binding", note)
 
-    def _try_again(self, key: Key) -> None:
+    async def _try_again_later(self, key: Key) -> None:
+        await asyncio.sleep(RETRY_SECONDS)
         pod = self._pods.get(key)
-        if pod is not None and not pod.spec.node_name and not pod.is_terminal:
+        if pod is not None and pod.is_active and not pod.spec.node_name and _is_ours(pod):
+            self._refused.pop(pod.metadata.uid, None)
             self._waiting[pod.metadata.uid] = pod
             self._wake.set()
 
@@ -232,12 +230,11 @@ class Scheduler:
                     {"metadata": guard, "status": status},
                     subresource="status",
                 )
-        except (NotFound, Conflict):
-            # Somebody changed the Pod: the next pass that refuses it says it again.
-            self._said.pop(pod.metadata.uid, None)
         except MantaError as error:
-            log.warning("cannot say why %s is not scheduled: %s", pod.metadata.key, error)
+            # Most often somebody else changed the Pod: it is told again from its new state.
+            log.debug("cannot say why %s is not scheduled: %s", pod.metadata.key, error)
             self._said.pop(pod.metadata.uid, None)
+            await self._try_again_later(pod.metadata.key)
 
     async def _evict(self, pod: Pod, room: Eviction) -> None:
         for victim in room.victims:

@@ -6,6 +6,9 @@ from msgspec import field
 
 from manta.api.meta import ObjectMeta, View
 
+_NOTHING: dict[str, str] = {}
+"""Shared by all traces: thousands of empty dicts would cost more than they say."""
+
 
 class TraceMeta(ObjectMeta, frozen=True, kw_only=True):
     """Metadata without labels and annotations: these can be large, and nobody asks for them here.
@@ -14,8 +17,8 @@ class TraceMeta(ObjectMeta, frozen=True, kw_only=True):
     from names that no object has.
     """
 
-    labels: dict[str, str] = field(name="-labels", default_factory=dict)
-    annotations: dict[str, str] = field(name="-annotations", default_factory=dict)
+    labels: dict[str, str] = field(name="-labels", default_factory=lambda: _NOTHING)
+    annotations: dict[str, str] = field(name="-annotations", default_factory=lambda: _NOTHING)
 
 
 class Trace(View, frozen=True, kw_only=True):
