@@ -43,7 +43,7 @@ async def test_a_dying_object_takes_no_new_finalizers(api: Api) -> None:
     await api.delete(where)
     answer = await api.patch(where, {"metadata": {"finalizers": [FINALIZER, "ex.com/g"]}})
     assert answer.status == 422
-    assert answer.causes == [("metadata.finalizers", "FieldValueForbidden")]
+    assert set(answer.causes) == {("metadata.finalizers", "FieldValueForbidden")}
     assert answer.message.endswith('found new finalizers []string{"ex.com/g"}')
     await api.patch(where, {"metadata": {"finalizers": None}})
 

@@ -121,7 +121,8 @@ def check_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Cause]:
                 f"found new finalizers []string{{{listed}}}"
             )
             causes.append(Cause("FieldValueForbidden", message, "metadata.finalizers"))
-    return causes
+    # The real server checks metadata twice here, and lists everything twice.
+    return causes + causes
 
 
 def _name_causes(meta: Mapping[str, Any], served: Served) -> Iterator[Cause]:
@@ -182,12 +183,12 @@ def _finalizer_causes(finalizers: list[Any]) -> Iterator[Cause]:
 
 def _owner_causes(owners: list[Any]) -> Iterator[Cause]:
     controllers = [owner for owner in owners if owner.get("controller")]
-    for number, owner in enumerate(owners):
+    for owner in owners:
         for member in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(member):
-                field = f"metadata.ownerReferences[{number}].{member}"
-                message = "Required value: must not be empty"
-                yield Cause("FieldValueRequired", message, field)
+                what = "version must" if member == "apiVersion" else "must"
+                message = f'Invalid value: "": {what} not be empty'
+                yield Cause("FieldValueInvalid", message, f"metadata.ownerReferences.{member}")
     if len(controllers) > 1:
         first, second = controllers[:2]
         shown = msgspec.json.encode(owners).decode()

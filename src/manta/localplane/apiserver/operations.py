@@ -118,7 +118,7 @@ class Operations:
 
     def _namespace(self, call: Call) -> str:
         if call.served.namespaced and not call.route.namespace:
-            raise bad_request("the namespace of the object must be given in the path")
+            raise method_not_allowed()
         return call.route.namespace
 
     async def _update(self, call: Call) -> HttpResponse:

@@ -126,6 +126,11 @@ class Writer:
         name = before["name"]
         if call.verb == "update" and not meta.get("name"):
             meta["name"] = name
+        if not meta.get("name"):
+            raise bad_request(
+                f"the name of the object ({name} based on URL) was undeterminable: name must be "
+                "provided"
+            )
         if meta.get("name") != name:
             raise bad_request(
                 f"the name of the object ({meta.get('name')}) does not match the name on the URL "
