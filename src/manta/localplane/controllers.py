@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from manta.api import resources as kinds
+from manta.api.meta import Object
 from manta.api.resources import Resource
 from manta.kube.client import Client
 from manta.localplane.builtin.deployment.controller import DeploymentController
@@ -23,6 +24,7 @@ from manta.localplane.builtin.nodelifecycle.controller import NodeLifecycleContr
 from manta.localplane.builtin.quota.controller import QuotaController
 from manta.localplane.builtin.replicaset.controller import ReplicaSetController
 from manta.localplane.builtin.serviceaccount.controller import ServiceAccountController
+from manta.localplane.builtin.serviceaccount.token_controller import TokenController
 from manta.localplane.builtin.views import (
     Deployment,
     EndpointSlice,
@@ -54,6 +56,7 @@ _SHARED: dict[Resource, type[Any]] = {
     kinds.REPLICA_SETS: ReplicaSet,
     kinds.RESOURCE_QUOTAS: Quota,
     kinds.SERVICES: Service,
+    kinds.SERVICE_ACCOUNTS: Object,
 }
 """Kinds that some controller follows in full: the collector shares those informers."""
 
@@ -83,6 +86,7 @@ def built_in_controllers(client: Client, clock: Clock, options: ControllerOption
     NamespaceController(manager, everything)
     QuotaController(manager, everything)
     ServiceAccountController(manager, options.root_ca)
+    TokenController(manager, options.root_ca)
     JobController(manager)
     ReplicaSetController(manager)
     DeploymentController(manager)

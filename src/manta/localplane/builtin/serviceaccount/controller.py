@@ -31,6 +31,12 @@ def _namespace_key(old: Named | None, new: Named | None) -> Iterable[Key]:
     return (Key("", some.metadata.namespace),) if some is not None else ()
 
 
+def _default_key(old: Named | None, new: Named | None) -> Iterable[Key]:
+    some = new if new is not None else old
+    is_default = some is not None and some.metadata.name == DEFAULT_ACCOUNT
+    return _namespace_key(old, new) if is_default else ()
+
+
 class ServiceAccountController(Builtin[AccountSnapshot]):
     name = "service-account-controller"
     workers = 2
@@ -42,13 +48,11 @@ class ServiceAccountController(Builtin[AccountSnapshot]):
     def watches(self) -> Sequence[Watch[Any]]:
         informer = self.manager.informer
         self._namespaces = informer(NAMESPACES, Namespace)
-        self._accounts = informer(
-            SERVICE_ACCOUNTS, Object, fields=f"metadata.name={DEFAULT_ACCOUNT}"
-        )
+        self._accounts = informer(SERVICE_ACCOUNTS, Object)
         self._certificates = informer(CONFIG_MAPS, ConfigMap, fields=f"metadata.name={ROOT_CA}")
         return (
             Watch(self._namespaces, own_key),
-            Watch(self._accounts, _namespace_key),
+            Watch(self._accounts, _default_key),
             Watch(self._certificates, _namespace_key),
         )
 

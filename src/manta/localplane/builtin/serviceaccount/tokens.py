@@ -1,0 +1,51 @@
+"""Tokens kept in Secrets: who creates a Secret of the right type gets a token put into it. Pure.
+
+Pods get short-lived tokens without this; the Secrets are for programs outside that need one which
+lasts. The token itself never appears in a plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from manta.api.meta import ObjectMeta, View
+from manta.api.resources import SECRETS
+from manta.reconcile.actions import Call, Delete
+from manta.reconcile.plan import NOTHING, Plan, do
+
+SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105  a type, not a token
+ACCOUNT_NAME = "kubernetes.io/service-account.name"
+ACCOUNT_UID = "kubernetes.io/service-account.uid"
+FILL = "put a token into a secret"
+
+
+class Cause(StrEnum):
+    FILL = "the Secret asks for a token of a ServiceAccount"
+    NO_ACCOUNT = "the ServiceAccount of the Secret is gone"
+
+
+class TokenSecret(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSnapshot:
+    secret: TokenSecret
+    account: ObjectMeta | None
+
+
+def plan(seen: TokenSnapshot) -> Plan:
+    meta = seen.secret.metadata
+    name = meta.annotations.get(ACCOUNT_NAME)
+    if not name or meta.deletion_timestamp:
+        return NOTHING
+    wanted = meta.annotations.get(ACCOUNT_UID)
+    account = seen.account
+    if account is None or (wanted and wanted != account.uid):
+        return do(Delete(SECRETS, meta.key, meta.uid, Cause.NO_ACCOUNT))
+    if wanted and (seen.secret.data or {}).get("token"):
+        return NOTHING
+    facts = {"account": name, "account_uid": account.uid}
+    return do(Call(FILL, meta.key, Cause.FILL, arguments=facts))
