@@ -34,9 +34,10 @@ from manta.runtime.clock import Clock, SystemClock
 from manta.runtime.controller import Controller
 from manta.runtime.election import Election, ElectionThread, Leadership
 from manta.runtime.gate import GatedTransport, WriteGate
+from manta.runtime.gauges import register_process
 from manta.runtime.health import METRICS_TYPE, Page, PageServer, ping
 from manta.runtime.manager import Manager
-from manta.runtime.metrics import ApiMetrics, Registry
+from manta.runtime.metrics import ApiMetrics, Computed, Registry
 from manta.runtime.recorder import Recorder
 
 log = logging.getLogger(__name__)
@@ -104,6 +105,8 @@ async def operate(cluster: Cluster, options: Options) -> int:
         if why := unsuitable(platform, options.settings.gates):
             log.error(why)
             return 1
+        register_process(registry)
+        _register_leading(registry, gate)
         manager = assemble(client, clock, random, options, platform, registry=registry, gate=gate)
         leadership = _lead(manager, cluster, options, gate)
         _serve_pages(manager, options)
@@ -213,6 +216,15 @@ def _lead(
     leadership = Leadership()
     manager.add_service("election", ElectionThread(connect, election, leadership).run)
     return leadership
+
+
+def _register_leading(registry: Registry, gate: WriteGate) -> None:
+    def leading() -> list[tuple[tuple[str, ...], float]]:
+        return [((LEASE_NAME,), float(gate.remaining > 0))]
+
+    registry.register(
+        Computed("leader_election_master_status", "1 while we lead.", ("name",), leading)
+    )
 
 
 # ── the process ──────────────────────────────────────────────────────────────────────────

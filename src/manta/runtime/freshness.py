@@ -136,14 +136,6 @@ class Freshness:
         elif callback not in ledger.waiters:
             ledger.waiters.append(callback)
 
-    def forget(self, owner: Owner) -> None:
-        """The owner is gone: nobody will ask any more."""
-        ledger = self._ledgers.get(owner)
-        if ledger is not None:
-            ledger.waiters.clear()
-            for doubt in tuple(ledger.doubts):
-                self._settle(owner, doubt)
-
     def __len__(self) -> int:
         return len(self._ledgers)
 

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from manta.api.resources import Resource
 from manta.kube.client import Client
+from manta.runtime import gauges
 from manta.runtime.cache import Named
-from manta.runtime.cache_metrics import register_cache_metrics
 from manta.runtime.clock import Clock
 from manta.runtime.controller import Controller
 from manta.runtime.election import Leadership
@@ -70,7 +70,9 @@ class Manager:
         self._controllers: list[Controller] = []
         self._services: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
         self._stopping = asyncio.Event()
-        register_cache_metrics(self.registry, self._informers.values())
+        gauges.register_caches(self.registry, self._informers.values())
+        gauges.register_controllers(self.registry, self._controllers)
+        gauges.register_recorder(self.registry, self.recorder)
 
     def informer(
         self,

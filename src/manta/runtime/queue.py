@@ -186,6 +186,11 @@ class WorkQueue(Generic[K]):
         """Keys that wait for a timer."""
         return len(self._due)
 
+    @property
+    def running(self) -> int:
+        """Keys whose round is going on."""
+        return len(self._running)
+
     def longest_running(self) -> float:
         """For how many seconds the oldest round has been going on."""
         return self._now() - min(self._running.values()) if self._running else 0.0

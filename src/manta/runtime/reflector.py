@@ -9,6 +9,7 @@ asked again with growing, jittered pauses, and the reason is there to be seen.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ class Reflector(Generic[T]):
             except (MantaError, TimeoutError) as error:
                 self._failures += 1
                 self._sink.trouble_in(self._scope, self._reason(error))
-                await self._pause()
+                await self._pause(_longest_pause(error))
             self.restarts += 1
 
     async def _keep_up(self) -> None:
@@ -179,8 +180,9 @@ class Reflector(Generic[T]):
             timeout_seconds=lifetime + self._random.randrange(lifetime),
         )
 
-    async def _pause(self) -> None:
-        await asyncio.sleep(self._pace.backoff.delay(self._failures, self._random))
+    async def _pause(self, longest: float = math.inf) -> None:
+        delay = self._pace.backoff.delay(self._failures, self._random)
+        await asyncio.sleep(min(delay, longest))
 
     def _reason(self, error: Exception) -> str:
         name = self._selection.resource.group_resource
@@ -189,3 +191,8 @@ class Reflector(Generic[T]):
         if isinstance(error, TimeoutError):
             return f"the watch of {name} was silent for {self._pace.silence:.0f} s"
         return f"{name}: {error}"
+
+
+def _longest_pause(error: Exception) -> float:
+    """A server that is well but lacks a CRD may be asked often: someone is about to install it."""
+    return 5.0 if isinstance(error, NotFound) and error.of_type else math.inf

@@ -1,0 +1,107 @@
+"""The whole operator in one process, on the embedded server, under virtual time."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+from random import Random
+
+import pytest
+
+from manta.api.ray.resources import RAY_CRON_JOBS
+from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS
+from manta.cli.operator import assemble, unsuitable
+from manta.cli.operator_options import Options, add_flags, options_from
+from manta.cli.operator_platform import missing_crds, recognise, recognise_patiently
+from manta.kube.client import Client
+from manta.rules.settings import FeatureGates
+from support.plane import MemoryPlane
+from support.raycrds import ray_crds
+from support.raycronjob import NAMESPACE, children, ray_cron_job
+from support.virtual import faulty, running, virtual_plane, virtually
+
+
+def options(*flags: str) -> Options:
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    return options_from(parser.parse_args(flags), {})
+
+
+async def install(plane: MemoryPlane) -> None:
+    for crd in ray_crds():
+        await plane.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+
+
+def test_missing_crds_are_named_and_awaited(caplog: pytest.LogCaptureFixture) -> None:
+    @virtually
+    async def story() -> None:
+        async with virtual_plane() as plane:
+            client = Client(faulty(plane))
+            platform = await recognise(client)
+            manager = assemble(client, plane.clock, Random(1), options(), platform)
+            async with running(manager.run()):
+                await asyncio.sleep(120)
+                assert not manager.ready
+                assert any("raycronjobs.ray.io is not installed" in one for one in manager.troubles)
+                await install(plane)
+                await asyncio.sleep(120)
+                assert manager.ready
+                await plane.client.create(RAY_CRON_JOBS, NAMESPACE, ray_cron_job())
+                await asyncio.sleep(120)
+                assert len(await children(plane)) == 2
+
+    with caplog.at_level(logging.INFO):
+        story()
+    said = [one.getMessage() for one in caplog.records if "not installed:" in one.getMessage()]
+    assert len(said) <= 2
+    assert "rayclusters.ray.io, rayjobs.ray.io" in said[0]
+    assert "manta crds | kubectl apply --server-side -f -" in said[0]
+    assert "all CRDs are installed" in caplog.text
+
+
+@virtually
+async def test_a_server_that_is_gone_at_the_start_is_waited_for() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        faults.go_down()
+        asking = asyncio.create_task(recognise_patiently(Client(faults), Random(1)))
+        await asyncio.sleep(600)
+        assert not asking.done()
+        assert len(faults.log) < 300
+        faults.come_back()
+        platform = await asyncio.wait_for(asking, 60)
+        assert not platform.openshift
+
+
+@virtually
+async def test_the_crds_that_are_missing_are_counted_one_by_one() -> None:
+    async with virtual_plane() as plane:
+        assert len(await missing_crds(plane.client)) == 4
+        await install(plane)
+        assert await missing_crds(plane.client) == ()
+
+
+@virtually
+async def test_a_gate_off_means_no_controller() -> None:
+    async with virtual_plane(ray_crds()) as plane:
+        platform = await recognise(plane.client)
+        off = options("--feature-gates=RayCronJob=false")
+        manager = assemble(plane.client, plane.clock, Random(1), off, platform)
+        async with running(manager.run()):
+            await plane.client.create(RAY_CRON_JOBS, NAMESPACE, ray_cron_job())
+            await asyncio.sleep(200)
+            assert await children(plane) == []
+        assert 'name="raycronjob-controller"' not in manager.registry.render()
+
+
+@virtually
+async def test_a_gate_that_needs_a_newer_server_stops_the_start() -> None:
+    async with virtual_plane() as plane:
+        platform = await recognise(plane.client)
+        gates = FeatureGates(sidecar_submitter_restart=True)
+        assert unsuitable(platform, FeatureGates()) is None
+        if platform.version < (1, 35):
+            assert "1.35" in str(unsuitable(platform, gates))
+        else:
+            assert unsuitable(platform, gates) is None
