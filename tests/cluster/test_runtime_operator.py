@@ -48,7 +48,7 @@ def test_missing_crds_are_named_and_awaited(caplog: pytest.LogCaptureFixture) ->
                 await asyncio.sleep(120)
                 assert manager.ready
                 await plane.client.create(RAY_CRON_JOBS, NAMESPACE, ray_cron_job())
-                await asyncio.sleep(120)
+                await asyncio.sleep(121)
                 assert len(await children(plane)) == 2
 
     with caplog.at_level(logging.INFO):
