@@ -26,12 +26,13 @@ from manta.api.resources import (
     SERVICES,
 )
 from manta.controllers.raycluster import metrics
+from manta.controllers.raycluster.doubts import QUIET, Doubts
 from manta.controllers.raycluster.events import CONTROLLER, told
 from manta.controllers.raycluster.observe import BY_CLUSTER, Caches, Observer, by_cluster
 from manta.controllers.raycluster.pacing import has_new_trouble, write_in
 from manta.controllers.raycluster.plan import plan
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.controllers.raycluster.status import next_status
+from manta.controllers.raycluster.status import is_whole, next_status
 from manta.controllers.raycluster.warnings import warnings
 from manta.reconcile.events import Told
 from manta.reconcile.loop import reconcile
@@ -118,6 +119,7 @@ class _Shop:
 
     def __init__(self, manager: Manager, settings: Settings, caches: Caches) -> None:
         self.observer = Observer(caches, settings, manager.clock, manager.random)
+        self.doubts = Doubts(caches.pods)
         self.performer = KubePerformer(manager.client, manager.freshness)
         self.writer = StatusWriter(manager.client, manager.freshness)
         self.recorder: Recorder = manager.recorder
@@ -138,10 +140,15 @@ class _Round:
         self._again_in: timedelta | None = None
 
     async def observe(self, key: Key) -> ClusterSnapshot | None:
-        seen = self._shop.observer.observe(key)
-        if seen is not None and not seen.is_resting:
-            # The safety resync, spread so that many clusters never come at once (C41).
-            self._again_in = self._shop.resync * (1 + self._shop.random.random() / 10)
+        shop = self._shop
+        seen = shop.observer.observe(key)
+        if seen is None or seen.is_resting:
+            return seen
+        if await shop.doubts.resolve(seen):
+            seen = shop.observer.observe(key)
+        # The safety resync, spread so that many clusters never come at once (C41).
+        at_most = shop.resync if seen is None or is_whole(seen) else QUIET
+        self._again_in = min(shop.resync, at_most) * (1 + shop.random.random() / 10)
         return seen
 
     def plan(self, seen: ClusterSnapshot) -> Plan:

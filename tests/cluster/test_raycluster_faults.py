@@ -1,0 +1,244 @@
+"""RayClusters while the world misbehaves: late watches, lost replies, conflicts, crashes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import PODS, SERVICES
+from manta.kube.transport import Request
+from support.fakenodes import FakeCluster, fake_cluster
+from support.faults import touches, writes
+from support.raycluster import NAMESPACE, group
+from support.raycrds import ray_crds
+from support.rayoperator import Operated, operated, start_operator
+from support.virtual import virtually
+
+
+def pod_creation(request: Request) -> bool:
+    return request.method == "POST" and request.path.endswith("/pods")
+
+
+def status_write(request: Request) -> bool:
+    return request.method == "PATCH" and request.path.endswith("/status")
+
+
+@pytest.mark.parametrize("seconds", [5, 90])
+@virtually
+async def test_c02_c03_a_late_watch_makes_no_pod_twice(seconds: float) -> None:
+    async with fake_cluster(3, crds=ray_crds()) as cluster, start_operator(cluster) as op:
+        op.faults.delay_watch(PODS, seconds)
+        op.faults.break_watches()
+        await asyncio.sleep(2)
+        await op.create(groups=[group(replicas=0, maxReplicas=50)])
+        await op.until_pods(1, node="head")
+        await op.scale(50)
+        await op.until_pods(50)
+        await asyncio.sleep(2 * seconds)
+        await op.scale(10)
+        await op.until_pods(10)
+        await asyncio.sleep(4 * seconds)
+        assert (op.pod_creates(), op.pod_deletes()) == (51, 40)
+
+
+@virtually
+async def test_c02_a_lost_reply_makes_no_pod_twice() -> None:
+    async with operated() as op:
+        op.faults.fail_after(pod_creation, times=3)
+        await op.create(groups=[group(replicas=5)])
+        await op.until_ready(seconds=600)
+        assert op.pod_creates() == 6
+        assert op.pod_deletes() == 0
+
+
+@virtually
+async def test_c16_a_list_that_fails_is_not_an_empty_world() -> None:
+    async with operated() as op:
+        await op.create(groups=[group(replicas=3)])
+        await op.until_ready()
+        for _ in range(20):
+            op.faults.fail_before(touches(PODS, "GET"), times=3, code=504)
+            op.faults.break_watches()
+            await asyncio.sleep(20)
+        assert op.pod_deletes() == 0
+        assert op.pod_creates() == 4
+
+
+@virtually
+async def test_c27_errors_of_the_server_change_no_state() -> None:
+    async with operated() as op:
+        await op.create()
+        before = await op.until_ready()
+        op.faults.fail_before(touches(PODS, "GET"), times=2, code=500)
+        op.faults.break_watches()
+        await asyncio.sleep(60)
+        assert (await op.read()).status == before.status
+
+
+@virtually
+async def test_c31_a_conflict_on_every_status_write_changes_nothing_in_the_end() -> None:
+    async with operated() as op:
+        op.faults.conflict(status_write, times=4)
+        await op.create(groups=[group(replicas=3)])
+        found = await op.until_ready(seconds=600)
+        assert found.status.ready_worker_replicas == 3
+        assert (op.pod_creates(), op.pod_deletes()) == (4, 0)
+
+
+@virtually
+async def test_c31_a_lost_reply_to_a_status_write_is_looked_up() -> None:
+    async with operated() as op:
+        op.faults.fail_after(status_write, times=2)
+        await op.create(groups=[group(replicas=3)])
+        await op.until_ready(seconds=600)
+        assert (op.pod_creates(), op.pod_deletes()) == (4, 0)
+
+
+@virtually
+async def test_c49_a_swallowed_event_is_made_good() -> None:
+    async with fake_cluster(3, crds=ray_crds()) as cluster, start_operator(cluster) as op:
+        await asyncio.sleep(1)
+
+        def head_is_ready(event: object) -> bool:
+            text = str(event)
+            return "'head'" in text and "'type': 'Ready', 'status': 'True'" in text.replace(
+                '"', "'"
+            )
+
+        op.faults.drop_event(PODS, head_is_ready, times=1)
+        op.faults.break_watches()
+        await asyncio.sleep(2)
+        await op.create()
+        await op.until_ready(seconds=70)
+
+
+@virtually
+async def test_c08_a_pod_that_is_gone_already_stops_nobody() -> None:
+    async with operated() as op:
+        await op.create(groups=[group(replicas=3)])
+        await op.until_ready()
+        names = [one["metadata"]["name"] for one in await op.pods(node="worker")]
+        await op.client.delete(PODS, Key(NAMESPACE, names[0]), grace_seconds=0)
+        await op.scale(0)
+        await op.until_pods(0)
+
+
+@virtually
+async def test_c75_a_cluster_that_is_deleted_and_made_again_adopts_nothing_old() -> None:
+    async with operated() as op:
+        for _ in range(10):
+            await op.create(groups=[group(replicas=1)])
+            await asyncio.sleep(0.4)
+            await op.client.delete(RAY_CLUSTERS, Key(NAMESPACE, "demo"))
+            await op.cluster.until_gone(RAY_CLUSTERS, "demo", NAMESPACE)
+            await asyncio.sleep(0.05)
+        await op.create(groups=[group(replicas=1)])
+        found = await op.until_ready(seconds=300)
+        await asyncio.sleep(60)
+        owners = {
+            child["metadata"]["ownerReferences"][0]["uid"]
+            for resource in (PODS, SERVICES)
+            for child in (await op.client.list(resource, NAMESPACE, labels="ray.io/cluster")).items
+        }
+        assert owners == {found.metadata.uid}
+        assert len(await op.pods()) == 2
+
+
+@virtually
+async def test_c36_a_big_cluster_does_not_hold_up_a_small_one() -> None:
+    async with operated(nodes=20) as op:
+        await op.create("big", groups=[group(replicas=0, maxReplicas=1000)])
+        await op.until_ready("big")
+        op.faults.slow(pod_creation, 0.05)
+        await op.scale(300, "big")
+        await asyncio.sleep(0.2)
+        await op.create("small", groups=[group(replicas=1)])
+
+        async def has_head() -> bool:
+            return bool(await op.pods("small", "head"))
+
+        await op.cluster.until(has_head, seconds=1)
+        await op.until_ready("small", seconds=5)
+
+
+@virtually
+async def test_c38_what_is_gone_is_forgotten() -> None:
+    async with operated() as op:
+        for number in range(5):
+            await op.create(f"c{number}")
+            await op.until_ready(f"c{number}")
+            await op.client.delete(RAY_CLUSTERS, Key(NAMESPACE, f"c{number}"))
+            await op.cluster.until_gone(RAY_CLUSTERS, f"c{number}", NAMESPACE)
+        await asyncio.sleep(900)
+        assert len(op.manager.freshness) == 0
+
+
+# ── R2: killed after every single write ──────────────────────────────────────────────────
+
+FULL = {
+    "groups": [group("a", replicas=2), group("b", replicas=1, numOfHosts=2)],
+    "enableInTreeAutoscaling": True,
+    "authOptions": {"mode": "token"},
+    "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"},
+}
+
+
+@asynccontextmanager
+async def killed_after(cluster: FakeCluster, writes_: int) -> AsyncIterator[Operated]:
+    """An operator that dies right after so many accepted writes."""
+    async with start_operator(cluster) as op:
+        dead = asyncio.Event()
+        op.faults.kill_after_writes(writes_, dead.set)
+        yield op
+
+
+@pytest.mark.parametrize("count", range(1, 17))
+@virtually
+async def test_r2_killed_after_any_write_a_new_operator_finishes_the_work(count: int) -> None:
+    async with fake_cluster(3, crds=ray_crds()) as cluster:
+        async with killed_after(cluster, count) as first:
+            await first.create(**FULL)
+            await asyncio.sleep(30)
+            made = first.pod_creates()
+        async with start_operator(cluster, seed=count) as second:
+            found = await second.until_ready(seconds=300)
+            await asyncio.sleep(30)
+            # Only a replica that was left half made is made anew, as a whole.
+            half_made = second.pod_deletes()
+            assert half_made <= 1
+            assert made + second.pod_creates() - half_made == 5
+            assert found.status.ready_worker_replicas == 4
+            await second.client.delete(RAY_CLUSTERS, Key(NAMESPACE, "demo"))
+            await cluster.until_gone(RAY_CLUSTERS, "demo", NAMESPACE)
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+@virtually
+async def test_r2_killed_while_deleting_a_new_operator_lets_it_go(count: int) -> None:
+    async with fake_cluster(3, crds=ray_crds()) as cluster:
+        async with start_operator(cluster) as op:
+            await op.create(gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
+            await op.until_ready()
+        async with killed_after(cluster, count) as first:
+            await asyncio.sleep(1)
+            await first.client.delete(RAY_CLUSTERS, Key(NAMESPACE, "demo"))
+            await asyncio.sleep(60)
+        async with start_operator(cluster, seed=count) as second:
+            await cluster.until_gone(RAY_CLUSTERS, "demo", NAMESPACE)
+            assert len(first.writes("/jobs", "POST")) + len(second.writes("/jobs", "POST")) == 1
+
+
+@virtually
+async def test_every_write_refused_once_is_made_good() -> None:
+    async with operated() as op:
+        for resource in (PODS, SERVICES, RAY_CLUSTERS):
+            op.faults.fail_before(writes(resource), times=2)
+        await op.create(**FULL)
+        found = await op.until_ready(seconds=600)
+        assert found.status.ready_worker_replicas == 4
+        assert op.pod_creates() == 5
