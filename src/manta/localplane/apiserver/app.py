@@ -43,6 +43,7 @@ from manta.localplane.apiserver.status_errors import (
 from manta.localplane.apiserver.streaming.connector import NodeConnector
 from manta.localplane.apiserver.streaming.pipe import Pipe
 from manta.localplane.apiserver.streaming.streams import Streams
+from manta.localplane.apiserver.surroundings import Surroundings
 from manta.localplane.apiserver.writing import Writer
 from manta.localplane.store.store import Store, StoreFailed
 
@@ -72,6 +73,7 @@ class App:
         *,
         clock: Callable[[], datetime],
         random: randomness.Random | None = None,
+        demand_accounts: bool = False,
         static_tokens: Mapping[str, User] | None = None,
         token_key: Path | None = None,
     ) -> None:
@@ -80,8 +82,9 @@ class App:
         self.authenticator = Authenticator(static_tokens or {}, self.tokens)
         self.authorizer = Authorizer(store)
         self.admission = Admission(self.core, self.authorizer)
-        self.writer = Writer(self.core, self.admission)
-        self._operations = Operations(self.core, self.writer, self.tokens)
+        surroundings = Surroundings(self.core, demand_accounts=demand_accounts)
+        self.writer = Writer(self.core, self.admission, surroundings)
+        self._operations = Operations(self.core, self.writer, self.authorizer, self.tokens)
         self._reviews = Reviews(self.core, self.authorizer, self.authenticator)
         self._discovery = Discovery(self.core.registry)
         self._openapi = OpenApi(self.core.registry, VERSION["gitVersion"])

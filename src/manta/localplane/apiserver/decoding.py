@@ -87,7 +87,7 @@ def read_object(request: HttpRequest, served: Served, kind: str = "") -> dict[st
         why = "json: cannot unmarshal into Go value of type struct"
         raise _unrecognized(wanted, Malformed(f"json parse error: {why}"), request.body)
     if not kind:
-        _check_type(value, served)
+        check_type(value, served)
     check_metadata(value, served)
     return value
 
@@ -100,7 +100,7 @@ def _unrecognized(kind: str, error: Malformed, body: bytes) -> Refusal:
     )
 
 
-def _check_type(value: dict[str, Any], served: Served) -> None:
+def check_type(value: dict[str, Any], served: Served) -> None:
     kind, version = value.get("kind") or "", value.get("apiVersion") or ""
     if served.custom is not None:
         if not kind:

@@ -1,41 +1,63 @@
-"""The seam to the pure libraries: patches, schemas, built-in kinds and protobuf bodies.
+"""The seam to the pure libraries: patches, schemas, built-in kinds, field owners, protobuf.
 
-The rest of the server calls these names only, so that each library can grow on its own.
+The rest of the server calls these names only. Here the libraries' refusals become answers, and
+the two sorts of kinds, built-in and custom, become one.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+from manta.localplane.apiserver.builtin_kinds import preparing, validation
+from manta.localplane.apiserver.builtin_kinds.context import Context, RefusedError
+from manta.localplane.apiserver.builtin_kinds.nodes import node_of_custom, node_of_kind
+from manta.localplane.apiserver.builtin_kinds.reading import WrongTypeError, read_object
+from manta.localplane.apiserver.patching.apply import conflict_message, server_side_apply
 from manta.localplane.apiserver.patching.errors import PatchError
 from manta.localplane.apiserver.patching.json_patch import apply_json_patch
+from manta.localplane.apiserver.patching.managed_fields import Manager, nothing, track_update
 from manta.localplane.apiserver.patching.merge import apply_merge_patch
+from manta.localplane.apiserver.patching.strategic import apply_strategic_patch
 from manta.localplane.apiserver.schema.causes import Cause
+from manta.localplane.apiserver.schema.node import Node
 from manta.localplane.apiserver.served import Served
 from manta.localplane.apiserver.status_errors import (
     Refusal,
     bad_request,
+    forbidden,
     patch_failed,
     unknown_patch_type,
 )
 
+Object = dict[str, Any]
 
-def decode_protobuf(body: bytes) -> dict[str, Any]:
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Who writes, when, and through which subresource: what field owners are told by."""
+
+    manager: str
+    now: str
+    subresource: str = ""
+    force: bool = False
+
+
+# ── reading bodies ───────────────────────────────────────────────────────────────────────
+def decode_protobuf(body: bytes) -> Object:
     """Raises ValueError for what is no protobuf body."""
     from manta.localplane.apiserver.protobuf.envelope import decode
 
     return decode(body)
 
 
-def canonical(served: Served, obj: dict[str, Any], unknown: list[str]) -> dict[str, Any]:
+def canonical(served: Served, obj: Object, unknown: list[str]) -> Object:
     """The object as the server holds it: unknown fields away, values in their usual spelling.
 
     Paths of unknown fields are added to `unknown`; a value of the wrong type is a 400.
     """
     if served.custom is not None:
         return served.custom.schema.prune(obj, unknown)
-    from manta.localplane.apiserver.builtin_kinds.reading import WrongTypeError, read_object
-
     try:
         return read_object(served.api_version, served.kind, obj, unknown)
     except WrongTypeError as error:
@@ -45,75 +67,137 @@ def canonical(served: Served, obj: dict[str, Any], unknown: list[str]) -> dict[s
         ) from None
 
 
-def prepare_create(served: Served, obj: dict[str, Any], core: object) -> dict[str, Any]:  # noqa: ARG001
-    if served.kind == "Namespace":
-        obj = obj | {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
-        labels = dict(obj["metadata"].get("labels") or {})
-        labels["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
-        obj["metadata"]["labels"] = labels
-    elif served.kind == "Pod":
-        obj = obj | {"status": {"phase": "Pending"}}
-    elif served.has_status and served.kind != "Node":
-        obj.pop("status", None)
-    return obj
+# ── filling in and checking ──────────────────────────────────────────────────────────────
+def with_defaults(served: Served, obj: Object) -> Object:
+    """What a client means by an object, before the server adds anything of its own."""
+    if served.custom is not None:
+        return served.custom.schema.default(obj)
+    return preparing.with_defaults(served.api_version, served.kind, obj)
+
+
+def prepare_create(served: Served, obj: Object, context: Context) -> Object:
+    """What the server itself adds to a new object: addresses, accounts, a first status."""
+    if served.custom is not None:
+        if served.has_status:
+            obj.pop("status", None)
+        return obj
+    try:
+        return preparing.prepare_create(served.api_version, served.kind, obj, context)
+    except RefusedError as error:
+        name = obj["metadata"].get("name", "")
+        raise forbidden(served.plural, served.group, name, str(error)) from None
 
 
 def prepare_update(
-    served: Served,  # noqa: ARG001
-    old: dict[str, Any],  # noqa: ARG001
-    new: dict[str, Any],
-    core: object,  # noqa: ARG001
-    subresource: str,  # noqa: ARG001
-) -> dict[str, Any]:
-    return new
+    served: Served, old: Object, new: Object, context: Context, subresource: str
+) -> Object:
+    if served.custom is not None:
+        return new
+    return preparing.prepare_update(served.api_version, served.kind, old, new, context, subresource)
 
 
 def validate(
-    served: Served,  # noqa: ARG001
-    obj: dict[str, Any],  # noqa: ARG001
-    old: dict[str, Any] | None,  # noqa: ARG001
+    served: Served, obj: Object, old: Object | None, subresource: str, earlier: list[Cause]
 ) -> list[Cause]:
-    return []
+    """What is wrong beside metadata; `earlier` is what is wrong with that."""
+    if served.custom is not None:
+        return served.custom.schema.validate(obj, old, earlier=earlier)
+    if subresource == "status":
+        return []
+    return validation.validate(served.api_version, served.kind, obj, old, subresource)
 
 
-def track(
-    served: Served,  # noqa: ARG001
-    old: dict[str, Any] | None,
-    new: dict[str, Any],
-    manager: str,  # noqa: ARG001
-    now: str,  # noqa: ARG001
-    subresource: str,  # noqa: ARG001
-) -> dict[str, Any]:
-    """The object with the record of who owns which field brought up to date."""
-    if old is not None and "managedFields" in old["metadata"]:
-        new["metadata"]["managedFields"] = old["metadata"]["managedFields"]
-    return new
+# ── who owns which field ─────────────────────────────────────────────────────────────────
+def track(served: Served, old: Object | None, new: Object, writing: Writing) -> list[Object]:
+    """managedFields after an update; `old` is None for a create."""
+    manager = Manager(writing.manager, "Update", served.api_version, writing.subresource)
+    before = _empty(served, new) if old is None else old
+    if old is not None and _forgotten(new):
+        before = old | {"metadata": _without_owners(old["metadata"])}
+    return track_update(
+        before,
+        new,
+        manager=manager,
+        now=writing.now,
+        node=_node(served),
+        reset=_not_written(served, new, writing.subresource),
+    )
 
 
-def same(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Whether a write changes nothing; times in managedFields do not count."""
+def apply(served: Served, live: Object | None, config: Object, writing: Writing) -> Object:
+    """The object that an apply patch makes, managedFields included. Conflicts are a 409."""
+    manager = Manager(writing.manager, "Apply", served.api_version, writing.subresource)
+    try:
+        result = server_side_apply(
+            live,
+            config,
+            manager=manager,
+            force=writing.force,
+            node=_node(served),
+            now=writing.now,
+            empty=_empty(served, config),
+            reset=_not_written(served, config, writing.subresource),
+        )
+    except PatchError as error:
+        raise _refusal(error) from None
+    if result.conflicts:
+        causes = [conflict.cause.as_json() for conflict in result.conflicts]
+        raise Refusal(409, "Conflict", conflict_message(result.conflicts), {"causes": causes})
+    return result.object
+
+
+def same(old: Object, new: Object) -> bool:
+    """Whether a write changes nothing."""
     return old == new
 
 
-def merge_patch(obj: dict[str, Any], patch: Any) -> dict[str, Any]:
+def _node(served: Served) -> Node | None:
+    if served.custom is not None:
+        return node_of_custom(served.custom.schema.root)
+    return node_of_kind(served.api_version, served.kind)
+
+
+def _empty(served: Served, obj: Object) -> Object:
+    if served.custom is not None:
+        return nothing(obj | {"kind": served.kind, "apiVersion": served.api_version})
+    return read_object(served.api_version, served.kind, {})
+
+
+def _not_written(served: Served, obj: Object, subresource: str) -> frozenset[str]:
+    """The parts that this endpoint leaves as they are, so that nobody comes to own them here."""
+    if subresource == "status":
+        kept = {"status"} if served.custom is not None else {"status", "metadata"}
+        return frozenset(obj.keys() - kept)
+    return frozenset(("status",)) if served.has_status else frozenset()
+
+
+def _forgotten(new: Object) -> bool:
+    """A client may wipe the record of owners by an empty list."""
+    said = new["metadata"].get("managedFields")
+    return said is not None and said in ([], [{}])
+
+
+def _without_owners(meta: Object) -> Object:
+    return {name: value for name, value in meta.items() if name != "managedFields"}
+
+
+# ── patches ──────────────────────────────────────────────────────────────────────────────
+def merge_patch(obj: Object, patch: Any) -> Object:
     try:
         return apply_merge_patch(obj, patch)
     except PatchError as error:
         raise _refusal(error) from None
 
 
-def json_patch(obj: dict[str, Any], operations: Any) -> dict[str, Any]:
+def json_patch(obj: Object, operations: Any) -> Object:
     try:
         return apply_json_patch(obj, operations)
     except PatchError as error:
         raise _refusal(error) from None
 
 
-def strategic_patch(obj: dict[str, Any], patch: Any, served: Served) -> dict[str, Any]:
-    from manta.localplane.apiserver.builtin_kinds.nodes import node_of_kind
-    from manta.localplane.apiserver.patching.strategic import apply_strategic_patch
-
-    node = node_of_kind(served.api_version, served.kind)
+def strategic_patch(obj: Object, patch: Any, served: Served) -> Object:
+    node = _node(served)
     if node is None:
         raise unknown_patch_type()
     try:

@@ -38,10 +38,10 @@ def new_uid(random: randomness.Random) -> str:
 
 
 def begin(
-    obj: dict[str, Any], served: Served, now: str, random: randomness.Random
+    sent: Mapping[str, Any], served: Served, now: str, random: randomness.Random
 ) -> dict[str, Any]:
     """Metadata of a new object: what clients may not choose is chosen here."""
-    meta: dict[str, Any] = dict(obj.get("metadata") or {})
+    meta = dict(sent)
     for name in (
         "selfLink",
         "deletionTimestamp",

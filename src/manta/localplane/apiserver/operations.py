@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from manta.localplane.apiserver import decoding, machinery, rendering, tables
+from manta.localplane.apiserver import changes, decoding, machinery, rendering, tables
+from manta.localplane.apiserver.auth.authorizer import Authorizer
+from manta.localplane.apiserver.auth.rules import Attempt
 from manta.localplane.apiserver.auth.tokens import Tokens
 from manta.localplane.apiserver.core import Call, Core, Written
 from manta.localplane.apiserver.listing import Page, await_revision, read_page
@@ -21,12 +23,14 @@ from manta.localplane.apiserver.options import (
     write_options,
 )
 from manta.localplane.apiserver.routes import Route
+from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.selectors import Selection, select
 from manta.localplane.apiserver.served import Served
 from manta.localplane.apiserver.status_errors import (
     Refusal,
     bad_request,
     details,
+    invalid_options,
     method_not_allowed,
     not_found,
     unknown_patch_type,
@@ -44,9 +48,12 @@ _APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class Operations:
-    def __init__(self, core: Core, writer: Writer, tokens: Tokens | None) -> None:
+    def __init__(
+        self, core: Core, writer: Writer, authorizer: Authorizer, tokens: Tokens | None
+    ) -> None:
         self._core = core
         self._writer = writer
+        self._authorizer = authorizer
         self._subresources = Subresources(core, writer, tokens)
         self._verbs: dict[str, Callable[[Call], Awaitable[HttpResponse]]] = {
             "get": self._get,
@@ -132,16 +139,81 @@ class Operations:
 
     async def _patch(self, call: Call) -> HttpResponse:
         options = write_options(call.request, "PatchOptions")
+        if _media(call.request) == _APPLY_PATCH:
+            return await self._apply(call, options)
+        if call.request.param("force"):
+            message = "Forbidden: may not be specified for non-apply patch"
+            cause = Cause("FieldValueForbidden", message, "force")
+            raise invalid_options("PatchOptions", cause)
         produce = self._patcher(call, options)
         written = self._writer.update(
             call, self._key(call), _narrowed(call, produce), options, call.route.subresource
         )
         return await self._written(call, written)
 
+    async def _apply(self, call: Call, options: WriteOptions) -> HttpResponse:
+        """Server-side apply: creates what is not there, merges into what is."""
+        config = self._applied_config(call, options)
+        subresource = call.route.subresource
+        writing = machinery.Writing(
+            options.manager, self._core.now_text(), subresource, options.force
+        )
+        call.verb = "apply"
+        if self._core.store.get(call.served.shelf, self._key(call)) is None:
+            if subresource:
+                raise not_found(call.served.plural, call.served.group, call.route.name)
+            written = self._apply_new(call, config, options, writing)
+            return await self._written(call, written)
+
+        def produce(old: dict[str, Any]) -> dict[str, Any]:
+            new = machinery.apply(call.served, old, config, writing)
+            return new if new is old else machinery.canonical(call.served, new, [])
+
+        written = self._writer.update(
+            call, self._key(call), _narrowed(call, produce), options, subresource
+        )
+        return await self._written(call, written)
+
+    def _apply_new(
+        self,
+        call: Call,
+        config: dict[str, Any],
+        options: WriteOptions,
+        writing: machinery.Writing,
+    ) -> Written:
+        route, served = call.route, call.served
+        self._authorizer.require(
+            call.user,
+            Attempt("create", served.group, served.plural, "", route.name, route.namespace),
+        )
+        made = machinery.apply(served, None, config, writing)
+        owners = made["metadata"]["managedFields"]
+        made = machinery.canonical(served, made, [])
+        return self._writer.create(call, self._namespace(call), made, options, owners)
+
+    def _applied_config(self, call: Call, options: WriteOptions) -> dict[str, Any]:
+        if not call.request.param("fieldManager"):
+            message = "Required value: is required for apply patch"
+            cause = Cause("FieldValueRequired", message, "fieldManager")
+            raise invalid_options("PatchOptions", cause)
+        try:
+            config = decoding.read_yaml(call.request.body)
+        except decoding.Malformed as error:
+            raise bad_request(f"error decoding YAML: {error}") from None
+        if not isinstance(config, dict) or not config.get("kind") or not config.get("apiVersion"):
+            raise bad_request("invalid object type: /, Kind=")
+        decoding.check_type(config, call.served)
+        decoding.check_metadata(config, call.served)
+        meta = config.setdefault("metadata", {})
+        meta.setdefault("name", call.route.name)
+        changes.check_name(meta, call.route.name)
+        self._checked(call, config, options)
+        return config
+
     def _patcher(self, call: Call, options: WriteOptions) -> Produce:
-        media = call.request.headers.get("content-type", "").partition(";")[0].strip()
+        media = _media(call.request)
         served = call.served
-        if media not in (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH, _APPLY_PATCH):
+        if media not in (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH):
             raise unknown_patch_type()
         if media == _STRATEGIC_PATCH and served.custom is not None:
             raise unsupported_media_type((_JSON_PATCH, _MERGE_PATCH, _APPLY_PATCH))
@@ -261,6 +333,10 @@ class Operations:
             call.served, page.records, page.revision, page.token, page.remaining
         )
         return _yaml(200, body, call) if answer.yaml else HttpResponse(200, body, call.headers())
+
+
+def _media(request: HttpRequest) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip()
 
 
 def _narrowed(call: Call, produce: Produce) -> Produce:

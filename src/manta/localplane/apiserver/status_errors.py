@@ -121,28 +121,6 @@ def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> Refusal
     return Refusal(409, "Conflict", message, details(name, plural, group))
 
 
-def apply_conflict(conflicts: Sequence[tuple[str, str]]) -> Refusal:
-    """Server-side apply met fields of others: pairs of (manager text, field path)."""
-    causes = [
-        Cause("FieldManagerConflict", f"conflict with {manager}", path)
-        for manager, path in conflicts
-    ]
-    by_manager: dict[str, list[str]] = {}
-    for manager, path in conflicts:
-        by_manager.setdefault(manager, []).append(path)
-    if len(conflicts) == 1:
-        manager, path = conflicts[0]
-        message = f"Apply failed with 1 conflict: conflict with {manager}: {path}"
-    else:
-        told = "\n".join(
-            f"conflicts with {manager}:\n" + "\n".join(f"- {path}" for path in sorted(paths))
-            for manager, paths in sorted(by_manager.items())
-        )
-        message = f"Apply failed with {len(conflicts)} conflicts: {told}"
-    shown = {"causes": [cause.as_json() for cause in causes]}
-    return Refusal(409, "Conflict", message, shown)
-
-
 def expired(message: str) -> Refusal:
     return Refusal(410, "Expired", message)
 

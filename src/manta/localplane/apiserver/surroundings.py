@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from manta.localplane.apiserver.core import Core
+from manta.localplane.apiserver.schema import causes
 from manta.localplane.apiserver.selectors import fields_reader
+from manta.localplane.apiserver.status_errors import Refusal, internal, invalid
 from manta.localplane.store.objects import Record, key_of
 
 SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)
-_RESERVED = frozenset(("10.96.0.0", "10.96.0.1", "10.96.255.255"))
-"""Network, broadcast, and the address of the Service `kubernetes`."""
+_RESERVED = frozenset(("10.96.0.0", "10.96.0.1", "10.96.0.10", "10.96.255.255"))
+"""Network, broadcast, and the usual addresses of the Service `kubernetes` and of cluster DNS."""
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _PRIORITIES = "priorityclasses.scheduling.k8s.io"
 
@@ -27,18 +29,25 @@ class Surroundings:
         self._last_address = int(SERVICE_NETWORK.network_address) + 1
 
     def cluster_ip(self, metadata: Mapping[str, Any], wanted: str) -> str:
-        """The wanted address, or the next free one. Raises ValueError in the server's words."""
+        """The wanted address, if it may be had, or the next free one."""
         own = key_of(metadata.get("namespace", ""), metadata.get("name", ""))
         used = {self._address_of(record): record.key for record in self._services()}
-        if wanted:
-            if used.get(wanted, own) != own:
-                raise ValueError("provided IP is already allocated")
-            if ipaddress.ip_address(wanted) not in SERVICE_NETWORK:
-                raise ValueError(
-                    f"provided IP is not in the valid range. The range of valid IPs is "
-                    f"{SERVICE_NETWORK}"
-                )
-            return wanted
+        if not wanted:
+            return self._free_address(used)
+        problem = ""
+        if used.get(wanted, own) != own:
+            problem = "provided IP is already allocated"
+        elif ipaddress.ip_address(wanted) not in SERVICE_NETWORK:
+            problem = (
+                "provided IP is not in the valid range. The range of valid IPs is "
+                f"{SERVICE_NETWORK}"
+            )
+        if problem:
+            detail = f"failed to allocate IP {wanted}: {problem}"
+            raise _invalid(metadata, causes.invalid("spec.clusterIPs", [wanted], detail))
+        return wanted
+
+    def _free_address(self, used: Mapping[str, str]) -> str:
         for _ in range(SERVICE_NETWORK.num_addresses):
             self._last_address += 1
             if self._last_address > int(SERVICE_NETWORK.broadcast_address):
@@ -46,7 +55,7 @@ class Surroundings:
             candidate = str(ipaddress.ip_address(self._last_address))
             if candidate not in used and candidate not in _RESERVED:
                 return candidate
-        raise ValueError("failed to allocate a serviceIP: range is full")
+        raise internal("failed to allocate a serviceIP: range is full")
 
     def node_port(self, metadata: Mapping[str, Any], wanted: int) -> int:
         own = key_of(metadata.get("namespace", ""), metadata.get("name", ""))
@@ -59,11 +68,12 @@ class Surroundings:
         }
         if wanted:
             if used.get(wanted, own) != own:
-                raise ValueError("provided port is already allocated")
+                problem = "provided port is already allocated"
+                raise _invalid(metadata, causes.invalid("spec.ports[0].nodePort", wanted, problem))
             return wanted
         free = [port for port in NODE_PORTS if port not in used]
         if not free:
-            raise ValueError("failed to allocate a nodePort: range is full")
+            raise internal("failed to allocate a nodePort: range is full")
         return free[self._core.random.randrange(len(free))]
 
     def service_account(self, namespace: str, name: str) -> Mapping[str, Any] | None:
@@ -94,3 +104,7 @@ class Surroundings:
             named = {"metadata.name": record.name, "metadata.namespace": record.namespace}
             record.fields = named | dict(_read_service(record.raw))
         return record.fields["spec.clusterIP"]
+
+
+def _invalid(metadata: Mapping[str, Any], cause: causes.Cause) -> Refusal:
+    return invalid("Service", "", metadata.get("name", ""), [cause])

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from manta.localplane.apiserver import deletion, machinery, metadata, rendering
+from manta.localplane.apiserver import changes, deletion, machinery, metadata, rendering
 from manta.localplane.apiserver.admission import Admission
+from manta.localplane.apiserver.builtin_kinds.context import Context
 from manta.localplane.apiserver.core import Call, Core, Written
 from manta.localplane.apiserver.definitions import Definitions
 from manta.localplane.apiserver.deletion import Keep, Mark, Remove
@@ -21,15 +22,14 @@ from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.served import Served
 from manta.localplane.apiserver.status_errors import (
     already_exists,
-    bad_request,
-    conflict,
     invalid,
     not_found,
     plain_failure,
 )
 from manta.localplane.store.objects import Record, key_of
 
-Produce = Callable[[dict[str, Any]], dict[str, Any]]
+Object = dict[str, Any]
+Produce = Callable[[Object], Object]
 """From the object as it is to the object as it shall be: a replacement or a patch."""
 
 _encode = msgspec.json.Encoder().encode
@@ -37,36 +37,57 @@ _GENERATE_ATTEMPTS = 8
 
 
 class Writer:
-    def __init__(self, core: Core, admission: Admission) -> None:
+    def __init__(self, core: Core, admission: Admission, surroundings: Context) -> None:
         self._core = core
         self._admission = admission
+        self._surroundings = surroundings
         self._definitions = Definitions(core)
 
     # ── create ───────────────────────────────────────────────────────────────────────────
     def create(
-        self, call: Call, namespace: str, obj: dict[str, Any], options: WriteOptions
+        self,
+        call: Call,
+        namespace: str,
+        obj: Object,
+        options: WriteOptions,
+        owners: list[Object] | None = None,
     ) -> Written:
+        """`owners` are the managedFields that an apply has made; otherwise they are found here."""
         served = call.served
-        meta = obj.setdefault("metadata", {})
-        if meta.get("resourceVersion"):
-            raise plain_failure("resourceVersion should not be set on objects to be created")
-        _check_namespace(meta, namespace)
-        obj["kind"], obj["apiVersion"] = served.kind, served.api_version
-        if served.namespaced:
-            meta["namespace"] = namespace
-        obj["metadata"] = metadata.begin(obj, served, self._core.now_text(), self._core.random)
-        self._admission.check_namespace(call, obj)
-        obj = self._filled(call, obj, None)
+        obj = self._begun(call, namespace, obj)
+        obj = machinery.with_defaults(served, obj)
+        if owners is None:
+            owners = machinery.track(served, None, obj, self._writing(options))
+        obj = machinery.prepare_create(served, obj, self._surroundings)
         obj = self._admission.admit(call, obj, None)
         self._refuse_invalid(served, obj, self._causes(served, obj, None))
         if served.kind == "CustomResourceDefinition":
             obj = self._definitions.accept(obj)
         key = self._free_key(served, obj)
-        obj = machinery.track(served, None, obj, options.manager, self._core.now_text(), "")
+        obj["metadata"] = obj["metadata"] | {"managedFields": owners} if owners else obj["metadata"]
         self._admission.charge(call, obj, None, dry_run=options.dry_run)
         return Written(self._store(served, key, obj, options), created=True)
 
-    def _free_key(self, served: Served, obj: dict[str, Any]) -> str:
+    def _begun(self, call: Call, namespace: str, obj: Object) -> Object:
+        """Type, namespace and metadata of a new object."""
+        served = call.served
+        meta = dict(obj.get("metadata") or {})
+        if meta.get("resourceVersion"):
+            raise plain_failure("resourceVersion should not be set on objects to be created")
+        changes.check_namespace(meta, namespace)
+        if served.namespaced:
+            meta["namespace"] = namespace
+        begun: Object = {"kind": served.kind, "apiVersion": served.api_version} | obj
+        begun["metadata"] = metadata.begin(meta, served, self._core.now_text(), self._core.random)
+        if served.custom is not None:
+            call.warn(served.custom.warning)
+        self._admission.check_namespace(call, begun)
+        return begun
+
+    def _writing(self, options: WriteOptions, subresource: str = "") -> machinery.Writing:
+        return machinery.Writing(options.manager, self._core.now_text(), subresource, options.force)
+
+    def _free_key(self, served: Served, obj: Object) -> str:
         meta = obj["metadata"]
         for _ in range(_GENERATE_ATTEMPTS):
             key = key_of(meta.get("namespace", ""), meta["name"])
@@ -81,25 +102,24 @@ class Writer:
     def update(
         self, call: Call, key: str, produce: Produce, options: WriteOptions, subresource: str = ""
     ) -> Written:
+        """Change an object. An apply has made the managedFields itself; others get them here."""
         served = call.served
         record = self._must_find(served, key)
         old = rendering.whole(served, record)
-        new = produce(old)
-        self._check_identity(call, old, new)
-        applied = (new.get("metadata") or {}).get("managedFields")
-        new = self._merged(served, old, new, subresource)
-        new = self._filled(call, new, old, subresource)
+        sent = produce(old)
+        changes.check_identity(served, old, sent, replace=call.verb == "update")
+        owners = sent["metadata"].get("managedFields") if call.verb == "apply" else None
+        new = changes.counted_parts(served, old, sent, subresource)
+        new = machinery.with_defaults(served, new)
+        if owners is None:
+            owners = machinery.track(served, old, new, self._writing(options, subresource))
+        new = machinery.prepare_update(served, old, new, self._surroundings, subresource)
         new = self._admission.admit(call, new, old, subresource)
         self._refuse_invalid(served, new, self._change_causes(served, new, old, subresource))
-        new["metadata"].pop("managedFields", None)
-        if applied is not None:
-            new["metadata"]["managedFields"] = applied
-        now = self._core.now_text()
-        if call.verb != "apply":
-            new = machinery.track(served, old, new, options.manager, now, subresource)
+        new = new | {"metadata": _with_owners(new["metadata"], owners)}
         if machinery.same(old, new):
             return Written(record)
-        self._count_generation(served, old, new)
+        changes.count_generation(served, old, new)
         if served.kind == "CustomResourceDefinition" and not subresource:
             new = self._definitions.accept(new, old)
         if deletion.ready_to_go(new):
@@ -113,83 +133,18 @@ class Writer:
         record = self._must_find(call.served, key)
         old = rendering.whole(call.served, record)
         new = produce(old)
-        now = self._core.now_text()
-        subresource = call.route.subresource
-        new = machinery.track(call.served, old, new, options.manager, now, subresource)
+        writing = self._writing(options, call.route.subresource)
+        owners = machinery.track(call.served, old, new, writing)
+        new = new | {"metadata": _with_owners(new["metadata"], owners)}
         if machinery.same(old, new):
             return Written(record)
         return Written(self._store(call.served, key, new, options))
-
-    def _check_identity(self, call: Call, old: dict[str, Any], new: dict[str, Any]) -> None:
-        """Name, namespace, uid and revision of what the client sends must be those stored."""
-        served, before, meta = call.served, old["metadata"], new.setdefault("metadata", {})
-        name = before["name"]
-        if call.verb == "update" and not meta.get("name"):
-            meta["name"] = name
-        if not meta.get("name"):
-            raise bad_request(
-                f"the name of the object ({name} based on URL) was undeterminable: name must be "
-                "provided"
-            )
-        if meta.get("name") != name:
-            raise bad_request(
-                f"the name of the object ({meta.get('name')}) does not match the name on the URL "
-                f"({name})"
-            )
-        _check_namespace(meta, before.get("namespace", ""))
-        asked = meta.get("resourceVersion")
-        if not asked and call.verb == "update" and not served.unconditional_update():
-            cause = Cause(
-                "FieldValueInvalid",
-                "Invalid value: 0: must be specified for an update",
-                "metadata.resourceVersion",
-            )
-            raise invalid(served.plural, served.group, name, [cause])
-        if asked and asked not in ("0", before["resourceVersion"]):
-            raise conflict(served.plural, served.group, name)
-        if call.verb == "update" and meta.get("uid") and meta["uid"] != before["uid"]:
-            why = (
-                f"StorageError: invalid object, Code: 4, Key: /registry/{served.plural}/"
-                f"{key_of(before.get('namespace', ''), name)}, ResourceVersion: 0, "
-                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {meta['uid']}, "
-                f"UID in object meta: {before['uid']}"
-            )
-            raise conflict(served.plural, served.group, name, why)
-
-    def _merged(
-        self, served: Served, old: dict[str, Any], new: dict[str, Any], subresource: str
-    ) -> dict[str, Any]:
-        """Which parts of the sent object count: a status write writes status and nothing else."""
-        new = new | {"kind": served.kind, "apiVersion": served.api_version}
-        if subresource == "status":
-            merged = old | {"status": new["status"]} if "status" in new else _without_status(old)
-            if served.custom is None:
-                merged["metadata"] = metadata.carry_over(old, new, served)
-            return merged
-        merged = new | {"metadata": metadata.carry_over(old, new, served)}
-        if served.has_status:
-            merged.pop("status", None)
-            if "status" in old:
-                merged["status"] = old["status"]
-        return merged
-
-    def _count_generation(self, served: Served, old: dict[str, Any], new: dict[str, Any]) -> None:
-        if not served.generation:
-            return
-        apart = {"metadata", "kind", "apiVersion"} | ({"status"} if served.has_status else set())
-        names = (old.keys() | new.keys()) - apart
-        changed = any(old.get(name) != new.get(name) for name in names)
-        if served.kind == "Deployment" and not changed:
-            changed = old["metadata"].get("annotations") != new["metadata"].get("annotations")
-        if changed:
-            generation = int(old["metadata"].get("generation") or 0) + 1
-            new["metadata"] = new["metadata"] | {"generation": generation}
 
     def _remove_updated(
         self,
         served: Served,
         key: str,
-        new: dict[str, Any],
+        new: Object,
         record: Record,
         options: WriteOptions,
     ) -> Written:
@@ -231,7 +186,7 @@ class Writer:
             self._definitions.finish_removal(saved.name)
         return Written(saved)
 
-    def _take_away(self, served: Served, key: str, last: dict[str, Any]) -> Record:
+    def _take_away(self, served: Served, key: str, last: Object) -> Record:
         body = rendering.stored_form(served, last)
         body["metadata"] = dict(body["metadata"])
         record = self._core.store.remove(served.shelf, key, body, epoch=rendering.epoch_of(served))
@@ -248,49 +203,24 @@ class Writer:
             raise not_found(served.plural, served.group, key.rpartition("/")[2])
         return record
 
-    def _filled(
-        self,
-        call: Call,
-        obj: dict[str, Any],
-        old: dict[str, Any] | None,
-        subresource: str = "",
-    ) -> dict[str, Any]:
-        """Defaults, and for custom resources: unknown fields away."""
-        served = call.served
-        if served.custom is not None:
-            call.warn(served.custom.warning)
-            if old is None and served.has_status:
-                obj.pop("status", None)
-            return served.custom.schema.default(obj)
-        if old is None:
-            return machinery.prepare_create(served, obj, self._core)
-        return machinery.prepare_update(served, old, obj, self._core, subresource)
-
     def _causes(
-        self, served: Served, obj: dict[str, Any], old: dict[str, Any] | None
+        self, served: Served, obj: Object, old: Object | None, subresource: str = ""
     ) -> list[Cause]:
         causes = metadata.check(obj, served)
-        if served.custom is not None:
-            return causes + served.custom.schema.validate(obj, old, earlier=causes)
         if served.kind == "CustomResourceDefinition":
             return causes + self._definitions.check(obj)
-        return causes + machinery.validate(served, obj, old)
+        return causes + machinery.validate(served, obj, old, subresource, causes)
 
     def _change_causes(
-        self, served: Served, new: dict[str, Any], old: dict[str, Any], subresource: str
+        self, served: Served, new: Object, old: Object, subresource: str
     ) -> list[Cause]:
-        causes = metadata.check_change(old, new)
-        if subresource == "status" and served.custom is None:
-            return causes
-        return causes + self._causes(served, new, old)
+        return metadata.check_change(old, new) + self._causes(served, new, old, subresource)
 
-    def _refuse_invalid(self, served: Served, obj: dict[str, Any], causes: list[Cause]) -> None:
+    def _refuse_invalid(self, served: Served, obj: Object, causes: list[Cause]) -> None:
         if causes:
             raise invalid(served.kind, served.group, obj["metadata"].get("name", ""), causes)
 
-    def _store(
-        self, served: Served, key: str, obj: dict[str, Any], options: WriteOptions
-    ) -> Record:
+    def _store(self, served: Served, key: str, obj: Object, options: WriteOptions) -> Record:
         storage = self._core.registry.storage_of(served)
         if storage is not served and storage.custom is not None:
             obj = storage.custom.schema.default(storage.custom.schema.prune(obj))
@@ -306,12 +236,6 @@ class Writer:
         return record
 
 
-def _check_namespace(meta: dict[str, Any], namespace: str) -> None:
-    if meta.get("namespace") and meta["namespace"] != namespace:
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-
-
-def _without_status(obj: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in obj.items() if name != "status"}
+def _with_owners(meta: Object, owners: list[Object]) -> Object:
+    kept = {name: value for name, value in meta.items() if name != "managedFields"}
+    return kept | {"managedFields": owners} if owners else kept
