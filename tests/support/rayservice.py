@@ -14,7 +14,7 @@ from manta.api.core import Service
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
-from manta.api.resources import NODES, PODS, SERVICES
+from manta.api.resources import GATEWAYS, HTTP_ROUTES, NODES, PODS, SERVICES
 from manta.controllers.raycluster import controller as raycluster
 from manta.controllers.rayservice import controller as rayservice
 from manta.kube.client import Client
@@ -201,3 +201,75 @@ def serves_from(*, other_than: str) -> Check:
         return new and not status.pending_service_status.ray_cluster_name and is_ready(service)
 
     return check
+
+
+# ── the Gateway API ──────────────────────────────────────────────────────────────────────
+
+
+def _open_crd(plural: str, kind: str) -> dict[str, Any]:
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    group = "gateway.networking.k8s.io"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
+
+
+GATEWAY_CRDS = (_open_crd("gateways", "Gateway"), _open_crd("httproutes", "HTTPRoute"))
+
+
+def _true(*types: str) -> list[dict[str, str]]:
+    return [{"type": type_, "status": "True", "reason": type_} for type_ in types]
+
+
+async def accept_routes(world: World) -> None:
+    """Plays a Gateway controller that finds nothing to complain about."""
+    parent = {
+        "parentRef": {"name": "demo-gateway"},
+        "controllerName": "test",
+        "conditions": _true("Accepted", "ResolvedRefs"),
+    }
+    wanted = (
+        (GATEWAYS, {"conditions": _true("Accepted", "Programmed")}),
+        (HTTP_ROUTES, {"parents": [parent]}),
+    )
+    while True:
+        for resource, status in wanted:
+            for one in (await world.client.list(resource, NAMESPACE)).items:
+                if "status" not in one:
+                    key = Key(NAMESPACE, one["metadata"]["name"])
+                    await world.client.patch(
+                        resource, key, {"status": status}, subresource="status"
+                    )
+        await asyncio.sleep(0.5)
+
+
+def incremental(step: int = 25, surge: int = 50, interval: int = 10) -> dict[str, Any]:
+    options = {
+        "stepSizePercent": step,
+        "maxSurgePercent": surge,
+        "intervalSeconds": interval,
+        "gatewayClassName": "manta",
+    }
+    kind = "NewClusterWithIncrementalUpgrade"
+    return {"type": kind, "clusterUpgradeOptions": options}
+
+
+def scaled_config(image: str = "rayproject/ray:2.60.0") -> dict[str, Any]:
+    return cluster_config(image, enableInTreeAutoscaling=True)

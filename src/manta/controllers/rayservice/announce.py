@@ -12,6 +12,7 @@ from manta.reconcile.events import Told
 
 def announcements(seen: ServiceSnapshot, new: RayServiceStatuses) -> Iterator[Told]:
     """Told once, when the status begins to say it."""
+    yield from _rollback(seen, new)
     ready = find(new.conditions, ServiceConditionType.READY)
     before = find(seen.status.conditions, ServiceConditionType.READY)
     if ready is None or _says_the_same(before, ready):
@@ -22,6 +23,14 @@ def announcements(seen: ServiceSnapshot, new: RayServiceStatuses) -> Iterator[To
         yield Told("Warning", reason, "Validate", ready.message)
     if ready.reason == ServiceConditionReason.INITIALIZING_TIMEOUT:
         yield Told("Warning", "RayServiceInitializingTimeout", "Reconcile", ready.message)
+
+
+def _rollback(seen: ServiceSnapshot, new: RayServiceStatuses) -> Iterator[Told]:
+    before, after = seen.pending_name, new.pending_service_status.ray_cluster_name
+    lost = seen.is_incremental and seen.active_name and seen.active is None
+    if lost and before and after not in ("", before):
+        note = f"RayCluster {seen.active_name} is gone: there is nothing to roll back to"
+        yield Told("Warning", "RollbackImpossible", "Reconcile", note)
 
 
 def _says_the_same(before: object, now: object) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from manta.api.ray.service import RayServiceStatus, RayServiceStatuses, ServiceUpgradeType
 from manta.controllers.rayservice.planners.clusters import fits
-from manta.controllers.rayservice.planners.serve import obstacle_to_serving, order_for
+from manta.controllers.rayservice.planners.rollout import what_gateway_waits_for
+from manta.controllers.rayservice.planners.serve import current_order, obstacle_to_serving
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.kube.errors import Conflict, Unreachable
 from manta.reconcile.outcome import Outcome
@@ -18,6 +19,8 @@ def what_ready_waits_for(
     if refused:
         return refused
     pending, active = status.pending_service_status, status.active_service_status
+    if seen.gateway_trouble:
+        return seen.gateway_trouble
     if active.ray_cluster_name and not pending.ray_cluster_name:
         return _cluster(seen, active) or "waiting for the first endpoint of the serve Service"
     return _cluster(seen, pending) or "waiting for the serve Service"
@@ -31,17 +34,34 @@ def what_upgrade_waits_for(
         return refused
     pending = status.pending_service_status
     if pending.ray_cluster_name:
-        return _cluster(seen, pending) or f"RayCluster {pending.ray_cluster_name} is ready"
+        waits_for = _cluster(seen, pending) or f"RayCluster {pending.ray_cluster_name} is ready"
+        return _shares(seen, status) + waits_for
+    if seen.gateway_trouble:
+        return seen.gateway_trouble
     if seen.strategy == ServiceUpgradeType.NONE and not fits(seen, seen.active):
         return "the cluster spec has changed, and the upgrade strategy leaves the cluster as it is"
     return "the active cluster is what the spec wants"
+
+
+def _shares(seen: ServiceSnapshot, status: RayServiceStatuses) -> str:
+    """How far a split has come, and what its ways in wait for."""
+    if not seen.is_incremental:
+        return ""
+    sides = (status.active_service_status, status.pending_service_status)
+    told = "; ".join(
+        f"{side.ray_cluster_name}: {side.traffic_routed_percent or 0} % of the traffic,"
+        f" {side.target_capacity or 0} % of the capacity"
+        for side in sides
+    )
+    gateway = what_gateway_waits_for(seen)
+    return f"{told}; " + (f"{gateway}; " if gateway else "")
 
 
 def _cluster(seen: ServiceSnapshot, side: RayServiceStatus) -> str:
     sight = seen.sight_of(side.ray_cluster_name)
     if sight is None:
         return f"RayCluster {side.ray_cluster_name} is about to be created"
-    return obstacle_to_serving(sight, order_for(seen, sight, side.target_capacity))
+    return obstacle_to_serving(sight, current_order(seen, sight))
 
 
 def _refusal(outcome: Outcome) -> str:

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 from manta.api.ray import names
 from manta.controllers.rayservice.plan import Phase, phase
-from manta.controllers.rayservice.planners.serve import obstacle_to_serving, order_for
+from manta.controllers.rayservice.planners.serve import (
+    current_order,
+    obstacle_to_serving,
+    order_for,
+)
 from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
 from manta.manifests.serve_services import serve_port
 from manta.rules.traits import auth_secret_name, head_fqdn, head_service_name, token_auth
@@ -74,12 +78,4 @@ def _dashboard_port(sight: ClusterSight) -> int:
 
 def expects_change(seen: ServiceSnapshot, sight: ClusterSight) -> bool:
     """Until a cluster can serve, every moment counts."""
-    return bool(obstacle_to_serving(sight, order_for(seen, sight, _percent(seen, sight))))
-
-
-def _percent(seen: ServiceSnapshot, sight: ClusterSight) -> int | None:
-    if not seen.is_incremental:
-        return None
-    status = seen.status
-    side = status.active_service_status if sight is seen.active else status.pending_service_status
-    return side.target_capacity
+    return bool(obstacle_to_serving(sight, current_order(seen, sight)))

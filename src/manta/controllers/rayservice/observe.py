@@ -218,9 +218,7 @@ class Observer:
     # ── the Gateway API, which may not be installed: read when needed, never cached ──────
 
     async def _ways_in(self, seen: ServiceSnapshot) -> _Ways:
-        sides = (seen.status.active_service_status, seen.status.pending_service_status)
-        was_split = any(side.target_capacity is not None for side in sides)
-        if not seen.is_incremental and not was_split:
+        if not seen.is_incremental and not seen.was_split:
             return _Ways()
         service, namespace = seen.service, seen.service.metadata.namespace
         try:

@@ -11,11 +11,13 @@ from manta.api.ray.service import ServiceConditionReason, ServiceConditionType
 from manta.api.times import parse_time
 from manta.controllers.rayservice.planners import lifecycle, suspension
 from manta.controllers.rayservice.planners.clusters import plan_clusters
+from manta.controllers.rayservice.planners.gateway import closing
 from manta.controllers.rayservice.planners.old_clusters import (
     delete_clusters,
     plan_old_clusters,
     plan_reprieve,
 )
+from manta.controllers.rayservice.planners.rollout import plan_incremental
 from manta.controllers.rayservice.planners.serve import (
     obstacle_to_serving,
     order_for,
@@ -24,7 +26,7 @@ from manta.controllers.rayservice.planners.serve import (
 )
 from manta.controllers.rayservice.planners.services import plan_services, selected_cluster
 from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
-from manta.controllers.rayservice.step import Step, promoted
+from manta.controllers.rayservice.step import NO_STEP, Step, forget_shares, promoted
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.validation.service import initializing_timeout
 from manta.rules.validation.violation import Violation
@@ -108,10 +110,26 @@ def _serving(seen: ServiceSnapshot) -> tuple[Step, ...]:
         plan_clusters(seen),
         plan_head_label(seen, seen.active),
         plan_head_label(seen, seen.pending),
-        plan_services(seen, _target(seen)),
         Step(timer=_until_timeout(seen)),
+        *(plan_incremental(seen) if seen.is_incremental else _by_new_cluster(seen)),
+    )
+
+
+def _by_new_cluster(seen: ServiceSnapshot) -> tuple[Step, ...]:
+    """One cluster has all the traffic. What is submitted comes last: only that may hold up."""
+    return (
+        plan_services(seen, _target(seen)),
+        _end_of_split(seen),
         *(Step(plan_submission(one, order_for(seen, one))) for one in _sights(seen)),
     )
+
+
+def _end_of_split(seen: ServiceSnapshot) -> Step:
+    """The strategy was incremental before: its ways in go once the stable Service stands."""
+    if not seen.was_split or selected_cluster(seen.serve_service) != seen.active_name:
+        return NO_STEP
+    why = "the upgrade strategy is no longer incremental"
+    return Step(do(*closing(seen, why), independent=True), forget_shares)
 
 
 def _was_switched(seen: ServiceSnapshot) -> bool:

@@ -173,6 +173,12 @@ class ServiceSnapshot:
         return self.strategy == ServiceUpgradeType.INCREMENTAL
 
     @property
+    def was_split(self) -> bool:
+        """Traffic has been split by shares, now or under an earlier strategy."""
+        sides = (self.status.active_service_status, self.status.pending_service_status)
+        return any(side.target_capacity is not None for side in sides)
+
+    @property
     def upgrade_options(self) -> ClusterUpgradeOptions:
         strategy = self.spec.upgrade_strategy
         return (strategy and strategy.cluster_upgrade_options) or ClusterUpgradeOptions()

@@ -18,6 +18,7 @@ from manta.api.ray.service import (
 from manta.api.times import format_time
 from manta.controllers.rayservice.explain import what_ready_waits_for, what_upgrade_waits_for
 from manta.controllers.rayservice.plan import Phase, is_out_of_time, phase, steps
+from manta.controllers.rayservice.planners.clusters import is_rolling_back
 from manta.controllers.rayservice.planners.suspension import is_everything_gone
 from manta.controllers.rayservice.snapshot import ServiceSnapshot, Told
 from manta.manifests.serve_services import cluster_serve_service_name, serve_service_name
@@ -172,7 +173,8 @@ def _serving(seen: ServiceSnapshot, outcome: Outcome) -> RayServiceStatuses:
         pending_service_status=_described(seen, status.pending_service_status),
         num_serve_endpoints=_endpoints(seen, status),
     )
-    return _with_upgrade(seen, _with_ready(seen, status, outcome), outcome)
+    status = _with_upgrade(seen, _with_ready(seen, status, outcome), outcome)
+    return _with_rollback(seen, status)
 
 
 def _described(seen: ServiceSnapshot, side: RayServiceStatus) -> RayServiceStatus:
@@ -235,6 +237,14 @@ def _with_upgrade(
         return _set(seen, status, (upgrade, "False", Reason.INITIALIZING, before.message))
     message = "there is no active cluster"
     return _set(seen, status, (upgrade, "Unknown", Reason.NO_ACTIVE_CLUSTER, message))
+
+
+def _with_rollback(seen: ServiceSnapshot, status: RayServiceStatuses) -> RayServiceStatuses:
+    if not is_rolling_back(seen) or not status.pending_service_status.ray_cluster_name:
+        return _drop(status, (Type.ROLLBACK_IN_PROGRESS,))
+    message = "the spec no longer wants the pending cluster: its traffic and capacity go back"
+    reason = Reason.DESIRED_SPEC_CHANGED
+    return _set(seen, status, (Type.ROLLBACK_IN_PROGRESS, "True", reason, message))
 
 
 _STATUS: dict[Phase, Callable[[ServiceSnapshot, Outcome], RayServiceStatuses]] = {

@@ -61,3 +61,13 @@ def promoted(status: RayServiceStatuses) -> RayServiceStatuses:
 
 def without_pending(status: RayServiceStatuses) -> RayServiceStatuses:
     return msgspec.structs.replace(status, pending_service_status=RayServiceStatus())
+
+
+def forget_shares(status: RayServiceStatuses) -> RayServiceStatuses:
+    """Traffic is no longer split: all of it goes where the stable Service points."""
+    nothing = {
+        "target_capacity": None,
+        "traffic_routed_percent": None,
+        "last_traffic_migrated_time": None,
+    }
+    return with_pending(with_active(status, **nothing), **nothing)

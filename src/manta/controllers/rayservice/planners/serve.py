@@ -65,6 +65,16 @@ def order_for(seen: ServiceSnapshot, sight: ClusterSight, percent: int | None = 
     return Order(_document(sight) or unknown, percent)
 
 
+def current_order(seen: ServiceSnapshot, sight: ClusterSight) -> Order:
+    """What it should hold now, with the share that the status names while traffic is split."""
+    status, percent = seen.status, None
+    if seen.is_incremental:
+        at_work = sight is seen.active
+        side = status.active_service_status if at_work else status.pending_service_status
+        percent = side.target_capacity
+    return order_for(seen, sight, percent)
+
+
 def _follows_spec(seen: ServiceSnapshot, sight: ClusterSight) -> bool:
     if sight is seen.pending:
         return not is_rolling_back(seen)

@@ -18,7 +18,11 @@ from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
 from manta.controllers.rayservice.step import Step, promoted, unchanged
 from manta.manifests.containers import Json
-from manta.manifests.serve_services import build_serve_service, build_service_head_service
+from manta.manifests.serve_services import (
+    build_cluster_serve_service,
+    build_serve_service,
+    build_service_head_service,
+)
 from manta.reconcile.actions import Action, Create, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
 
@@ -40,6 +44,20 @@ def plan_services(seen: ServiceSnapshot, target: ClusterSight | None) -> Step:
 def plan_head_service(seen: ServiceSnapshot, target: ClusterSight) -> Plan:
     wanted = build_service_head_service(seen.service, target.cluster, seen.settings)
     return _alone(ensure_service(seen.head_service, wanted))
+
+
+def plan_cluster_serve_service(seen: ServiceSnapshot, sight: ClusterSight) -> Plan:
+    """One cluster's own serve Service, which a route can weigh against another's."""
+    wanted = build_cluster_serve_service(seen.service, sight.cluster)
+    return _alone(ensure_service(sight.serve_service, wanted))
+
+
+def plan_stable_serve_service(seen: ServiceSnapshot, target: ClusterSight) -> Plan:
+    """While traffic is split nobody needs the stable name; who has it from before keeps it alive."""
+    if seen.serve_service is None:
+        return NOTHING
+    wanted = build_serve_service(seen.service, target.cluster)
+    return _alone(ensure_service(seen.serve_service, wanted))
 
 
 def ensure_service(has: Service | None, wanted: Json) -> Action | None:

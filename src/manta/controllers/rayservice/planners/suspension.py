@@ -6,17 +6,21 @@ the ways in (Services, route) are closed before the clusters behind them go (C54
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from manta.api.conditions import is_true
 from manta.api.ray.service import ServiceConditionType
-from manta.api.resources import GATEWAYS, HTTP_ROUTES, SERVICES
+from manta.api.resources import SERVICES
 from manta.controllers.rayservice.events import Cause
+from manta.controllers.rayservice.planners.gateway import closing
 from manta.controllers.rayservice.planners.old_clusters import delete_clusters
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.controllers.rayservice.step import Step
 from manta.reconcile.actions import Delete
-from manta.reconcile.plan import Wait, do
+from manta.reconcile.plan import do
 
 WHY = "the RayService is suspended"
+LOOK_AGAIN = timedelta(seconds=2)
 
 
 def is_suspending(seen: ServiceSnapshot) -> bool:
@@ -32,10 +36,11 @@ def is_everything_gone(seen: ServiceSnapshot) -> bool:
 
 
 def plan_release(seen: ServiceSnapshot) -> Step:
-    ways_in = [*_route(seen), *_services(seen), *_gateway(seen)]
+    ways_in = (*closing(seen, WHY), *_services(seen))
     clusters = delete_clusters(seen, WHY)
-    waits = Wait("everything to be gone")
-    return Step(do(*ways_in).then(do(*clusters, wait=waits)))
+    # Gateway and route are not watched: somebody must look whether they are gone.
+    timer = LOOK_AGAIN if seen.gateway or seen.route else None
+    return Step(do(*ways_in).then(do(*clusters)), timer=timer)
 
 
 def _services(seen: ServiceSnapshot) -> list[Delete]:
@@ -44,17 +49,3 @@ def _services(seen: ServiceSnapshot) -> list[Delete]:
         for one in seen.own_services
         if one.metadata.deletion_timestamp is None
     ]
-
-
-def _route(seen: ServiceSnapshot) -> list[Delete]:
-    if seen.route is None or seen.route.metadata.deletion_timestamp is not None:
-        return []
-    meta = seen.route.metadata
-    return [Delete(HTTP_ROUTES, meta.key, meta.uid, Cause.DELETE_ROUTE, WHY)]
-
-
-def _gateway(seen: ServiceSnapshot) -> list[Delete]:
-    if seen.gateway is None or seen.gateway.metadata.deletion_timestamp is not None:
-        return []
-    meta = seen.gateway.metadata
-    return [Delete(GATEWAYS, meta.key, meta.uid, Cause.DELETE_GATEWAY, WHY)]
