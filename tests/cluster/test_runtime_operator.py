@@ -9,13 +9,15 @@ from random import Random
 
 import pytest
 
-from manta.api.ray.resources import RAY_CRON_JOBS
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS
 from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS
-from manta.cli.operator import assemble, unsuitable
+from manta.cli.operator import assemble, new_manager, unsuitable
 from manta.cli.operator_options import Options, add_flags, options_from
-from manta.cli.operator_platform import missing_crds, recognise, recognise_patiently
+from manta.cli.operator_platform import Platform, missing_crds, recognise, recognise_patiently
 from manta.kube.client import Client
 from manta.rules.settings import FeatureGates
+from manta.runtime.manager import Manager
 from support.plane import MemoryPlane
 from support.raycrds import ray_crds
 from support.raycronjob import NAMESPACE, children, ray_cron_job
@@ -26,6 +28,12 @@ def options(*flags: str) -> Options:
     parser = argparse.ArgumentParser()
     add_flags(parser)
     return options_from(parser.parse_args(flags), {})
+
+
+def an_operator(plane: MemoryPlane, client: Client, platform: Platform, *flags: str) -> Manager:
+    manager = new_manager(client, plane.clock, Random(1), options(*flags))
+    assemble(manager, options(*flags), platform)
+    return manager
 
 
 async def install(plane: MemoryPlane) -> None:
@@ -39,7 +47,7 @@ def test_missing_crds_are_named_and_awaited(caplog: pytest.LogCaptureFixture) ->
         async with virtual_plane() as plane:
             client = Client(faulty(plane))
             platform = await recognise(client)
-            manager = assemble(client, plane.clock, Random(1), options(), platform)
+            manager = an_operator(plane, client, platform)
             async with running(manager.run()):
                 await asyncio.sleep(120)
                 assert not manager.ready
@@ -86,13 +94,25 @@ async def test_the_crds_that_are_missing_are_counted_one_by_one() -> None:
 async def test_a_gate_off_means_no_controller() -> None:
     async with virtual_plane(ray_crds()) as plane:
         platform = await recognise(plane.client)
-        off = options("--feature-gates=RayCronJob=false")
-        manager = assemble(plane.client, plane.clock, Random(1), off, platform)
+        manager = an_operator(plane, plane.client, platform, "--feature-gates=RayCronJob=false")
         async with running(manager.run()):
             await plane.client.create(RAY_CRON_JOBS, NAMESPACE, ray_cron_job())
             await asyncio.sleep(200)
             assert await children(plane) == []
         assert 'name="raycronjob-controller"' not in manager.registry.render()
+
+
+@virtually
+async def test_the_informer_that_is_begun_early_is_the_one_that_controllers_use() -> None:
+    async with virtual_plane(ray_crds()) as plane:
+        manager = new_manager(plane.client, plane.clock, Random(1), options())
+        early = manager.informer(RAY_CLUSTERS, RayCluster)
+        manager.begin(early)
+        assemble(manager, options(), await recognise(plane.client))
+        async with running(manager.run()):
+            await early.synced.wait()
+            informers = [one for one in manager._informers if one[0] == RAY_CLUSTERS]
+            assert len(informers) == 1
 
 
 @virtually

@@ -20,6 +20,8 @@ from typing import Any
 
 from manta import __version__
 from manta.api.meta import Key
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.cli.connection import UsageError
 from manta.cli.dashboards import open_dashboard
 from manta.cli.operator_options import Options, add_flags, options_from
@@ -99,15 +101,17 @@ async def operate(cluster: Cluster, options: Options) -> int:
         for warning in options.warnings:
             log.warning(warning)
         stop = _stop_on_signals()
+        register_process(registry)
+        _register_leading(registry, gate)
+        manager = new_manager(client, clock, random, options, registry, gate)
+        manager.begin(manager.informer(RAY_CLUSTERS, RayCluster))
         platform = await _unless(stop, recognise_patiently(client, random))
         if platform is None:
             return 0
         if why := unsuitable(platform, options.settings.gates):
             log.error(why)
             return 1
-        register_process(registry)
-        _register_leading(registry, gate)
-        manager = assemble(client, clock, random, options, platform, registry=registry, gate=gate)
+        assemble(manager, options, platform)
         leadership = _lead(manager, cluster, options, gate)
         _serve_pages(manager, options)
         stopper = asyncio.create_task(_stop_when(stop, manager))
@@ -120,18 +124,15 @@ async def operate(cluster: Cluster, options: Options) -> int:
         await client.close()
 
 
-def assemble(
+def new_manager(
     client: Client,
     clock: Clock,
     random: Random,
     options: Options,
-    platform: Platform,
-    *,
     registry: Registry | None = None,
     gate: WriteGate | None = None,
 ) -> Manager:
-    """The operator without its process: everything but signals, pages and election."""
-    manager = Manager(
+    return Manager(
         client,
         clock,
         random,
@@ -141,13 +142,16 @@ def assemble(
         gate=gate,
         concurrency=options.concurrency,
     )
+
+
+def assemble(manager: Manager, options: Options, platform: Platform) -> None:
+    """Give the manager its controllers: the operator without signals, pages and election."""
     settings = dataclasses.replace(
         options.settings, openshift=platform.openshift, cert_manager=platform.cert_manager
     )
     for controller in build_controllers(manager, settings):
         manager.add(controller)
-    manager.add_service("CRD check", lambda: watch_for_crds(client))
-    return manager
+    manager.add_service("CRD check", lambda: watch_for_crds(manager.client))
 
 
 def build_controllers(manager: Manager, settings: Settings) -> Sequence[Controller]:

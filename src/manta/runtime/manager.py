@@ -67,6 +67,7 @@ class Manager:
         self._pace = pace
         self._gate = gate
         self._informers: dict[tuple[Resource, type[Any], str, str], Informer[Any]] = {}
+        self._begun: dict[Informer[Any], asyncio.Task[None]] = {}
         self._controllers: list[Controller] = []
         self._services: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
         self._stopping = asyncio.Event()
@@ -103,6 +104,12 @@ class Manager:
             informer.add_index(name, values)
         return informer
 
+    def begin(self, informer: Informer[Any]) -> None:
+        """Let an informer look at the world before `run`, while there is still work to set up."""
+        if informer not in self._begun:
+            name = informer.resource.plural
+            self._begun[informer] = asyncio.create_task(informer.run(), name=name)
+
     def add(self, controller: Controller) -> None:
         controller.attach(self.random, self.freshness, self.metrics.of(controller.name))
         self._controllers.append(controller)
@@ -128,10 +135,9 @@ class Manager:
 
     async def run(self, leadership: Leadership | None = None) -> None:
         """Run until `stop`. Controllers work while we lead; without `leadership`, always."""
-        background = [
-            asyncio.create_task(one.run(), name=str(one.resource.plural))
-            for one in self._informers.values()
-        ]
+        for informer in self._informers.values():
+            self.begin(informer)
+        background = list(self._begun.values())
         background += [asyncio.create_task(run(), name=name) for name, run in self._services]
         background.append(asyncio.create_task(self.recorder.run(), name="recorder"))
         stopping = asyncio.create_task(self._stopping.wait(), name="stop")
