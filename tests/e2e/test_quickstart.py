@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 
 from e2e.conftest import ROOT, Machine
+from manta.localplane.node.network import plane_id
 
 QUICKSTART = str(ROOT / "examples/quickstart.yaml")
 
@@ -98,5 +99,5 @@ def test_down_leaves_no_process_and_no_interface(machine: Machine) -> None:
     machine.manta("down")
     processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert str(machine.directory) not in processes.stdout
-    links = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
-    assert not [line for line in links.splitlines() if line.startswith("mt")]
+    links = [path.name for path in Path("/sys/class/net").iterdir()]
+    assert not [name for name in links if plane_id(machine.directory / "node") in name]
