@@ -1,0 +1,59 @@
+"""Our examples and KubeRay's samples: accepted, valid, and made into the Pods they describe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import SECRETS
+from manta.rules.settings import FeatureGates, Settings
+from support.rayoperator import Operated, operated
+from support.virtual import virtually
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OURS = sorted([*EXAMPLES.glob("raycluster-*.yaml"), EXAMPLES / "quickstart.yaml"])
+KUBERAYS = sorted(Path("/work/shared/data/kuberay-samples").glob("ray-cluster.*.yaml"))
+ALL_GATES = Settings(
+    gates=FeatureGates(
+        gcs_fault_tolerance_embedded_storage=True,
+        ray_cluster_network_policy=True,
+    )
+)
+
+
+def clusters_in(path: Path) -> list[dict[str, Any]]:
+    documents = yaml.safe_load_all(path.read_text())
+    return [one for one in documents if one and one["kind"] == "RayCluster"]
+
+
+@pytest.mark.parametrize("paths", [OURS, KUBERAYS], ids=["ours", "kuberays"])
+@virtually
+async def test_every_example_becomes_a_ready_cluster(paths: list[Path]) -> None:
+    assert len(paths) >= 8
+    async with operated(ALL_GATES, nodes=3, extended={"nvidia.com/gpu": "8"}) as op:
+        for path in paths:
+            [manifest] = clusters_in(path)
+            await op.client.create(RAY_CLUSTERS, "default", manifest)
+        for path in paths:
+            await _becomes_ready(op, clusters_in(path)[0])
+        assert await op.cluster.events("InvalidRayClusterSpec") == []
+
+
+async def _becomes_ready(op: Operated, manifest: dict[str, Any]) -> None:
+    name, spec = manifest["metadata"]["name"], manifest["spec"]
+    if spec.get("suspend"):
+        await op.until(lambda one: one.status.state == "suspended", name)
+        await op.patch({"spec": {"suspend": False}}, name)
+    found = await op.until_ready(name)
+    workers = sum(
+        one.get("replicas", 0) * one.get("numOfHosts", 1)
+        for one in spec.get("workerGroupSpecs", ())
+    )
+    assert found.status.desired_worker_replicas == workers
+    assert len(await op.pods(name)) == workers + 1
+    if spec.get("authOptions"):
+        assert name in await op.cluster.names(SECRETS)
