@@ -43,7 +43,7 @@ class Bench:
         pid = await self.launcher.create(SandboxSpec(home, name, {"address": str(address)}))
         sandbox = Sandbox(home, pid, self.news.put_nowait)
         cable = self.network.attach(address, pid)
-        await sandbox.configure_network(str(cable.address), str(cable.gateway))
+        await self.launcher.configure_network(pid, str(cable.address), str(cable.gateway))
         self.sandboxes.append(sandbox)
         return sandbox
 

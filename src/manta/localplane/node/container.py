@@ -7,6 +7,7 @@ becomes the message of a StartError. Standard library only.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import resource
 import signal
@@ -21,9 +22,11 @@ from manta.localplane.node.rootfs import build_root
 START_ERROR = 128
 
 
-def run(spec: Mapping[str, Any], stdio: tuple[int, int, int], report: int) -> NoReturn:
-    """Set the container up around this process, then exec its command. Never returns."""
+def run(path: str, stdio: tuple[int, int, int], report: int) -> NoReturn:
+    """Set the container that `path` describes up around this process, then exec its command."""
     try:
+        spec = json.loads(Path(path).read_text())
+        Path(path).unlink()  # it holds the environment, and with it secrets
         _join_cgroups(spec)
         if spec.get("isolated", True):
             libc.unshare(libc.CLONE_NEWNS)

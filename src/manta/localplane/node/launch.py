@@ -12,28 +12,94 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Any, NoReturn
 
 from manta.localplane.node import libc, wire
 from manta.localplane.node.init import Init
+from manta.localplane.node.netlink import Netlink
 
 
 def main() -> NoReturn:
     """Serve the socket that is descriptor 0. Arguments only mark the process for `manta down`."""
     channel = socket.socket(fileno=os.dup(0))
     libc.set_process_name("manta-launch")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then reaps ended Pods for us
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _set_signals()
+    gc.collect()
     gc.freeze()
+    gc.disable()  # a collection would write to pages that all Pods share
     while (received := wire.receive(channel)) is not None:
         message, _ = received
         try:
-            answer: dict[str, Any] = {"pid": create_sandbox(message, channel)}
+            answer = _obey(message, channel)
         except OSError as error:
             answer = {"error": str(error)}
         wire.send(channel, {"reply": message["seq"], **answer})
     sys.exit(0)
+
+
+def _set_signals() -> None:
+    """For us and for every init: set before the fork, they cost an init no memory."""
+    launcher = os.getpid()
+
+    def reap(*_: object) -> None:
+        """Ended Pods; an init that inherits this handler does its own waiting."""
+        with suppress(ChildProcessError):
+            while os.getpid() == launcher and os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+
+    signal.signal(signal.SIGCHLD, reap)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _obey(message: dict[str, Any], channel: socket.socket) -> dict[str, Any]:
+    if message["op"] == "network":
+        where = (message["pid"], message["address"], message["gateway"])
+        _aside(lambda: configure_network(*where))
+        return {}
+    pid = create_sandbox(message, channel)
+    _aside(lambda: _write_record(message, pid))
+    return {"pid": pid}
+
+
+def _aside(deed: Callable[[], None]) -> None:
+    """Do something in a process of its own: pages that this one writes to are no longer shared
+    with the Pods that it forked before."""
+    words, words_child = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            deed()
+        except BaseException as error:  # noqa: BLE001 - told to the parent
+            os.write(words_child, f"{type(error).__name__}: {error}".encode())
+        os._exit(0)
+    os.close(words_child)
+    failure = os.read(words, 4096)
+    os.close(words)
+    if failure:
+        raise OSError(failure.decode())
+
+
+def _write_record(spec: dict[str, Any], pid: int) -> None:
+    record = {**spec["record"], "pid": pid, "start_time": start_time(pid)}
+    wire.write_record(Path(spec["dir"]) / "sandbox.json", record)
+
+
+def configure_network(pid: int, address: str, gateway: str) -> None:
+    """Set up the Pod's end of its cable, in its network namespace. The caller stays there."""
+    there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    libc.setns(there, libc.CLONE_NEWNET)
+    os.close(there)
+    netlink = Netlink()
+    netlink.set_up("lo")
+    netlink.add_address("eth0", IPv4Interface(address))
+    netlink.set_up("eth0")
+    netlink.add_default_route(IPv4Address(gateway))
+    netlink.close()
 
 
 def create_sandbox(spec: dict[str, Any], channel: socket.socket) -> int:
@@ -52,28 +118,23 @@ def create_sandbox(spec: dict[str, Any], channel: socket.socket) -> int:
     if isolated:
         libc.setns(own_pids, libc.CLONE_NEWPID)
         os.close(own_pids)
-    with os.fdopen(ready) as pipe:
-        word = pipe.read()
-    if word != "ready":
-        raise OSError(word or "the Pod's init process died at its start")
+    word = os.read(ready, 4096)
+    os.close(ready)
+    if word != b"ready":
+        raise OSError(word.decode() or "the Pod's init process died at its start")
     return pid
 
 
 def _become_init(spec: dict[str, Any], ready: int) -> NoReturn:
     try:
-        directory = Path(spec["dir"])
         os.setsid()
         libc.set_process_name("manta-pod")
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _detach_stdio()
-        pid = int(Path("/proc/self").readlink().name)  # while /proc is still the machine's
         if spec["isolated"]:
-            _isolate(spec, directory)
+            _isolate(spec)
         else:
             libc.become_subreaper()
-        init = Init(directory, isolated=spec["isolated"])
-        record = {"pid": pid, "start_time": start_time("self" if not spec["isolated"] else "1")}
-        wire.write_record(directory / "sandbox.json", {**spec["record"], **record})
+        init = Init(spec["dir"], isolated=spec["isolated"])
         os.write(ready, b"ready")
         os.close(ready)
         init.run()
@@ -82,16 +143,17 @@ def _become_init(spec: dict[str, Any], ready: int) -> NoReturn:
         os._exit(1)
 
 
-def _isolate(spec: dict[str, Any], directory: Path) -> None:
+def _isolate(spec: dict[str, Any]) -> None:
     network = 0 if spec.get("host_network") else libc.CLONE_NEWNET
     libc.unshare(libc.CLONE_NEWNS | libc.CLONE_NEWUTS | libc.CLONE_NEWIPC | network)
     libc.mount("none", "/", flags=libc.MS_REC | libc.MS_PRIVATE)
     libc.mount("proc", "/proc", "proc", libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC)
     if not spec.get("host_network"):
         libc.set_hostname(spec["hostname"])
-    shm = directory / "shm"
-    shm.mkdir(exist_ok=True)
-    libc.mount("tmpfs", str(shm), "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, _shm_options(spec))
+    shm = f"{spec['dir']}/shm"
+    if not os.access(shm, os.F_OK):
+        os.mkdir(shm)  # noqa: PTH102 - see init.py on comfortable modules
+    libc.mount("tmpfs", shm, "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, _shm_options(spec))
 
 
 def _shm_options(spec: dict[str, Any]) -> str:
@@ -106,10 +168,17 @@ def _detach_stdio() -> None:
     os.close(null)
 
 
-def start_time(pid: int | str) -> int:
+def start_time(pid: int) -> int:
     """Clock ticks since boot at which a process started: with its pid, its identity."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[19])
+    return int(_stat(pid)[19])
+
+
+def is_zombie(pid: int) -> bool:
+    return _stat(pid)[0] == "Z"
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 if __name__ == "__main__":

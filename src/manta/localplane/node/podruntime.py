@@ -155,7 +155,9 @@ class PodRuntime:
             self._sandbox = Sandbox(self.directory, pid, self._news)
             if network is not None and address is not None:
                 cable = network.attach(address, pid)
-                await self._sandbox.configure_network(str(cable.address), str(cable.gateway))
+                await self._machine.launcher.configure_network(
+                    pid, str(cable.address), str(cable.gateway)
+                )
             for memory in self._volumes.memory if self._machine.isolated else ():
                 await self._sandbox.mount_memory(memory.path, memory.size)
         except BaseException:

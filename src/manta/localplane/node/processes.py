@@ -19,7 +19,7 @@ from typing import Any
 
 from manta.localplane.node import wire
 from manta.localplane.node.channel import Channel, Gone, Refused
-from manta.localplane.node.launch import start_time
+from manta.localplane.node.launch import is_zombie, start_time
 
 _LAUNCH = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
@@ -47,6 +47,10 @@ class Launcher:
         self._directory = directory
         self._channel: Channel | None = None
         self._process: subprocess.Popen[bytes] | None = None
+
+    async def configure_network(self, pid: int, address: str, gateway: str) -> None:
+        """Give the sandbox of init `pid` its address, once its cable is laid."""
+        await self._ready().ask("network", (), pid=pid, address=address, gateway=gateway)
 
     async def create(self, spec: SandboxSpec) -> int:
         fields: dict[str, Any] = {
@@ -121,9 +125,6 @@ class Sandbox:
             self._forget()
             raise
 
-    async def configure_network(self, address: str, gateway: str) -> None:
-        await self._channel.ask("network", address=address, gateway=gateway)
-
     async def mount_memory(self, path: Path, size: int | None) -> None:
         await self._channel.ask("memory", path=str(path), size=size)
 
@@ -134,8 +135,7 @@ class Sandbox:
 
     async def start(self, spec: Mapping[str, Any]) -> None:
         """Start a container. Its success or failure comes as news ('started', 'exited')."""
-        path = _write_spec(spec)
-        await self._channel.ask("start", spec=str(path))
+        await self._channel.ask("start", (), **_brief(spec))
 
     async def signal(self, container_id: str, number: int) -> None:
         await self._channel.ask("signal", id=container_id, signal=number)
@@ -206,12 +206,25 @@ class Sandbox:
             self._channel.close()
 
 
-def _write_spec(spec: Mapping[str, Any]) -> Path:
+def _brief(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What the init keeps of a container; the whole goes through a file to the container's
+    first process, which removes it."""
     record = Path(spec["record"])
     record.mkdir(parents=True, exist_ok=True)
     path = record / "spec.json"
     wire.write_record(path, spec)
-    return path
+    inherited = ("env", "cwd", "cgroups", "uid", "gid", "groups")
+    return {
+        "spec": str(path),
+        "id": spec["id"],
+        "record": spec["record"],
+        "log": spec["log"],
+        "oom_events": spec.get("oom_events", ""),
+        "own_pids": bool(spec.get("isolated", True) and not spec.get("share_pids")),
+        "tty": bool(spec.get("tty")),
+        "stdin": bool(spec.get("stdin")),
+        "exec": {name: spec[name] for name in inherited if name in spec},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +241,10 @@ class Execution:
 
 
 def is_running(record: Mapping[str, Any]) -> bool:
-    """Is the process of this `sandbox.json` the one that wrote it?"""
+    """Does the process of this `sandbox.json` still run? (Not: another with its number.)"""
     try:
-        return start_time(int(record["pid"])) == int(record["start_time"])
+        pid = int(record["pid"])
+        return start_time(pid) == int(record["start_time"]) and not is_zombie(pid)
     except (OSError, KeyError, ValueError, IndexError):
         return False
 

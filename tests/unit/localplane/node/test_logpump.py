@@ -26,7 +26,7 @@ def test_a_very_long_line_is_cut_into_parts_and_ends_once() -> None:
 
 
 def test_every_line_carries_time_stream_and_completeness(tmp_path: Path) -> None:
-    log = LogFile(tmp_path / "0.log")
+    log = LogFile(str(tmp_path / "0.log"))
     log.write("stderr", iter([(b"hello", True), (b"par", False)]))
     log.close()
     first, second = (tmp_path / "0.log").read_text().splitlines()
@@ -36,7 +36,7 @@ def test_every_line_carries_time_stream_and_completeness(tmp_path: Path) -> None
 
 def test_a_log_at_its_limit_moves_aside(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("manta.localplane.node.logpump.FILE_LIMIT", 100)
-    log = LogFile(tmp_path / "0.log")
+    log = LogFile(str(tmp_path / "0.log"))
     log.write("stdout", iter([(b"x" * 100, True)]))
     log.write("stdout", iter([(b"after", True)]))
     log.close()
