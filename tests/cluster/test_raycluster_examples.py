@@ -25,9 +25,12 @@ ALL_GATES = Settings(
 )
 
 
-def clusters_in(path: Path) -> list[dict[str, Any]]:
+def cluster_in(path: Path) -> dict[str, Any]:
+    """The file's RayCluster, named after the file: KubeRay's samples share names."""
     documents = yaml.safe_load_all(path.read_text())
-    return [one for one in documents if one and one["kind"] == "RayCluster"]
+    [manifest] = [one for one in documents if one and one["kind"] == "RayCluster"]
+    name = path.stem.replace(".", "-")
+    return {**manifest, "metadata": {**manifest["metadata"], "name": name}}
 
 
 @pytest.mark.parametrize("paths", [OURS, KUBERAYS], ids=["ours", "kuberays"])
@@ -36,10 +39,9 @@ async def test_every_example_becomes_a_ready_cluster(paths: list[Path]) -> None:
     assert len(paths) >= 8
     async with operated(ALL_GATES, nodes=3, extended={"nvidia.com/gpu": "8"}) as op:
         for path in paths:
-            [manifest] = clusters_in(path)
-            await op.client.create(RAY_CLUSTERS, "default", manifest)
+            await op.client.create(RAY_CLUSTERS, "default", cluster_in(path))
         for path in paths:
-            await _becomes_ready(op, clusters_in(path)[0])
+            await _becomes_ready(op, cluster_in(path))
         assert await op.cluster.events("InvalidRayClusterSpec") == []
 
 
