@@ -107,6 +107,16 @@ def is_message(type_: str) -> bool:
     return type_ in table().messages
 
 
+@cache
+def _kind_messages() -> frozenset[str]:
+    return frozenset(table().kinds.values())
+
+
+def is_kind(name: str) -> bool:
+    """Whether a message says its own apiVersion and kind."""
+    return name in _kind_messages()
+
+
 def flat_fields(name: str) -> list[Field]:
     """The fields of a message as JSON shows them: those of inlined structs among the others."""
     found: list[Field] = []

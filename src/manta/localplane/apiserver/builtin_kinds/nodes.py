@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from manta.localplane.apiserver.builtin_kinds.messages import (
     Field,
     flat_fields,
+    is_kind,
     is_message,
     message,
     message_of,
@@ -37,7 +38,7 @@ _OPAQUE = frozenset({"apiextensions.JSONSchemaProps"})
 def node_of_kind(api_version: str, kind: str) -> Node | None:
     """The node of a built-in kind; None for what is not built in."""
     name = message_of(api_version, kind)
-    return None if name is None else _kind_node(name)
+    return None if name is None else _message_node(name)
 
 
 _custom: WeakKeyDictionary[Node, Node] = WeakKeyDictionary()
@@ -60,17 +61,12 @@ def node_of_custom(root: Node) -> Node:
 
 
 @cache
-def _kind_node(name: str) -> Node:
-    text = make_node(type_="string")
-    properties = {"apiVersion": text, "kind": text, **dict(_message_node(name).properties)}
-    return make_node(type_="object", properties=properties)
-
-
-@cache
 def _message_node(name: str, *, atomic: bool = False) -> Node:
     if name in _OPAQUE:
         return make_node(type_="object", preserve=True, map_type="atomic")
     properties = {field.name: _field_node(field) for field in flat_fields(name)}
+    if is_kind(name):
+        properties["apiVersion"] = properties["kind"] = make_node(type_="string")
     map_type = "atomic" if atomic or message(name).atomic else ""
     return make_node(type_="object", properties=properties, map_type=map_type)
 

@@ -20,6 +20,7 @@ Json = dict[str, Any]
 _DEFAULTS: Final[dict[str, Callable[[Json], None]]] = {
     "ClusterRoleBinding": objects.default_binding,
     "CronJob": workloads.default_cron_job,
+    "CustomResourceDefinition": objects.default_definition,
     "DaemonSet": workloads.default_daemon_set,
     "Deployment": workloads.default_deployment,
     "EndpointSlice": objects.default_endpoint_slice,

@@ -21,6 +21,7 @@ from manta.api.times import format_micro_time, format_time, parse_time
 from manta.localplane.apiserver.builtin_kinds.messages import (
     Field,
     flat_fields,
+    is_kind,
     is_message,
     message_of,
 )
@@ -33,14 +34,18 @@ class WrongTypeError(ValueError):
 
 @dataclass(slots=True)
 class _Reading:
-    kind: str
+    owner: str
+    """The struct whose field is being read; Go names it in its messages."""
     unknown: list[str] = field(default_factory=list)
 
     def mismatch(self, value: Any, path: Path, wanted: str) -> WrongTypeError:
         where = ".".join(str(part) for part in _names(path))
+        found = _json_name(value)
+        if wanted.startswith("int") and found == "number":
+            found = f"number {value}"
         return WrongTypeError(
-            f"json: cannot unmarshal {_json_name(value)} into Go struct field "
-            f"{self.kind}.{where} of type {wanted}"
+            f"json: cannot unmarshal {found} into Go struct field "
+            f"{self.owner}.{where} of type {wanted}"
         )
 
 
@@ -61,35 +66,23 @@ def read_object(
     if name is None:
         return obj
     reading = _Reading(kind)
-    result: dict[str, Any] = _kind_reader(name)(obj, None, reading)
+    result: dict[str, Any] = _struct(name)(obj, None, reading)
     if unknown is not None:
         unknown.extend(reading.unknown)
     return result
 
 
 @cache
-def _kind_reader(name: str) -> Convert:
-    read_members = _struct(name)
-
-    def read(obj: Any, path: Path, reading: _Reading) -> Any:
-        plain = {key: obj[key] for key in obj if key not in {"apiVersion", "kind"}}
-        result = read_members(plain, path, reading)
-        if result is plain:
-            return obj
-        return {key: obj[key] for key in ("apiVersion", "kind") if key in obj} | result
-
-    return read
-
-
-@cache
 def _struct(name: str) -> Convert:
     """Reads one message. Members of messages are looked up late: some contain themselves."""
-    members: dict[str, Convert] = {}
-    always: list[tuple[str, Any]] = []
-    for member in flat_fields(name):
-        members[member.name] = _member(member)
-        if (empty := _printed_empty(member)) is not _GONE:
-            always.append((member.name, empty))
+    fields = flat_fields(name)
+    if is_kind(name):  # some kinds contain others, such as the claims of a StatefulSet
+        fields += [Field("apiVersion", flags="o"), Field("kind", flags="o")]
+    members = {member.name: _member(member) for member in fields}
+    always = [
+        (member.name, empty) for member in fields if (empty := _printed_empty(member)) is not _GONE
+    ]
+    owner = name.rpartition(".")[2]
 
     def read(obj: Any, path: Path, reading: _Reading) -> Any:
         if type(obj) is not dict:
@@ -101,6 +94,7 @@ def _struct(name: str) -> Convert:
                 reading.unknown.append(spell((path, key)))
                 kept = _GONE
             else:
+                reading.owner = owner
                 kept = convert(value, (path, key), reading)
             if kept is not value:
                 result = _changed(obj, result, key, kept)
@@ -256,12 +250,8 @@ def _bool(value: Any, path: Path, reading: _Reading) -> Any:
 
 def _integer(name: str, limit: int) -> Convert:
     def read(value: Any, path: Path, reading: _Reading) -> Any:
-        if type(value) is not int:
+        if type(value) is not int or not -limit <= value < limit:
             raise reading.mismatch(value, path, name)
-        if not -limit <= value < limit:
-            raise WrongTypeError(
-                str(reading.mismatch(value, path, name)).replace("number", f"number {value}", 1)
-            )
         return value
 
     return read
@@ -347,7 +337,7 @@ def _quantity(value: Any, path: Path, reading: _Reading) -> Any:
 def _int_or_string(value: Any, path: Path, reading: _Reading) -> Any:
     if type(value) is int or type(value) is str:
         return value
-    raise reading.mismatch(value, path, "intstr.IntOrString")
+    raise reading.mismatch(value, path, "int32")
 
 
 def _raw(value: Any, _: Path, __: _Reading) -> Any:

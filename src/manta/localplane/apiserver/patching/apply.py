@@ -94,7 +94,7 @@ def server_side_apply(  # noqa: PLR0913 - the facts of one request
     found = list(conflicts_with(others, taken))
     if found and not force:
         named = [Conflict(str(entry), path) for entry, tree in found for path in paths(tree)]
-        return Applied(live or {}, tuple(sorted(named, key=lambda one: (one.manager, one.path))))
+        return Applied(live or {}, tuple(sorted(named, key=lambda one: one.manager)))
     lost = union(taken, changes.removed)
     kept = [Entry(one.manager, difference(one.fields, lost), one.time) for one in others]
     time = now if changes or mine is None else mine.time

@@ -94,14 +94,13 @@ def _node_or_nothing(below: Tree, *, member: bool) -> Tree | None:
 
 
 def paths(tree: Tree, prefix: str = "") -> Iterator[str]:
-    """Every path of a set as messages print it, in order."""
-    for element in sorted(tree):
-        if element == SELF:
-            continue
-        path = prefix + _printed(element)
+    """Every path of a set as messages print it: at each level members first, then what is below."""
+    elements = sorted(element for element in tree if element != SELF)
+    for element in elements:
         if is_member(tree[element]):
-            yield path
-        yield from paths(tree[element], path)
+            yield prefix + _printed(element)
+    for element in elements:
+        yield from paths(tree[element], prefix + _printed(element))
 
 
 def _printed(element: str) -> str:

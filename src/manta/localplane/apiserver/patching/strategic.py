@@ -3,7 +3,7 @@
 How a list merges comes from the table of the built-in kinds (`patchStrategy`, `patchMergeKey`).
 Directives in a patch start with `$`:
 
-    $patch: replace | delete | merge    of the object, or list element, in which it stands
+    $patch: replace | delete            of the object, or list element, in which it stands
     $retainKeys: [...]                  all other members of the object go
     $deleteFromPrimitiveList/x: [...]   these values of the list x go
     $setElementOrder/x: [...]           the order of the list x afterwards
@@ -35,17 +35,8 @@ def apply_strategic_patch(obj: Json, patch: Any, node: Node) -> Json:
 
 
 def _merge(target: Json, patch: Json, node: Node | None) -> Json:
-    directive = patch.get(_DIRECTIVE)
-    if directive == "replace":
-        return {
-            key: _clean(value)
-            for key, value in patch.items()
-            if value is not None and not key.startswith("$")
-        }
-    if directive == "delete":
-        return {}
-    if directive not in {None, "merge"}:
-        raise malformed(f"invalid patch directive: unknown patch type found: {directive}")
+    if _DIRECTIVE in patch:
+        return _directed(patch)
     result = _retained(target, patch) if _RETAIN_KEYS in patch else dict(target)
     for key, value in patch.items():
         if key.startswith(_DELETE_VALUES):
@@ -58,24 +49,38 @@ def _merge(target: Json, patch: Json, node: Node | None) -> Json:
     return result
 
 
+def _directed(patch: Json) -> Json:
+    directive = patch[_DIRECTIVE]
+    if directive == "replace":
+        return {
+            key: _clean(value)
+            for key, value in patch.items()
+            if value is not None and not key.startswith("$")
+        }
+    if directive == "delete":
+        return {}
+    raise PatchError(f"unknown patch type found: {directive}")
+
+
 def _child(node: Node | None, key: str) -> Node | None:
     return None if node is None else node.child(key)
 
 
 def _merge_member(result: Json, key: str, value: Any, node: Node | None) -> None:
     current = result.get(key)
-    if value is None:
+    if value is None or (type(value) is not type(current) and _is_directive(value)):
         result.pop(key, None)
     elif isinstance(value, dict) and isinstance(current, dict) and not _replaces(node):
         result[key] = _merge(current, value, node)
     elif isinstance(value, list) and isinstance(current, list) and _merges(node):
         result[key] = _merge_list(current, value, node)
-    elif isinstance(value, dict) and not isinstance(current, dict):
-        result[key] = _merge({}, value, node)
-    elif isinstance(value, list) and _merges(node):
-        result[key] = _merge_list([], value, node)
     else:
         result[key] = _clean(value)
+
+
+def _is_directive(value: Any) -> bool:
+    """An object that only says what to do with another one: there is none."""
+    return isinstance(value, dict) and _DIRECTIVE in value
 
 
 def _merges(node: Node | None) -> bool:
@@ -104,36 +109,45 @@ def _delete_values(result: Json, key: str, values: Any) -> None:
 
 # ── lists ────────────────────────────────────────────────────────────────────────────────
 def _merge_list(current: list[Any], patch: list[Any], node: Node | None) -> list[Any]:
+    """Both lists in one. What the patch names comes in its order, among the rest."""
     if any(isinstance(item, list) for item in (*current, *patch)):
         raise PatchError("lists of lists are not supported")
     if not any(isinstance(item, dict) for item in (*current, *patch)):
-        return list(dict.fromkeys([*current, *patch]))
+        merged = list(dict.fromkeys([*current, *patch]))
+        return _in_order(merged, patch, current, lambda item: item)
     if any(not isinstance(item, dict) for item in (*current, *patch)):
         raise PatchError("a list of objects cannot merge with a list of values")
-    assert node is not None
-    if not node.merge_key:
+    if node is None or not node.merge_key:
         raise PatchError("cannot merge lists without merge key")
-    replaced = any(item.get(_DIRECTIVE) == "replace" for item in patch)
-    result: list[Any] = [] if replaced else list(current)
-    for item in patch:
-        _merge_element(result, item, node)
-    return result
+    identity = _identity(node)
+    plain = [item for item in patch if _DIRECTIVE not in item]
+    if any(item.get(_DIRECTIVE) == "replace" for item in patch):
+        return [_clean(item) for item in plain]
+    deleted = [identity(item) for item in patch if _is_deletion(item)]
+    kept = [item for item in current if identity(item) not in deleted]
+    merged = list(kept)
+    for item in plain:
+        _merge_element(merged, item, identity, node)
+    return _in_order(merged, [identity(item) for item in plain], kept, identity)
 
 
-def _merge_element(result: list[Any], item: Json, node: Node) -> None:
-    directive = item.get(_DIRECTIVE)
-    key = node.merge_key
-    if directive == "replace" and key not in item:
-        return
-    if key not in item:
-        raise PatchError(f"the element does not contain the declared merge key: {key}")
-    at = next((n for n, one in enumerate(result) if one.get(key) == item[key]), None)
-    if directive == "delete":
-        result[:] = [one for one in result if one.get(key) != item[key]]
-    elif at is None:
-        result.append(_merge({}, item, node.items))
+def _is_deletion(item: Json) -> bool:
+    if _DIRECTIVE not in item:
+        return False
+    if item[_DIRECTIVE] != "delete":
+        raise PatchError(f"unknown patch type found: {item[_DIRECTIVE]}")
+    return True
+
+
+def _merge_element(
+    merged: list[Any], item: Json, identity: Callable[[Any], Any], node: Node
+) -> None:
+    wanted = identity(item)
+    at = next((n for n, one in enumerate(merged) if identity(one) == wanted), None)
+    if at is None:
+        merged.append(_merge({}, item, node.items))
     else:
-        result[at] = _merge(result[at], item, node.items)
+        merged[at] = _merge(merged[at], item, node.items)
 
 
 # ── order ────────────────────────────────────────────────────────────────────────────────
@@ -156,11 +170,25 @@ def _merge_in_order(result: Json, patch: Json, key: str, node: Node | None) -> N
     identity = _identity(node)
     wanted = [identity(item) for item in order]
     _check_order(changes, wanted, identity)
-    known = [item for item in current if identity(item) in wanted]
-    merged = _merge_list(known, changes, node) if _merges(node) else _clean(changes)
-    merged.sort(key=lambda item: _position(wanted, identity(item)))
-    server_only = [item for item in current if identity(item) not in wanted]
-    result[key] = _interleave(server_only, merged, [identity(item) for item in current], identity)
+    if not changes:
+        merged = list(current)
+    elif _merges(node) and current:
+        merged = _merge_list(current, changes, node)
+    else:
+        merged = _clean(changes)
+    result[key] = _in_order(merged, wanted, current, identity)
+
+
+def _in_order(
+    merged: list[Any],
+    wanted: Sequence[Any],
+    current: list[Any],
+    identity: Callable[[Any], Any],
+) -> list[Any]:
+    named = [item for item in merged if identity(item) in wanted]
+    named.sort(key=lambda item: wanted.index(identity(item)))
+    others = [item for item in merged if identity(item) not in wanted]
+    return _interleave(others, named, [identity(item) for item in current], identity)
 
 
 def _identity(node: Node | None) -> Callable[[Any], Any]:
@@ -186,10 +214,6 @@ def _check_order(changes: list[Any], wanted: Sequence[Any], identity: Callable[[
         raise malformed("The order in patch list doesn't match setElementOrder list in the patch")
 
 
-def _position(order: Sequence[Any], identity: Any) -> int:
-    return order.index(identity) if identity in order else len(order)
-
-
 def _interleave(
     left: list[Any], right: list[Any], old: Sequence[Any], identity: Callable[[Any], Any]
 ) -> list[Any]:
@@ -198,7 +222,8 @@ def _interleave(
     left, right = list(left), list(right)
     while left and right:
         first, second = identity(left[0]), identity(right[0])
-        is_first = second in old and old.index(first) < old.index(second)
+        both = first in old and second in old
+        is_first = both and old.index(first) < old.index(second)
         result.append((left if is_first else right).pop(0))
     return result + left + right
 
@@ -209,12 +234,8 @@ def _clean(value: Any) -> Any:
         return {
             key: _clean(item)
             for key, item in value.items()
-            if item is not None and not key.startswith("$")
+            if item is not None and not key.startswith("$") and not _is_directive(item)
         }
     if isinstance(value, list):
-        return [
-            _clean(item)
-            for item in value
-            if not (isinstance(item, dict) and item.get(_DIRECTIVE) == "delete")
-        ]
+        return [_clean(item) for item in value if not _is_directive(item)]
     return value

@@ -84,7 +84,7 @@ def test_a_finished_object_is_returned_as_it_is():
             "Pod",
             {"spec": {"containers": [{"name": 1}]}},
             (
-                "json: cannot unmarshal number into Go struct field Pod.spec.containers.name of type "
+                "json: cannot unmarshal number into Go struct field Container.spec.containers.name of type "
                 "string"
             ),
         ),
@@ -92,7 +92,7 @@ def test_a_finished_object_is_returned_as_it_is():
             "Pod",
             {"spec": {"activeDeadlineSeconds": "x"}},
             (
-                "json: cannot unmarshal string into Go struct field Pod.spec.activeDeadlineSeconds of "
+                "json: cannot unmarshal string into Go struct field PodSpec.spec.activeDeadlineSeconds of "
                 "type int64"
             ),
         ),
@@ -100,7 +100,7 @@ def test_a_finished_object_is_returned_as_it_is():
             "Pod",
             {"spec": {"priority": 3_000_000_000}},
             (
-                "json: cannot unmarshal number 3000000000 into Go struct field Pod.spec.priority of "
+                "json: cannot unmarshal number 3000000000 into Go struct field PodSpec.spec.priority of "
                 "type int32"
             ),
         ),

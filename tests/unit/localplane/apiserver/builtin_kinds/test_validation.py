@@ -71,7 +71,7 @@ def test_a_bad_pod_is_refused_as_recorded():
         ),
         (
             {"containers": [{**C, "env": [{"name": "A", "valueFrom": {}}]}]},
-            'spec.containers[0].env[0].valueFrom: Invalid value: "": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`',
+            'spec.containers[0].env[0].valueFrom: Invalid value: "": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`',
         ),
         (
             {"containers": [{**C, "livenessProbe": {}}]},
@@ -176,7 +176,7 @@ def service(**spec):
         ({"type": "ExternalName"}, "spec.externalName: Required value"),
         (
             {"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]},
-            'spec.ports[1]: Duplicate value: {"port":80,"protocol":"TCP","targetPort":0}',
+            'spec.ports[1]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}',
         ),
     ],
 )
@@ -243,7 +243,11 @@ def test_a_deployment_selects_its_own_template():
         )
     ]
     assert said("Deployment", deployment(selector=None), api_version="apps/v1") == [
-        "spec.selector: Required value"
+        "spec.selector: Required value",
+        (
+            'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match '
+            "template `labels`"
+        ),
     ]
     other = deployment({"x": "y"}, selector={"matchLabels": {"x": "y"}})
     assert said("Deployment", other, deployment(), "apps/v1") == [
@@ -328,13 +332,13 @@ def test_events_are_refused_as_recorded():
             "discovery.k8s.io/v1",
             "EndpointSlice",
             {"addressType": "IPv4", "endpoints": [{"addresses": ["x"]}]},
-            'endpoints[0].addresses[0]: Invalid value: "x": must be a valid IPv4 address',
+            'endpoints[0].addresses[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
         ),
         (
             "policy/v1",
             "PodDisruptionBudget",
             {"spec": {"minAvailable": 1, "maxUnavailable": 1}},
-            "spec: Invalid value: minAvailable and maxUnavailable cannot be both set",
+            'spec: Invalid value: {"MinAvailable":1,"Selector":null,"MaxUnavailable":1,"UnhealthyPodEvictionPolicy":null}: minAvailable and maxUnavailable cannot be both set',
         ),
         (
             "autoscaling/v2",

@@ -39,9 +39,19 @@ def test_containers_merge_by_name():
     assert result["spec"]["containers"][0] is A
 
 
-def test_a_new_element_is_appended_without_nulls():
+def test_a_new_element_comes_first_and_without_nulls():
     result = patched(pod(A), {"spec": {"containers": [{"name": "z", "image": "i", "args": None}]}})
-    assert result["spec"]["containers"] == [A, {"name": "z", "image": "i"}]
+    assert result["spec"]["containers"] == [{"name": "z", "image": "i"}, A]
+
+
+def test_elements_take_the_order_of_the_patch():
+    result = patched(pod(A, B, C), {"spec": {"containers": [{"name": "c"}, {"name": "a"}]}})
+    assert names(result) == ["b", "c", "a"]
+
+
+def test_a_directive_about_nothing_does_nothing():
+    patch = {"metadata": {"labels": {"$patch": "replace", "z": "1"}}}
+    assert patched({"metadata": {"name": "p"}}, patch) == {"metadata": {"name": "p"}}
 
 
 def test_nested_keyed_lists_merge_too():
@@ -150,5 +160,5 @@ def test_references_merge_by_their_name_and_owners_by_uid():
         "metadata": {"ownerReferences": [{"uid": "2", "name": "y"}]},
     }
     result = patched(obj, patch, SERVICE_ACCOUNT)
-    assert result["secrets"] == [{"name": "a"}, {"name": "b"}]
-    assert [owner["uid"] for owner in result["metadata"]["ownerReferences"]] == ["1", "2"]
+    assert result["secrets"] == [{"name": "b"}, {"name": "a"}]
+    assert [owner["uid"] for owner in result["metadata"]["ownerReferences"]] == ["2", "1"]

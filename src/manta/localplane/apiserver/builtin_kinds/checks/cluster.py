@@ -8,7 +8,7 @@ from typing import Any
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
 from manta.localplane.apiserver.builtin_kinds.defaults.objects import RBAC
-from manta.localplane.apiserver.schema.causes import invalid, not_supported, required
+from manta.localplane.apiserver.schema.causes import forbidden, invalid, not_supported, required
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
@@ -131,7 +131,7 @@ def _check_backend(backend: Json, field: str) -> Causes:
         wish = "cannot set both resource and service backends"
         yield invalid(field, "", wish)
     elif resource is None and service is None:
-        yield required(field, "resource or service backend is required")
+        yield invalid(field, "", "resource or service backend is required")
     elif service is not None:
         yield from _check_service_backend(service, f"{field}.service")
 
@@ -163,10 +163,18 @@ def check_endpoint_slice(endpoint_slice: Json, old: Json | None) -> Causes:
         if not addresses:
             yield required(field, "must contain at least 1 address")
         for number, address in enumerate(addresses):
-            if kind in {"IPv4", "IPv6"} and not _is_ip(address, kind):
-                yield invalid(f"{field}[{number}]", address, f"must be a valid {kind} address")
+            if kind in {"IPv4", "IPv6"}:
+                yield from _check_address(address, kind, f"{field}[{number}]")
     for index, port in enumerate(endpoint_slice.get("ports") or []):
         yield from rules.protocol(f"ports[{index}].protocol", port.get("protocol", ""))
+
+
+def _check_address(address: str, kind: str, field: str) -> Causes:
+    if not _is_ip(address):
+        wish = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        yield invalid(field, address, wish)
+    elif not _is_ip(address, kind):
+        yield invalid(field, address, f"must be an {kind} address")
 
 
 def _is_ip(text: Any, kind: str = "") -> bool:
@@ -203,3 +211,10 @@ def check_autoscaler(autoscaler: Json, _: Json | None) -> Causes:
     for name in ("kind", "name"):
         if not target.get(name):
             yield required(f"spec.scaleTargetRef.{name}")
+    if "/" not in target.get("apiVersion", ""):
+        wish = "apiVersion must specify API group"
+        yield invalid("spec.scaleTargetRef.apiVersion", target.get("apiVersion", ""), wish)
+    kinds = {metric.get("type") for metric in spec.get("metrics") or []}
+    if least == 0 and not kinds & {"Object", "External"}:
+        wish = "must specify at least one Object or External metric to support scaling to zero replicas"
+        yield forbidden("spec.metrics", wish)

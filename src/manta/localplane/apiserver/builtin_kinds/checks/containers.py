@@ -118,7 +118,7 @@ def _check_source(source: Json, variable: Json, field: str) -> Causes:
     if source.get("fieldRef") is not None and not source["fieldRef"].get("fieldPath"):
         yield required(f"{field}.fieldRef.fieldPath")
     if not given:
-        names = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        names = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         yield invalid(field, "", f"must specify one of: {names}")
     elif variable.get("value"):
         yield invalid(field, "", "may not be specified when `value` is not empty")
@@ -173,6 +173,7 @@ def _check_amount(name: str, text: str, field: str) -> Causes:
     yield from rules.all_invalid(field, name, qualified_name_errors(name))
     if "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith("hugepages-"):
         yield invalid(field, name, "must be a standard resource type or fully qualified")
+        yield invalid(field, name, "must be a standard resource for containers")
     amount = Quantity.parse(text)
     if amount.nano < 0:
         yield invalid(field, str(amount), "must be greater than or equal to 0")
@@ -197,6 +198,9 @@ def _check_probe(probe: Json | None, field: str) -> Causes:
         yield from rules.not_negative(f"{field}.{name}", probe.get(name))
     for name in ("successThreshold", "failureThreshold"):
         yield from rules.not_negative(f"{field}.{name}", probe.get(name))
+    grace = probe.get("terminationGracePeriodSeconds")
+    if grace is not None and grace <= 0:
+        yield invalid(f"{field}.terminationGracePeriodSeconds", grace, "must be greater than 0")
     if not field.endswith("readinessProbe") and probe.get("successThreshold", 1) != 1:
         yield invalid(f"{field}.successThreshold", probe["successThreshold"], "must be 1")
 
@@ -212,11 +216,11 @@ def _check_handler(handler: Json, field: str, kinds: tuple[str, ...]) -> Causes:
     given = [name for name in kinds if handler.get(name) is not None]
     if not given:
         yield required(field, "must specify a handler type")
-    for name in given[1:]:
-        yield forbidden(f"{field}.{name}", "may not specify more than 1 handler type")
-    for name in ("httpGet", "tcpSocket", "grpc"):
-        if name in given:
+    for name in given[:1]:
+        if name == "exec" and not handler["exec"].get("command"):
+            yield required(f"{field}.exec.command")
+        if name in {"httpGet", "tcpSocket", "grpc"}:
             port = handler[name].get("port", 0)
             yield from rules.port_number_or_name(f"{field}.{name}.port", port)
-    if "exec" in given and not handler["exec"].get("command"):
-        yield required(f"{field}.exec.command")
+    for name in given[1:]:
+        yield forbidden(f"{field}.{name}", "may not specify more than 1 handler type")

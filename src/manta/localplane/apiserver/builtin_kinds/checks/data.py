@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import json
 
+from manta.api.names import qualified_name_errors
 from manta.api.quantity import Quantity
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
 from manta.localplane.apiserver.schema.causes import (
-    OMITTED,
+    Cause,
+    compact_json,
     forbidden,
     invalid,
     not_supported,
@@ -170,14 +172,18 @@ def check_event(event: Json, old: Json | None) -> Causes:
 
 
 def _check_event_words(event: Json) -> Causes:
+    controller = event.get("reportingController", "")
+    if not controller:
+        yield required("reportingController")
+    yield from rules.all_invalid(
+        "reportingController", controller, qualified_name_errors(controller)
+    )
     for name, limit in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
         value = event.get(name, "")
         if not value:
             yield required(name)
         elif len(value) > limit:
             yield invalid(name, "", f"can have at most {limit} characters")
-    if not event.get("reportingController"):
-        yield required("reportingController")
     if len(event.get("note", "")) > 1024:
         yield invalid("message", "", "can have at most 1024 characters")
 
@@ -189,7 +195,8 @@ def check_priority_class(priority_class: Json, old: Json | None) -> Causes:
         known = name in {"system-node-critical", "system-cluster-critical"}
         if not known:
             wish = "priority class names with 'system-' prefix are reserved for system use only"
-            yield forbidden("metadata.name", wish)
+            error = f"{name} is not a known system priority class"
+            yield forbidden("metadata.name", f"{wish}. error: {error}")
     elif value > _HIGHEST_USER_PRIORITY:
         wish = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
         yield forbidden("value", wish)
@@ -213,6 +220,13 @@ def check_quota(quota: Json, old: Json | None) -> Causes:
 def check_budget(budget: Json, _: Json | None) -> Causes:
     spec = budget.get("spec") or {}
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        # The real server shows its own, internal form of the spec here.
+        shown = (
+            f'{{"MinAvailable":{compact_json(spec["minAvailable"])},'
+            f'"Selector":{compact_json(spec.get("selector"))},'
+            f'"MaxUnavailable":{compact_json(spec["maxUnavailable"])},'
+            f'"UnhealthyPodEvictionPolicy":{compact_json(spec.get("unhealthyPodEvictionPolicy"))}}}'
+        )
         wish = "minAvailable and maxUnavailable cannot be both set"
-        yield invalid("spec", OMITTED, wish)
+        yield Cause("FieldValueInvalid", f"Invalid value: {shown}: {wish}", "spec")
     yield from rules.selector("spec.selector", spec.get("selector"))

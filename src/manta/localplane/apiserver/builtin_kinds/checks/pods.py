@@ -43,6 +43,8 @@ def check_pod(pod: Json, old: Json | None) -> Causes:
     yield from check_pod_spec(pod.get("spec") or {}, "spec")
     if old is not None:
         yield from _check_change(pod.get("spec") or {}, old.get("spec") or {})
+    elif (pod.get("spec") or {}).get("ephemeralContainers"):
+        yield forbidden("spec.ephemeralContainers", "cannot be set on create")
 
 
 def check_template(template: Json, path: str) -> Causes:
@@ -53,8 +55,9 @@ def check_template(template: Json, path: str) -> Causes:
 
 def check_pod_spec(spec: Json, path: str) -> Causes:
     volumes = spec.get("volumes") or []
-    yield from _check_volumes(volumes, f"{path}.volumes")
-    known = frozenset(volume.get("name", "") for volume in volumes)
+    names: set[str] = set()
+    yield from _check_volumes(volumes, f"{path}.volumes", names)
+    known = frozenset(names)
     containers = spec.get("containers") or []
     if not containers:
         yield required(f"{path}.containers")
@@ -87,24 +90,30 @@ def _check_names(spec: Json, path: str) -> Causes:
             yield from rules.label(f"{path}.{name}", spec[name])
 
 
-def _check_volumes(volumes: list[Json], path: str) -> Causes:
-    names: set[str] = set()
+def _check_volumes(volumes: list[Json], path: str, known: set[str]) -> Causes:
+    """Names of good volumes are added to `known`: only those can be mounted."""
     for index, volume in enumerate(volumes):
-        field, name = f"{path}[{index}]", volume.get("name", "")
-        if not name:
-            yield required(f"{field}.name")
-        else:
-            yield from rules.label(f"{field}.name", name)
-        if name in names:
-            yield duplicate(f"{field}.name", name)
-        names.add(name)
-        sources = [key for key, value in volume.items() if key != "name" and value is not None]
-        for source in sources[1:]:
-            yield forbidden(f"{field}.{source}", "may not specify more than 1 volume type")
-        for source in sources[:1]:
-            member = _REQUIRED_IN_VOLUME.get(source)
-            if member is not None and not volume[source].get(member):
-                yield required(f"{field}.{source}.{member}")
+        found = list(_check_volume(volume, f"{path}[{index}]", known))
+        if not found:
+            known.add(volume["name"])
+        yield from found
+
+
+def _check_volume(volume: Json, field: str, known: set[str]) -> Causes:
+    sources = [key for key, value in volume.items() if key != "name" and value is not None]
+    for source in sources[:1]:
+        member = _REQUIRED_IN_VOLUME.get(source)
+        if member is not None and not volume[source].get(member):
+            yield required(f"{field}.{source}.{member}")
+    for source in sources[1:]:
+        yield forbidden(f"{field}.{source}", "may not specify more than 1 volume type")
+    name = volume.get("name", "")
+    if not name:
+        yield required(f"{field}.name")
+    else:
+        yield from rules.label(f"{field}.name", name)
+    if name in known:
+        yield duplicate(f"{field}.name", name)
 
 
 def _check_tolerations(tolerations: list[Json], path: str) -> Causes:

@@ -71,10 +71,10 @@ def port_number(field: str, value: int) -> Causes:
 def port_name_errors(name: str) -> list[str]:
     errors = []
     if len(name) > 15:
-        errors.append("must be no more than 15 characters long")
+        errors.append("must be no more than 15 characters")
     if not _PORT_NAME.fullmatch(name):
         errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    elif not re.search("[a-z]", name):
+    if not re.search("[a-z]", name):
         errors.append("must contain at least one letter (a-z)")
     if "--" in name:
         errors.append("must not contain consecutive hyphens")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
 from manta.localplane.apiserver.schema.causes import (
+    Cause,
     duplicate,
     forbidden,
     invalid,
@@ -93,8 +94,13 @@ def _check_duplicates(ports: list[Json]) -> Causes:
     for index, port in enumerate(ports):
         key = (port.get("protocol", ""), port.get("port", 0))
         if key in seen:
-            shown = {"port": key[1], "protocol": key[0], "targetPort": 0}
-            yield duplicate(f"spec.ports[{index}]", shown)
+            # The real server shows its own, internal form of a port here.
+            shown = (
+                f'{{"Name":"","Protocol":"{key[0]}","AppProtocol":null,"Port":{key[1]},'
+                '"TargetPort":0,"NodePort":0}'
+            )
+            field = f"spec.ports[{index}]"
+            yield Cause("FieldValueDuplicate", f"Duplicate value: {shown}", field)
         seen.add(key)
 
 

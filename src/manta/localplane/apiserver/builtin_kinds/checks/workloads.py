@@ -11,6 +11,7 @@ from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
 from manta.localplane.apiserver.schema.causes import (
     OMITTED,
     Cause,
+    compact_json,
     invalid,
     not_supported,
     required,
@@ -25,6 +26,7 @@ _COUNTS = (
     "backoffLimitPerIndex",
     "maxFailedIndexes",
 )
+_STRATEGIES = ("Recreate", "RollingUpdate")
 _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates")
 
 
@@ -32,10 +34,10 @@ def check_job(job: Json, old: Json | None) -> Causes:
     spec = job.get("spec") or {}
     if old is not None and spec == old.get("spec"):
         return
-    yield from check_job_spec(spec, "spec")
     if old is None:
         yield from _check_generated(job, spec)
-    else:
+    yield from check_job_spec(spec, "spec")
+    if old is not None:
         yield from _check_job_change(spec, old.get("spec") or {}, old)
 
 
@@ -54,6 +56,8 @@ def check_job_spec(spec: Json, path: str) -> Causes:
     field = f"{path}.template.spec.restartPolicy"
     if policy in {"", "Always"}:
         yield required(field, 'valid values: "OnFailure", "Never"')
+    elif policy not in {"OnFailure", "Never"}:
+        yield not_supported(field, policy, ("OnFailure", "Never"))
     elif spec.get("podFailurePolicy") is not None and policy != "Never":
         wish = 'only "Never" is supported when podFailurePolicy is specified'
         yield invalid(field, policy, wish)
@@ -71,7 +75,7 @@ def _check_generated(job: Json, spec: Json) -> Causes:
         for key, value in (("controller-uid", meta.get("uid")), ("job-name", meta.get("name"))):
             if labels.get(prefix + key) != value:
                 field = f"spec.template.metadata.labels[{prefix}{key}]"
-                yield invalid(field, labels.get(prefix + key, ""), f"must be '{value}'")
+                yield invalid(field, labels, f"must be '{value}'")
 
 
 def _check_job_change(spec: Json, old: Json, job: Json) -> Causes:
@@ -107,8 +111,9 @@ def check_cron_job(cron_job: Json, _: Json | None) -> Causes:
     if not spec.get("schedule"):
         yield required("spec.schedule")
     elif len(spec["schedule"].split()) != 5 and not spec["schedule"].startswith("@"):
-        wish = f"expected exactly 5 fields, found {len(spec['schedule'].split())}"
-        yield invalid("spec.schedule", spec["schedule"], f"{wish}: {[*spec['schedule'].split()]}")
+        parts = spec["schedule"].split()
+        wish = f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
+        yield invalid("spec.schedule", spec["schedule"], wish)
     policies = ("Allow", "Forbid", "Replace")
     yield from rules.one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy", ""), policies)
     for name in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
@@ -121,10 +126,9 @@ def check_deployment(deployment: Json, old: Json | None) -> Causes:
     yield from _check_replicated(deployment, old, "deployment")
     spec = deployment.get("spec") or {}
     strategy = spec.get("strategy") or {}
-    yield from rules.one_of(
-        "spec.strategy.type", strategy.get("type", ""), ("Recreate", "RollingUpdate")
-    )
     rolling = strategy.get("rollingUpdate")
+    if strategy.get("type") not in _STRATEGIES:
+        yield from _bad_strategy(strategy)
     if strategy.get("type") == "Recreate" and rolling:
         wish = "may not be specified when strategy `type` is 'Recreate'"
         yield Cause("FieldValueForbidden", f"Forbidden: {wish}", "spec.strategy.rollingUpdate")
@@ -134,6 +138,15 @@ def check_deployment(deployment: Json, old: Json | None) -> Causes:
         yield invalid(field, rolling.get("maxUnavailable"), wish)
     for name in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
         yield from rules.not_negative(f"spec.{name}", spec.get(name))
+
+
+def _bad_strategy(strategy: Json) -> Causes:
+    """The real server shows its own, internal form of the strategy here."""
+    rolling = compact_json(strategy.get("rollingUpdate"))
+    shown = f'{{"Type":"{strategy.get("type", "")}","RollingUpdate":{rolling}}}'
+    supported = ", ".join(f'"{name}"' for name in _STRATEGIES)
+    message = f"Unsupported value: {shown}: supported values: {supported}"
+    yield Cause("FieldValueNotSupported", message, "spec.strategy")
 
 
 def _is_zero(amount: int | str | None) -> bool:
@@ -168,7 +181,7 @@ def _check_replicated(workload: Json, old: Json | None, kind: str) -> Causes:
         yield from rules.selector("spec.selector", wanted)
         if not wanted.get("matchLabels") and not wanted.get("matchExpressions"):
             yield invalid("spec.selector", dict(wanted), f"empty selector is invalid for {kind}")
-        yield from _check_match(wanted, template)
+    yield from _check_match(wanted, template)
     yield from check_template(template, "spec.template")
     policy = (template.get("spec") or {}).get("restartPolicy", "")
     if policy != "Always":
@@ -177,10 +190,10 @@ def _check_replicated(workload: Json, old: Json | None, kind: str) -> Causes:
         yield from rules.immutable("spec.selector", wanted, (old.get("spec") or {}).get("selector"))
 
 
-def _check_match(wanted: Json, template: Json) -> Causes:
-    labels = (template.get("metadata") or {}).get("labels") or {}
+def _check_match(wanted: Json | None, template: Json) -> Causes:
+    labels = (template.get("metadata") or {}).get("labels")
     try:
-        matches = from_object(dict(wanted)).matches(labels)
+        matches = from_object(wanted).matches(labels or {})
     except ValueError:
         return  # said already, term by term
     if not matches:

@@ -41,6 +41,20 @@ def default_volume(volume: Json) -> None:
     ):
         if not spec.get(name):
             spec[name] = value
+    if spec.get("hostPath") is not None and spec["hostPath"].get("type") is None:
+        spec["hostPath"]["type"] = ""
+
+
+def default_definition(crd: Json) -> None:
+    spec = crd.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind", "")
+    if not names.get("singular"):
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = f"{kind}List"
+    if spec.get("conversion") is None:
+        spec["conversion"] = {"strategy": "None"}
 
 
 def default_endpoint_slice(endpoint_slice: Json) -> None:

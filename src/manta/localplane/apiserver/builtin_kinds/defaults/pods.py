@@ -17,6 +17,8 @@ def default_pod(pod: Json) -> None:
     spec.setdefault("enableServiceLinks", True)
     for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):
         _default_requests(container)
+        if spec.get("hostNetwork"):
+            _default_host_ports(container)
     default_pod_spec(spec)
 
 
@@ -41,8 +43,6 @@ def default_pod_spec(spec: Json) -> None:
     for name in ("containers", "initContainers", "ephemeralContainers"):
         for container in spec.get(name) or []:
             default_container(container)
-            if spec.get("hostNetwork"):
-                _default_host_ports(container)
 
 
 def _fill(holder: Json, name: str, value: Any) -> None:
@@ -107,7 +107,7 @@ def _default_probe(probe: Json) -> None:
             probe[name] = value
     _default_http(probe.get("httpGet"))
     if probe.get("grpc") is not None:
-        probe["grpc"].setdefault("service", "")
+        _fill(probe["grpc"], "service", "")
 
 
 def _default_http(action: Json | None) -> None:

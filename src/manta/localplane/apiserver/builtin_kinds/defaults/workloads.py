@@ -111,6 +111,7 @@ def default_stateful_set(stateful_set: Json) -> None:
     _fill(spec, "revisionHistoryLimit", 10)
     default_template(spec)
     for claim in spec.get("volumeClaimTemplates") or []:
+        claim.update(apiVersion="v1", kind="PersistentVolumeClaim")
         _fill(claim.setdefault("spec", {}), "volumeMode", "Filesystem")
         claim.setdefault("status", {}).setdefault("phase", "Pending")
 
