@@ -138,7 +138,7 @@ class Sandbox:
         await self._channel.ask("start", (), **_brief(spec))
 
     async def signal(self, container_id: str, number: int) -> None:
-        await self._channel.ask("signal", id=container_id, signal=number)
+        await self._channel.ask("signal", id=container_id, signal=int(number))
 
     async def execute(
         self, container_id: str, spec: Mapping[str, Any], fds: Sequence[int]
