@@ -6,6 +6,25 @@ from manta.localplane.apiserver.app import App
 from manta.localplane.apiserver.auth import roles
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+KUBERNETES_SERVICE = {
+    "metadata": {
+        "name": "kubernetes",
+        "namespace": "default",
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    },
+    "spec": {
+        "type": "ClusterIP",
+        "clusterIP": "10.96.0.1",
+        "clusterIPs": ["10.96.0.1"],
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "internalTrafficPolicy": "Cluster",
+        "sessionAffinity": "None",
+        "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+    },
+    "status": {"loadBalancer": {}},
+}
+"""How Pods find the API server: by this name, and by the environment that it gives them."""
 _RBAC = "rbac.authorization.k8s.io/v1"
 
 
@@ -13,6 +32,7 @@ def bootstrap(app: App) -> None:
     """Create what must be there; what is there already stays as it is."""
     for name in NAMESPACES:
         app.put("v1", "Namespace", {"metadata": {"name": name}})
+    app.put("v1", "Service", KUBERNETES_SERVICE)
     for role in roles.cluster_roles():
         app.put(_RBAC, "ClusterRole", role)
     for binding in roles.cluster_role_bindings():
