@@ -10,9 +10,10 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import EVENTS, JOBS, PODS, SECRETS, SERVICES
+from manta.api.resources import EVENTS, INGRESSES, JOBS, PODS, ROLES, SECRETS, SERVICES
 from manta.controllers.raycluster import controller
 from manta.controllers.raycluster.plan import plan
+from manta.rules.settings import FeatureGates, Settings
 from support.fakenodes import fake_cluster
 from support.raycluster import NAMESPACE, container, group, template
 from support.raycrds import ray_crds
@@ -54,6 +55,51 @@ async def test_a_ready_cluster_costs_nothing() -> None:
         before = [one for one in op.faults.log if not one.watch]
         await asyncio.sleep(3600)
         assert [one for one in op.faults.log if not one.watch] == before
+
+
+FULL: dict[str, Any] = {
+    "groups": [group("a", replicas=2), group("b", numOfHosts=2)],
+    "annotations": {"ray.io/enable-serve-service": "true", "note": "passed on"},
+    "head": {"enableIngress": True, "ingressOptions": {"host": "ray.example.com"}},
+    "headServiceAnnotations": {"a": "b"},
+    "enableInTreeAutoscaling": True,
+    "authOptions": {"mode": "token"},
+    "gcsFaultToleranceOptions": {"backend": "rocksdb"},
+    "networkPolicy": {"head": {"ingressRules": [{"ports": [{"port": 8265}]}]}},
+}
+GATES = FeatureGates(ray_cluster_network_policy=True, gcs_fault_tolerance_embedded_storage=True)
+
+
+@virtually
+async def test_what_the_server_fills_in_is_no_drift() -> None:
+    """With everything switched on, a ready cluster still costs nothing."""
+    async with operated(Settings(gates=GATES)) as op:
+        await op.create(**FULL)
+        await op.create("node-port", head={"serviceType": "NodePort"})
+        for name in ("demo", "node-port"):
+            await op.until_ready(name)
+        await asyncio.sleep(5)
+        before = op.writes()
+        await asyncio.sleep(1800)
+        assert op.writes() == before
+
+
+@virtually
+async def test_drift_made_by_hand_is_corrected_once() -> None:
+    async with operated(Settings(gates=GATES)) as op:
+        await op.create(**FULL)
+        await op.until_ready()
+        key = Key(NAMESPACE, "demo-head-svc")
+        await op.client.patch(SERVICES, key, {"spec": {"selector": {"ray.io/cluster": "other"}}})
+        await op.client.patch(ROLES, Key(NAMESPACE, "demo"), {"rules": []})
+        ingress = Key(NAMESPACE, "demo-head-ingress")
+        await op.client.patch(INGRESSES, ingress, {"metadata": {"annotations": {"note": None}}})
+        await asyncio.sleep(10)
+        service = await op.client.get(SERVICES, key)
+        assert service["spec"]["selector"]["ray.io/cluster"] == "demo"
+        assert len((await op.client.get(ROLES, Key(NAMESPACE, "demo")))["rules"]) == 3
+        assert (await op.client.get(INGRESSES, ingress))["metadata"]["annotations"]["note"]
+        assert len([one for one in op.writes(method="PATCH") if not one.endswith("status")]) == 3
 
 
 @virtually

@@ -23,7 +23,7 @@ from manta.api.core import (
     ServiceAccount,
 )
 from manta.api.meta import Key, Object
-from manta.api.networking import Ingress
+from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.rbac import Role, RoleBinding
@@ -89,6 +89,9 @@ class World:
             role_binding=self._first("RoleBinding", RoleBinding),
             ingress=self._first("Ingress", Ingress),
             route=self._first("Route", Object),
+            network_policies=tuple(
+                self._view(one, NetworkPolicy) for one in self.of("NetworkPolicy")
+            ),
             auth_secret=self._first("Secret", Secret),
             gcs_claim=self._first("PersistentVolumeClaim", PersistentVolumeClaim),
             cleanup_jobs=tuple(self._view(one, Job) for one in self.of("Job")),

@@ -205,6 +205,23 @@ CASES: dict[str, tuple[dict[str, Any], Settings]] = {
         ),
         EVERYTHING,
     ),
+    "network-policy": (
+        ray_cluster(
+            groups=[group("a"), group("b")],
+            labels={
+                "ray.io/originated-from-crd": "RayJob",
+                "ray.io/originated-from-cr-name": "job",
+                "ray.io/job-submission-mode": "K8sJobMode",
+            },
+            networkPolicy={
+                "head": {"ingressRules": [{"ports": [{"port": 8265}]}]},
+                "worker": {"egressRules": [{"ports": [{"port": 53}]}]},
+                "workerGroups": [{"groupName": "b", "ingressRules": [{"ports": [{"port": 1}]}]}],
+            },
+        ),
+        EVERYTHING,
+    ),
+    "network-policy-ingress": (ray_cluster(networkPolicy={"mode": "DenyAllIngress"}), EVERYTHING),
     "multi-host": (ray_cluster(groups=[group(replicas=2, numOfHosts=2)]), DEFAULT),
     "of-a-service": (_of_service(), DEFAULT),
     "of-a-service-exec-probes": (_of_service(rayVersion="2.10.0"), DEFAULT),

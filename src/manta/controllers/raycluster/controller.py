@@ -9,13 +9,14 @@ from typing import Any, Final
 from manta.api.batch import Job
 from manta.api.core import PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount
 from manta.api.meta import Key, Object
-from manta.api.networking import Ingress
+from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.rbac import Role, RoleBinding
 from manta.api.resources import (
     INGRESSES,
     JOBS,
+    NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     ROLE_BINDINGS,
@@ -78,6 +79,11 @@ def _caches(manager: Manager, settings: Settings) -> Caches:
         claims=manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
         if embedded
         else None,
+        network_policies=manager.informer(
+            NETWORK_POLICIES, NetworkPolicy, labels=OF_A_CLUSTER, indexes=indexed
+        )
+        if settings.gates.ray_cluster_network_policy
+        else None,
         routes=manager.informer(ROUTES, Object, labels=OF_A_CLUSTER)
         if settings.openshift
         else None,
@@ -95,6 +101,7 @@ def _watches(caches: Caches) -> list[Watch[Any]]:
         caches.ingresses,
         caches.secrets,
         caches.claims,
+        caches.network_policies,
         caches.routes,
     )
     return [

@@ -42,6 +42,9 @@ class Cause(StrEnum):
     INGRESS = "Ingress"
     INGRESS_DRIFT = "IngressDrift"
     ROUTE = "Route"
+    NETWORK_POLICY = "NetworkPolicy"
+    NETWORK_POLICY_DRIFT = "NetworkPolicyDrift"
+    STALE_POLICY = "StalePolicy"
     AUTH_SECRET = "AuthSecret"  # noqa: S105 - the name of a cause
     GCS_CLAIM = "GcsClaim"
     GCS_CLAIM_OWNER = "GcsClaimOwner"
@@ -128,6 +131,15 @@ EVENTS: EventTable = {
     Cause.INGRESS: _made("Ingress"),
     Cause.INGRESS_DRIFT: _mended("Ingress"),
     Cause.ROUTE: _made("Route"),
+    Cause.NETWORK_POLICY: _made("NetworkPolicy"),
+    Cause.NETWORK_POLICY_DRIFT: _mended("NetworkPolicy"),
+    Cause.STALE_POLICY: Reasons(
+        "Delete",
+        done="DeletedNetworkPolicy",
+        failed="FailedToDeleteNetworkPolicy",
+        done_note="Deleted NetworkPolicy {key}: {why}",
+        failed_note="Failed to delete NetworkPolicy {key}: {error}",
+    ),
     Cause.AUTH_SECRET: _made("Secret"),
     Cause.GCS_CLAIM: _made("PVC"),
     Cause.GCS_CLAIM_OWNER: _mended("PVC"),

@@ -9,7 +9,7 @@ from typing import Any
 from manta.api.batch import Job
 from manta.api.core import PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount
 from manta.api.meta import Key, Object
-from manta.api.networking import Ingress
+from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.rbac import Role, RoleBinding
@@ -57,6 +57,8 @@ class Caches:
     secrets: Informer[Secret]
     claims: Informer[PersistentVolumeClaim] | None = None
     """Only with the gate for the embedded store."""
+    network_policies: Informer[NetworkPolicy] | None = None
+    """Only with the gate for network policies."""
     routes: Informer[Object] | None = None
     """Only on OpenShift."""
 
@@ -107,6 +109,9 @@ class Observer:
             found["route"] = caches.routes and caches.routes.get(named(route_name(cluster)))
         if makes_auth_secret(spec):
             found["auth_secret"] = caches.secrets.get(named(auth_secret_name(cluster)))
+        if caches.network_policies is not None:
+            mine = caches.network_policies.by(BY_CLUSTER, str(cluster.metadata.key))
+            found["network_policies"] = mine
         if caches.claims is not None and storage_backend(cluster) is StorageBackend.ROCKSDB:
             found["gcs_claim"] = caches.claims.get(named(claim_name(cluster)))
         return found

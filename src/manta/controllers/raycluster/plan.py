@@ -8,6 +8,7 @@ from manta.controllers.raycluster.planners.deletion import plan_deletion, plan_f
 from manta.controllers.raycluster.planners.gcs_storage import plan_gcs_storage
 from manta.controllers.raycluster.planners.ingress import plan_ingress
 from manta.controllers.raycluster.planners.joining import join
+from manta.controllers.raycluster.planners.network_policy import plan_network_policies
 from manta.controllers.raycluster.planners.pods import plan_pods
 from manta.controllers.raycluster.planners.recreate import plan_recreate_upgrade
 from manta.controllers.raycluster.planners.services import (
@@ -28,6 +29,7 @@ SURROUNDINGS = (
     plan_head_service,
     plan_headless_service,
     plan_gcs_storage,
+    plan_network_policies,
 )
 
 

@@ -17,7 +17,7 @@ from manta.api.core import (
     ServiceAccount,
 )
 from manta.api.meta import Object
-from manta.api.networking import Ingress
+from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.rbac import Role, RoleBinding
@@ -45,6 +45,7 @@ class ClusterSnapshot:
     role_binding: RoleBinding | None = None
     ingress: Ingress | None = None
     route: Object | None = None
+    network_policies: tuple[NetworkPolicy, ...] = ()
     auth_secret: Secret | None = None
     gcs_claim: PersistentVolumeClaim | None = None
     cleanup_jobs: tuple[Job, ...] = ()

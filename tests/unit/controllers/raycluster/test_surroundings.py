@@ -341,6 +341,48 @@ def test_the_users_own_claim_is_never_made() -> None:
     assert not [key for key in world.objects if key[0] == PERSISTENT_VOLUME_CLAIMS]
 
 
+# ── network policies ─────────────────────────────────────────────────────────────────────
+
+CLOSED = Settings(gates=FeatureGates(ray_cluster_network_policy=True))
+
+
+def policies(world: World) -> list[str]:
+    return [one["metadata"]["name"] for one in world.of("NetworkPolicy")]
+
+
+def test_policies_are_made_before_the_pods_listen() -> None:
+    world = World(decode(ray_cluster(networkPolicy={})), CLOSED)
+    stages = [{one.cause for one in stage.actions} for stage in world.plan().stages]
+    assert Cause.NETWORK_POLICY in stages[0]
+    assert stages[1] == {Cause.NO_HEAD}
+
+
+def test_policies_follow_the_groups_and_go_when_not_asked_for() -> None:
+    world = settled(CLOSED, networkPolicy={}, groups=[group("a"), group("b")])
+    assert policies(world) == ["demo-head", "demo-workers-a", "demo-workers-b"]
+    world.set_spec(ray_cluster(networkPolicy={}, groups=[group("a")]))
+    world.settle()
+    assert policies(world) == ["demo-head", "demo-workers-a"]
+    world.set_spec(ray_cluster(groups=[group("a")]))
+    world.settle()
+    assert policies(world) == []
+
+
+def test_a_policy_that_somebody_opened_is_closed_again() -> None:
+    world = settled(CLOSED, networkPolicy={})
+    world.of("NetworkPolicy")[0]["spec"]["ingress"] = [{}]
+    mended(world)
+
+
+def test_a_policy_of_somebody_else_is_never_deleted() -> None:
+    world = settled(CLOSED, networkPolicy={})
+    foreign = world.of("NetworkPolicy")[0]
+    foreign["metadata"]["ownerReferences"][0].update(uid="x", kind="Other")
+    world.set_spec(ray_cluster())
+    world.settle()
+    assert policies(world) == ["demo-head"]
+
+
 # ── Recreate ─────────────────────────────────────────────────────────────────────────────
 
 RECREATE = {"upgradeStrategy": {"type": "Recreate"}}

@@ -85,3 +85,19 @@ def metadata_drift(wanted: Mapping[str, Any], live: ObjectMeta) -> dict[str, Any
     if annotations := missing_entries(wanted.get("annotations") or {}, live.annotations):
         drift["annotations"] = annotations
     return {"metadata": drift} if drift else {}
+
+
+def holds(live: Any, wanted: Any) -> bool:
+    """Whether all that we ask for is there. What the server filled in beside it is no drift, or
+    we would correct its defaults for ever."""
+    if isinstance(wanted, Mapping):
+        return isinstance(live, Mapping) and all(
+            key in live and holds(live[key], value) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        return (
+            isinstance(live, list | tuple)
+            and len(live) == len(wanted)
+            and all(holds(one, other) for one, other in zip(live, wanted, strict=True))
+        )
+    return bool(live == wanted)

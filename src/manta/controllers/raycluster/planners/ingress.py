@@ -8,7 +8,7 @@ from manta.api.codec import to_json
 from manta.api.networking import Ingress
 from manta.api.resources import INGRESSES, ROUTES
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.planners.ensure import ensure, mend, metadata_drift
+from manta.controllers.raycluster.planners.ensure import ensure, holds, mend, metadata_drift
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.ingress import build_ingress, build_route
 from manta.reconcile.actions import Manifest
@@ -39,8 +39,8 @@ def _spec_drift(manifest: Manifest, live: Ingress) -> dict[str, Any]:
     if wanted_class != live.spec.ingress_class_name:
         drift["ingressClassName"] = wanted_class
     plain = to_json(live.spec)
-    if spec["rules"] != plain.get("rules", []):
+    if not holds(plain.get("rules", []), spec["rules"]):
         drift["rules"] = spec["rules"]
-    if spec.get("tls", []) != plain.get("tls", []):
+    if not holds(plain.get("tls", []), spec.get("tls", [])):
         drift["tls"] = spec.get("tls")
     return {"spec": drift} if drift else {}

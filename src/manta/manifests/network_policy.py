@@ -1,0 +1,103 @@
+"""Who may talk to the Pods of a RayCluster: one policy for the head, one for each worker group.
+
+Pods of one cluster always reach each other. Everything else is the user's to allow, DNS included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from manta.api.ray import names
+from manta.api.ray.cluster import (
+    NetworkPolicyConfig,
+    NetworkPolicyMode,
+    NetworkPolicyRules,
+    RayCluster,
+    WorkerGroupSpec,
+)
+from manta.manifests.containers import Json, copy_json
+from manta.manifests.ownership import owned_by
+from manta.manifests.services import head_ports
+from manta.rules.traits import Creator, creator
+
+_TYPES = {
+    NetworkPolicyMode.DENY_ALL: ["Ingress", "Egress"],
+    NetworkPolicyMode.DENY_ALL_INGRESS: ["Ingress"],
+    NetworkPolicyMode.DENY_ALL_EGRESS: ["Egress"],
+}
+_NO_RULES = NetworkPolicyRules()
+
+
+def build_network_policies(cluster: RayCluster) -> list[Json]:
+    policy = cluster.spec.network_policy
+    if policy is None:
+        return []
+    groups = cluster.spec.worker_group_specs
+    return [_head(cluster, policy), *(_workers(cluster, policy, group) for group in groups)]
+
+
+def _head(cluster: RayCluster, policy: NetworkPolicyConfig) -> Json:
+    rules = policy.head or _NO_RULES
+    selector = {names.LABEL_NODE_TYPE: names.NODE_HEAD}
+    return _policy(cluster, f"{cluster.metadata.name}-head", selector, rules, _submitter(cluster))
+
+
+def _workers(cluster: RayCluster, policy: NetworkPolicyConfig, group: WorkerGroupSpec) -> Json:
+    own = next((one for one in policy.worker_groups if one.group_name == group.group_name), None)
+    rules = own or policy.worker or _NO_RULES
+    selector = {names.LABEL_NODE_TYPE: names.NODE_WORKER, names.LABEL_GROUP: group.group_name}
+    name = f"{cluster.metadata.name}-workers-{group.group_name}"
+    return _policy(cluster, name, selector, rules, [])
+
+
+def _policy(
+    cluster: RayCluster,
+    name: str,
+    selector: Mapping[str, str],
+    rules: NetworkPolicyRules,
+    further: list[Json],
+) -> Json:
+    mode = cluster.spec.network_policy.mode if cluster.spec.network_policy else ""
+    types = _TYPES.get(NetworkPolicyMode(mode), ["Ingress", "Egress"])
+    own = {"podSelector": {"matchLabels": {names.LABEL_CLUSTER: cluster.metadata.name}}}
+    spec: Json = {
+        "podSelector": {"matchLabels": {names.LABEL_CLUSTER: cluster.metadata.name, **selector}},
+        "policyTypes": types,
+    }
+    if "Ingress" in types:
+        spec["ingress"] = [{"from": [own]}, *further, *copy_json(rules.ingress_rules)]
+    if "Egress" in types:
+        spec["egress"] = [{"to": [own]}, *copy_json(rules.egress_rules)]
+    meta = {
+        "name": name,
+        "namespace": cluster.metadata.namespace,
+        "labels": {
+            names.LABEL_CLUSTER: cluster.metadata.name,
+            names.LABEL_APP_NAME: names.APPLICATION_NAME,
+            names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
+        },
+    }
+    kind = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
+    return owned_by(cluster, {**kind, "metadata": meta, "spec": spec})
+
+
+def _submitter(cluster: RayCluster) -> list[Json]:
+    """The Pod that submits a RayJob must reach the dashboard, or the job could never start."""
+    labels = cluster.metadata.labels
+    if creator(cluster.metadata) is not Creator.JOB:
+        return []
+    if labels.get(names.LABEL_JOB_SUBMISSION_MODE) != "K8sJobMode":
+        return []
+    origin = {
+        key: labels[key]
+        for key in (names.LABEL_ORIGIN_NAME, names.LABEL_ORIGIN_KIND)
+        if key in labels
+    }
+    port: Any = head_ports(cluster).get(names.PORT_NAME_DASHBOARD, names.PORT_DASHBOARD)
+    return [
+        {
+            "from": [{"podSelector": {"matchLabels": origin}}],
+            "ports": [{"protocol": "TCP", "port": port}],
+        }
+    ]
