@@ -51,6 +51,10 @@ golden: setup ## write the golden files anew; read the diff
 crds: setup ## write src/manta/api/schemas anew from the types
 	$(BIN)/python -m tools.crds.generate
 
+.PHONY: docs
+docs: setup ## write docs/reference anew from the code
+	$(BIN)/python -m tools.docs.generate
+
 .PHONY: bench
 bench: setup ## measure, print JSON, keep it in benchmarks/results.json
 	$(BIN)/python -m benchmarks
