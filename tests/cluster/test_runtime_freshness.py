@@ -203,6 +203,19 @@ async def test_a_server_that_fails_now_and_then_still_gets_what_was_asked_for() 
 
 
 @virtually
+async def test_many_doubtful_objects_cost_one_list_and_not_a_read_each() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        faults.delay_watch(CONFIG_MAPS, 90)
+        async with toy(plane, faults):
+            await make_parent(plane, 500)
+            await asyncio.sleep(300)
+            assert creates(faults) == 500
+        reads = [one for one in faults.log if one.method == "GET" and not one.watch]
+        assert len(reads) < 20
+
+
+@virtually
 async def test_nothing_is_remembered_of_keys_that_are_settled() -> None:
     async with virtual_plane() as plane:
         manager = Manager(plane.client, plane.clock, Random(1), namespaces=("default",))

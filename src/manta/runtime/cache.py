@@ -102,23 +102,32 @@ class Cache(Generic[T]):
         self._gone[key] = uid
         return change
 
-    def replace(self, objects: Iterable[T], listed_at: str, namespace: str = "") -> list[Change[T]]:
+    def replace(
+        self, objects: Iterable[T], listed_at: str, namespace: str = "", *, bury: bool = False
+    ) -> list[Change[T]]:
         """Take in a full list: what is missing from it was deleted while we did not look.
 
         An object that a live read brought in after the list was made is not missing: it is new.
+        `bury`: the list is a live read itself, and the watch still has older news to tell.
         """
         listed = {one.metadata.key: one for one in objects}
-        missing = [key for key in self.keys_in(namespace) if key not in listed]
-        gone = [
-            self.remove(key)
-            for key in missing
-            if not is_older(listed_at, self._objects[key].metadata.resource_version)
+        unlisted = [
+            self._objects[key].metadata for key in self.keys_in(namespace) if key not in listed
         ]
+        missing = [meta for meta in unlisted if not is_older(listed_at, meta.resource_version)]
+        gone = [
+            self.bury(meta.key, meta.uid) if bury else self.remove(meta.key) for meta in missing
+        ]
+        if not bury:
+            self._forget_gone(listed, namespace)
+        there = [self.put(one) for one in listed.values()]
+        return [change for change in (*gone, *there) if change is not None]
+
+    def _forget_gone(self, listed: Mapping[Key, T], namespace: str) -> None:
+        """The watch starts anew from this list: nothing older will come."""
         for key in [key for key in self._gone if key not in listed]:
             if not namespace or key.namespace == namespace:
                 del self._gone[key]
-        there = [self.put(one) for one in listed.values()]
-        return [change for change in (*gone, *there) if change is not None]
 
     def _set(self, key: Key, new: T | None) -> Change[T]:
         old = self._objects.get(key)

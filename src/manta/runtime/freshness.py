@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 LIVE_READ_AFTER = 5.0
 """Seconds that a watch may lag behind our own write before we ask the server itself."""
 
+MANY = 10
+"""Of more doubtful objects than this, one list is asked for instead of each by its name."""
+
 LIVE_READ_BACKOFF = Backoff(base=0.25, cap=15.0)
 
 
@@ -51,6 +54,8 @@ class Doubt(NamedTuple):
     """Wait for this one to be gone, or marked for deletion."""
     wholesale: bool = False
     """The name is not known (a lost reply to generateName): read the namespace."""
+    cache: int = 0
+    """Which of several caches of this resource has yet to show the version."""
 
 
 @dataclass(slots=True)
@@ -101,7 +106,7 @@ class Freshness:
             reached = informer.reached(scope) if scope is not None else None
             if version is not None and reached is not None and reached >= version:
                 continue
-            doubt = Doubt(resource, key, version)
+            doubt = Doubt(resource, key, version, cache=id(informer))
             self._doubt(owner, doubt, at_once=version is None)
             if version is not None and scope is not None:
                 self._count += 1
@@ -237,19 +242,31 @@ class Freshness:
         failures = 0
         while (ledger := self._ledgers.get(owner)) and ledger.doubts:
             doubt = next(iter(ledger.doubts))
+            alike = [one for one in ledger.doubts if _one_list_tells_both(one, doubt)]
             try:
-                await self._read_one(doubt)
+                if doubt.wholesale or len(alike) > MANY:
+                    await self._read_namespace(doubt)
+                else:
+                    alike = [doubt]
+                    await self._read_one(doubt)
             except MantaError as error:
                 failures += 1
                 log.warning("cannot read %s %s live: %s", doubt.resource.kind, doubt.key, error)
                 await asyncio.sleep(LIVE_READ_BACKOFF.delay(failures, self._random))
             else:
-                self._settle(owner, doubt)
+                for one in alike:
+                    self._settle(owner, one)
 
     async def _read_one(self, doubt: Doubt) -> None:
         for informer in self._watching(doubt.resource, doubt.key, None):
             self.live_reads += 1
-            if doubt.wholesale:
-                await informer.read_namespace(doubt.key.namespace)
-            else:
-                await informer.read(doubt.key, doubt.uid)
+            await informer.read(doubt.key, doubt.uid)
+
+    async def _read_namespace(self, doubt: Doubt) -> None:
+        for informer in self._watching(doubt.resource, doubt.key, None):
+            self.live_reads += 1
+            await informer.read_namespace(doubt.key.namespace)
+
+
+def _one_list_tells_both(one: Doubt, other: Doubt) -> bool:
+    return one.resource == other.resource and one.key.namespace == other.key.namespace

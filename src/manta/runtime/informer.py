@@ -173,7 +173,7 @@ class Informer(Generic[T]):
             fields=chosen.fields,
         )
         items = [share(one) for one in listing.items]
-        for change in self._cache.replace(items, listing.resource_version, namespace):
+        for change in self._cache.replace(items, listing.resource_version, namespace, bury=True):
             self._tell(change)
 
     # ── what the reflectors say ──────────────────────────────────────────────────────────

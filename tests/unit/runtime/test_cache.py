@@ -124,3 +124,12 @@ def test_indexes_always_agree_with_the_objects(steps: list[tuple[str, str, int]]
 
 def _parity(one_: Object) -> str:
     return str(int(one_.metadata.resource_version) % 2)
+
+
+def test_a_live_list_buries_what_it_does_not_show() -> None:
+    cache: Cache[Object] = Cache()
+    cache.put(one("a", 5))
+    cache.replace([], listed_at="9", bury=True)
+    assert cache.put(one("a", 6)) is None  # the watch lags, and still tells of it
+    assert cache.remove(A, Uid("uid-a")) is None
+    assert not cache._gone
