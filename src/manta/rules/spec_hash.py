@@ -39,6 +39,7 @@ def _muted_group(group: WorkerGroupSpec) -> WorkerGroupSpec:
         min_replicas=None,
         max_replicas=None,
         scale_strategy=ScaleStrategy(),
+        priority=group.priority or None,  # 0 is what a newer CRD fills in
         template=_muted_template(group.template),
     )
 

@@ -1,0 +1,71 @@
+"""`manta plan`: what the operator would do, told without a single write."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from manta.api.meta import Key
+from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.preview import Effect, Preview, preview
+from manta.rules.settings import Settings
+from support.raycluster import NAMESPACE, group, ray_cluster
+from support.rayoperator import Operated, operated
+from support.virtual import virtually
+
+KEY = Key(NAMESPACE, "demo")
+
+
+async def ask(op: Operated, manifest: dict[str, Any] | None = None) -> Preview:
+    before = op.cluster.plane.app.store.revision
+    found = await preview(op.client, Settings(), op.cluster.plane.clock, KEY, manifest)
+    assert found is not None
+    assert op.cluster.plane.app.store.revision == before
+    return found
+
+
+@virtually
+async def test_a_new_cluster_is_told_action_by_action() -> None:
+    async with operated() as op:
+        found = await ask(op, ray_cluster(groups=[group(replicas=2)]))
+        causes = [one.cause for one in found.plan.actions]
+        assert causes == [Cause.HEAD_SERVICE, Cause.NO_HEAD, Cause.SCALE_UP, Cause.SCALE_UP]
+        assert found.effect is Effect.IN_PLACE
+
+
+@virtually
+async def test_edits_of_a_live_cluster_are_weighed() -> None:
+    async with operated() as op:
+        recreate = {"upgradeStrategy": {"type": "Recreate"}}
+        await op.create(groups=[group(replicas=2)], **recreate)
+        await op.until_ready()
+        await asyncio.sleep(5)
+        assert (await ask(op)).effect is Effect.NOTHING
+
+        def edited(**spec: Any) -> dict[str, Any]:
+            return ray_cluster(**{"groups": [group(replicas=2)], **recreate, **spec})
+
+        assert (await ask(op, edited())).effect is Effect.NOTHING
+        grown = await ask(op, edited(groups=[group(replicas=3)]))
+        assert grown.effect is Effect.IN_PLACE
+        shrunk = await ask(op, edited(groups=[group(replicas=1)]))
+        assert shrunk.effect is Effect.SOME_PODS
+        assert [one.cause for one in shrunk.plan.actions] == [Cause.SCALE_DOWN]
+        assert (await ask(op, edited(rayVersion="2.61.0"))).effect is Effect.ALL_PODS
+        spared = await ask(op, edited(rayVersion="2.61.0", upgradeStrategy={"type": "None"}))
+        assert spared.effect is Effect.NOTHING
+        assert spared.only_new_pods
+        asleep = await ask(op, edited(suspend=True))
+        assert asleep.effect is Effect.ALL_PODS
+        wrong = await ask(op, edited(groups=[group("a"), group("a")]))
+        assert wrong.violations
+        assert wrong.effect is Effect.NOTHING
+
+
+@virtually
+async def test_what_is_not_there_or_not_ours_has_no_plan() -> None:
+    async with operated() as op:
+        clock = op.cluster.plane.clock
+        assert await preview(op.client, Settings(), clock, KEY) is None
+        await op.create(managedBy="kueue.x-k8s.io/multikueue")
+        assert await preview(op.client, Settings(), clock, KEY) is None
