@@ -58,9 +58,10 @@ class ExecSession:
             if channel in OUTPUTS and data:
                 yield Output(OUTPUTS[channel], data)
             elif channel == OUTCOME:
+                # The last word: how the connection ends after it tells nothing more.
                 self.exit_code = exit_code_of(data)
-        if self.exit_code is None:
-            raise Unreachable("the command's end was not reported", sent=True)
+                return
+        raise Unreachable("the command's end was not reported", sent=True)
 
 
 @asynccontextmanager
