@@ -26,12 +26,14 @@ from manta.ray.dashboard import Dashboard
 from manta.rules.settings import Settings
 from manta.runtime.manager import Manager
 from support.fake_ray import FakeRay
+from support.faults import FaultTransport
 from support.plane import MemoryPlane
 from support.raycluster import NAMESPACE, Kubelet, ray_cluster
 from support.raycrds import ray_crds
-from support.virtual import virtual_plane
+from support.virtual import running, virtual_plane
 
 NODE = "machine"
+KINDS = ("RayCluster", "RayService")
 KEY = Key(NAMESPACE, "demo")
 CONFIG = "applications:\n  - name: app\n    import_path: demo.app\n"
 Check = Callable[[RayService], bool]
@@ -78,21 +80,27 @@ class World:
     ray: FakeRay
     kubelet: Kubelet
     settings: Settings = field(default_factory=Settings)
+    name: str = "demo"
+    """The RayService that a test is about, where it does not name another."""
+
+    @property
+    def key(self) -> Key:
+        return Key(NAMESPACE, self.name)
 
     @property
     def client(self) -> Client:
         return self.plane.client
 
-    async def create(self, name: str = "demo", **spec: Any) -> None:
-        await self.client.create(RAY_SERVICES, NAMESPACE, ray_service(name, **spec))
+    async def create(self, name: str = "", **spec: Any) -> None:
+        await self.client.create(RAY_SERVICES, NAMESPACE, ray_service(name or self.name, **spec))
 
     async def edit(self, **spec: Any) -> None:
-        await self.client.patch(RAY_SERVICES, KEY, {"spec": spec})
+        await self.client.patch(RAY_SERVICES, self.key, {"spec": spec})
 
-    async def service(self, key: Key = KEY) -> RayService:
-        return await self.client.get(RAY_SERVICES, key, into=RayService)
+    async def service(self, key: Key | None = None) -> RayService:
+        return await self.client.get(RAY_SERVICES, key or self.key, into=RayService)
 
-    async def until(self, check: Check, seconds: float = 300, key: Key = KEY) -> RayService:
+    async def until(self, check: Check, seconds: float = 300, key: Key | None = None) -> RayService:
         try:
             async with asyncio.timeout(seconds):
                 while not check(service := await self.service(key)):
@@ -102,7 +110,7 @@ class World:
             raise AssertionError(f"it did not come to pass; last: {last}") from None
         return service
 
-    async def until_gone(self, key: Key = KEY, seconds: float = 300) -> None:
+    async def until_gone(self, key: Key | None = None, seconds: float = 300) -> None:
         async with asyncio.timeout(seconds):
             while True:
                 try:
@@ -120,10 +128,11 @@ class World:
     async def pods(self, labels: str = "") -> list[dict[str, Any]]:
         return (await self.client.list(PODS, NAMESPACE, labels=labels)).items
 
-    async def selected(self, service: str = "demo-serve-svc") -> str:
+    async def selected(self, service: str = "") -> str:
         """The cluster that a Service selects; empty when there is no such Service."""
+        key = Key(NAMESPACE, service or f"{self.name}-serve-svc")
         try:
-            found = await self.client.get(SERVICES, Key(NAMESPACE, service), into=Service)
+            found = await self.client.get(SERVICES, key, into=Service)
         except NotFound:
             return ""
         return found.spec.selector.get("ray.io/cluster", "")
@@ -154,7 +163,8 @@ async def operator(world: World, client: Client | None = None) -> AsyncIterator[
 async def a_world(
     *, settings: Settings | None = None, crds: Any = (), **ray: Any
 ) -> AsyncIterator[World]:
-    async with virtual_plane(crds=[*ray_crds(), *crds]) as plane:
+    needed = [one for one in ray_crds() if one["spec"]["names"]["kind"] in KINDS]
+    async with virtual_plane(crds=[*needed, *crds]) as plane:
         fake = FakeRay(**{"deploy_after": 5.0, **ray})
         world = World(plane, fake, FullKubelet(plane.client), settings or Settings())
         await plane.client.create(NODES, "", {"metadata": {"name": NODE}})
@@ -273,3 +283,71 @@ def incremental(step: int = 25, surge: int = 50, interval: int = 10) -> dict[str
 
 def scaled_config(image: str = "rayproject/ray:2.60.0") -> dict[str, Any]:
     return cluster_config(image, enableInTreeAutoscaling=True)
+
+
+# ── oracles ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Oracle:
+    """Watches the world all the time, and keeps what should never have been."""
+
+    world: World
+    most_clusters: int = 2
+    violations: list[str] = field(default_factory=list)
+    served_by: list[str] = field(default_factory=list)
+    """The clusters that the serve Service selected, in order."""
+    _alive: set[str] = field(default_factory=set)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_services())
+            group.create_task(self._watch_clusters())
+
+    async def _watch_services(self) -> None:
+        while True:
+            async for event in self.world.client.watch(SERVICES, initial_events=True):
+                if event.type in ("ADDED", "MODIFIED"):
+                    self._see_service(event.object)
+
+    def _see_service(self, service: dict[str, Any]) -> None:
+        if service["metadata"]["name"] != f"{self.world.name}-serve-svc":
+            return
+        cluster = service["spec"]["selector"]["ray.io/cluster"]
+        if cluster in self.served_by[-1:]:
+            return
+        self.served_by.append(cluster)
+        if not self.world.runs(cluster):
+            self.violations.append(f"the Service was pointed at {cluster}, which does not serve")
+
+    async def _watch_clusters(self) -> None:
+        while True:
+            async for event in self.world.client.watch(RAY_CLUSTERS, initial_events=True):
+                if event.type in ("ADDED", "MODIFIED", "DELETED"):
+                    self._see_cluster(event.type, event.object["metadata"])
+
+    def _see_cluster(self, type_: str, meta: dict[str, Any]) -> None:
+        gone = type_ == "DELETED" or "deletionTimestamp" in meta
+        (self._alive.discard if gone else self._alive.add)(meta["name"])
+        if len(self._alive) > self.most_clusters:
+            self.violations.append(f"too many clusters: {sorted(self._alive)}")
+
+
+@asynccontextmanager
+async def watched(world: World, **what: Any) -> AsyncIterator[Oracle]:
+    oracle = Oracle(world, **what)
+    async with running(oracle.run()):
+        yield oracle
+    assert oracle.violations == []
+
+
+async def until_killed_or(faults: FaultTransport, writes: int, seconds: float) -> bool:
+    """Let the operator behind these faults live until its n-th write; False: it got so far."""
+    killed = asyncio.Event()
+    faults.kill_after_writes(writes, on_kill=killed.set)
+    try:
+        async with asyncio.timeout(seconds):
+            await killed.wait()
+    except TimeoutError:
+        return False
+    return True

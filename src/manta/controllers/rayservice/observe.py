@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, NamedTuple
@@ -144,7 +144,7 @@ class Observer:
             self._listen_only_to(key, frozenset())
             return None
         service = RayService(metadata=cached.metadata, spec=spec, status=cached.status)
-        seen = self._world(service, cached.spec)
+        seen = self._with_endpoints(self._world(service, cached.spec))
         ways = await self._ways_in(seen)
         seen = replace(seen, gateway=ways.gateway, route=ways.route, gateway_trouble=ways.trouble)
         return self._with_answers(key, seen)
@@ -167,10 +167,13 @@ class Observer:
             clusters=clusters,
             active=self._sight(active) if active else None,
             pending=self._sight(pending) if pending else None,
-            head_service=self._own(service, Key(namespace, head_service_name(service))),
-            serve_service=self._own(service, Key(namespace, serve_service_name(service))),
+            head_service=self._owned_by(
+                service.metadata.uid, Key(namespace, head_service_name(service))
+            ),
+            serve_service=self._owned_by(
+                service.metadata.uid, Key(namespace, serve_service_name(service))
+            ),
             own_services=self._caches.services.by(BY_SERVICE, service.metadata.uid),
-            endpoints=self._endpoints(service),
         )
 
     def _sight(self, cluster: RayCluster) -> ClusterSight:
@@ -190,30 +193,31 @@ class Observer:
             head_pod=next(iter(alive or heads), None),
             pods=tuple(pods),
             head_service=services.get(Key(key.namespace, cluster_head_service_name(cluster))),
-            serve_service=services.get(Key(key.namespace, cluster_serve_service_name(key.name))),
+            serve_service=self._owned_by(
+                cluster.metadata.uid, Key(key.namespace, cluster_serve_service_name(key.name))
+            ),
         )
 
-    def _own(self, service: RayService, key: Key) -> Service | None:
+    def _owned_by(self, uid: str, key: Key) -> Service | None:
         """A Service of that name that is ours; another's is neither used nor changed (C75)."""
         found = self._caches.services.get(key)
         owner = found.metadata.controller if found else None
-        return found if owner is not None and owner.uid == service.metadata.uid else None
+        return found if owner is not None and owner.uid == uid else None
 
-    def _endpoints(self, service: RayService) -> Mapping[str, frozenset[str]]:
-        """Ready Pods by serve Service; a dual-stack Pod is in two slices, and is one Pod."""
-        status, namespace = service.status, service.metadata.namespace
-        sides = (status.active_service_status, status.pending_service_status)
-        wanted = [serve_service_name(service)]
-        wanted += [cluster_serve_service_name(side.ray_cluster_name) for side in sides]
-        return {
-            name: frozenset(
-                endpoint.target_ref.uid
-                for one in self._caches.slices.by(BY_SERVICE_NAME, str(Key(namespace, name)))
-                for endpoint in one.endpoints
-                if endpoint.ready and endpoint.target_ref is not None
-            )
-            for name in wanted
-        }
+    def _with_endpoints(self, seen: ServiceSnapshot) -> ServiceSnapshot:
+        sights = (one for one in (seen.active, seen.pending) if one is not None)
+        ours = (seen.serve_service, *(one.serve_service for one in sights))
+        found = {one.metadata.name: self._ready_pods(one) for one in ours if one is not None}
+        return replace(seen, endpoints=found)
+
+    def _ready_pods(self, service: Service) -> frozenset[str]:
+        """By UID: a dual-stack Pod is in two slices, and is one Pod."""
+        return frozenset(
+            endpoint.target_ref.uid
+            for one in self._caches.slices.by(BY_SERVICE_NAME, str(service.metadata.key))
+            for endpoint in one.endpoints
+            if endpoint.ready and endpoint.target_ref is not None
+        )
 
     # ── the Gateway API, which may not be installed: read when needed, never cached ──────
 
