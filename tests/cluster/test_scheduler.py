@@ -46,7 +46,8 @@ async def test_a_pod_that_does_not_fit_says_why_and_is_placed_when_there_is_room
         said = await scheduled(cluster, "late")
         assert (said["status"], said["reason"]) == ("False", "Unschedulable")
         assert said["message"] == (
-            "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
+            "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+            "preemption: 0/2 nodes are available: "
             "2 No preemption victims found for incoming pod."
         )
         assert await cluster.events("FailedScheduling") == [said["message"]]

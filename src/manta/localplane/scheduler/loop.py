@@ -215,6 +215,7 @@ class Scheduler:
             "status": "False",
             "reason": "Unschedulable",
             "message": message,
+            "observedGeneration": pod.metadata.generation,
             "lastTransitionTime": _since(pod, format_time(self._manager.clock.now())),
         }
         others = [one for one in pod.status.conditions or () if one.type != "PodScheduled"]
@@ -241,11 +242,26 @@ class Scheduler:
             note = f"Preempted by pod {pod.metadata.uid} on node {room.node}"
             self._tell(victim, "Normal", "Preempted", "Preempting", note)
             try:
+                await self._say_disrupted(victim)
                 await self._manager.client.delete(
                     PODS, victim.metadata.key, uid=victim.metadata.uid
                 )
             except MantaError as error:
                 log.warning("cannot preempt %s: %s", victim.metadata.key, error)
+
+    async def _say_disrupted(self, victim: Pod) -> None:
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{NAME}: preempting to accommodate a higher priority pod",
+            "observedGeneration": victim.metadata.generation,
+            "lastTransitionTime": format_time(self._manager.clock.now()),
+        }
+        patch = {"status": {"conditions": [condition]}}
+        await self._manager.client.patch(
+            PODS, victim.metadata.key, patch, kind="strategic", subresource="status"
+        )
 
     def _tell(self, pod: Pod, type_: Any, reason: str, action: str, note: str) -> None:
         regarding = ObjectReference.to(PODS, pod.metadata)

@@ -28,6 +28,7 @@ ENOUGH_CHOICE = 100
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 AFFINITY_MISMATCH = "node(s) didn't match Pod's node affinity/selector"
 UNSCHEDULABLE = "node(s) were unschedulable"
+UNTOLERATED = "node(s) had untolerated taint(s)"
 PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
 POD_AFFINITY = "node(s) didn't match pod affinity rules"
@@ -111,7 +112,7 @@ def _untolerated(one: Tenant, load: NodeLoad) -> tuple[str, ...]:
     for taint in load.node.spec.taints or ():
         hard = taint.effect in ("NoSchedule", "NoExecute")
         if hard and not is_tolerated(taint, one.pod.spec.tolerations or ()):
-            return (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
+            return (UNTOLERATED,)
     return ()
 
 

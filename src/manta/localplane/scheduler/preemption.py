@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from manta.localplane.builtin.views import Pod
@@ -11,6 +11,7 @@ from manta.localplane.scheduler.placement import (
     AFFINITY_MISMATCH,
     POD_AFFINITY,
     UNSCHEDULABLE,
+    UNTOLERATED,
     Nowhere,
     around,
     refusals,
@@ -19,6 +20,8 @@ from manta.localplane.scheduler.placement import (
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
+_CLAIMS = "no new claims to deallocate,"
+"""What Kubernetes says about claims of devices, of which there are none here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,12 @@ class NoRoom:
 def make_room(one: Tenant, nowhere: Nowhere, loads: Sequence[NodeLoad]) -> Eviction | NoRoom:
     """The node where the least important Pods go, and the fewest of them."""
     if one.pod.spec.preemption_policy == "Never":
-        return NoRoom("preemption: not eligible due to preemptionPolicy=Never.")
+        return NoRoom(f"{_CLAIMS} preemption: not eligible due to preemptionPolicy=Never.")
     reasons: dict[str, tuple[str, ...]] = {}
     options: list[Eviction] = []
     for load in loads:
         name = load.node.name
-        if not _may_help(nowhere.reasons, name):
+        if not _may_help(one, nowhere.reasons.get(name, ()), load):
             reasons[name] = (NOT_HELPFUL,)
         elif option := _victims(one, load, loads):
             options.append(option)
@@ -52,13 +55,15 @@ def make_room(one: Tenant, nowhere: Nowhere, loads: Sequence[NodeLoad]) -> Evict
             reasons[name] = (NO_VICTIMS,)
     if options:
         return min(options, key=_cost)
-    return NoRoom(f"preemption: {summary(len(loads), reasons.values())}" if loads else "")
+    message = f"{_CLAIMS} preemption: {summary(len(loads), reasons.values())}"
+    return NoRoom(message if loads else "")
 
 
-def _may_help(reasons: Mapping[str, tuple[str, ...]], node: str) -> bool:
-    """Evicting Pods changes neither labels nor taints."""
-    fixed = (AFFINITY_MISMATCH, UNSCHEDULABLE, POD_AFFINITY, "node(s) had untolerated taint")
-    return not any(why.startswith(fixed) for why in reasons.get(node, ()))
+def _may_help(one: Tenant, reasons: Iterable[str], load: NodeLoad) -> bool:
+    """Evicting Pods changes neither labels nor taints, and makes no node larger than it is."""
+    if any(why in (AFFINITY_MISMATCH, UNSCHEDULABLE, POD_AFFINITY, UNTOLERATED) for why in reasons):
+        return False
+    return all(amount <= load.capacity.get(name, 0) for name, amount in one.demand.items())
 
 
 def _victims(one: Tenant, load: NodeLoad, loads: Sequence[NodeLoad]) -> Eviction | None:

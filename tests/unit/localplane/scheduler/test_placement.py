@@ -53,7 +53,7 @@ def test_what_does_not_fit_anywhere_is_told_in_the_usual_words() -> None:
         a_node("n1", cpu="1"), a_node("n2", taints=[taint]), a_node("n3", taints=[taint])
     )
     assert placed(a_pod(cpu="2"), ledger) == (
-        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {gpu: yes}."
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s)."
     )
 
 

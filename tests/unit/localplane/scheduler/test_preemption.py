@@ -34,7 +34,7 @@ def test_the_least_important_pod_goes_and_no_more_than_needed() -> None:
 def test_equals_are_never_evicted() -> None:
     room = room_for(a_pod("b", cpu="2", priority=1), {"n1": [a_pod("a", cpu="4", priority=1)]})
     assert room == NoRoom(
-        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+        "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
 
 
@@ -52,17 +52,25 @@ def test_eviction_does_not_help_against_a_selector() -> None:
     pod = a_pod("vip", priority=9, nodeSelector={"zone": "x"})
     room = room_for(pod, {"n1": [a_pod("low")]})
     assert room == NoRoom(
-        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+        "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
 
 
 def test_a_pod_may_decline_to_preempt() -> None:
     pod = a_pod("vip", cpu="4", priority=9, preemptionPolicy="Never")
     room = room_for(pod, {"n1": [a_pod("low", cpu="4")]})
-    assert room == NoRoom("preemption: not eligible due to preemptionPolicy=Never.")
+    assert room == NoRoom(
+        "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
+    )
 
 
 def test_nobody_more_is_evicted_while_a_victim_is_still_leaving() -> None:
     leaving = a_pod("low", cpu="2", meta={"deletionTimestamp": "2026-11-15T12:00:30Z"})
     room = room_for(a_pod("vip", cpu="4", priority=9), {"n1": [leaving, a_pod("other", cpu="2")]})
     assert isinstance(room, NoRoom)
+
+
+def test_eviction_does_not_help_where_the_node_is_too_small() -> None:
+    room = room_for(a_pod("vip", cpu="100", priority=9), {"n1": [a_pod("low", cpu="1")]})
+    assert isinstance(room, NoRoom)
+    assert "1 Preemption is not helpful for scheduling." in room.message

@@ -15,7 +15,6 @@ from manta.localplane.builtin.deployment.snapshot import (
     REVISION,
     DeploymentSnapshot,
     bare_template,
-    by_age,
     revision,
     template_hash,
 )
@@ -74,14 +73,10 @@ def _plan_recreate(seen: DeploymentSnapshot) -> Plan:
 
 
 def _plan_paused(seen: DeploymentSnapshot) -> Plan:
-    """No rollout while paused, but scaling works: the newest active ReplicaSet takes it."""
-    active = [one for one in seen.replica_sets if one.wanted > 0] or [*seen.replica_sets]
-    target = max(active, key=by_age, default=None)
-    if target is None:
-        return NOTHING
-    others = rollout.total(one for one in seen.replica_sets if one is not target)
-    size = max(0, seen.deployment.wanted - others)
-    return do(_scale(seen, target, size)) if size != target.wanted else NOTHING
+    """No rollout while paused, but scaling works: in its middle, within the surge."""
+    sizes = rollout.paused_sizes(seen)
+    scaled = [one for one in seen.replica_sets if one.metadata.name in sizes]
+    return do(*(_scale(seen, one, sizes[one.metadata.name]) for one in scaled))
 
 
 def _plan_revision(seen: DeploymentSnapshot, newest: ReplicaSet) -> Plan:
@@ -106,7 +101,8 @@ def next_revision(seen: DeploymentSnapshot) -> int:
 def _annotate(resource: Any, target: ReplicaSet | Deployment, annotations: dict[str, str]) -> Patch:
     meta = target.metadata
     patch = {"metadata": {"annotations": annotations}}
-    return Patch(resource, meta.key, patch, Cause.REVISION, uid=meta.uid)
+    # Beside the status, because an annotation written the plain way is a new generation.
+    return Patch(resource, meta.key, patch, Cause.REVISION, subresource="status", uid=meta.uid)
 
 
 def _plan_history(seen: DeploymentSnapshot) -> Plan:

@@ -59,6 +59,24 @@ def next_sizes(seen: DeploymentSnapshot, newest: ReplicaSet) -> Sizes:
     return _shrink(seen, newest)
 
 
+def paused_sizes(seen: DeploymentSnapshot) -> Sizes:
+    """One active ReplicaSet takes the wanted size; of several, the largest take the difference."""
+    active = [one for one in seen.replica_sets if one.wanted > 0]
+    wanted = seen.deployment.wanted
+    if len(active) < 2:
+        target = max(active or seen.replica_sets, key=by_age, default=None)
+        same = target is None or target.wanted == wanted
+        return {} if target is None or same else {target.metadata.name: wanted}
+    missing = (wanted + surge(seen.deployment) if wanted else 0) - total(active)
+    sizes: dict[str, int] = {}
+    for one in sorted(active, key=lambda it: (-it.wanted, by_age(it))):
+        change = max(missing, -one.wanted)
+        if change:
+            sizes[one.metadata.name] = one.wanted + change
+            missing -= change
+    return sizes
+
+
 def _shrink(seen: DeploymentSnapshot, newest: ReplicaSet) -> Sizes:
     older = [one for one in seen.older if one.wanted > 0]
     least = seen.deployment.wanted - unavailable(seen.deployment)

@@ -16,13 +16,15 @@ LARGEST = 1000
 def subsets(seen: ServiceSnapshot, service: Service) -> list[dict[str, Any]]:
     """Addresses grouped by their ports; unlike slices, Pods on unknown nodes are listed."""
     groups: dict[tuple[tuple[str, int, str], ...], dict[str, Any]] = {}
-    for pod in [one for one in seen.pods if is_addressable(one) and not one.is_deleting][:LARGEST]:
+    eager = service.spec.publish_not_ready_addresses
+    listed = [one for one in seen.pods if is_addressable(one) and (eager or not one.is_deleting)]
+    for pod in listed[:LARGEST]:
         ports = tuple(
             (port.name, number, port.protocol)
             for port in service.spec.ports or ()
             if (number := target_port(port, pod)) is not None
         )
-        ready = pod.is_ready or service.spec.publish_not_ready_addresses
+        ready = pod.is_ready or eager
         group = groups.setdefault(ports, {})
         kind = "addresses" if ready else "notReadyAddresses"
         group.setdefault(kind, []).append(_address(service, pod))

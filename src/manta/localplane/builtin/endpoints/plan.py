@@ -115,17 +115,25 @@ def _is_labelled(service: Service, one: EndpointSlice) -> bool:
 
 def _plan_legacy(seen: ServiceSnapshot, service: Service) -> Plan:
     subsets, labels = legacy.subsets(seen, service), legacy.labels(service)
-    meta = service.metadata
+    meta, triggered = service.metadata, {TRIGGERED: format_time(seen.now)}
     if seen.legacy is None:
         manifest = {
             "apiVersion": "v1",
             "kind": "Endpoints",
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "labels": labels},
+            "metadata": {
+                "name": meta.name,
+                "namespace": meta.namespace,
+                "labels": labels,
+                "annotations": triggered,
+            },
             **({"subsets": subsets} if subsets else {}),
         }
         return do(Create(ENDPOINTS, manifest, Cause.CHANGED, adopt=False))
     held = seen.legacy.meta.metadata
     if list(seen.legacy.subsets) == subsets and labels.items() <= held.labels.items():
         return NOTHING
-    patch = {"metadata": {"labels": labels}, "subsets": subsets or None}
+    patch = {
+        "metadata": {"labels": labels, "annotations": triggered},
+        "subsets": subsets or None,
+    }
     return do(Patch(ENDPOINTS, held.key, patch, Cause.CHANGED, uid=held.uid))

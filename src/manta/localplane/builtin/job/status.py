@@ -74,14 +74,14 @@ def _numbers(status: JobStatus, tally: Tally, outcome: Outcome) -> JobStatus:
 
 
 def _suspension(status: JobStatus, job: Job, now: datetime) -> JobStatus:
-    """The clock of a suspended Job stands still: its start time is taken away."""
+    """A Job that is resumed starts anew: its deadline counts from then."""
     said = next((c for c in status.conditions or () if c.type == "Suspended"), None)
     if job.spec.suspend:
-        status = msgspec.structs.replace(status, start_time=None)
         return _say(status, "Suspended", "True", ("JobSuspended", "Job suspended"), now)
-    if said and said.status == "True":
+    resumed = said is not None and said.status == "True"
+    if resumed:
         status = _say(status, "Suspended", "False", ("JobResumed", "Job resumed"), now)
-    if status.start_time is None:
+    if resumed or status.start_time is None:
         status = msgspec.structs.replace(status, start_time=format_time(now))
     return status
 

@@ -12,6 +12,21 @@ from manta.localplane.builtin.namespace.snapshot import NamespaceSnapshot
 from manta.localplane.builtin.views import NamespaceStatus
 from manta.reconcile.outcome import Outcome
 
+_DISCOVERED = (
+    Condition(
+        type="NamespaceDeletionDiscoveryFailure",
+        status="False",
+        reason="ResourcesDiscovered",
+        message="All resources successfully discovered",
+    ),
+    Condition(
+        type="NamespaceDeletionGroupVersionParsingFailure",
+        status="False",
+        reason="ParsedGroupVersions",
+        message="All legacy kube types successfully parsed",
+    ),
+)
+"""Said by Kubernetes in any case; a kind that cannot be discovered here does not exist."""
 _DELETED = (
     "ContentDeleted",
     "All content successfully deleted, may be waiting on finalization",
@@ -22,7 +37,7 @@ def next_status(seen: NamespaceSnapshot, outcome: Outcome) -> NamespaceStatus:
     if seen.namespace.metadata.deletion_timestamp is None or not seen.remaining:
         return seen.namespace.status
     conditions = seen.namespace.status.conditions or ()
-    for condition in (_deletion(outcome), _content(seen), _finalizers(seen)):
+    for condition in (*_DISCOVERED, _deletion(outcome), _content(seen), _finalizers(seen)):
         conditions = set_condition(conditions, condition, seen.now)
     return msgspec.structs.replace(
         seen.namespace.status, phase="Terminating", conditions=conditions
@@ -39,7 +54,7 @@ def _deletion(outcome: Outcome) -> Condition:
 
 def _content(seen: NamespaceSnapshot) -> Condition:
     parts = sorted(
-        f"{resource.group_resource} has {left.count} resource instances"
+        f"{resource.plural}.{resource.group} has {left.count} resource instances"
         for resource, left in seen.remaining.items()
     )
     return Condition(

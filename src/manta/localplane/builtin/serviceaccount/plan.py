@@ -15,6 +15,7 @@ from manta.reconcile.plan import NOTHING, Plan, do
 
 DEFAULT_ACCOUNT = "default"
 ROOT_CA = "kube-root-ca.crt"
+DESCRIPTION = "The certificates by which clients inside the cluster know the API server."
 
 
 class Cause(StrEnum):
@@ -42,6 +43,7 @@ def plan(seen: AccountSnapshot) -> Plan:
     data = {"ca.crt": seen.wanted_ca}
     if seen.root_ca is None:
         manifest = {**_object("ConfigMap", name, ROOT_CA), "data": data}
+        manifest["metadata"]["annotations"] = {"kubernetes.io/description": DESCRIPTION}
         actions.append(Create(CONFIG_MAPS, manifest, Cause.ROOT_CA))
     elif dict(seen.root_ca) != data:
         actions.append(Patch(CONFIG_MAPS, Key(name, ROOT_CA), {"data": data}, Cause.ROOT_CA))

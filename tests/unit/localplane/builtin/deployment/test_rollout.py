@@ -108,6 +108,13 @@ def test_a_paused_deployment_scales_but_does_not_roll() -> None:
     assert sizes(seen(paused, a_replica_set("old", 2, **OLD))) == {"old": 3}
 
 
+def test_in_the_middle_of_a_rollout_a_paused_deployment_scales_within_its_surge() -> None:
+    old, new = a_replica_set("old", 3, **OLD), a_replica_set("new", 1)
+    assert sizes(seen(a_deployment(replicas=3, paused=True), old, new)) == {}
+    assert sizes(seen(a_deployment(replicas=5, paused=True), old, new)) == {"old": 6}
+    assert sizes(seen(a_deployment(replicas=0, paused=True), old, new)) == {"old": 0, "new": 0}
+
+
 def test_a_template_that_comes_back_gets_the_next_revision() -> None:
     mark = {"annotations": {"deployment.kubernetes.io/revision": "1"}}
     later = {"annotations": {"deployment.kubernetes.io/revision": "2"}}

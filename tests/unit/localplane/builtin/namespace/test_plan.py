@@ -60,7 +60,7 @@ def test_conditions_say_what_holds_it_up() -> None:
     status = next_status(seen(a_namespace(), left), UNTRIED)
     said = {one.type: one.message for one in status.conditions or ()}
     assert said["NamespaceContentRemaining"] == (
-        "Some resources are remaining: configmaps has 1 resource instances"
+        "Some resources are remaining: configmaps. has 1 resource instances"
     )
     assert said["NamespaceFinalizersRemaining"] == (
         "Some content in the namespace has finalizers remaining: "
