@@ -1,0 +1,40 @@
+"""How a plan reads."""
+
+from __future__ import annotations
+
+from manta.api.meta import Key
+from manta.cli.plan import describe
+from manta.controllers.raycluster.preview import foresee
+from support.raycluster import group, ray_cluster
+from support.raycluster_world import World, decode
+
+KEY = Key("default", "demo")
+
+
+def test_every_action_has_a_line_with_its_stage_and_cause() -> None:
+    world = World(decode(ray_cluster(groups=[group(replicas=1)])))
+    lines = list(describe(KEY, foresee(world.seen(), None)))
+    assert lines[0] == "RayCluster default/demo: changed in place; no running Pod is replaced"
+    assert lines[1] == "  1. create Service default/demo-head-svc: head service"
+    assert lines[2] == "  2. create Pod default/demo-head: no head"
+    assert lines[3].startswith("  3. create Pod default/demo-workers-worker-")
+
+
+def test_an_edit_that_spares_running_pods_says_so() -> None:
+    world = World(decode(ray_cluster()))
+    world.settle()
+    live = world.cluster
+    world.set_spec(ray_cluster(rayVersion="2.61.0"))
+    text = "\n".join(describe(KEY, foresee(world.seen(), live)))
+    assert "nothing changes" in text
+    assert "only new ones" in text
+
+
+def test_what_is_wrong_is_said_field_by_field() -> None:
+    world = World(decode(ray_cluster(groups=[group(minReplicas=-1)])))
+    text = "\n".join(describe(KEY, foresee(world.seen(), None)))
+    assert "invalid  spec.workerGroupSpecs[0].minReplicas: -1: must be zero or more" in text
+
+
+def test_what_is_not_there_is_said_to_be_not_there() -> None:
+    assert "not there" in next(describe(KEY, None))
