@@ -32,13 +32,14 @@ class Bench:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.network = PodNetwork.open(directory, IPv4Network("10.96.0.0/16"))
-        self.launcher = Launcher(directory)
+        self.launcher = Launcher(directory, "root")
         self.sandboxes: list[Sandbox] = []
         self.news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     async def sandbox(self, name: str = "pod") -> Sandbox:
         home = self.directory / "pods" / name
         home.mkdir(parents=True)
+        await self.launcher.open()
         address = self.network.allocate()
         pid = await self.launcher.create(SandboxSpec(home, name, {"address": str(address)}))
         sandbox = Sandbox(home, pid, self.news.put_nowait)

@@ -49,17 +49,15 @@ class NodeAgent:
         self._client = client
         self._clock = clock
         self._random = random or Random()  # noqa: S311 - jitter, not a secret
-        self._machine = Machine(options)
         self._offered = capacity(options)
         one = f"spec.nodeName={self.names[0]}" if len(self.names) == 1 else ""
         self._pods = Informer(client, PODS, NodePod, fields=one)
-        self.cluster_network = ClusterNetwork(client, self._machine)
-        self._claims = ClaimBinder(client, self._machine.volumes)
-        self._reader = Reader(client, self.cluster_network.services)
         self._recorder = Recorder(client, clock, self._random, instance=options.name)
-        self._registrar = Registrar(client, clock, options, self._machine.host_address)
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._machine: Machine = None  # type: ignore[assignment]  # opened by run
+        self._network: ClusterNetwork = None  # type: ignore[assignment]
+        self._reader: Reader = None  # type: ignore[assignment]
         self.connector = LocalConnector(self.worker, clock)
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
@@ -71,25 +69,35 @@ class NodeAgent:
 
     async def dial_service(self, service: Key, port: str | int) -> Streams:
         """A connection to a Service from this process, which is on no Pod's network."""
-        return await self.cluster_network.dial(service, port)
+        return await self._network.dial(service, port)
 
     async def run(self) -> None:
+        """Until cancelled. Raises NoNamespaces, with the cure, where Pods cannot be made."""
+        self._machine = await Machine.open(self.options)
+        self._network = ClusterNetwork(self._client, self._machine)
+        self._reader = Reader(self._client, self._network.services)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._recorder.run(), name="events")
-                group.create_task(self.cluster_network.run(), name="network")
-                group.create_task(self._claims.run(), name="claims")
-                await self._registrar.register()
-                await self.cluster_network.ready.wait()
-                self._pods.add_handler(self._pod_changed)
-                group.create_task(self._pods.run(), name="pods")
-                await self._pods.synced.wait()
-                await self._remove_strangers()
-                group.create_task(self._registrar.run(), name="leases")
-                group.create_task(self._refresh_volumes(), name="volumes")
-                self.ready.set()
+                await self._begin(group)
         finally:
             await self._leave()
+
+    async def _begin(self, group: asyncio.TaskGroup) -> None:
+        machine = self._machine
+        registrar = Registrar(self._client, self._clock, self.options, machine.host_address)
+        claims = ClaimBinder(self._client, machine.volumes)
+        group.create_task(self._recorder.run(), name="events")
+        group.create_task(self._network.run(), name="network")
+        group.create_task(claims.run(), name="claims")
+        await registrar.register()
+        await self._network.ready.wait()
+        self._pods.add_handler(self._pod_changed)
+        group.create_task(self._pods.run(), name="pods")
+        await self._pods.synced.wait()
+        await self._remove_strangers()
+        group.create_task(registrar.run(), name="leases")
+        group.create_task(self._refresh_volumes(), name="volumes")
+        self.ready.set()
 
     # ── Pods ───────────────────────────────────────────────────────────────────────────
     def _pod_changed(self, old: NodePod | None, new: NodePod | None) -> None:

@@ -34,6 +34,12 @@ class Channel:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(channel.fileno(), self._read)
 
+    async def ask_for_socket(self, op: str, **fields: Any) -> int:
+        """A question whose answer is a file descriptor, which is then the caller's."""
+        answer = await self.ask(op, (), **fields)
+        fds: list[int] = answer["fds"]
+        return fds[0]
+
     async def ask(self, op: str, fds: Sequence[int] = (), **fields: Any) -> dict[str, Any]:
         if self._closed:
             raise Gone(op)
@@ -65,7 +71,7 @@ class Channel:
         if "reply" not in message:
             self._on_news(message, fds)
         elif (waiting := self._waiting.pop(message["reply"], None)) and not waiting.done():
-            waiting.set_result(message)
+            waiting.set_result({**message, "fds": fds})
 
     def close(self) -> None:
         if self._closed:

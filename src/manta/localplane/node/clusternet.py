@@ -31,7 +31,9 @@ class ClusterNetwork:
             client, ENDPOINT_SLICES, EndpointSlice, indexes={"service": service_of}
         )
         bridge = machine.network.bridge if machine.network else ""
-        self.proxy = ServiceProxy(bridge, self._slices_of, machine.options.api_server)
+        self.proxy = ServiceProxy(
+            machine.sockets, bridge, self._slices_of, machine.options.api_server
+        )
         self._changed = asyncio.Event()
         self._dns = DnsServer(self._zone(), machine_name_servers())
 
@@ -63,12 +65,19 @@ class ClusterNetwork:
                 await self._services.synced.wait()
                 await self._slices.synced.wait()
                 if self._machine.network is not None:
-                    await self._dns.start(str(self._machine.network.gateway))
+                    await self._start_dns(str(self._machine.network.gateway))
                     group.create_task(self._follow_services(), name="service addresses")
                 self.ready.set()
         finally:
             self.proxy.close()
             await self._dns.stop()
+
+    async def _start_dns(self, address: str) -> None:
+        sockets = self._machine.sockets
+        bridge = self._machine.network.bridge if self._machine.network else ""
+        await self._dns.start(
+            await sockets.datagrams(address, 53), await sockets.listener(address, 53, bridge)
+        )
 
     async def _follow_services(self) -> None:
         while True:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -13,7 +11,6 @@ from pathlib import Path
 
 from manta.api.times import parse_time
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable, LogOptions
-from manta.localplane.node import libc
 from manta.localplane.node.attempts import attempt_directory, is_over, numbers
 from manta.localplane.node.channel import Gone, Refused
 from manta.localplane.node.logs import DirectoryWatch, Tail, chosen, follow, older_lines
@@ -143,47 +140,18 @@ class LocalConnector:
     async def dial(self, namespace: str, pod: str, port: int) -> Streams:
         """To localhost inside the Pod, as a kubelet does; then to the Pod's address."""
         worker = self._worker(namespace, pod)
-        channel = await asyncio.to_thread(self._socket_for, worker)
-        channel.setblocking(False)
-        loop = asyncio.get_running_loop()
+        runtime = worker.runtime
+        if not runtime.has_own_network:
+            return await asyncio.open_connection("127.0.0.1", port)
         try:
-            await loop.sock_connect(channel, ("127.0.0.1", port))
-        except OSError:
-            channel.close()
-            with suppress(OSError):
-                return await asyncio.open_connection(worker.runtime.address, port)
-            raise
-        return await asyncio.open_connection(sock=channel)
-
-    @staticmethod
-    def _socket_for(worker: PodWorker) -> socket.socket:
-        if not worker.runtime.has_own_network:
-            return socket.socket()
-        try:
-            return socket_in(worker.runtime.sandbox.pid)
-        except (Gone, OSError) as error:
+            return await runtime.sockets.connect_inside(runtime.sandbox.pid, port)
+        except (Gone, Refused) as error:
             name = worker.pod.metadata.name
             raise ContainerUnavailable(f'pod "{name}" is not running: {error}') from error
-
-
-def socket_in(pid: int) -> socket.socket:
-    """A TCP socket that lives in the network namespace of process `pid`.
-
-    Only the calling thread moves there, and moves back.
-    """
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        away = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            libc.setns(away, libc.CLONE_NEWNET)
-        finally:
-            os.close(away)
-        try:
-            return socket.socket()
-        finally:
-            libc.setns(home, libc.CLONE_NEWNET)
-    finally:
-        os.close(home)
+        except OSError:
+            with suppress(OSError):
+                return await runtime.sockets.connect(runtime.address, port)
+            raise
 
 
 def _chunks(texts: Iterable[bytes]) -> Iterator[bytes]:

@@ -36,12 +36,10 @@ class DnsServer:
         self._tcp: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, host: str, port: int = 53) -> None:
+    async def start(self, datagrams: socket.socket, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        self._udp, _ = await loop.create_datagram_endpoint(
-            lambda: _Datagrams(self), local_addr=(host, port)
-        )
-        self._tcp = await asyncio.start_server(self._serve_stream, host, port)
+        self._udp, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(self), sock=datagrams)
+        self._tcp = await asyncio.start_server(self._serve_stream, sock=listener)
 
     async def stop(self) -> None:
         for task in tuple(self._tasks):

@@ -1,8 +1,12 @@
 """`python -m manta.localplane.node.launch`: a small process that forks the init of every Pod.
 
 Forking from here instead of from the agent is quick (few pages) and safe (no threads, no event loop),
-and all init processes share this one's memory. It ends when the agent's end of the socket closes; the
-Pods stay. Standard library only.
+and all init processes share this one's memory. Standard library only. Three ways of working:
+
+    root    the machine's own network; ends when the agent's end of the socket closes, Pods stay
+    user    for ordinary users: lives in a user and network namespace of its own, which holds the
+            Pods' bridge; so it stays when the agent ends, and the next one finds it at launcher.sock
+    plain   no namespaces at all
 """
 
 from __future__ import annotations
@@ -10,35 +14,59 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from manta.localplane.node import libc, wire
 from manta.localplane.node.init import Init
 from manta.localplane.node.netlink import Netlink
 
+if TYPE_CHECKING:
+    from _socket import socket as _Socket  # noqa: N812 - a type here
+
+_MOUNT_FLAGS = libc.MS_NOSUID | libc.MS_NODEV
+SOCKET_NAME = "launcher.sock"
+
 
 def main() -> NoReturn:
-    """Serve the socket that is descriptor 0. Arguments only mark the process for `manta down`."""
-    channel = socket.socket(fileno=os.dup(0))
+    """Arguments: source path, mark, directory, way. Descriptor 0 is the first agent's socket."""
+    from _socket import socket as plain_socket
+
+    directory, way = sys.argv[3:5]
+    channel = plain_socket(fileno=os.dup(0))
     libc.set_process_name("manta-launch")
+    _detach_stdio()
+    libc.become_subreaper()
     _set_signals()
+    trouble = _enter_user_namespace() if way == "user" else ""
+    listener = wire.listen(directory, SOCKET_NAME) if way == "user" and not trouble else None
     gc.collect()
     gc.freeze()
     gc.disable()  # a collection would write to pages that all Pods share
+    serve(channel, trouble)
+    while listener is not None:
+        serve(wire.accept(listener), "")
+    sys.exit(0)
+
+
+def serve(channel: _Socket, trouble: str) -> None:
+    """Do what one agent says, until it is gone."""
     while (received := wire.receive(channel)) is not None:
         message, _ = received
         try:
+            if trouble:
+                raise OSError(trouble)  # noqa: TRY301 - told like any other failure
             answer = _obey(message, channel)
         except OSError as error:
             answer = {"error": str(error)}
-        wire.send(channel, {"reply": message["seq"], **answer})
-    sys.exit(0)
+        if answer is not None:
+            with suppress(OSError):
+                wire.send(channel, {"reply": message["seq"], **answer})
+    channel.close()
 
 
 def _set_signals() -> None:
@@ -56,14 +84,38 @@ def _set_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _obey(message: dict[str, Any], channel: socket.socket) -> dict[str, Any]:
-    if message["op"] == "network":
-        where = (message["pid"], message["address"], message["gateway"])
-        _aside(lambda: configure_network(*where))
-        return {}
-    pid = create_sandbox(message, channel)
-    _aside(lambda: _write_record(message, pid))
-    return {"pid": pid}
+def _enter_user_namespace() -> str:
+    """Become root of a namespace of our own, with a network of its own. Else: why not."""
+    uid, gid = os.getuid(), os.getgid()
+    try:
+        libc.unshare(libc.CLONE_NEWUSER | libc.CLONE_NEWNET | libc.CLONE_NEWNS)
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+        libc.mount("none", "/", flags=libc.MS_REC | libc.MS_PRIVATE)
+    except OSError as error:
+        return f"no user namespace: {error}"
+    return ""
+
+
+def _obey(message: dict[str, Any], channel: _Socket) -> dict[str, Any] | None:
+    """The answer, or None when a helper sends it."""
+    match message["op"]:
+        case "hello":
+            return {"pid": os.getpid()}
+        case "network":
+            where = (message["pid"], message["address"], message["gateway"])
+            _aside(lambda: configure_network(*where))
+            return {}
+        case "socket":
+            _aside(lambda: _send_socket(message, channel))
+            return None
+        case "create":
+            pid = create_sandbox(message, channel)
+            _aside(lambda: _write_record(message, pid))
+            return {"pid": pid}
+        case unknown:
+            return {"error": f"unknown operation {unknown!r}"}
 
 
 def _aside(deed: Callable[[], None]) -> None:
@@ -84,16 +136,25 @@ def _aside(deed: Callable[[], None]) -> None:
         raise OSError(failure.decode())
 
 
-def _write_record(spec: dict[str, Any], pid: int) -> None:
-    record = {**spec["record"], "pid": pid, "start_time": start_time(pid)}
-    wire.write_record(Path(spec["dir"]) / "sandbox.json", record)
+def _send_socket(message: dict[str, Any], channel: _Socket) -> None:
+    """A socket of our network, or of a Pod's: it stays there wherever it is used."""
+    from _socket import socket as plain_socket
+
+    if message["pid"]:
+        _visit(message["pid"])
+    made = plain_socket(message["family"], message["kind"], message["protocol"])
+    wire.send(channel, {"reply": message["seq"]}, (made.fileno(),))
+
+
+def _visit(pid: int) -> None:
+    there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    libc.setns(there, libc.CLONE_NEWNET)
+    os.close(there)
 
 
 def configure_network(pid: int, address: str, gateway: str) -> None:
     """Set up the Pod's end of its cable, in its network namespace. The caller stays there."""
-    there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    libc.setns(there, libc.CLONE_NEWNET)
-    os.close(there)
+    _visit(pid)
     netlink = Netlink()
     netlink.set_up("lo")
     netlink.add_address("eth0", IPv4Interface(address))
@@ -102,34 +163,47 @@ def configure_network(pid: int, address: str, gateway: str) -> None:
     netlink.close()
 
 
-def create_sandbox(spec: dict[str, Any], channel: socket.socket) -> int:
-    """Fork the init of one Pod; return its pid once its namespaces exist."""
-    isolated = spec["isolated"]
+# ── sandboxes ────────────────────────────────────────────────────────────────────────────
+def create_sandbox(spec: dict[str, Any], channel: _Socket) -> int:
+    """Make the init of one Pod; return its pid once its namespaces exist.
+
+    A child in between changes the pid namespace for its own child and ends; as subreaper we
+    inherit the init. (Coming back from a pid namespace is a right that user namespaces lack.)
+    """
     ready, ready_child = os.pipe2(os.O_CLOEXEC)
-    own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if isolated else -1
-    if isolated:
-        libc.unshare(libc.CLONE_NEWPID)
-    pid = os.fork()
-    if pid == 0:
+    number, number_child = os.pipe2(os.O_CLOEXEC)
+    if os.fork() == 0:
         channel.close()
-        os.close(ready)
-        _become_init(spec, ready_child)
+        _bear_init(spec, number_child, ready_child)
     os.close(ready_child)
-    if isolated:
-        libc.setns(own_pids, libc.CLONE_NEWPID)
-        os.close(own_pids)
+    os.close(number_child)
+    pid = os.read(number, 64)
     word = os.read(ready, 4096)
+    os.close(number)
     os.close(ready)
     if word != b"ready":
         raise OSError(word.decode() or "the Pod's init process died at its start")
-    return pid
+    return int(pid)
+
+
+def _bear_init(spec: dict[str, Any], number: int, ready: int) -> NoReturn:
+    try:
+        if spec["isolated"]:
+            libc.unshare(libc.CLONE_NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            os.close(number)
+            _become_init(spec, ready)
+        os.write(number, str(pid).encode())
+    except BaseException as error:  # noqa: BLE001 - a forked child must never return into main
+        os.write(ready, f"{type(error).__name__}: {error}".encode())
+    os._exit(0)
 
 
 def _become_init(spec: dict[str, Any], ready: int) -> NoReturn:
     try:
         os.setsid()
         libc.set_process_name("manta-pod")
-        _detach_stdio()
         if spec["isolated"]:
             _isolate(spec)
         else:
@@ -138,7 +212,7 @@ def _become_init(spec: dict[str, Any], ready: int) -> NoReturn:
         os.write(ready, b"ready")
         os.close(ready)
         init.run()
-    except BaseException as error:  # noqa: BLE001 - a forked child must never return into main
+    except BaseException as error:  # noqa: BLE001 - as above
         os.write(ready, f"{type(error).__name__}: {error}".encode())
         os._exit(1)
 
@@ -147,27 +221,31 @@ def _isolate(spec: dict[str, Any]) -> None:
     network = 0 if spec.get("host_network") else libc.CLONE_NEWNET
     libc.unshare(libc.CLONE_NEWNS | libc.CLONE_NEWUTS | libc.CLONE_NEWIPC | network)
     libc.mount("none", "/", flags=libc.MS_REC | libc.MS_PRIVATE)
-    libc.mount("proc", "/proc", "proc", libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC)
+    libc.mount("proc", "/proc", "proc", _MOUNT_FLAGS | libc.MS_NOEXEC)
     if not spec.get("host_network"):
         libc.set_hostname(spec["hostname"])
     shm = f"{spec['dir']}/shm"
     if not os.access(shm, os.F_OK):
         os.mkdir(shm)  # noqa: PTH102 - see init.py on comfortable modules
-    libc.mount("tmpfs", shm, "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, _shm_options(spec))
-
-
-def _shm_options(spec: dict[str, Any]) -> str:
     size = spec.get("shm_size")
-    return f"mode=1777,size={size}" if size else "mode=1777"
+    limit = f",size={size}" if size else ""
+    libc.mount("tmpfs", shm, "tmpfs", _MOUNT_FLAGS, f"mode=1777{limit}")
+
+
+def _write_record(spec: dict[str, Any], pid: int) -> None:
+    record = {**spec["record"], "pid": pid, "start_time": start_time(pid)}
+    wire.write_record(Path(spec["dir"]) / "sandbox.json", record)
 
 
 def _detach_stdio() -> None:
+    """Input and output are nobody's; errors still go where the agent's go."""
     null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
     os.close(null)
 
 
+# ── who a process is ─────────────────────────────────────────────────────────────────────
 def start_time(pid: int) -> int:
     """Clock ticks since boot at which a process started: with its pid, its identity."""
     return int(_stat(pid)[19])

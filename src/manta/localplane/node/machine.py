@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Literal
 
 from manta.localplane.node.cgroups import Cgroups
 from manta.localplane.node.images import ImageStore
+from manta.localplane.node.netlink import SOCKET, Netlink
 from manta.localplane.node.network import PodNetwork, plane_id
 from manta.localplane.node.podfiles import Dns
-from manta.localplane.node.processes import Launcher
+from manta.localplane.node.processes import Launcher, Way
+from manta.localplane.node.sockets import PodSockets
 from manta.localplane.node.volumes import Volumes
 
 Isolation = Literal["namespaces", "none"]
@@ -31,7 +34,7 @@ class NodeOptions:
     pods: int = 110
     isolation: Isolation = "namespaces"
     rootless: bool = False
-    """The agent runs inside a user namespace of its own (see rootless.py)."""
+    """Keep Pods in a user namespace also when we are root. Ordinary users always do."""
     service_cidr: str = "10.96.0.0/16"
     cluster_domain: str = "cluster.local"
     cache: Path | None = None
@@ -42,23 +45,44 @@ class NodeOptions:
     """Hold containers to their CPU limits, as a kubelet does."""
 
 
+def _way(options: NodeOptions) -> Way:
+    if options.isolation == "none":
+        return "plain"
+    return "user" if options.rootless or os.geteuid() != 0 else "root"
+
+
 class Machine:
-    def __init__(self, options: NodeOptions) -> None:
+    """Made by `open`."""
+
+    def __init__(self, options: NodeOptions, directory: Path, launcher: Launcher) -> None:
         self.options = options
-        self.directory = options.dir.resolve()
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.isolated = options.isolation == "namespaces"
-        self.network = (
-            PodNetwork.open(self.directory, IPv4Network(options.service_cidr))
-            if self.isolated
-            else None
-        )
-        self.launcher = Launcher(self.directory)
+        self.directory = directory
+        self.launcher = launcher
+        self.isolated = launcher.way != "plain"
+        self.userns = launcher.way == "user"
+        self.network: PodNetwork | None = None
+        self.sockets = PodSockets(launcher)
         cache = options.cache or Path.home() / ".cache" / "manta" / "images"
-        self.images = ImageStore(cache, options.dir / "images.yaml")
-        self.volumes = Volumes(self.directory / "claims")
-        self.cgroups = Cgroups(self.directory, plane_id(self.directory))
-        self.host_address = str(self.network.gateway) if self.network else "127.0.0.1"
+        self.images = ImageStore(cache, directory / "images.yaml")
+        self.volumes = Volumes(directory / "claims")
+        self.cgroups = Cgroups(directory, plane_id(directory))
+
+    @classmethod
+    async def open(cls, options: NodeOptions) -> Machine:
+        directory = options.dir.resolve()
+        directory.mkdir(parents=True, exist_ok=True)
+        launcher = Launcher(directory, _way(options))
+        await launcher.open()
+        machine = cls(options, directory, launcher)
+        if machine.isolated:
+            channel = await launcher.make_socket(*SOCKET) if machine.userns else None
+            services = IPv4Network(options.service_cidr)
+            machine.network = PodNetwork.open(directory, services, Netlink(channel))
+        return machine
+
+    @property
+    def host_address(self) -> str:
+        return str(self.network.gateway) if self.network else "127.0.0.1"
 
     @property
     def dns(self) -> Dns:

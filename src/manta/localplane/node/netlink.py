@@ -6,6 +6,7 @@ need it and both have a memory budget (pyroute2 costs 16 MiB and half a second t
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -34,6 +35,9 @@ _UNICAST, _LOCAL = 1, 2
 _PROTO_STATIC = 4
 
 
+SOCKET = (socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+
+
 class Link(NamedTuple):
     number: int
     name: str
@@ -43,8 +47,9 @@ class Link(NamedTuple):
 class Netlink:
     """One rtnetlink socket, bound to the network namespace it was opened in."""
 
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    def __init__(self, channel: socket.socket | None = None) -> None:
+        """`channel`: a socket of another network namespace, where everything then happens."""
+        self._socket = channel or socket.socket(*SOCKET)
         self._socket.bind((0, 0))
         self._sequence = 0
 
@@ -62,6 +67,13 @@ class Netlink:
             found.append(Link(index, name, master))
         return found
 
+    def number(self, name: str) -> int:
+        """An interface's number in the namespace of our socket (which may not be the caller's)."""
+        for link in self.links():
+            if link.name == name:
+                return link.number
+        raise OSError(errno.ENODEV, f"netlink: no interface {name}")
+
     def add_bridge(self, name: str) -> None:
         info = _attribute(_INFO_KIND, b"bridge")
         body = _link_header(0, up=True) + _name(name) + _nested(_IFLA_LINKINFO, info)
@@ -74,12 +86,12 @@ class Netlink:
         """
         far = _link_header(0) + _name(peer) + _attribute(_IFLA_NET_NS_PID, struct.pack("=I", pid))
         info = _attribute(_INFO_KIND, b"veth") + _nested(_INFO_DATA, _nested(_VETH_PEER, far))
-        master = _attribute(_IFLA_MASTER, struct.pack("=I", socket.if_nametoindex(bridge)))
+        master = _attribute(_IFLA_MASTER, struct.pack("=I", self.number(bridge)))
         body = _link_header(0, up=True) + _name(name) + master + _nested(_IFLA_LINKINFO, info)
         self._request(_NEWLINK, _CREATE | _EXCL, body)
 
     def set_up(self, name: str) -> None:
-        self._request(_SETLINK, 0, _link_header(socket.if_nametoindex(name), up=True))
+        self._request(_SETLINK, 0, _link_header(self.number(name), up=True))
 
     def delete_link(self, number: int) -> None:
         self._request(_DELLINK, 0, _link_header(number))
@@ -101,7 +113,7 @@ class Netlink:
             address.network.prefixlen,
             0,
             _SCOPE_UNIVERSE,
-            socket.if_nametoindex(name),
+            self.number(name),
         )
         body = header + _attribute(_IFA_LOCAL, packed) + _attribute(_IFA_ADDRESS, packed)
         self._request(_NEWADDR, _CREATE | _EXCL, body)
@@ -129,7 +141,7 @@ class Netlink:
         body = (
             header
             + _attribute(_RTA_DST, network.network_address.packed)
-            + _attribute(_RTA_OIF, struct.pack("=I", socket.if_nametoindex(name)))
+            + _attribute(_RTA_OIF, struct.pack("=I", self.number(name)))
             + _attribute(_RTA_PRIORITY, struct.pack("=I", priority))
         )
         self._request(_NEWROUTE, _CREATE | _APPEND, body)

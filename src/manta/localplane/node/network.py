@@ -89,34 +89,33 @@ class Cable:
 class PodNetwork:
     """Made by `open`; blocking calls of microseconds."""
 
-    def __init__(self, directory: Path, subnet: IPv4Network, last: int) -> None:
+    def __init__(self, directory: Path, subnet: IPv4Network, last: int, netlink: Netlink) -> None:
         self._record = directory / "network.json"
         self._prefix = interface_prefix(directory)
         self.subnet = subnet
         self.gateway = subnet[1]
         self.bridge = f"{self._prefix}br"
         self._addresses = Addresses(subnet, last)
-        self._netlink = Netlink()
+        self._netlink = netlink
 
     @classmethod
-    def open(cls, directory: Path, service_cidr: IPv4Network) -> PodNetwork:
+    def open(
+        cls, directory: Path, service_cidr: IPv4Network, netlink: Netlink | None = None
+    ) -> PodNetwork:
         """Find or make the plane's bridge. The subnet stays the same over restarts if it can."""
         directory.mkdir(parents=True, exist_ok=True)
         record = wire.read_record(directory / "network.json") or {}
+        netlink = netlink or Netlink()
         with _machine_lock():
-            netlink = Netlink()
-            try:
-                bridge = f"{interface_prefix(directory)}br"
-                exists = any(link.name == bridge for link in netlink.links())
-                used = [*netlink.routes(), *(known.network for known in netlink.addresses())]
-                known = IPv4Network(record["subnet"]) if "subnet" in record else None
-                if known is None or (not exists and any(known.overlaps(net) for net in used)):
-                    known = choose_subnet(plane_id(directory), used)
-                network = cls(directory, known, int(record.get("last", 1)))
-                if not exists:
-                    network._make_bridge(service_cidr)
-            finally:
-                netlink.close()
+            bridge = f"{interface_prefix(directory)}br"
+            exists = any(link.name == bridge for link in netlink.links())
+            used = [*netlink.routes(), *(known.network for known in netlink.addresses())]
+            known = IPv4Network(record["subnet"]) if "subnet" in record else None
+            if known is None or (not exists and any(known.overlaps(net) for net in used)):
+                known = choose_subnet(plane_id(directory), used)
+            network = cls(directory, known, int(record.get("last", 1)), netlink)
+            if not exists:
+                network._make_bridge(service_cidr)
         network._remember()
         return network
 

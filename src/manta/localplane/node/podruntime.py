@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
@@ -29,7 +30,9 @@ from manta.localplane.node.podfiles import hosts_file, resolv_conf
 from manta.localplane.node.podspec import Container, Handler, NodePod, Quantities
 from manta.localplane.node.probes import Answer, ask
 from manta.localplane.node.processes import Execution, Sandbox, SandboxSpec, adopt
+from manta.localplane.node.relay import Streams
 from manta.localplane.node.snapshot import ContainerFacts
+from manta.localplane.node.sockets import PodSockets
 from manta.localplane.node.volumefiles import Content, token_projections
 from manta.localplane.node.volumes import PreparedVolumes, ephemeral_claim
 
@@ -67,6 +70,10 @@ class PodRuntime:
         self._pod = pod
 
     @property
+    def sockets(self) -> PodSockets:
+        return self._machine.sockets
+
+    @property
     def host_address(self) -> str:
         return self._machine.host_address
 
@@ -86,7 +93,7 @@ class PodRuntime:
         record = wire.read_record(self.directory / "sandbox.json")
         if record is None:
             return None
-        sandbox = adopt(self.directory, self._news)
+        sandbox = adopt(self.directory, self._news, self._machine.launcher)
         running = await sandbox.running() if sandbox is not None else {}
         if sandbox is not None:
             self._sandbox = sandbox
@@ -213,7 +220,7 @@ class PodRuntime:
             Rooms(self.directory, directory),
             self._machine.cgroups.create(self._pod.metadata.uid, container.name, limits),
             isolated=self._machine.isolated,
-            userns=self._machine.options.rootless,
+            userns=self._machine.userns,
         )
         await self.sandbox.start(container_spec(launch))
 
@@ -296,6 +303,9 @@ class _Target:
     @property
     def address(self) -> str:
         return self.runtime.address
+
+    async def connect(self, host: str, port: int, context: ssl.SSLContext | None = None) -> Streams:
+        return await self.runtime.sockets.connect(host, port, context)
 
     async def execute(self, command: tuple[str, ...], fds: tuple[int, int, int]) -> Execution:
         return await self.runtime.sandbox.execute(

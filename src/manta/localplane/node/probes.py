@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from manta.localplane.node.channel import Gone, Refused
 from manta.localplane.node.podspec import Container, Handler, HttpAction
 from manta.localplane.node.processes import Execution
+from manta.localplane.node.relay import Streams
 
 _MOST_OUTPUT = 10 * 1024
 
@@ -30,6 +31,9 @@ class Target(Protocol):
     def address(self) -> str: ...
     @property
     def container(self) -> Container: ...
+    async def connect(
+        self, host: str, port: int, context: ssl.SSLContext | None = None
+    ) -> Streams: ...
     async def execute(self, command: tuple[str, ...], fds: tuple[int, int, int]) -> Execution: ...
 
 
@@ -51,9 +55,9 @@ async def _ask(handler: Handler, target: Target) -> Answer:
         return await _get(handler.http_get, target)
     if handler.tcp_socket is not None:
         port = target.container.port_number(handler.tcp_socket.port)
-        return await _connect(handler.tcp_socket.host or target.address, port)
+        return await _connect(target, handler.tcp_socket.host or target.address, port)
     if handler.grpc is not None:
-        return await _connect(target.address, handler.grpc.port)
+        return await _connect(target, target.address, handler.grpc.port)
     if handler.sleep is not None:
         await asyncio.sleep(handler.sleep.seconds)
     return Answer(success=True)
@@ -103,7 +107,8 @@ async def _get(action: HttpAction, target: Target) -> Answer:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE  # a probe asks for health, not for identity
     host = action.host or target.address
-    status = await fetch_status(host, port, _request(action, host, port), context)
+    streams = await target.connect(host, port, context)
+    status = await fetch_status(streams, _request(action, host, port))
     if 200 <= status < 400:
         return Answer(success=True)
     return Answer(success=False, words=f"HTTP probe failed with statuscode: {status}")
@@ -118,11 +123,9 @@ def _request(action: HttpAction, host: str, port: int) -> bytes:
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode()
 
 
-async def fetch_status(
-    host: str, port: int, request: bytes, context: ssl.SSLContext | None = None
-) -> int:
+async def fetch_status(streams: Streams, request: bytes) -> int:
     """The status code of one HTTP exchange; the body is not read."""
-    reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    reader, writer = streams
     try:
         writer.write(request)
         await writer.drain()
@@ -136,10 +139,10 @@ async def fetch_status(
             await writer.wait_closed()
 
 
-async def _connect(host: str, port: int | None) -> Answer:
+async def _connect(target: Target, host: str, port: int | None) -> Answer:
     if port is None:
         return Answer(success=False, words="couldn't find port")
-    _, writer = await asyncio.open_connection(host, port)
+    _, writer = await target.connect(host, port)
     writer.transport.abort()
     with suppress(OSError):
         await writer.wait_closed()

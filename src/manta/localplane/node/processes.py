@@ -7,6 +7,7 @@ reused pid is never taken for a Pod.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -15,11 +16,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from manta.localplane.node import wire
 from manta.localplane.node.channel import Channel, Gone, Refused
-from manta.localplane.node.launch import is_zombie, start_time
+from manta.localplane.node.launch import SOCKET_NAME, is_zombie, start_time
 
 _LAUNCH = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
@@ -27,6 +28,9 @@ _LAUNCH = (
 )
 MARK = "manta-node"
 """Stands with the plane's directory on the command line of the launcher and of every Pod's init."""
+
+
+Way = Literal["root", "user", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,67 +44,107 @@ class SandboxSpec:
     shm_size: int | None = None
 
 
+class NoNamespaces(Exception):  # noqa: N818 - a state of the machine
+    """This machine does not let us make Pods. The message names the cure."""
+
+
 class Launcher:
     """Keeps the small process that forks sandboxes; starts it anew when it was killed."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, way: Way) -> None:
+        self.way = way
+        self.pid = 0
+        """Of the running launcher: in way `user` Pods are lost when it changes."""
         self._directory = directory
         self._channel: Channel | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    async def configure_network(self, pid: int, address: str, gateway: str) -> None:
-        """Give the sandbox of init `pid` its address, once its cable is laid."""
-        await self._ready().ask("network", (), pid=pid, address=address, gateway=gateway)
+    async def open(self) -> None:
+        """Start it, or find the one that an earlier agent started."""
+        try:
+            self.pid = await self._hello()
+        except Refused as error:
+            raise NoNamespaces(f"{error}. {_cure(self.way)}") from error
+
+    async def _hello(self) -> int:
+        try:
+            return int((await self._ready().ask("hello"))["pid"])
+        except Gone:
+            return int((await self._ready().ask("hello"))["pid"])
 
     async def create(self, spec: SandboxSpec) -> int:
         fields: dict[str, Any] = {
             "dir": str(spec.directory),
             "hostname": spec.hostname,
-            "record": dict(spec.record),
+            "record": {**spec.record, "launcher": self.pid},
             "host_network": spec.host_network,
             "isolated": spec.isolated,
             "shm_size": spec.shm_size,
         }
+        return int((await self._ask("create", **fields))["pid"])
+
+    async def configure_network(self, pid: int, address: str, gateway: str) -> None:
+        """Give the sandbox of init `pid` its address, once its cable is laid."""
+        await self._ask("network", pid=pid, address=address, gateway=gateway)
+
+    async def make_socket(
+        self, family: int, kind: int, protocol: int = 0, *, pid: int = 0
+    ) -> socket.socket:
+        """A socket in the launcher's network, or in that of a Pod's init."""
+        fields = {"family": int(family), "kind": int(kind), "protocol": int(protocol), "pid": pid}
+        return socket.socket(fileno=await self._ready().ask_for_socket("socket", **fields))
+
+    async def _ask(self, op: str, **fields: Any) -> dict[str, Any]:
         try:
-            answer = await self._ready().ask("create", (), **fields)
+            return await self._ready().ask(op, (), **fields)
         except Gone:
-            answer = await self._ready().ask("create", (), **fields)
-        return int(answer["pid"])
+            await self.open()
+            return await self._ready().ask(op, (), **fields)
 
     def _ready(self) -> Channel:
         if self._channel is None:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            source = Path(__file__).parents[3]
-            with theirs:
-                self._process = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-I",
-                        "-S",
-                        "-c",
-                        _LAUNCH,
-                        str(source),
-                        MARK,
-                        str(self._directory),
-                    ],
-                    stdin=theirs.fileno(),
-                    start_new_session=True,
-                    cwd="/",
-                )
-            self._channel = Channel(ours, lambda *_: None, self._lost)
+            self._channel = Channel(self._connect(), lambda *_: None, self._lost)
         return self._channel
+
+    def _connect(self) -> socket.socket:
+        if self.way == "user":
+            with contextlib.suppress(OSError):
+                return wire.connect(self._directory / SOCKET_NAME)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(Path(__file__).parents[3])]
+        with theirs:
+            self._process = subprocess.Popen(
+                [*command, MARK, str(self._directory), self.way],
+                stdin=theirs.fileno(),
+                start_new_session=True,
+                cwd="/",
+            )
+        return ours
 
     def _lost(self) -> None:
         self._channel = None
-        if self._process is not None:
+        if self._process is not None and self.way != "user":
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def close(self) -> None:
-        """Ends the launcher. Pods go on."""
+        """Let go of it. Pods go on."""
         if self._channel is not None:
             self._channel.close()
+        if self._process is not None:
+            # It is meant to outlive us; somebody else will see its end.
+            self._process.returncode = 0
+
+
+def _cure(way: Way) -> str:
+    if way == "root":
+        return "Is this a container without CAP_SYS_ADMIN? Use --isolation none there"
+    return (
+        "Run as root, or allow user namespaces to ordinary users (on Ubuntu: sysctl -w"
+        " kernel.apparmor_restrict_unprivileged_userns=0; on Debian: sysctl -w"
+        " kernel.unprivileged_userns_clone=1), or use --isolation none"
+    )
 
 
 class Sandbox:
@@ -249,10 +293,18 @@ def is_running(record: Mapping[str, Any]) -> bool:
         return False
 
 
-def adopt(directory: Path, on_news: Callable[[dict[str, Any]], None]) -> Sandbox | None:
-    """The sandbox that an earlier agent left running in `directory`, if it still runs."""
+def adopt(
+    directory: Path, on_news: Callable[[dict[str, Any]], None], launcher: Launcher | None = None
+) -> Sandbox | None:
+    """The sandbox that an earlier agent left running in `directory`, if it still runs.
+
+    Under a user's launcher that is no longer the same, a sandbox has lost its network: it is ended.
+    """
     record = wire.read_record(directory / "sandbox.json")
     if record is None or not is_running(record):
+        return None
+    if launcher and launcher.way == "user" and record.get("launcher") != launcher.pid:
+        end_sandbox(directory)
         return None
     try:
         return Sandbox(directory, int(record["pid"]), on_news)

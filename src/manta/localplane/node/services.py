@@ -18,6 +18,7 @@ from manta.api.core import Service, ServicePort
 from manta.api.discovery import EndpointSlice
 from manta.api.meta import Key
 from manta.localplane.node.relay import Streams, hang_up, relay
+from manta.localplane.node.sockets import PodSockets
 
 log = logging.getLogger(__name__)
 
@@ -93,10 +94,12 @@ def port_called(service: Service, port: str | int) -> ServicePort | None:
 class ServiceProxy:
     def __init__(
         self,
+        sockets: PodSockets,
         bridge: str,
         slices: Callable[[Key], Iterable[EndpointSlice]],
         api_server: tuple[str, int] | None,
     ) -> None:
+        self._sockets = sockets
         self._bridge = bridge
         self._slices = slices
         self._api_server = api_server
@@ -128,7 +131,7 @@ class ServiceProxy:
             await self._serve(backend, (reader, writer))
 
         try:
-            server = await asyncio.start_server(serve, sock=self._listener(door))
+            server = await asyncio.start_server(serve, sock=await self._listener(door))
         except OSError as error:
             self._servers.pop(door, None)
             if door not in self._refused:
@@ -137,19 +140,11 @@ class ServiceProxy:
             return
         self._servers[door] = (backend, server)
 
-    def _listener(self, door: Door) -> socket.socket:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if not door.outside:
-                device = self._bridge.encode() + b"\0"
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
-            listener.bind(_at(door))
-            listener.listen(256)
-            listener.setblocking(False)
-        except OSError:
-            listener.close()
-            raise
+    async def _listener(self, door: Door) -> socket.socket:
+        if not door.outside:
+            return await self._sockets.listener(door.host, door.port, self._bridge)
+        listener = socket.create_server(_at(door), backlog=256)
+        listener.setblocking(False)
         return listener
 
     async def _serve(self, backend: Backend, client: Streams) -> None:
@@ -169,13 +164,18 @@ class ServiceProxy:
         first = next(self._turn)
         failure: OSError = ConnectionRefusedError("no endpoint answered")
         for step in range(len(targets)):
-            host, port = targets[(first + step) % len(targets)]
+            target = targets[(first + step) % len(targets)]
             try:
                 async with asyncio.timeout(_DIAL_TIMEOUT):
-                    return await asyncio.open_connection(host, port)
+                    return await self._connect(*target)
             except OSError as error:  # a timeout is one too
                 failure = error
         raise failure
+
+    async def _connect(self, host: str, port: int) -> Streams:
+        if (host, port) == self._api_server:
+            return await asyncio.open_connection(host, port)  # on the machine, not among Pods
+        return await self._sockets.connect(host, port)
 
     def _targets(self, backend: Backend) -> tuple[tuple[str, int], ...]:
         if backend.service == KUBERNETES and self._api_server is not None:
