@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from manta.localplane.apiserver.patching.field_sets import LEAF, SELF, Tree, as_member, is_member
 from manta.localplane.apiserver.schema.node import NO_DEFAULT, Node
+from manta.localplane.apiserver.schema.pruning import TYPE_META
 
 
 class Difference(NamedTuple):
@@ -43,6 +44,13 @@ def _is_keyed_list(node: Node | None, value: Any) -> bool:
 
 def _child(node: Node | None, name: str) -> Node | None:
     return None if node is None else node.child(name)
+
+
+def _is_named(node: Node | None, name: str) -> bool:
+    """A field that the schema names, and not just any key of a map."""
+    if node is None:
+        return False
+    return name in node.properties or (node.embedded and name in TYPE_META)
 
 
 def element_of(node: Node, item: Any) -> str:
@@ -148,7 +156,7 @@ def owned(node: Node | None, value: dict[str, Any]) -> Tree:
     for name, member in value.items():
         child = _child(node, name)
         below = _owned_below(child, member)
-        is_named = node is not None and name in node.properties
+        is_named = _is_named(node, name)
         if below is None or member is None or not is_named:
             below = as_member(below or LEAF)
         if below or not _is_empty_list(child, member):
@@ -188,7 +196,7 @@ def with_named_fields(node: Node | None, tree: Tree) -> Tree:
 def _below(node: Node | None, element: str) -> tuple[Node | None, bool]:
     if element.startswith("f:"):
         name = element[2:]
-        return _child(node, name), node is not None and name in node.properties
+        return _child(node, name), _is_named(node, name)
     return (node.items if node is not None else None), False
 
 

@@ -9,19 +9,21 @@ from manta.localplane.apiserver.schema import causes
 from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.schema.node import Node
 from manta.localplane.apiserver.schema.paths import Path, spell
-from manta.localplane.apiserver.schema.validation import ABSENT, check_node
+from manta.localplane.apiserver.schema.validation import ABSENT, TYPE_NAMES, check_node
 from manta.localplane.apiserver.schema.values import ValueCheck
 
 Compile = Callable[[Mapping[str, Any]], Node]
 
-# The usual way to write int-or-string; the type check of the node itself says the same.
+# The usual way to write int-or-string.
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
 def compile_combinators(schema: Mapping[str, Any], compile_node: Compile) -> ValueCheck | None:
     int_or_string = schema.get("x-kubernetes-int-or-string") is True
     checks: list[ValueCheck] = []
-    if "anyOf" in schema and not (int_or_string and schema["anyOf"] == INT_OR_STRING):
+    if int_or_string and schema.get("anyOf") == INT_OR_STRING:
+        checks.append(_int_or_string)
+    elif "anyOf" in schema:
         checks.append(_any_of([compile_node(sub) for sub in schema["anyOf"]]))
     if "oneOf" in schema:
         checks.append(_one_of([compile_node(sub) for sub in schema["oneOf"]]))
@@ -71,6 +73,16 @@ def _any_of(nodes: Sequence[Node]) -> ValueCheck:
             out.extend(_nearest(attempts))
 
     return check
+
+
+def _int_or_string(value: Any, path: Path, out: list[Cause]) -> None:
+    """anyOf integer, string: so common that it is worth a shortcut."""
+    if type(value) in {int, str}:
+        return
+    name, field = TYPE_NAMES[type(value)], spell(path)
+    out.append(_combined(path, "must validate at least one schema (anyOf)"))
+    detail = f'{field} in body must be of type integer: "{name}"'
+    out.append(causes.type_invalid(field, name, detail))
 
 
 def _one_of(nodes: Sequence[Node]) -> ValueCheck:

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from manta.localplane.apiserver.schema.combinators import compile_combinators
+from manta.localplane.apiserver.schema.formats import known_format
 from manta.localplane.apiserver.schema.node import (
     NO_DEFAULT,
     NO_PROPERTIES,
@@ -53,6 +54,7 @@ def compile_node(schema: Mapping[str, Any]) -> Node:
 def make_node(  # noqa: PLR0913 - a node simply has this many facets
     *,
     type_: str = "",
+    format_: str = "",
     properties: Mapping[str, Node] | None = None,
     items: Node | None = None,
     additional: Node | None = None,
@@ -73,6 +75,7 @@ def make_node(  # noqa: PLR0913 - a node simply has this many facets
     node = Node()
     node.type_ = type_
     node.python_types = PYTHON_TYPES[type_]
+    node.format = format_
     node.properties = properties or NO_PROPERTIES
     node.items = items
     node.additional = additional
@@ -126,6 +129,7 @@ def _build(
     ]
     return make_node(
         type_=type_ if type_ in PYTHON_TYPES else "",
+        format_=own.get("format", "") if known_format(own.get("format", "")) else "",
         properties=properties,
         items=items,
         additional=additional,

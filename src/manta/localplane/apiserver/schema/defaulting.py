@@ -8,12 +8,10 @@ from manta.localplane.apiserver.schema.node import NO_DEFAULT, Node
 
 
 def fill_defaults(node: Node, value: Any) -> Any:
-    """The value with all defaults of the schema; the value itself if there is nothing to add.
+    """The value with all defaults of the schema; the value itself if there is nothing to do.
 
-    A null where null is not allowed counts as silence.
+    A null where null is not allowed counts as silence: it becomes the default, or goes.
     """
-    if not node.defaults_below:
-        return value
     if type(value) is dict:
         return _fill_object(node, value)
     if type(value) is list and node.items is not None:
@@ -27,14 +25,20 @@ def _fill_object(node: Node, value: dict[str, Any]) -> dict[str, Any]:
         if value.get(name) is None and (name not in value or not child.nullable):
             result = result if result is not value else dict(value)
             result[name] = copy_json(child.default)
-    for name, member in list(result.items()):
-        child_node = node.properties.get(name, node.additional)
-        if child_node is None or not child_node.defaults_below:
+    properties, additional = node.properties, node.additional
+    for name, member in result.items() if result is value else list(result.items()):
+        if member is not None and type(member) is not dict and type(member) is not list:
+            continue
+        child_node = properties.get(name, additional)
+        if child_node is None:
             continue
         filled = fill_defaults(child_node, member)
         if filled is not member:
             result = result if result is not value else dict(value)
             result[name] = filled
+        elif member is None and not child_node.nullable:
+            result = result if result is not value else dict(value)
+            del result[name]
     return result
 
 

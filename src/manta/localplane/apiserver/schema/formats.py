@@ -16,9 +16,8 @@ _BASE64 = re.compile(
     r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"
 )
 _EMAIL = re.compile(r"[^@\s<>]+@[^@\s<>]+\Z", re.ASCII)
-_HOSTNAME = re.compile(
-    r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\.?"
-)
+_LABEL = r"[^\W_](?:[^\W_]|-(?!\.|$)){0,62}"
+_HOSTNAME = re.compile(rf"{_LABEL}|(?:{_LABEL}\.)+[^\W\d_]{{2,63}}")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 _DURATION = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _LOOSE_DURATION = re.compile(
@@ -90,6 +89,14 @@ def _matches(pattern: str | re.Pattern[str], limit: int = 0) -> Callable[[str], 
     return lambda text: compiled.fullmatch(text) is not None and (not limit or len(text) <= limit)
 
 
+def _uuid_of_version(version: str) -> str:
+    variant = "[0-9a-f]" if version == "3" else "[89ab]"
+    return (
+        rf"(?i)[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{version}[0-9a-f]{{3}}-?{variant}[0-9a-f]{{3}}-?"
+        "[0-9a-f]{12}"
+    )
+
+
 # Names are compared without dashes: `date-time` and `datetime` are one format.
 FORMATS: dict[str, Callable[[str], bool]] = {
     "date": _is_date,
@@ -104,7 +111,15 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "cidr": _is_cidr,
     "mac": _matches(_MAC),
     "uuid": _matches(_UUID),
+    "uuid3": _matches(_uuid_of_version("3")),
+    "uuid4": _matches(_uuid_of_version("4")),
+    "uuid5": _matches(_uuid_of_version("5")),
     "hexcolor": _matches(r"#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "k8sshortname": _matches(_SHORT_NAME, 63),
     "k8slongname": _matches(rf"{_SHORT_NAME}(\.{_SHORT_NAME})*", 253),
 }
+
+
+def known_format(name: str) -> Callable[[str], bool] | None:
+    """The test of a format, or None if nobody checks it."""
+    return FORMATS.get(name.replace("-", ""))

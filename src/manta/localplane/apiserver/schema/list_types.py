@@ -36,7 +36,7 @@ def check_unique(node: Node, value: Any, path: Path, out: list[Cause]) -> None:
             if child is not None and child.list_types_below:
                 check_unique(child, member, (path, segment), out)
     elif type(value) is list:
-        if len(value) > 1 and not node.is_atomic_list:
+        if not node.is_atomic_list:
             _check_list(node, value, path, out)
         if node.items is not None and node.items.list_types_below:
             for index, item in enumerate(value):

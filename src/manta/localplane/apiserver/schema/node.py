@@ -47,6 +47,7 @@ class Node:
         "defaults_below",
         "embedded",
         "embedded_below",
+        "format",
         "items",
         "list_map_keys",
         "list_type",
@@ -68,6 +69,8 @@ class Node:
     type_: str
     """A JSON type, `integer,string`, or empty for anything."""
     python_types: frozenset[type]
+    format: str
+    """The format of a string, if it is one that is checked."""
     properties: Mapping[str, Node]
     additional: Node | None
     """What the values of a map look like."""

@@ -43,6 +43,11 @@ def prune_root(node: Node, obj: dict[str, Any], unknown: list[str] | None = None
     return pruned
 
 
+def prune_value(node: Node, value: Any) -> Any:
+    """A value that stands somewhere inside an object, without unknown fields."""
+    return _prune(node, value, None, [])
+
+
 def _prune(node: Node, value: Any, path: Path, unknown: list[str]) -> Any:
     if type(value) is dict:
         return _prune_object(node, value, path, unknown, resource=node.embedded)

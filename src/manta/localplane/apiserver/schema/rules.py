@@ -54,7 +54,7 @@ def _compile(rule: Mapping[str, Any]) -> Rule:
         if rule.get("messageExpression"):
             message_program = compile_expression(rule["messageExpression"])
     except BadExpressionError as failure:
-        error = str(failure)
+        error = failure.shown_in(rule["rule"])
     return Rule(
         text=rule["rule"].strip(),
         message=rule.get("message", "").strip(),

@@ -14,8 +14,9 @@ from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.schema.combinators import INT_OR_STRING
 from manta.localplane.apiserver.schema.compilation import compile_node
 from manta.localplane.apiserver.schema.defaulting import fill_defaults
+from manta.localplane.apiserver.schema.pruning import prune_value
 from manta.localplane.apiserver.schema.regex import BadPatternError, compile_pattern
-from manta.localplane.apiserver.schema.rules import compile_rules
+from manta.localplane.apiserver.schema.rule_checks import check_rules_of
 from manta.localplane.apiserver.schema.validation import ABSENT, check_node
 
 Schema = Mapping[str, Any]
@@ -50,15 +51,20 @@ def check_structural(schema: Schema, path: str) -> list[Cause]:
     return sorted(found, key=lambda cause: f"{cause.field}: {cause.message}")
 
 
-def _schema(schema: Schema, path: str, level: str) -> Iterator[Cause]:
+def _schema(schema: Schema, path: str, level: str, uncorrelated: str = "") -> Iterator[Cause]:
     for check in _CHECKS:
         yield from check(schema, path, level)
+    yield from check_rules_of(schema, path, uncorrelated)
     for name, sub in schema.get("properties", {}).items():
-        yield from _schema(sub, f"{path}.properties[{name}]", "field")
+        yield from _schema(sub, f"{path}.properties[{name}]", "field", uncorrelated)
     if isinstance(schema.get("items"), dict):
-        yield from _schema(schema["items"], f"{path}.items", "item")
+        keyed = schema.get("x-kubernetes-list-type") == "map"
+        yield from _schema(
+            schema["items"], f"{path}.items", "item", uncorrelated or ("" if keyed else path)
+        )
     if isinstance(schema.get("additionalProperties"), dict):
-        yield from _schema(schema["additionalProperties"], f"{path}.additionalProperties", "field")
+        below = f"{path}.additionalProperties"
+        yield from _schema(schema["additionalProperties"], below, "field", uncorrelated)
     yield from _nested_schemas(schema, path)
 
 
@@ -81,15 +87,12 @@ def _type(schema: Schema, path: str, level: str) -> Iterator[Cause]:
 
 def _containers(schema: Schema, path: str, level: str) -> Iterator[Cause]:
     more = schema.get("additionalProperties")
-    if schema.get("type") == "array" and not schema.get("items"):
+    if schema.get("type") == "array" and schema.get("items") is None:
         yield causes.required(f"{path}.items", "must be specified")
     if isinstance(schema.get("items"), list):
         yield causes.forbidden(f"{path}.items", "items must be a schema object and not an array")
     if more is not None and level == "root":
         yield causes.forbidden(f"{path}.additionalProperties", "must not be used at the root")
-    if more is False:
-        wish = "additionalProperties cannot be set to false"
-        yield causes.forbidden(f"{path}.additionalProperties", wish)
     if more is not None and schema.get("properties"):
         wish = "additionalProperties and properties are mutual exclusive"
         yield causes.forbidden(f"{path}.additionalProperties", wish)
@@ -123,6 +126,13 @@ def _metadata(schema: Schema, path: str, level: str) -> Iterator[Cause]:
         type_ = properties.get(name, {"type": "string"}).get("type", "")
         if type_ != "string":
             yield causes.invalid(f"{path}.properties[{name}].type", type_, "must be string")
+    preserve = schema.get("x-kubernetes-preserve-unknown-fields")
+    if schema.get("x-kubernetes-embedded-resource") and not preserve and not properties:
+        wish = (
+            "must not be empty if x-kubernetes-embedded-resource is true without "
+            "x-kubernetes-preserve-unknown-fields"
+        )
+        yield causes.required(f"{path}.properties", wish)
     metadata = properties.get("metadata")
     if metadata is None:
         return
@@ -155,7 +165,25 @@ def _list_types(schema: Schema, path: str, _: str) -> Iterator[Cause]:
         yield from _map_keys(schema, path, keys)
     elif keys:
         wish = "must be map if x-kubernetes-list-map-keys is non-empty"
-        yield causes.invalid(field, list_type or "", wish)
+        yield causes.invalid(field, list_type, wish) if list_type else causes.required(field, wish)
+
+
+def _map_types(schema: Schema, path: str, _: str) -> Iterator[Cause]:
+    map_type = schema.get("x-kubernetes-map-type")
+    if map_type is not None:
+        if map_type not in {"atomic", "granular"}:
+            field = f"{path}.x-kubernetes-map-type"
+            yield causes.not_supported(field, map_type, ("atomic", "granular"))
+        if schema.get("type") != "object":
+            wish = "must be object if x-kubernetes-map-type is specified"
+            yield causes.invalid(f"{path}.type", schema.get("type", ""), wish)
+    items = schema.get("items")
+    if schema.get("x-kubernetes-list-type") == "set" and isinstance(items, dict):
+        atomic = items.get("x-kubernetes-map-type") == "atomic"
+        if items.get("type") == "object" and not atomic:
+            wish = "must be atomic as item of a list with x-kubernetes-list-type=set"
+            given = items.get("x-kubernetes-map-type")
+            yield causes.invalid(f"{path}.items.x-kubernetes-map-type", given, wish)
 
 
 def _map_keys(schema: Schema, path: str, keys: Any) -> Iterator[Cause]:
@@ -176,29 +204,15 @@ def _map_keys(schema: Schema, path: str, keys: Any) -> Iterator[Cause]:
         if known is None:
             wish = "entries must all be names of item properties"
             yield causes.invalid(f"{path}.x-kubernetes-list-map-keys", list(keys), wish)
+        elif known.get("type") in {"object", "array"}:
+            wish = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+            yield causes.invalid(f"{path}.items.properties[{key}].type", known["type"], wish)
         elif key not in items.get("required", ()) and known.get("default") is None:
             yield causes.required(
                 f"{path}.items.properties[{key}].default",
                 "this property is in x-kubernetes-list-map-keys, so it must have a default "
                 "or be a required property",
             )
-
-
-def _rules(schema: Schema, path: str, _: str) -> Iterator[Cause]:
-    rules = schema.get("x-kubernetes-validations") or ()
-    for index, source in enumerate(rules):
-        field = f"{path}.x-kubernetes-validations[{index}]"
-        text = source.get("rule", "")
-        if not text.strip():
-            yield causes.required(f"{field}.rule", "rule is not specified")
-            continue
-        if source.get("message") is not None and "\n" in source["message"].strip():
-            yield causes.invalid(
-                f"{field}.message", source["message"], "message must not contain line breaks"
-            )
-        (rule,) = compile_rules([source])
-        if rule.error:
-            yield causes.invalid(f"{field}.rule", text, f"compilation failed: {rule.error}")
 
 
 def _default(schema: Schema, path: str, level: str) -> Iterator[Cause]:
@@ -210,6 +224,8 @@ def _default(schema: Schema, path: str, level: str) -> Iterator[Cause]:
     found: list[Cause] = []
     node = compile_node({key: value for key, value in schema.items() if key != "default"})
     check_node(node, fill_defaults(node, schema["default"]), ABSENT, None, found)
+    if not found and prune_value(node, schema["default"]) != schema["default"]:
+        yield causes.invalid(f"{path}.default", schema["default"], "must not have unknown fields")
     for cause in found:
         field = f"{path}.default.{cause.field}" if cause.field else f"{path}.default"
         yield Cause(cause.reason, cause.message, field)
@@ -221,7 +237,7 @@ _CHECKS: Final[tuple[Callable[[Schema, str, str], Iterator[Cause]], ...]] = (
     _keywords,
     _metadata,
     _list_types,
-    _rules,
+    _map_types,
     _default,
 )
 

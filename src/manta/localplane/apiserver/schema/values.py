@@ -11,7 +11,7 @@ from typing import Any
 
 from manta.localplane.apiserver.schema import causes
 from manta.localplane.apiserver.schema.causes import Cause
-from manta.localplane.apiserver.schema.formats import FORMATS
+from manta.localplane.apiserver.schema.formats import known_format
 from manta.localplane.apiserver.schema.paths import Path, spell
 from manta.localplane.apiserver.schema.regex import BadPatternError, compile_pattern
 
@@ -20,10 +20,13 @@ ValueCheck = Callable[[Any, Path, list[Cause]], None]
 
 def compile_checks(schema: Mapping[str, Any]) -> ValueCheck | None:
     """All constraints of a schema on the value itself, as one function; None if there are none."""
-    checks = [
-        make(schema[keyword], schema) for keyword, make in _MAKERS.items() if keyword in schema
-    ]
-    found = [check for check in checks if check is not None]
+    made = {
+        keyword: check
+        for keyword, make in _MAKERS.items()
+        if keyword in schema and (check := make(schema[keyword], schema)) is not None
+    }
+    text = _first_failing([made.pop(keyword) for keyword in _ON_TEXT if keyword in made])
+    found = [*text, *made.values()]
     if len(found) <= 1:
         return found[0] if found else None
 
@@ -32,6 +35,24 @@ def compile_checks(schema: Mapping[str, Any]) -> ValueCheck | None:
             check(value, path, out)
 
     return check_all
+
+
+_ON_TEXT = ("maxLength", "minLength", "pattern")
+
+
+def _first_failing(checks: list[ValueCheck]) -> list[ValueCheck]:
+    """Of a text only one thing is said."""
+    if len(checks) <= 1:
+        return checks
+
+    def check_until(value: Any, path: Path, out: list[Cause]) -> None:
+        before = len(out)
+        for check in checks:
+            check(value, path, out)
+            if len(out) > before:
+                return
+
+    return [check_until]
 
 
 def _said(path: Path, wish: str) -> str:
@@ -73,7 +94,7 @@ def _min_length(limit: int, _: Mapping[str, Any]) -> ValueCheck:
 
 
 def _format(name: str, _: Mapping[str, Any]) -> ValueCheck | None:
-    test = FORMATS.get(name.replace("-", ""))
+    test = known_format(name)
     if test is None:
         return None
 

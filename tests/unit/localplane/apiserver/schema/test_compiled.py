@@ -118,6 +118,18 @@ def test_defaults_are_filled_in_also_inside_lists_and_instead_of_null():
     assert WIDGET.default(filled) is filled
 
 
+def test_a_null_that_is_not_allowed_counts_as_silence():
+    obj = widget(mode="a", name=None, free={"x": None}, labels={"k": None}, set=[None])
+    filled = WIDGET.default(obj)
+    assert filled["spec"] == {
+        "mode": "a",
+        "free": {"x": None},
+        "labels": {},
+        "set": [None],
+        "replicas": 1,
+    }
+
+
 def test_all_that_is_wrong_is_said_in_the_words_of_the_real_server():
     obj = widget(
         when="nope",

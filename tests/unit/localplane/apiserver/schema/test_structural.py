@@ -55,7 +55,13 @@ def test_a_good_schema_has_no_causes():
             "properties[a].anyOf[0].type: Forbidden: must be empty to be structural",
         ),
         (
-            {"a": {"type": "object", "additionalProperties": False}},
+            {
+                "a": {
+                    "type": "object",
+                    "properties": {"b": {"type": "string"}},
+                    "additionalProperties": True,
+                }
+            },
             "properties[a].additionalProperties: Forbidden",
         ),
         (
@@ -65,13 +71,49 @@ def test_a_good_schema_has_no_causes():
         (
             {"a": {"type": "string", "x-kubernetes-validations": [{"rule": "frob(self)"}]}},
             (
-                'properties[a].x-kubernetes-validations[0].rule: Invalid value: "frob(self)": '
-                "compilation failed: undeclared reference to 'frob'"
+                'properties[a].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"frob(self)","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: '
+                "compilation failed: ERROR: <input>:1:5: undeclared reference to 'frob'"
             ),
         ),
         (
             {"a": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "map"}},
             "properties[a].items.type: Invalid value",
+        ),
+        (
+            {
+                "a": {
+                    "type": "object",
+                    "properties": {"b": {"type": "string"}},
+                    "x-kubernetes-validations": [{"rule": "self.c == 'x'"}],
+                }
+            },
+            "properties[a].x-kubernetes-validations[0].rule: Invalid value",
+        ),
+        (
+            {
+                "a": {
+                    "type": "array",
+                    "items": {
+                        "type": "string",
+                        "x-kubernetes-validations": [{"rule": "self == oldSelf"}],
+                    },
+                }
+            },
+            "properties[a].items.x-kubernetes-validations[0].rule: Invalid value",
+        ),
+        (
+            {
+                "a": {
+                    "type": "object",
+                    "properties": {"b": {"type": "string"}},
+                    "default": {"c": "1"},
+                }
+            },
+            'properties[a].default: Invalid value: {"c":"1"}: must not have unknown fields',
+        ),
+        (
+            {"a": {"type": "string", "x-kubernetes-map-type": "atomic"}},
+            'properties[a].type: Invalid value: "string": must be object if x-kubernetes-map-type',
         ),
         ({"metadata": {"type": "object", "required": ["name"]}}, "properties[metadata]: Forbidden"),
         ({"kind": {"type": "integer"}}, "properties[kind].type: Invalid value"),

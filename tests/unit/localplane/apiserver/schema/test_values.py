@@ -92,6 +92,13 @@ def test_known_formats_are_checked(name, good, bad):
     ]
 
 
+def test_a_number_where_a_format_is_wanted_is_called_by_its_go_name():
+    schema = {"type": "string", "format": "date-time"}
+    assert complaints(schema, 1) == [
+        'Invalid value: "int64": v in body must be of type date-time: "int64"'
+    ]
+
+
 def test_unknown_formats_and_int32_are_only_remarks():
     assert complaints({"type": "string", "format": "colour"}, "x") == []
     assert complaints({"type": "integer", "format": "int32"}, 3_000_000_000) == []

@@ -95,8 +95,8 @@ class _Compiler:
         match tree:
             case Literal(value):
                 return lambda _: value
-            case Name(name):
-                return self._name(name, names)
+            case Name():
+                return self._name(tree, names)
             case Select(target, field, optional):
                 return _select(self.compile(target, names), _unescape(field), optional=optional)
             case Index(target, key, optional):
@@ -113,14 +113,16 @@ class _Compiler:
             case Call():
                 return self._call(tree, names)
 
-    def _name(self, name: str, names: frozenset[str]) -> Code:
+    def _name(self, tree: Name, names: frozenset[str]) -> Code:
+        name = tree.name
         if name in names:
             self.used.add(name)
             return lambda scope: scope.variables[name]
         if name in _TYPE_CONSTANTS:
             constant = _TYPE_CONSTANTS[name]
             return lambda _: constant
-        raise BadExpressionError(f"undeclared reference to '{name}' (in container '')")
+        message = f"undeclared reference to '{name}' (in container '')"
+        raise BadExpressionError(message, tree.at)
 
     def _map(self, entries: tuple[tuple[Tree, Tree], ...], names: frozenset[str]) -> Code:
         pairs = [(self.compile(key, names), self.compile(value, names)) for key, value in entries]
@@ -138,7 +140,8 @@ class _Compiler:
             function = METHODS.get((call.name, len(args)))
             args.insert(0, self.compile(call.target, names))
         if function is None:
-            raise BadExpressionError(f"undeclared reference to '{call.name}' (in container '')")
+            message = f"undeclared reference to '{call.name}' (in container '')"
+            raise BadExpressionError(message, call.at)
         found = function
         return lambda scope: found(*[arg(scope) for arg in args])
 

@@ -40,7 +40,8 @@ def tokens_of(text: str) -> list[Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise BadExpressionError(f"syntax error: token recognition error at: {text[at]!r}")
+            message = f"Syntax error: token recognition error at: '{text[at:]}'"
+            raise BadExpressionError(message, at)
         token = _token(match)
         if token is not None:
             found.append(token)

@@ -17,6 +17,7 @@ class Literal:
 @dataclass(frozen=True, slots=True)
 class Name:
     name: str
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Select:
     target: Tree
     field: str
     optional: bool = False
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Call:
     name: str
     target: Tree | None
     args: tuple[Tree, ...]
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +91,8 @@ class _Parser:
         return self._tokens[self._next]
 
     def unexpected(self) -> BadExpressionError:
-        return BadExpressionError(
-            f"syntax error: unexpected {self.token.value!r} at {self.token.at}"
-        )
+        message = f"Syntax error: mismatched input '{self.token.value}'"
+        return BadExpressionError(message, self.token.at)
 
     def _is(self, symbol: str) -> bool:
         token = self.token
@@ -145,12 +147,14 @@ class _Parser:
     def _member(self) -> Tree:
         tree = self._primary()
         while True:
+            at = self.token.at
             if symbol := self._accept(".", ".?"):
                 field = self._identifier()
                 if symbol == "." and self._accept("("):
-                    tree = Call(field, tree, self._list_until(")"))
+                    at = self._tokens[self._next - 1].at
+                    tree = Call(field, tree, self._list_until(")"), at)
                 else:
-                    tree = Select(tree, field, optional=symbol == ".?")
+                    tree = Select(tree, field, symbol == ".?", at)
             elif symbol := self._accept("[", "[?"):
                 tree = Index(tree, self.expression(), optional=symbol == "[?")
                 self._expect("]")
@@ -171,10 +175,12 @@ class _Parser:
         if self._accept("{"):
             return self._map()
         self._accept(".")  # a leading dot only says: from the root
+        at = self.token.at
         name = self._identifier()
         if self._accept("("):
-            return Call(name, None, self._list_until(")"))
-        return Name(name)
+            at = self._tokens[self._next - 1].at
+            return Call(name, None, self._list_until(")"), at)
+        return Name(name, at)
 
     def _list_until(self, end: str) -> tuple[Tree, ...]:
         items: list[Tree] = []
