@@ -121,14 +121,20 @@ class App:
     async def handle(self, request: HttpRequest) -> HttpResponse:
         """Answer one request. Never raises: what goes wrong is an answer too."""
         try:
-            return await self._dispatch(request)
-        except Refusal as refusal:
-            return refusal.response()
+            return await self._dispatched(request)
         except StoreFailed as failure:
             return internal(f"the store cannot write: {failure}").response()
         except Exception as error:
             log.exception("%s %s failed", request.method, request.path)
             return internal(f"{type(error).__name__}: {error}").response()
+
+    async def _dispatched(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return await self._dispatch(request)
+        except Refusal as refusal:
+            # "Not found" and "conflict" tell of the state too: of one that no crash takes back.
+            await self.store.settled(self.store.revision)
+            return refusal.response()
 
     async def _dispatch(self, request: HttpRequest) -> HttpResponse:
         special = self._without_resources(request)
