@@ -298,5 +298,9 @@ def parse_field_selector(text: str) -> FieldSelector:
     return FieldSelector(tuple(requirements))
 
 
+_TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
+
+
 def _split_terms(text: str) -> list[str]:
-    return [term for term in re.split(r"(?<!\\),", text.strip()) if term]
+    """At commas that no backslash escapes; a backslash that is itself escaped escapes nothing."""
+    return _TERM.findall(text.strip())
