@@ -1,0 +1,1 @@
+"""The parts of the chart that follow from the code."""
