@@ -238,7 +238,7 @@ async def test_a_lost_node_is_marked_and_its_pods_go_when_they_lose_patience() -
         await cluster.client.create(PODS, "default", a_pod_manifest("p", **eager(60)))
         await cluster.until_phase("p", "Running")
         cluster.nodes.lose("fake-node-0")
-        await asyncio.sleep(55)
+        await asyncio.sleep(70)
         assert not await cluster.is_true(NODES, "fake-node-0", "Ready")
         assert not await cluster.is_true(PODS, "p", "Ready")
         node = await cluster.get(NODES, "fake-node-0")
@@ -248,6 +248,9 @@ async def test_a_lost_node_is_marked_and_its_pods_go_when_they_lose_patience() -
         pod = await cluster.get(PODS, "p")
         assert pod is not None, "nobody but the kubelet can confirm the end of a Pod"
         assert pod["metadata"]["deletionTimestamp"]
+        assert await cluster.events("TaintManagerEviction") == [
+            "Marking for deletion Pod default/p"
+        ]
         cluster.nodes.recover("fake-node-0")
         await cluster.until_gone(PODS, "p")
         await cluster.until(lambda: cluster.is_true(NODES, "fake-node-0", "Ready"))

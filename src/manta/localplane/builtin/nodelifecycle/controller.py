@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from manta.api.meta import Key, ObjectMeta
 from manta.api.resources import LEASES, NODES, PODS, Resource
-from manta.localplane.builtin.nodelifecycle.events import EVENTS
-from manta.localplane.builtin.nodelifecycle.plan import plan
+from manta.localplane.builtin.nodelifecycle.events import EVENTS, POD_EVENTS
+from manta.localplane.builtin.nodelifecycle.plan import Cause, plan
 from manta.localplane.builtin.nodelifecycle.snapshot import NodeSnapshot
 from manta.localplane.builtin.shell import Builtin
 from manta.localplane.builtin.views import Lease, Node, Pod
+from manta.reconcile.outcome import Outcome
 from manta.reconcile.plan import Plan
 from manta.runtime.controller import Watch
 from manta.runtime.manager import Manager
@@ -77,6 +78,16 @@ class NodeLifecycleController(Builtin[NodeSnapshot]):
 
     def plan(self, seen: NodeSnapshot) -> Plan:
         return plan(seen)
+
+    async def report(self, seen: NodeSnapshot, plan: Plan, outcome: Outcome) -> bool:
+        pods = {pod.metadata.key: pod for pod in seen.pods}
+        for done in outcome.done:
+            told = POD_EVENTS.get(cast("Cause", done.action.cause))
+            if told and done.key in pods:
+                type_, reason, note = told
+                subject = (PODS, pods[done.key].metadata)
+                self.tell(subject, type_, reason, note.format(key=done.key))
+        return await super().report(seen, plan, outcome)
 
     def subject(self, seen: NodeSnapshot) -> tuple[Resource, ObjectMeta]:
         return NODES, seen.node.metadata if seen.node else ObjectMeta(name=seen.name)

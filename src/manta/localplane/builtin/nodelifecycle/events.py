@@ -10,7 +10,10 @@ EVENTS: EventTable = {
     Cause.SILENT: Reasons(
         "Update", "NodeNotReady", done_note="Node {key.name} status is now: NodeNotReady"
     ),
-    Cause.EVICT: Reasons(
-        "Delete", "TaintManagerEviction", done_note="Marking for deletion Pod {key}"
-    ),
 }
+
+POD_EVENTS = {
+    Cause.EVICT: ("Normal", "TaintManagerEviction", "Marking for deletion Pod {key}"),
+    Cause.POD_NOT_READY: ("Warning", "NodeNotReady", "Node is not ready"),
+}
+"""What is told of the Pods of a node: type, reason and note."""

@@ -18,6 +18,8 @@ from manta.reconcile.plan import NOTHING, Plan, Wait, do
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 _OURS = (NOT_READY, UNREACHABLE)
+_KUBELETS_WORD = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+"""Conditions that only a kubelet can know."""
 _KEYS = {"False": NOT_READY, "Unknown": UNREACHABLE}
 
 
@@ -63,24 +65,28 @@ def _plan_silence(seen: NodeSnapshot, node: Node) -> Plan:
     if ready is None:
         reason, message = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
     stamp = format_time(seen.now)
-    condition = {
-        "type": "Ready",
-        "status": "Unknown",
-        "reason": reason,
-        "message": message,
-        "lastHeartbeatTime": (ready and ready.last_heartbeat_time) or stamp,
-        "lastTransitionTime": stamp,
-    }
-    return do(_conditions(node, condition, Cause.SILENT))
+    heard = {one.type: one.last_heartbeat_time for one in node.status.conditions or ()}
+    unknown = [
+        {
+            "type": type_,
+            "status": "Unknown",
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": heard.get(type_) or stamp,
+            "lastTransitionTime": stamp,
+        }
+        for type_ in _KUBELETS_WORD
+    ]
+    return do(_conditions(node, unknown))
 
 
-def _conditions(node: Node, condition: dict[str, Any], cause: Cause) -> Patch:
-    others = [one for one in node.status.conditions or () if one.type != condition["type"]]
+def _conditions(node: Node, said: list[dict[str, Any]]) -> Patch:
+    others = [one for one in node.status.conditions or () if one.type not in _KUBELETS_WORD]
     return Patch(
         NODES,
         node.metadata.key,
-        {"status": {"conditions": [*as_json(others), condition]}},
-        cause,
+        {"status": {"conditions": [*said, *as_json(others)]}},
+        Cause.SILENT,
         subresource="status",
         uid=node.metadata.uid,
         resource_version=node.metadata.resource_version,
@@ -119,33 +125,25 @@ def _plan_pods(seen: NodeSnapshot, node: Node) -> Plan:
     """Nobody else can say of Pods on a silent node that they serve no more."""
     if node.ready is None or node.ready.status != "Unknown":
         return NOTHING
+    not_ready = {"type": "Ready", "status": "False"}
     return do(
-        *(
-            _pod_condition(
-                pod, seen.now, ("Ready", "False"), ("NodeNotReady", ""), Cause.POD_NOT_READY
-            )
-            for pod in seen.pods
-            if pod.is_ready
-        ),
+        *(_say(pod, seen.now, not_ready, Cause.POD_NOT_READY) for pod in seen.pods if pod.is_ready),
         independent=True,
     )
 
 
-def _pod_condition(
-    pod: Pod, now: datetime, said: tuple[str, str], words: tuple[str, str], cause: Cause
-) -> Patch:
-    condition = {
-        "type": said[0],
-        "status": said[1],
-        "lastTransitionTime": format_time(now),
-        "reason": words[0],
-        "message": words[1],
-    }
-    others = [one for one in pod.status.conditions or () if one.type != said[0]]
+def _say(pod: Pod, now: datetime, said: dict[str, Any], cause: Cause) -> Patch:
+    """A condition of a Pod, in its old place or behind the others."""
+    condition = {**said, "lastTransitionTime": format_time(now)}
+    known: list[dict[str, Any]] = as_json(pod.status.conditions or ())
+    if any(one["type"] == said["type"] for one in known):
+        listed = [condition if one["type"] == said["type"] else one for one in known]
+    else:
+        listed = [*known, condition]
     return Patch(
         PODS,
         pod.metadata.key,
-        {"status": {"conditions": [*as_json(others), condition]}},
+        {"status": {"conditions": listed}},
         cause,
         subresource="status",
         uid=pod.metadata.uid,
@@ -165,12 +163,8 @@ def _plan_evictions(seen: NodeSnapshot, node: Node) -> Plan:
             due.append(pod)
         elif left is not None:
             waits.append(left)
-    words = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
     marks = do(
-        *(
-            _pod_condition(pod, seen.now, ("DisruptionTarget", "True"), words, Cause.DISRUPTED)
-            for pod in due
-        ),
+        *(_say(pod, seen.now, _disruption(pod), Cause.DISRUPTED) for pod in due),
         independent=True,
     )
     wait = Wait("Pods tolerate the taints for a while", min(waits)) if waits else None
@@ -180,6 +174,16 @@ def _plan_evictions(seen: NodeSnapshot, node: Node) -> Plan:
             wait=wait,
         )
     )
+
+
+def _disruption(pod: Pod) -> dict[str, Any]:
+    return {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint",
+        "observedGeneration": pod.metadata.generation,
+    }
 
 
 def time_tolerated(

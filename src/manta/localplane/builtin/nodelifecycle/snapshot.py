@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from manta.localplane.builtin.views import Node, Pod
 
-GRACE = timedelta(seconds=40)
+GRACE = timedelta(seconds=50)
 """As long as Kubernetes waits by default; a Lease is renewed every 10 s."""
 
 
