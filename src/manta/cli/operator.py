@@ -23,7 +23,6 @@ from manta.api.meta import Key
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.cli.connection import UsageError
-from manta.cli.dashboards import open_dashboard
 from manta.cli.operator_options import Options, add_flags, options_from
 from manta.cli.operator_platform import Platform, recognise_patiently, watch_for_crds
 from manta.kube.client import Client
@@ -155,6 +154,8 @@ def assemble(manager: Manager, options: Options, platform: Platform) -> None:
 
 
 def build_controllers(manager: Manager, settings: Settings) -> Sequence[Controller]:
+    from manta.cli.dashboards import open_dashboard
+
     built = []
     dashboard = open_dashboard(manager.client, settings)
     for name, enabled in CONTROLLERS:
