@@ -33,7 +33,8 @@ class Options:
     probes: Address | None
     leader_election: bool = True
     leader_election_namespace: str = ""
-    concurrency: int = 8
+    concurrency: int | None = None
+    """Workers of every controller; None: as many as each thinks right."""
     namespaces: tuple[str, ...] = ()
     qps: float = 100.0
     burst: int = 200
@@ -73,7 +74,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("health-probe-bind-address", str, ":8082", "/healthz and /readyz", "probeAddr"),
     Option("enable-leader-election", bool, True, "only one replica works", "enableLeaderElection"),
     Option("leader-election-namespace", str, "", "of the lease", "leaderElectionNamespace"),
-    Option("reconcile-concurrency", int, 8, "workers a controller", "reconcileConcurrency"),
+    Option(
+        "reconcile-concurrency", int, None, "workers of every controller", "reconcileConcurrency"
+    ),
     Option("watch-namespace", str, "", "comma-separated; empty: all", "watchNamespace"),
     Option("forced-cluster-upgrade", bool, False, "no effect; kept for KubeRay's charts"),
     Option("log-file-path", str, "", "also log to this file", "logFile"),
@@ -122,7 +125,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add(parser: argparse.ArgumentParser, option: Option) -> None:
-    shown = f"{option.about} (default: {option.default!r})"
+    default = "" if option.default is None else f" (default: {option.default!r})"
+    shown = f"{option.about}{default}"
     more: dict[str, Any] = {"default": None, "help": shown}
     if option.kind is bool:  # as in Go: --flag, --flag=true, --flag=false
         more |= {"nargs": "?", "const": True, "type": _boolean, "metavar": "true|false"}
@@ -267,7 +271,7 @@ def options_from(args: argparse.Namespace, environment: Mapping[str, str]) -> Op
         probes=_address("health-probe-bind-address", values),
         leader_election=values["enable-leader-election"],
         leader_election_namespace=values["leader-election-namespace"],
-        concurrency=_at_least_one("reconcile-concurrency", values),
+        concurrency=_concurrency(values),
         namespaces=tuple(
             filter(None, (one.strip() for one in values["watch-namespace"].split(",")))
         ),
@@ -374,6 +378,11 @@ def _address(flag: str, values: Mapping[str, Any]) -> Address | None:
         return Address.parse(values[flag])
     except ValueError as error:
         raise UsageError(f"--{flag}: {error}") from error
+
+
+def _concurrency(values: Mapping[str, Any]) -> int | None:
+    given = values["reconcile-concurrency"] is not None
+    return _at_least_one("reconcile-concurrency", values) if given else None
 
 
 def _at_least_one(flag: str, values: Mapping[str, Any]) -> int:

@@ -52,9 +52,10 @@ class Manager:
         recorder: Recorder | None = None,
         pace: Pace | None = None,
         gate: WriteGate | None = None,
-        concurrency: int = 8,
+        concurrency: int | None = None,
     ) -> None:
-        """`namespaces`: the ones to watch; none means all. `concurrency`: workers a controller."""
+        """`namespaces`: the ones to watch; none means all. `concurrency`: workers that every
+        controller gets; None leaves the number to each of them."""
         self.client = client
         self.clock = clock
         self.random = random
@@ -111,6 +112,8 @@ class Manager:
             self._begun[informer] = asyncio.create_task(informer.run(), name=name)
 
     def add(self, controller: Controller) -> None:
+        if self.concurrency is not None:
+            controller.workers = self.concurrency
         controller.attach(self.random, self.freshness, self.metrics.of(controller.name))
         self._controllers.append(controller)
 

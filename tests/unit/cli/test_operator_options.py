@@ -35,7 +35,7 @@ def test_without_a_word_the_defaults_hold() -> None:
     assert options.probes == Address(None, 8082)
     assert options.leader_election
     assert options.namespaces == ()
-    assert (options.qps, options.burst, options.concurrency) == (100, 200, 8)
+    assert (options.qps, options.burst, options.concurrency) == (100, 200, None)
 
 
 def test_flags_are_written_as_in_kuberays_charts() -> None:

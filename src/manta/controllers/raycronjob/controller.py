@@ -102,4 +102,4 @@ def build(manager: Manager, settings: Settings) -> Controller:
         Watch(crons, own_key),
         Watch(jobs, owner_keys(RAY_CRON_JOBS.kind, RAY_CRON_JOBS.group)),
     )
-    return Controller(CONTROLLER, run_round, watches, workers=manager.concurrency)
+    return Controller(CONTROLLER, run_round, watches)
