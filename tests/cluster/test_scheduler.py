@@ -176,3 +176,24 @@ async def test_a_rule_gives_scripts_to_pods_by_label() -> None:
         await put(cluster, "special", restartPolicy="Never")
         pod = await cluster.until_phase("special", "Failed")
         assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 7
+
+
+@virtually
+async def test_a_resized_pod_tells_its_new_size() -> None:
+    async with fake_cluster() as cluster:
+        await put(cluster, "p", **asking("1"))
+        await cluster.until_phase("p", "Running")
+        grown = [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]
+        await cluster.client.patch(
+            PODS,
+            Key("default", "p"),
+            {"spec": {"containers": grown}},
+            kind="strategic",
+            subresource="resize",
+        )
+        await asyncio.sleep(1)
+        pod = await cluster.get(PODS, "p")
+        assert pod is not None
+        [container] = pod["status"]["containerStatuses"]
+        assert container["allocatedResources"] == {"cpu": "2"}
+        assert container["restartCount"] == 0

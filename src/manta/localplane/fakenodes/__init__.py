@@ -21,7 +21,8 @@ written in its annotation `fake.manta.io/script`, as words separated by blanks:
 
 Several of exit, oom and run describe one start of the containers after the other: with
 `exit=1@3 exit=1@3 run` they crash twice and then run. The last one repeats. A Pod of a Job without
-a script ends with 0 after a second; any other Pod runs on.
+a script ends with 0 after a second; any other Pod runs on. A Pod that is resized has its new size
+at once.
 
 `script` reads these words, `life` moves a Pod through its stages, `status` spells a Pod's status,
 `machines` spells nodes (all pure); `kubelet` ties them to the API and the clock.

@@ -21,10 +21,18 @@ from manta.api.selectors import LabelSelector, parse_label_selector
 from manta.api.times import format_micro_time, format_time
 from manta.kube.errors import AlreadyExists, MantaError, NotFound
 from manta.localplane.builtin.shell import Builtin
-from manta.localplane.builtin.views import Node, Pod
+from manta.localplane.builtin.views import Node, Pod, Resources
 from manta.localplane.fakenodes import machines
 from manta.localplane.fakenodes.addresses import Addresses
-from manta.localplane.fakenodes.life import Life, Move, Stage, first_life, next_move, stage_after
+from manta.localplane.fakenodes.life import (
+    STARTED,
+    Life,
+    Move,
+    Stage,
+    first_life,
+    next_move,
+    stage_after,
+)
 from manta.localplane.fakenodes.machines import FakeNodeOptions
 from manta.localplane.fakenodes.script import ANNOTATION, Ending, Script, ScriptError, parse
 from manta.localplane.fakenodes.status import Place, next_status
@@ -67,6 +75,8 @@ class FakeNodes(Builtin[PodScene]):
         self._lost: set[str] = set()
         self._lives: dict[str, Life] = {}
         self._forced: dict[str, Move] = {}
+        self._sizes: dict[str, tuple[Resources | None, ...]] = {}
+        """The resources of the containers as they were last told."""
         self._rules: list[tuple[LabelSelector, str]] = []
         self._addresses = Addresses()
         super().__init__(manager)
@@ -139,6 +149,7 @@ class FakeNodes(Builtin[PodScene]):
     def _forget(self, uid: str) -> None:
         self._lives.pop(uid, None)
         self._forced.pop(uid, None)
+        self._sizes.pop(uid, None)
         self._addresses.forget(uid)
 
     async def observe(self, key: Key) -> PodScene | None:
@@ -147,7 +158,7 @@ class FakeNodes(Builtin[PodScene]):
             return None
         now = self.manager.clock.monotonic()
         life = self._life(pod, now)
-        forced = self._forced.get(pod.metadata.uid)
+        forced = self._forced.get(pod.metadata.uid) or self._resize(pod, life)
         move = forced or next_move(pod, life, self._script_of(pod), now)
         index = self._names[pod.spec.node_name]
         host = machines.host_ip(index)
@@ -165,6 +176,13 @@ class FakeNodes(Builtin[PodScene]):
             life = replace(life, stopping=True, since=now)
         self._lives[uid] = life
         return life
+
+    def _resize(self, pod: Pod, life: Life) -> Move | None:
+        """A running Pod that was resized says that it has the new size, at once."""
+        told = self._sizes.get(pod.metadata.uid)
+        if pod.is_deleting or life.stage not in STARTED or told in (None, _sizes(pod)):
+            return None
+        return Move(life.stage, 0.0, life.starts, life.ended, again=True)
 
     def _script_of(self, pod: Pod) -> Script:
         owner = pod.metadata.controller
@@ -194,7 +212,8 @@ class FakeNodes(Builtin[PodScene]):
             return False
         uid = seen.pod.metadata.uid
         self._forced.pop(uid, None)
-        now = self.manager.clock.monotonic()
+        self._sizes[uid] = _sizes(seen.pod)
+        now = seen.life.since if move.again else self.manager.clock.monotonic()
         self._lives[uid] = Life(
             move.stage, now, move.starts, move.ended, stopping=seen.life.stopping
         )
@@ -281,8 +300,12 @@ def _write(seen: PodScene, move: Move) -> Patch:
     )
 
 
+def _sizes(pod: Pod) -> tuple[Resources | None, ...]:
+    return tuple(one.resources for one in pod.spec.containers)
+
+
 def _differs(old: Pod | None, new: Pod) -> bool:
-    if old is None:
+    if old is None or _sizes(old) != _sizes(new):
         return True
     return old.is_deleting != new.is_deleting or old.metadata.annotations.get(
         ANNOTATION

@@ -33,6 +33,7 @@ class Stage(Enum):
 
 
 ENDED = (Stage.SUCCEEDED, Stage.FAILED, Stage.EVICTED)
+STARTED = (Stage.RUNNING, Stage.READY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Move:
     """When it is due."""
     starts: int = 0
     ended: Ending | None = None
+    again: bool = False
+    """The stage stays what it is; only what is told of it changed."""
 
 
 def first_life(pod: Pod, now: float) -> Life:

@@ -82,7 +82,11 @@ def _container(
         if life.ended and not life.ended.container:
             last = {"terminated": _terminated(pod, life.ended, place)}
     running = "running" in state
+    given = container.resources if running else None
+    resources: dict[str, Any] = as_json(given) if given else {}
     return {
+        **({"resources": resources} if resources else {}),
+        **({"allocatedResources": resources["requests"]} if resources.get("requests") else {}),
         "name": container.name,
         "image": container.image,
         "imageID": f"fake://{container.image}" if running else "",
