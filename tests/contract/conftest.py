@@ -1,12 +1,21 @@
-"""Fixtures of the contract suite: a server, a namespace, a custom resource."""
+"""Fixtures of the contract suite: a server, a namespace, a custom resource, a tape.
+
+`api` is the API server alone, in process where it is ours: fast, and most of the contract.
+`cluster` is a whole control plane over TLS, controllers included. With MANTA_CONTRACT_KUBECONFIG
+both are that other server, and everything asked of them is the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
-from support.contract import Api, Widgets, api_in_namespace, established_widgets
+from support.cluster_api import api_over_tls, running_plane
+from support.contract import EXTERNAL, Api, Widgets, api_in_namespace, established_widgets
+from support.tape import Tape
 
 
 @pytest.fixture
@@ -19,3 +28,54 @@ async def api() -> AsyncIterator[Api]:
 async def widgets(api: Api) -> AsyncIterator[Widgets]:
     async with established_widgets(api) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """For clients that are not ours: kubectl, the Python clients."""
+    with running_plane(tmp_path_factory.mktemp("plane")) as found:
+        yield found
+
+
+@pytest.fixture
+async def cluster(kubeconfig: Path) -> AsyncIterator[Api]:
+    async with api_over_tls(kubeconfig) as found:
+        yield found
+
+
+def _settle(tape: Tape, request: pytest.FixtureRequest) -> None:
+    """After a test: the tape is as the real server's, or it becomes the record."""
+    name = request.node.name
+    if os.environ.get("MANTA_RECORD"):
+        assert os.environ.get(EXTERNAL), "only a real server's answers may be recorded"
+        tape.write(name)
+        return
+    found = tape.differences(name)
+    assert not found, "\n".join(found)
+
+
+@pytest.fixture
+def tape(api: Api, request: pytest.FixtureRequest) -> Iterator[Tape]:
+    """The API server alone; what it answers is compared with the record."""
+    found = Tape(api)
+    yield found
+    _settle(found, request)
+
+
+@pytest.fixture
+def live_tape(cluster: Api, request: pytest.FixtureRequest) -> Iterator[Tape]:
+    """The whole control plane; what it answers is compared with the record."""
+    found = Tape(cluster)
+    yield found
+    _settle(found, request)
+
+
+@pytest.fixture
+async def taped_widgets(tape: Tape) -> AsyncIterator[Widgets]:
+    async with tape.silent():
+        context = established_widgets(tape)
+        found = await context.__aenter__()
+    tape.call(found.plural.removeprefix("widgets"), "")
+    yield found
+    async with tape.silent():
+        await context.__aexit__(None, None, None)

@@ -121,10 +121,11 @@ class Plane:
             clock=options.clock.now,
             static_tokens={token: ADMIN},
             token_key=self.authority.token_key(),
+            demand_accounts=options.controllers,
         )
-        bootstrap(self.app)
         self.client = Client(InProcessTransport(self.app))
         await self._listen()
+        bootstrap(self.app, self.port)
         if options.controllers:
             await self._start_controllers()
         await store.settled(store.revision)

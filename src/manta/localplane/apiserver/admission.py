@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from manta.localplane.apiserver import quotas
@@ -10,14 +11,39 @@ from manta.localplane.apiserver.auth.escalation import check_escalation
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.status_errors import forbidden, not_found
+from manta.localplane.store.objects import key_of
 
+ACCOUNT_PATIENCE = 2.0
+_ACCOUNTS = "serviceaccounts"
 _OPEN_WHILE_TERMINATING = frozenset(("localsubjectaccessreviews",))
 
 
 class Admission:
-    def __init__(self, core: Core, authorizer: Authorizer) -> None:
+    def __init__(self, core: Core, authorizer: Authorizer, *, demand_accounts: bool) -> None:
         self._core = core
         self._authorizer = authorizer
+        self._demand_accounts = demand_accounts
+
+    async def await_account(self, call: Call, pod: dict[str, Any]) -> None:
+        """The default account of a new namespace comes a moment after it; wait that moment."""
+        if not self._demand_accounts or call.served.group_resource != "pods":
+            return
+        name = (pod.get("spec") or {}).get("serviceAccountName") or "default"
+        store, key = self._core.store, key_of(call.route.namespace, str(name))
+        if name != "default" or store.get(_ACCOUNTS, key) is not None:
+            return
+        if store.get("namespaces", call.route.namespace) is None:
+            return
+        watcher = store.watch(_ACCOUNTS, store.revision)
+        try:
+            async with asyncio.timeout(ACCOUNT_PATIENCE):
+                while store.get(_ACCOUNTS, key) is None and not watcher.closed:
+                    await watcher.ready(None)
+                    watcher.take()
+        except TimeoutError:
+            return
+        finally:
+            store.unwatch(watcher)
 
     def check_namespace(self, call: Call, obj: dict[str, Any]) -> None:
         """New content needs a namespace that exists and is not going away."""

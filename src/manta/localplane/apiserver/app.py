@@ -81,10 +81,12 @@ class App:
         self.tokens = Tokens(token_key, store, clock) if token_key is not None else None
         self.authenticator = Authenticator(static_tokens or {}, self.tokens)
         self.authorizer = Authorizer(store)
-        self.admission = Admission(self.core, self.authorizer)
+        self.admission = Admission(self.core, self.authorizer, demand_accounts=demand_accounts)
         surroundings = Surroundings(self.core, demand_accounts=demand_accounts)
         self.writer = Writer(self.core, self.admission, surroundings)
-        self._operations = Operations(self.core, self.writer, self.authorizer, self.tokens)
+        self._operations = Operations(
+            self.core, self.writer, self.admission, self.authorizer, self.tokens
+        )
         self._reviews = Reviews(self.core, self.authorizer, self.authenticator)
         self._discovery = Discovery(self.core.registry)
         self._openapi = OpenApi(self.core.registry, VERSION["gitVersion"])

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from manta.localplane.apiserver import changes, decoding, machinery, rendering, tables
+from manta.localplane.apiserver.admission import Admission
 from manta.localplane.apiserver.auth.authorizer import Authorizer
 from manta.localplane.apiserver.auth.rules import Attempt
 from manta.localplane.apiserver.auth.tokens import Tokens
@@ -49,9 +50,15 @@ _APPLY_PATCH = "application/apply-patch+yaml"
 
 class Operations:
     def __init__(
-        self, core: Core, writer: Writer, authorizer: Authorizer, tokens: Tokens | None
+        self,
+        core: Core,
+        writer: Writer,
+        admission: Admission,
+        authorizer: Authorizer,
+        tokens: Tokens | None,
     ) -> None:
         self._core = core
+        self._admission = admission
         self._writer = writer
         self._authorizer = authorizer
         self._subresources = Subresources(core, writer, tokens)
@@ -120,8 +127,9 @@ class Operations:
         options = write_options(call.request, "CreateOptions")
         obj = decoding.read_object(call.request, call.served)
         obj = self._checked(call, obj, options)
-        written = self._writer.create(call, self._namespace(call), obj, options)
-        return await self._written(call, written)
+        namespace = self._namespace(call)
+        await self._admission.await_account(call, obj)
+        return await self._written(call, self._writer.create(call, namespace, obj, options))
 
     def _namespace(self, call: Call) -> str:
         if call.served.namespaced and not call.route.namespace:
