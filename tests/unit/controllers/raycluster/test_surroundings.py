@@ -212,6 +212,21 @@ def test_c76_the_users_own_account_is_bound_but_never_made_or_owned() -> None:
     assert world.heads()[0]["spec"]["serviceAccountName"] == "mine"
 
 
+def test_c76_an_account_that_another_cluster_owns_may_still_be_named() -> None:
+    head = {"template": template(serviceAccountName="mine")}
+    world = World(decode(ray_cluster(enableInTreeAutoscaling=True, head=head)))
+    owner = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "name": "b",
+        "uid": "b",
+        "controller": True,
+    }
+    meta = {"name": "mine", "ownerReferences": [owner]}
+    world.put(SERVICE_ACCOUNTS, {"kind": "ServiceAccount", "metadata": meta})
+    assert Cause.AUTOSCALER_ACCOUNT not in causes(world)
+
+
 def test_c76_a_missing_account_of_the_user_is_told_and_waited_for() -> None:
     head = {"template": template(serviceAccountName="mine")}
     world = World(decode(ray_cluster(enableInTreeAutoscaling=True, head=head)))

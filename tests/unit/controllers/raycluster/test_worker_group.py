@@ -79,6 +79,15 @@ def test_c04_slowly_terminating_pods_are_not_deleted_again() -> None:
     assert len(deleted) == 2
 
 
+def test_c04_a_pod_that_somebody_else_deletes_is_one_of_those_that_go() -> None:
+    world = settled(group(replicas=6))
+    eldest = world.workers()[0]["metadata"]
+    eldest["creationTimestamp"] = format_time(world.now - timedelta(days=1))
+    eldest["deletionTimestamp"] = format_time(world.now)
+    world.set_spec(ray_cluster(groups=[group(replicas=5)]))
+    assert causes(world) == []
+
+
 def test_a_terminating_pod_keeps_its_place_until_it_is_gone() -> None:
     world = settled(group(replicas=2))
     world.workers()[0]["metadata"]["deletionTimestamp"] = format_time(world.now)
