@@ -67,12 +67,30 @@ _STATUS_CLEARED: Final = frozenset(
 )
 
 
+# Kinds in which nothing below the second level is filled in.
+_FLAT: Final = frozenset(
+    {
+        "ClusterRole",
+        "ConfigMap",
+        "CustomResourceDefinition",
+        "Event",
+        "Lease",
+        "Namespace",
+        "PriorityClass",
+        "ResourceQuota",
+        "Role",
+        "Secret",
+        "ServiceAccount",
+    }
+)
+
+
 def with_defaults(api_version: str, kind: str, obj: Json) -> Json:
     """What a client means by an object, before the server adds anything of its own.
 
     This is what a client comes to own in managedFields.
     """
-    filled = copy_json(obj)
+    filled = _copy(kind, obj)
     _fill(kind, filled)
     return read_object(api_version, kind, filled)
 
@@ -82,7 +100,7 @@ def prepare_create(api_version: str, kind: str, obj: Json, context: Context) -> 
 
     Raises RefusedError where admission says no.
     """
-    new = copy_json(obj)
+    new = _copy(kind, obj)
     if kind in _STATUS_CLEARED:
         new.pop("status", None)
     _fill(kind, new)
@@ -101,13 +119,21 @@ def prepare_update(
     subresource: str = "",
 ) -> Json:
     """A changed object, ready to be validated."""
-    changed = copy_json(new)
+    changed = _copy(kind, new)
     _fill(kind, changed)
     if kind == "Service" and subresource != "status":
         services.keep_allocated(old, changed)
         services.drop_needless(old, changed)
-        services.allocate(changed, context)
+        services.allocate(changed, context, old)
     return read_object(api_version, kind, changed)
+
+
+def _copy(kind: str, obj: Json) -> Json:
+    """As deep as defaults reach: a CRD of a megabyte is not copied for the sake of its names."""
+    if kind not in _FLAT:
+        copied: Json = copy_json(obj)
+        return copied
+    return {name: dict(value) if type(value) is dict else value for name, value in obj.items()}
 
 
 def _fill(kind: str, obj: Json) -> None:

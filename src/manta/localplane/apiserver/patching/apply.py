@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from manta.localplane.apiserver.patching.errors import malformed
 from manta.localplane.apiserver.patching.field_sets import Tree, difference, paths, union
 from manta.localplane.apiserver.patching.managed_fields import (
@@ -25,11 +27,13 @@ from manta.localplane.apiserver.patching.ownership import (
     remove,
     with_named_fields,
 )
-from manta.localplane.apiserver.schema.causes import Cause
+from manta.localplane.apiserver.schema.causes import Cause, compact_json
 from manta.localplane.apiserver.schema.node import Node
 
 Json: TypeAlias = dict[str, Any]
 
+KUBECTL: Final = "kubectl"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 FIRST_MANAGER: Final = "before-first-apply"
 _SYSTEM_METADATA: Final = frozenset(
     {
@@ -92,13 +96,52 @@ def server_side_apply(  # noqa: PLR0913 - the facts of one request
     changes = relevant(compare(node, before, merged), reset)
     taken = union(changes.added, changes.modified)
     found = list(conflicts_with(others, taken))
+    if found and manager.name == KUBECTL and not force:
+        force = _were_applied_before(node, before, found)
     if found and not force:
         named = [Conflict(str(entry), path) for entry, tree in found for path in paths(tree)]
         return Applied(live or {}, tuple(sorted(named, key=lambda one: one.manager)))
     lost = union(taken, changes.removed)
     kept = [Entry(one.manager, difference(one.fields, lost), one.time) for one in others]
     time = now if changes or mine is None else mine.time
+    if manager.name == KUBECTL:
+        merged = _with_last_applied(merged, applied)
     return Applied(_finish(live, merged, [*kept, Entry(manager, claimed, time)]))
+
+
+# ── kubectl changes over from client-side apply ──────────────────────────────────────────
+def _were_applied_before(
+    node: Node | None, live: Json, found: Sequence[tuple[Entry, Tree]]
+) -> bool:
+    """All that is in conflict was applied by kubectl itself, and nobody changed it since."""
+    text = _annotations(live).get(LAST_APPLIED)
+    try:
+        last = msgspec.json.decode(text or b"{}")
+    except msgspec.DecodeError:
+        return False
+    if not isinstance(last, dict):
+        return False
+    changes = compare(node, last, live)
+    unchanged = owned(node, last)
+    for tree in changes:
+        unchanged = difference(unchanged, tree)
+    return not any(difference(tree, unchanged) for _, tree in found)
+
+
+def _with_last_applied(merged: Json, applied: Json) -> Json:
+    """Who has the annotation keeps it up to date, so that client-side apply still works."""
+    annotations = _annotations(merged)
+    if LAST_APPLIED not in annotations:
+        return merged
+    text = compact_json(applied) + "\n"
+    if annotations[LAST_APPLIED] == text:
+        return merged
+    metadata = {**merged["metadata"], "annotations": {**annotations, LAST_APPLIED: text}}
+    return {**merged, "metadata": metadata}
+
+
+def _annotations(obj: Json) -> Json:
+    return (obj.get("metadata") or {}).get("annotations") or {}
 
 
 def _entries(live: Json | None, node: Node | None, now: str) -> list[Entry]:

@@ -247,6 +247,20 @@ def test_a_service_keeps_its_address_and_node_ports_when_replaced():
     assert "externalTrafficPolicy" not in changed
 
 
+def test_addresses_are_asked_for_only_when_they_are_new():
+    class Stingy(Server):
+        def cluster_ip(self, metadata, wanted):
+            raise AssertionError("asked for an address")
+
+        def node_port(self, metadata, wanted):
+            raise AssertionError("asked for a port")
+
+    spec = {"type": "NodePort", "ports": [{"port": 80}], "selector": {"a": "b"}}
+    old = create("Service", {"metadata": {}, "spec": spec})
+    new = {"metadata": {"labels": {"a": "b"}}, "spec": old["spec"]}
+    assert prepare_update("v1", "Service", old, new, Stingy())["spec"] == old["spec"]
+
+
 def test_a_job_comes_out_as_recorded():
     uid = "8a8646fc-6474-436c-96d5-ec090a687ece"
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}

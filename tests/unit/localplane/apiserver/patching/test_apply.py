@@ -6,7 +6,11 @@ import pytest
 
 from manta.localplane.apiserver.builtin_kinds.nodes import node_of_kind
 from manta.localplane.apiserver.builtin_kinds.reading import read_object
-from manta.localplane.apiserver.patching.apply import conflict_message, server_side_apply
+from manta.localplane.apiserver.patching.apply import (
+    LAST_APPLIED,
+    conflict_message,
+    server_side_apply,
+)
 from manta.localplane.apiserver.patching.errors import PatchError
 from manta.localplane.apiserver.patching.managed_fields import Manager, track_update
 
@@ -136,6 +140,30 @@ def test_managed_fields_cannot_be_applied():
         400,
         "metadata.managedFields must be nil",
     )
+
+
+def client_side_applied(data):
+    annotation = '{"data":{"a":"1"},"metadata":{"name":"ssa"}}'
+    obj = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "ssa", "annotations": {LAST_APPLIED: annotation}},
+        "data": data,
+    }
+    node = node_of_kind("v1", "ConfigMap")
+    csa = Manager("kubectl-client-side-apply", "Update", "v1")
+    entries = track_update({}, obj, manager=csa, now=NOW, node=node)
+    return {**obj, "metadata": {**obj["metadata"], "managedFields": entries}}
+
+
+def test_kubectl_takes_over_what_it_applied_on_the_client_side():
+    result = apply(client_side_applied({"a": "1"}), {"data": {"a": "2"}}, "kubectl")
+    assert result.conflicts == ()
+    assert result.object["data"] == {"a": "2"}
+    annotation = result.object["metadata"]["annotations"][LAST_APPLIED]
+    assert '"data":{"a":"2"}' in annotation
+    assert apply(client_side_applied({"a": "1"}), {"data": {"a": "2"}}, "other").conflicts
+    assert apply(client_side_applied({"a": "9"}), {"data": {"a": "2"}}, "kubectl").conflicts
 
 
 # ── lists ────────────────────────────────────────────────────────────────────────────────

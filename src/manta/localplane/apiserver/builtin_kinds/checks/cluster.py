@@ -8,7 +8,14 @@ from typing import Any
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
 from manta.localplane.apiserver.builtin_kinds.defaults.objects import RBAC
-from manta.localplane.apiserver.schema.causes import forbidden, invalid, not_supported, required
+from manta.localplane.apiserver.schema.causes import (
+    Cause,
+    compact_json,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
@@ -64,7 +71,11 @@ def _check_binding(
     for index, subject in enumerate(binding.get("subjects") or []):
         yield from _check_subject(subject, f"subjects[{index}]", namespaced=namespaced)
     if old is not None and role != old.get("roleRef"):
-        yield invalid("roleRef", dict(role), "cannot change roleRef")
+        # The real server shows its own, internal form of the reference here.
+        names = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
+        shown = ",".join(f'"{name}":{compact_json(role.get(key, ""))}' for name, key in names)
+        message = f"Invalid value: {{{shown}}}: cannot change roleRef"
+        yield Cause("FieldValueInvalid", message, "roleRef")
 
 
 def _check_subject(subject: Json, field: str, *, namespaced: bool) -> Causes:
@@ -157,7 +168,10 @@ def check_endpoint_slice(endpoint_slice: Json, old: Json | None) -> Causes:
     yield from rules.one_of("addressType", kind, _ADDRESS_TYPES)
     if old is not None:
         yield from rules.immutable("addressType", kind, old.get("addressType", ""))
-    for index, endpoint in enumerate(endpoint_slice.get("endpoints") or []):
+    endpoints = endpoint_slice.get("endpoints") or []
+    if old is not None and endpoints == (old.get("endpoints") or []):
+        return
+    for index, endpoint in enumerate(endpoints):
         field = f"endpoints[{index}].addresses"
         addresses = endpoint.get("addresses") or []
         if not addresses:

@@ -8,7 +8,7 @@ import json
 from manta.api.names import qualified_name_errors
 from manta.api.quantity import Quantity
 from manta.localplane.apiserver.builtin_kinds.checks import rules
-from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
+from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json, json_diff
 from manta.localplane.apiserver.schema.causes import (
     Cause,
     compact_json,
@@ -106,16 +106,13 @@ def check_claim(claim: Json, old: Json | None) -> Causes:
     elif Quantity.parse(storage).nano <= 0:
         yield invalid("spec.resources[storage]", storage, "must be greater than zero")
     if old is not None:
-        yield from _check_claim_change(spec, old.get("spec") or {})
+        bound = (old.get("status") or {}).get("phase") == "Bound"
+        yield from _check_claim_change(spec, old.get("spec") or {}, bound=bound)
 
 
-def _check_claim_change(spec: Json, old: Json) -> Causes:
-    """A claim may be bound and may grow; nothing else."""
-    free = (
-        {"resources", "volumeName", "storageClassName"}
-        if not old.get("volumeName")
-        else {"resources"}
-    )
+def _check_claim_change(spec: Json, old: Json, *, bound: bool) -> Causes:
+    """A claim may be bound, and may then grow; nothing else."""
+    free = {"resources"} if bound else {"volumeName", "storageClassName"}
     changed = [
         name
         for name in spec.keys() | old.keys()
@@ -125,7 +122,7 @@ def _check_claim_change(spec: Json, old: Json) -> Causes:
         yield forbidden(
             "spec",
             "spec is immutable after creation except resources.requests and "
-            "volumeAttributesClassName for bound claims",
+            f"volumeAttributesClassName for bound claims\n{json_diff(old, spec)}",
         )
 
 

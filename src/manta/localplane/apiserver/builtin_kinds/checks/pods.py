@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 from typing import Any
 
 from manta.localplane.apiserver.builtin_kinds.checks import rules
@@ -11,7 +9,12 @@ from manta.localplane.apiserver.builtin_kinds.checks.containers import (
     check_containers,
     check_init_containers,
 )
-from manta.localplane.apiserver.builtin_kinds.checks.rules import MAX_INT32, Causes, Json
+from manta.localplane.apiserver.builtin_kinds.checks.rules import (
+    MAX_INT32,
+    Causes,
+    Json,
+    json_diff,
+)
 from manta.localplane.apiserver.builtin_kinds.defaults.pods import quality_of_service
 from manta.localplane.apiserver.schema.causes import (
     duplicate,
@@ -152,7 +155,8 @@ def _check_change(spec: Json, old: Json) -> Causes:
     munged = _munged(spec, old)
     if munged != old:
         yield forbidden(
-            "spec", f"pod updates may not change fields other than {_MUTABLE}\n{_diff(old, munged)}"
+            "spec",
+            f"pod updates may not change fields other than {_MUTABLE}\n{json_diff(old, munged)}",
         )
 
 
@@ -241,9 +245,3 @@ def _munged(spec: Json, old: Json) -> dict[str, Any]:
         if name in old:
             munged[name] = old[name]
     return munged
-
-
-def _diff(old: Json, new: Json) -> str:
-    before, after = (json.dumps(side, indent=1, sort_keys=True).splitlines() for side in (old, new))
-    lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
-    return "\n".join(lines) + "\n"

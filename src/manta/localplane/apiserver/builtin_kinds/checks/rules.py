@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -130,3 +132,10 @@ def data_key(field: str, key: str) -> Causes:
         yield invalid(path, key, "must not be '.'")
     elif key.startswith(".."):
         yield invalid(path, key, "must not be '..'" if key == ".." else "must not start with '..'")
+
+
+def json_diff(old: Json, new: Json) -> str:
+    """What changed, as a patch of the JSON text: shown where a whole spec is immutable."""
+    before, after = (json.dumps(side, indent=1, sort_keys=True).splitlines() for side in (old, new))
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    return "\n".join(lines) + "\n"

@@ -34,6 +34,7 @@ def check_service(service: Json, old: Json | None) -> Causes:
     yield from rules.labels("spec.selector", spec.get("selector"))
     affinity = spec.get("sessionAffinity", "")
     yield from rules.one_of("spec.sessionAffinity", affinity, ("ClientIP", "None"))
+    yield from _check_families(spec)
     if type_ not in _TYPES:
         yield not_supported("spec.type", type_, _TYPES)
     yield from _check_node_ports(ports, type_)
@@ -54,6 +55,17 @@ def _check_type(spec: Json, type_: str, *, headless: bool) -> Causes:
         yield from rules.subdomain("spec.externalName", target)
     else:
         yield required("spec.externalName")
+
+
+def _check_families(spec: Json) -> Causes:
+    addresses = spec.get("clusterIPs") or []
+    if addresses and addresses[0] != spec.get("clusterIP"):
+        yield invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
+    pairs = zip(addresses, spec.get("ipFamilies") or [], strict=False)
+    for index, (address, family) in enumerate(pairs):
+        if address != "None" and (":" in address) != (family == "IPv6"):
+            wish = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            yield invalid(f"spec.clusterIPs[{index}]", address, wish)
 
 
 def _check_port(port: Json, field: str, names: set[str], *, named: bool) -> Causes:

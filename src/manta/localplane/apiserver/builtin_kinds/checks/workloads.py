@@ -36,6 +36,9 @@ def check_job(job: Json, old: Json | None) -> Causes:
         return
     if old is None:
         yield from _check_generated(job, spec)
+    elif not spec.get("manualSelector") and spec.get("selector") != old["spec"].get("selector"):
+        yield invalid("spec.selector", spec.get("selector"), "`selector` not auto-generated")
+        yield from _check_match(spec.get("selector"), spec.get("template") or {})
     yield from check_job_spec(spec, "spec")
     if old is not None:
         yield from _check_job_change(spec, old.get("spec") or {}, old)
@@ -138,6 +141,10 @@ def check_deployment(deployment: Json, old: Json | None) -> Causes:
         yield invalid(field, rolling.get("maxUnavailable"), wish)
     for name in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
         yield from rules.not_negative(f"spec.{name}", spec.get(name))
+    deadline = spec.get("progressDeadlineSeconds")
+    if deadline is not None and 0 <= deadline <= spec.get("minReadySeconds", 0):
+        wish = "must be greater than minReadySeconds"
+        yield invalid("spec.progressDeadlineSeconds", deadline, wish)
 
 
 def _bad_strategy(strategy: Json) -> Causes:

@@ -24,7 +24,7 @@ def default_secret(secret: Json) -> None:
 def default_namespace(namespace: Json) -> None:
     meta = namespace.setdefault("metadata", {})
     if meta.get("name"):
-        meta.setdefault("labels", {})["kubernetes.io/metadata.name"] = meta["name"]
+        meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}
 
 
 def default_claim(claim: Json) -> None:
@@ -47,7 +47,7 @@ def default_volume(volume: Json) -> None:
 
 def default_definition(crd: Json) -> None:
     spec = crd.setdefault("spec", {})
-    names = spec.setdefault("names", {})
+    spec["names"] = names = dict(spec.get("names") or {})
     kind = names.get("kind", "")
     if not names.get("singular"):
         names["singular"] = kind.lower()

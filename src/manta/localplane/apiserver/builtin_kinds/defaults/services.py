@@ -47,6 +47,10 @@ def keep_allocated(old: Json, new: Json) -> None:
     if not spec.get("clusterIP") and not spec.get("clusterIPs") and before.get("clusterIP"):
         spec["clusterIP"] = before["clusterIP"]
         spec["clusterIPs"] = list(before.get("clusterIPs") or [before["clusterIP"]])
+    elif spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get(
+        "clusterIPs"
+    ):
+        spec["clusterIPs"] = []  # only the one field was changed; the other follows
     for name in ("ipFamilies", "ipFamilyPolicy"):
         if not spec.get(name) and before.get(name):
             spec[name] = before[name]
@@ -80,20 +84,24 @@ def drop_needless(old: Json, new: Json) -> None:
         spec.pop("allocateLoadBalancerNodePorts", None)
 
 
-def allocate(service: Json, context: Context) -> None:
-    """Give a Service the address and the node ports that its type needs."""
-    spec = service["spec"]
+def allocate(service: Json, context: Context, old: Json | None = None) -> None:
+    """Give a Service the address and the node ports that its type needs and it does not have."""
+    spec, before = service["spec"], (old or {}).get("spec") or {}
     if spec["type"] == "ExternalName":
         return
     _give_families(spec)
     if not spec.get("clusterIP") and spec.get("clusterIPs"):
         spec["clusterIP"] = spec["clusterIPs"][0]
-    if spec.get("clusterIP") != HEADLESS:
+    if spec.get("clusterIP") not in {HEADLESS, before.get("clusterIP") or HEADLESS}:
         spec["clusterIP"] = context.cluster_ip(service["metadata"], spec.get("clusterIP") or "")
-    spec["clusterIPs"] = [spec["clusterIP"], *(spec.get("clusterIPs") or [])[1:]]
+    if not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
     if _needs_node_ports(spec):
+        owned = {port.get("nodePort") for port in before.get("ports") or []} - {None}
         for port in spec.get("ports") or []:
-            port["nodePort"] = context.node_port(service["metadata"], port.get("nodePort") or 0)
+            if port.get("nodePort") not in owned:
+                wanted = port.get("nodePort") or 0
+                port["nodePort"] = context.node_port(service["metadata"], wanted)
 
 
 def _give_families(spec: Json) -> None:
