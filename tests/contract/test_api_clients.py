@@ -94,6 +94,7 @@ async def test_kubectl_applies_the_large_definitions(plane: Plane) -> None:
     assert "KIND:       RayCluster" in await kubectl(plane, "explain", "raycluster.spec")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its own sockets
 async def test_the_official_python_client_reads_writes_and_watches(plane: Plane) -> None:
     def talk() -> list[tuple[str, str]]:
         from kubernetes import client, config, watch

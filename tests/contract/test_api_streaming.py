@@ -169,6 +169,7 @@ async def test_pods_and_services_are_proxied(served: Served) -> None:
         assert (answer.status, answer.body) == (200, b"hello /c")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its own sockets
 async def test_the_python_client_executes_and_forwards(served: Served) -> None:
     def talk() -> tuple[str, int, bytes]:
         from kubernetes import client, config
