@@ -41,7 +41,9 @@ check: setup ## format, lint, types, import contracts, unit and property tests
 
 .PHONY: test
 test: check ## everything that guards main: check, contract, controllers on the embedded plane, real Ray
-	$(PYTEST) -q tests/contract tests/histories tests/cluster tests/e2e
+	$(PYTEST) -q -n auto tests/contract tests/histories tests/cluster
+	@bash tools/redis.sh
+	$(PYTEST) -q tests/e2e
 
 .PHONY: histories
 histories: setup ## 1,000 histories of concurrent clients and kill -9 (hours); COUNT=n for fewer
