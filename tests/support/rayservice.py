@@ -14,7 +14,7 @@ from manta.api.core import Service
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
-from manta.api.resources import GATEWAYS, HTTP_ROUTES, NODES, PODS, SERVICES
+from manta.api.resources import GATEWAYS, HTTP_ROUTES, NODES, PODS, SERVICES, Resource
 from manta.controllers.raycluster import controller as raycluster
 from manta.controllers.rayservice import controller as rayservice
 from manta.kube.client import Client
@@ -250,23 +250,19 @@ def _true(*types: str) -> list[dict[str, str]]:
 
 async def accept_routes(world: World) -> None:
     """Plays a Gateway controller that finds nothing to complain about."""
-    parent = {
-        "parentRef": {"name": "demo-gateway"},
-        "controllerName": "test",
-        "conditions": _true("Accepted", "ResolvedRefs"),
-    }
-    wanted = (
-        (GATEWAYS, {"conditions": _true("Accepted", "Programmed")}),
-        (HTTP_ROUTES, {"parents": [parent]}),
-    )
+
+    def status(resource: Resource, one: dict[str, Any]) -> dict[str, Any]:
+        if resource is GATEWAYS:
+            return {"conditions": _true("Accepted", "Programmed")}
+        accepted = {"conditions": _true("Accepted", "ResolvedRefs"), "controllerName": "test"}
+        return {"parents": [accepted | {"parentRef": one["spec"]["parentRefs"][0]}]}
+
     while True:
-        for resource, status in wanted:
+        for resource in (GATEWAYS, HTTP_ROUTES):
             for one in (await world.client.list(resource, NAMESPACE)).items:
                 if "status" not in one:
-                    key = Key(NAMESPACE, one["metadata"]["name"])
-                    await world.client.patch(
-                        resource, key, {"status": status}, subresource="status"
-                    )
+                    key, body = Key(NAMESPACE, one["metadata"]["name"]), status(resource, one)
+                    await world.client.patch(resource, key, {"status": body}, subresource="status")
         await asyncio.sleep(0.5)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -139,9 +140,24 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         Watch(caches.slices, _each(lambda one: _service_of_slice(caches, one))),
     )
     controller = Controller(CONTROLLER, run_round, watches, workers=WORKERS)
+    manager.add_service("RayService questions", _end_with(watch))
     if settings.enable_metrics:
         metrics.register(manager.registry, caches.ray_services)
     return controller
+
+
+def _end_with(
+    watch: DashboardWatch[WatchKey, Heard],
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Nobody is asked any more when the manager has ended."""
+
+    async def run() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            watch.close()
+
+    return run
 
 
 def _caches(manager: Manager) -> Caches:

@@ -1,0 +1,309 @@
+"""KubeRay's known bugs of RayServices (C28, C43 to C54), each as a test that would find it again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from manta.api.conditions import find
+from manta.api.core import Service
+from manta.api.meta import Key
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import EVENTS, PODS, SERVICES
+from manta.kube.client import Client
+from manta.kube.transport import Request
+from support.faults import touches
+from support.raycluster import NAMESPACE
+from support.rayservice import (
+    World,
+    a_world,
+    cluster_config,
+    condition,
+    is_ready,
+    message,
+    operator,
+    serves_from,
+    watched,
+)
+from support.virtual import faulty, virtually
+
+NEXT = "rayproject/ray:2.61.0"
+
+
+async def ready(world: World) -> str:
+    return (await world.until(is_ready)).status.active_service_status.ray_cluster_name
+
+
+@virtually
+async def test_c28_the_nested_status_is_the_clusters_own() -> None:
+    async with a_world() as world, operator(world):
+        await world.create()
+        key = Key(NAMESPACE, await ready(world))
+        await asyncio.sleep(5)
+        patch = [{"op": "replace", "path": "/spec/workerGroupSpecs/0/maxReplicas", "value": 7}]
+        await world.client.patch(RAY_CLUSTERS, key, patch, kind="json")
+        await asyncio.sleep(5)
+        service = await world.service()
+        cluster = await world.client.get(RAY_CLUSTERS, key, into=RayCluster)
+        assert service.status.active_service_status.ray_cluster_status == cluster.status
+        told = {one.observed_generation for one in service.status.conditions}
+        assert told == {service.metadata.generation} == {service.status.observed_generation}
+
+
+@virtually
+async def test_c43_the_autoscalers_edits_make_no_new_cluster() -> None:
+    async with a_world() as world, watched(world, most_clusters=1), operator(world):
+        await world.create(rayClusterConfig=cluster_config(enableInTreeAutoscaling=True))
+        cluster = Key(NAMESPACE, await ready(world))
+        at = "/spec/workerGroupSpecs/0"
+        for number in range(100):
+            patch = [
+                {"op": "add", "path": f"{at}/replicas", "value": number % 3},
+                {
+                    "op": "add",
+                    "path": f"{at}/scaleStrategy",
+                    "value": {"workersToDelete": [f"gone-{number}"]},
+                },
+            ]
+            await world.client.patch(RAY_CLUSTERS, cluster, patch, kind="json")
+            await asyncio.sleep(0.5)
+        assert await world.cluster_names() == {cluster.name}
+
+
+@virtually
+async def test_c44_a_config_that_deploys_for_long_is_submitted_once() -> None:
+    async with a_world(deploy_after=20 * 60) as world, operator(world):
+        await world.create()
+        service = await world.until(lambda one: "DEPLOYING" in message(one))
+        cluster = service.status.pending_service_status.ray_cluster_name
+        await world.until(is_ready, 25 * 60)
+        assert len(world.head(cluster).puts) == 1
+
+
+@virtually
+async def test_c45_only_heads_are_asked() -> None:
+    async with a_world() as world, operator(world):
+        await world.create()
+        cluster = await ready(world)
+        assert {service for _, _, service in world.ray.calls} == {f"{cluster}-head-svc"}
+        (head,) = await world.pods("ray.io/node-type=head")
+        assert all(head["status"]["podIP"] in url for url in world.ray.probes)
+
+
+@virtually
+async def test_c46_a_head_service_of_the_users_making_blocks_no_upgrade() -> None:
+    def config(image: str) -> dict[str, Any]:
+        custom = {"headService": {"metadata": {"labels": {"team": "ml"}}, "spec": {}}}
+        made = cluster_config(image)
+        return made | {"headGroupSpec": made["headGroupSpec"] | custom}
+
+    async with a_world() as world, operator(world):
+        await world.create(rayClusterConfig=config("rayproject/ray:2.60.0"))
+        old = await ready(world)
+        await world.edit(rayClusterConfig=config(NEXT))
+        await world.until(serves_from(other_than=old))
+
+
+@virtually
+async def test_c46_a_fixed_name_for_it_is_refused_with_its_cure() -> None:
+    config = cluster_config()
+    config["headGroupSpec"]["headService"] = {"metadata": {"name": "mine"}}
+    async with a_world() as world, operator(world):
+        await world.create(rayClusterConfig=config)
+        service = await world.until(lambda one: condition(one, "Ready")[1] == "ValidationFailed")
+        assert "headService.metadata.name" in message(service)
+        assert "a head Service of its own" in message(service)
+        await asyncio.sleep(30)
+        assert await world.clusters() == []
+
+
+@virtually
+async def test_c47_a_head_service_that_cannot_be_changed_holds_nothing_up() -> None:
+    def head_service(request: Request) -> bool:
+        return touches(SERVICES, "PATCH")(request) and request.path.endswith("/demo-head-svc")
+
+    async with a_world() as world:
+        faults = faulty(world.plane)
+        async with watched(world), operator(world, Client(faults)):
+            await world.create()
+            old = await ready(world)
+            faults.deny(head_service, times=None)
+            await world.edit(rayClusterConfig=cluster_config(NEXT))
+            new = (await world.until(serves_from(other_than=old))).status.active_service_status
+            assert await world.selected() == new.ray_cluster_name
+            assert await world.selected("demo-head-svc") == old
+            service = await world.until(
+                lambda one: "denied by injection" in message(one, "UpgradeInProgress")
+            )
+            assert is_ready(service)
+            await asyncio.sleep(10)
+            events = (await world.client.list(EVENTS, NAMESPACE)).items
+            assert any(one["reason"] == "FailedToUpdateService" for one in events)
+
+
+@virtually
+async def test_c48_orphans_of_the_same_owner_are_collected() -> None:
+    async with a_world() as world, operator(world):
+        await world.create()
+        cluster = await ready(world)
+        (found,) = await world.clusters()
+        meta = {key: found["metadata"][key] for key in ("labels", "annotations", "ownerReferences")}
+        orphan = {**found, "metadata": {**meta, "name": "demo-stray", "namespace": NAMESPACE}}
+        orphan.pop("status")
+        await world.client.create(RAY_CLUSTERS, NAMESPACE, orphan)
+        await asyncio.sleep(70)
+        assert await world.cluster_names() == {cluster}
+
+
+@virtually
+async def test_c49_a_missed_event_of_the_head_does_not_stop_the_promotion() -> None:
+    def head_is_ready(event: Any) -> bool:
+        body = event["object"]
+        labels = body["metadata"].get("labels") or {}
+        conditions = (body.get("status") or {}).get("conditions") or ()
+        is_head = labels.get("ray.io/node-type") == "head"
+        return is_head and any(one["type"] == "Ready" for one in conditions)
+
+    async with a_world() as world:
+        async with operator(world):
+            await world.create()
+            old = await ready(world)
+        faults = faulty(world.plane)
+        faults.drop_event(PODS, head_is_ready)
+        async with operator(world, Client(faults)):
+            await world.edit(rayClusterConfig=cluster_config(NEXT))
+            await world.until(serves_from(other_than=old), 60)
+
+
+@virtually
+async def test_c51_a_serve_that_only_deploys_for_long_costs_no_pod() -> None:
+    async with a_world(deploy_after=30 * 60) as world, operator(world):
+        await world.create()
+        await world.until(lambda one: "DEPLOYING" in message(one))
+        before = {pod["metadata"]["uid"] for pod in await world.pods()}
+        await world.until(is_ready, 35 * 60)
+        assert {pod["metadata"]["uid"] for pod in await world.pods()} == before
+
+
+@virtually
+async def test_c52_workers_without_a_proxy_do_not_keep_a_service_from_being_ready() -> None:
+    async with a_world() as world:
+
+        def head_only(pod: dict[str, Any]) -> dict[str, Any] | None:
+            if pod["metadata"]["labels"]["ray.io/node-type"] == "head":
+                return None
+            status = world.kubelet.running(pod)
+            status["conditions"][0]["status"] = "False"
+            return status
+
+        world.kubelet.script = head_only
+        async with operator(world):
+            await world.create(
+                serveConfigV2="proxy_location: HeadOnly\napplications: [{import_path: demo.app}]"
+            )
+            service = await world.until(is_ready)
+            assert service.status.num_serve_endpoints == 1
+            assert list(service.status.active_service_status.application_statuses) == ["default"]
+
+
+@virtually
+async def test_c53_a_head_takes_requests_only_while_its_proxy_answers() -> None:
+    async def label() -> str:
+        (head,) = await world.pods("ray.io/node-type=head")
+        return head["metadata"]["labels"]["ray.io/serve"]
+
+    async with a_world() as world, operator(world):
+        await world.create()
+        cluster = await ready(world)
+        assert await label() == "true"
+        world.ray.healthy_proxies = False
+        await world.until(lambda one: one.status.num_serve_endpoints == 1, 60)
+        assert await label() == "false"
+        # The head dies; the new one is not served to until its proxy answers.
+        (head,) = await world.pods("ray.io/node-type=head")
+        world.ray.restart_head(NAMESPACE, f"{cluster}-head-svc")
+        await world.client.delete(PODS, Key(NAMESPACE, head["metadata"]["name"]))
+        await asyncio.sleep(30)
+        assert await label() == "false"
+        assert is_ready(await world.service())
+        world.ray.healthy_proxies = True
+        await world.until(lambda one: one.status.num_serve_endpoints == 2, 60)
+        assert await label() == "true"
+
+
+@virtually
+async def test_a_proxy_that_misses_one_probe_stays_in_service() -> None:
+    answers = iter([False])
+
+    async with a_world() as world, operator(world):
+        await world.create()
+        await ready(world)
+        real = world.ray.probe
+
+        async def probe(url: str) -> Any:
+            world.ray.healthy_proxies = next(answers, True)
+            return await real(url)
+
+        world.ray.probe = probe  # type: ignore[method-assign]
+        await asyncio.sleep(60)
+        events = (await world.client.list(EVENTS, NAMESPACE)).items
+        labelled = [one for one in events if one["reason"] == "UpdatedHeadPodServeLabel"]
+        assert len(labelled) == 1
+
+
+@virtually
+@pytest.mark.parametrize("moment", [0.0, 0.3, 1.0, 3.0, 5.2, 6.0, 30.0])
+async def test_c54_suspend_at_any_moment_of_an_upgrade_leaves_nothing_behind(moment: float) -> None:
+    async with a_world() as world, operator(world):
+        await world.create()
+        await ready(world)
+        await world.edit(rayClusterConfig=cluster_config(NEXT))
+        await asyncio.sleep(moment)
+        await world.edit(suspend=True)
+        dangling = asyncio.create_task(_no_service_without_cluster(world))
+        await world.until(lambda one: condition(one, "Suspended")[0] == "True")
+        dangling.cancel()
+        assert not dangling.done() or dangling.cancelled()
+        assert await world.clusters() == []
+        await world.edit(suspend=False)
+        await ready(world)
+        (only,) = await world.clusters()
+        head = only["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+        assert head["image"] == NEXT
+
+
+async def _no_service_without_cluster(world: World) -> None:
+    """Fails when the serve Service is seen to point at a cluster that is gone."""
+    while True:
+        service = (await world.client.list(SERVICES, NAMESPACE, into=Service)).items
+        names = await world.cluster_names()
+        for one in service:
+            if one.metadata.name == "demo-serve-svc":
+                assert one.spec.selector["ray.io/cluster"] in names
+        await asyncio.sleep(0.02)
+
+
+@virtually
+async def test_what_is_said_of_the_cluster_says_who_blocks() -> None:
+    def unschedulable(pod: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "phase": "Pending",
+            "conditions": [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": "0/3 nodes are available: 3 Insufficient cpu.",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }
+            ],
+        }
+
+    async with a_world() as world, operator(world):
+        world.kubelet.script = unschedulable
+        await world.create()
+        service = await world.until(lambda one: "Insufficient cpu" in message(one))
+        assert find(service.status.conditions, "Ready") is not None
