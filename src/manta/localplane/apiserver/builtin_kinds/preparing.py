@@ -119,9 +119,11 @@ def prepare_update(
     subresource: str = "",
 ) -> Json:
     """A changed object, ready to be validated."""
+    if subresource == "status" and kind != "Node":  # the rest is as it was stored
+        return read_object(api_version, kind, new)
     changed = _copy(kind, new)
     _fill(kind, changed)
-    if kind == "Service" and subresource != "status":
+    if kind == "Service":
         services.keep_allocated(old, changed)
         services.drop_needless(old, changed)
         services.allocate(changed, context, old)

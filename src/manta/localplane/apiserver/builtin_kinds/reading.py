@@ -7,17 +7,16 @@ times become canonical, and a value of the wrong type is refused in Go's words.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
-from manta.api.quantity import Quantity, QuantityError
-from manta.api.times import format_micro_time, format_time, parse_time
+from manta.localplane.apiserver.builtin_kinds.go_values import (
+    SCALARS,
+    Convert,
+    MapMember,
+    Reading,
+    WrongTypeError,
+)
 from manta.localplane.apiserver.builtin_kinds.messages import (
     Field,
     flat_fields,
@@ -27,29 +26,7 @@ from manta.localplane.apiserver.builtin_kinds.messages import (
 )
 from manta.localplane.apiserver.schema.paths import Path, spell
 
-
-class WrongTypeError(ValueError):
-    """The object cannot be decoded; the text is what Go's decoder says."""
-
-
-@dataclass(slots=True)
-class _Reading:
-    owner: str
-    """The struct whose field is being read; Go names it in its messages."""
-    unknown: list[str] = field(default_factory=list)
-
-    def mismatch(self, value: Any, path: Path, wanted: str) -> WrongTypeError:
-        where = ".".join(str(part) for part in _names(path))
-        found = _json_name(value)
-        if wanted.startswith("int") and found == "number":
-            found = f"number {value}"
-        return WrongTypeError(
-            f"json: cannot unmarshal {found} into Go struct field "
-            f"{self.owner}.{where} of type {wanted}"
-        )
-
-
-Convert = Callable[[Any, Path, _Reading], Any]
+__all__ = ["WrongTypeError", "read_object"]
 
 _GONE: Final = object()
 """Go leaves this field out."""
@@ -65,7 +42,7 @@ def read_object(
     name = message_of(api_version, kind)
     if name is None:
         return obj
-    reading = _Reading(kind)
+    reading = Reading(kind)
     result: dict[str, Any] = _struct(name)(obj, None, reading)
     if unknown is not None:
         unknown.extend(reading.unknown)
@@ -84,7 +61,7 @@ def _struct(name: str) -> Convert:
     ]
     owner = name.rpartition(".")[2]
 
-    def read(obj: Any, path: Path, reading: _Reading) -> Any:
+    def read(obj: Any, path: Path, reading: Reading) -> Any:
         if type(obj) is not dict:
             raise reading.mismatch(obj, path, _go_name(name))
         result = obj
@@ -121,7 +98,7 @@ def _member(member: Field) -> Convert:
     if member.pointer or not member.omit_empty:
         absent = _printed_empty(member)
 
-        def read(value: Any, path: Path, reading: _Reading) -> Any:
+        def read(value: Any, path: Path, reading: Reading) -> Any:
             if value is None:
                 return absent() if callable(absent) else absent
             return convert(value, path, reading)
@@ -130,7 +107,7 @@ def _member(member: Field) -> Convert:
     if is_message(member.type) or member.type in _NEVER_EMPTY:
         return _struct_member(member, convert)
 
-    def read_or_drop(value: Any, path: Path, reading: _Reading) -> Any:
+    def read_or_drop(value: Any, path: Path, reading: Reading) -> Any:
         if value is None:
             return _GONE
         kept = convert(value, path, reading)
@@ -142,7 +119,7 @@ def _member(member: Field) -> Convert:
 def _struct_member(member: Field, convert: Convert) -> Convert:
     """Go's omitempty does not know empty structs; omitzero does."""
 
-    def read(value: Any, path: Path, reading: _Reading) -> Any:
+    def read(value: Any, path: Path, reading: Reading) -> Any:
         if value is None:
             empty = _printed_empty(member)
             return empty() if callable(empty) else empty
@@ -162,7 +139,7 @@ def _printed_empty(member: Field) -> Any:
     if member.pointer:
         return None
     if is_message(member.type):
-        return lambda: _struct(member.type)({}, None, _Reading(""))
+        return lambda: _struct(member.type)({}, None, Reading(""))
     if member.type in _NEVER_EMPTY:
         return _ZERO_SPECIAL[member.type]
     if member.omit_empty:
@@ -184,6 +161,8 @@ _ZERO_SCALAR: Final = {"string": "", "bool": False, "int32": 0, "int64": 0, "flo
 def _converter(member: Field) -> Convert:
     if member.repeated:
         return _list(_element(member.element), f"[]{_go_name(member.element)}")
+    if member.keyed and is_message(member.element):
+        return _map_of_structs(_element(member.element), f"map[string]{_go_name(member.element)}")
     if member.keyed:
         return _map(_element(member.element), f"map[string]{_go_name(member.element)}")
     return _element(member.type)
@@ -198,14 +177,14 @@ def _element(type_: str) -> Convert:
 def _late(name: str) -> Convert:
     """Looked up when called: a schema contains schemas."""
 
-    def read(value: Any, path: Path, reading: _Reading) -> Any:
+    def read(value: Any, path: Path, reading: Reading) -> Any:
         return _struct(name)(value, path, reading)
 
     return read
 
 
 def _list(element: Convert, go_name: str = "[]string") -> Convert:
-    def read(value: Any, path: Path, reading: _Reading) -> Any:
+    def read(value: Any, path: Path, reading: Reading) -> Any:
         if type(value) is not list:
             raise reading.mismatch(value, path, go_name)
         result = value
@@ -220,7 +199,7 @@ def _list(element: Convert, go_name: str = "[]string") -> Convert:
 
 
 def _map(element: Convert, go_name: str) -> Convert:
-    def read(value: Any, path: Path, reading: _Reading) -> Any:
+    def read(value: Any, path: Path, reading: Reading) -> Any:
         if type(value) is not dict:
             raise reading.mismatch(value, path, go_name)
         result = value
@@ -233,123 +212,32 @@ def _map(element: Convert, go_name: str) -> Convert:
     return read
 
 
-# ── scalars and special types ────────────────────────────────────────────────────────────
-def _string(value: Any, path: Path, reading: _Reading) -> Any:
-    if type(value) is str:
-        return value
-    if value is None:
-        return ""
-    raise reading.mismatch(value, path, "string")
+def _map_of_structs(element: Convert, go_name: str) -> Convert:
+    """Unknown fields may be inside, so that their path needs the key."""
 
-
-def _bool(value: Any, path: Path, reading: _Reading) -> Any:
-    if type(value) is bool:
-        return value
-    raise reading.mismatch(value, path, "bool")
-
-
-def _integer(name: str, limit: int) -> Convert:
-    def read(value: Any, path: Path, reading: _Reading) -> Any:
-        if type(value) is not int or not -limit <= value < limit:
-            raise reading.mismatch(value, path, name)
-        return value
+    def read(value: Any, path: Path, reading: Reading) -> Any:
+        if type(value) is not dict:
+            raise reading.mismatch(value, path, go_name)
+        result = value
+        for key, item in value.items():
+            kept = element(item, (path, MapMember(key)), reading)
+            if kept is not item:
+                result = _changed(value, result, key, kept)
+        return result
 
     return read
 
 
-def _float(value: Any, path: Path, reading: _Reading) -> Any:
-    if type(value) is float and value.is_integer() and abs(value) < 1e21:
-        return int(value)  # as Go prints it
-    if type(value) is int or type(value) is float:
-        return value
-    raise reading.mismatch(value, path, "float64")
-
-
-def _bytes(value: Any, path: Path, reading: _Reading) -> Any:
-    text = _string(value, path, reading)
-    try:
-        decoded = base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)
-    except (binascii.Error, ValueError):
-        at = re.match(r"[A-Za-z0-9+/]*", text)
-        raise WrongTypeError(f"illegal base64 data at input byte {at.end() if at else 0}") from None
-    canonical = base64.b64encode(decoded).decode()
-    return _same_if_equal(text, canonical)
-
-
-def _same_if_equal(given: Any, canonical: Any) -> Any:
-    """Nothing changed: say so by identity."""
-    return given if given == canonical else canonical
-
-
-_CANONICAL_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
-
-
-def _time(value: Any, path: Path, reading: _Reading) -> Any:
-    if value is None or (type(value) is str and _CANONICAL_TIME.fullmatch(value)):
-        return value
-    return format_time(_moment(_string(value, path, reading)))
-
-
-_MICRO_TIME = re.compile(r"[^.]*\.\d{6}(Z|[+-]\d\d:\d\d)", re.ASCII)
-
-
-def _micro_time(value: Any, path: Path, reading: _Reading) -> Any:
-    """Exactly six digits of fraction: Go takes nothing else here."""
-    if value is None:
-        return None
-    text = _string(value, path, reading)
-    layout = "2006-01-02T15:04:05.000000Z07:00"
-    moment = _moment(text, layout)
-    if not _MICRO_TIME.fullmatch(text):
-        rest = text[19:]
-        raise WrongTypeError(
-            f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as ".000000"'
-        )
-    return _same_if_equal(text, format_micro_time(moment))
-
-
-def _moment(text: str, layout: str = "2006-01-02T15:04:05Z07:00") -> datetime:
-    try:
-        return parse_time(text)
-    except ValueError:
-        raise WrongTypeError(
-            f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"'
-        ) from None
-
-
-_PLAIN_QUANTITY = re.compile(r"[1-9]\d{0,2}(m|k|M|G|Ki|Mi|Gi|Ti)?", re.ASCII)
-
-
-def _quantity(value: Any, path: Path, reading: _Reading) -> Any:
-    if type(value) is str and _PLAIN_QUANTITY.fullmatch(value):
-        return value  # already canonical: a short number is divisible by no thousand
-    if isinstance(value, bool | dict | list):
-        raise reading.mismatch(value, path, "resource.Quantity")
-    try:
-        return "0" if value is None else _same_if_equal(value, str(Quantity.parse(value)))
-    except QuantityError:
-        raise WrongTypeError(
-            "quantities must match the regular expression "
-            "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-        ) from None
-
-
-def _int_or_string(value: Any, path: Path, reading: _Reading) -> Any:
-    if type(value) is int or type(value) is str:
-        return value
-    raise reading.mismatch(value, path, "int32")
-
-
-def _raw(value: Any, _: Path, __: _Reading) -> Any:
-    return value
-
-
 def _schema_or(*others: type) -> Convert:
-    """A schema, or something simpler: JSON schemas are full of these."""
+    """A schema, or something simpler: JSON schemas are full of these.
 
-    def read(value: Any, path: Path, reading: _Reading) -> Any:
+    Their decoder in Go is a lenient one: what it does not know goes without a word.
+    """
+
+    def read(value: Any, path: Path, reading: Reading) -> Any:
         if type(value) is dict:
-            return _struct("apiextensions.JSONSchemaProps")(value, path, reading)
+            silent = Reading(reading.owner)
+            return _struct("apiextensions.JSONSchemaProps")(value, path, silent)
         if type(value) is list:
             return [read(item, (path, index), reading) for index, item in enumerate(value)]
         if type(value) in others:
@@ -360,34 +248,12 @@ def _schema_or(*others: type) -> Convert:
 
 
 _CONVERTERS: Final[dict[str, Convert]] = {
-    "string": _string,
-    "bool": _bool,
-    "int32": _integer("int32", 1 << 31),
-    "int64": _integer("int64", 1 << 63),
-    "float": _float,
-    "bytes": _bytes,
-    "Time": _time,
-    "MicroTime": _micro_time,
-    "Duration": _string,
-    "Quantity": _quantity,
-    "IntOrString": _int_or_string,
-    "Raw": _raw,
-    "Strings": _list(_string),
+    **SCALARS,
+    "Strings": _list(SCALARS["string"]),
     "SchemaOrBool": _schema_or(bool),
     "SchemaOrArray": _schema_or(),
     "SchemaOrStrings": _schema_or(str),
 }
-
-
-# ── words ────────────────────────────────────────────────────────────────────────────────
-def _names(path: Path) -> list[str]:
-    """The names on a path; Go does not mention indexes."""
-    names: list[str] = []
-    while path is not None:
-        path, segment = path
-        if not isinstance(segment, int):
-            names.append(segment)
-    return names[::-1]
 
 
 def _go_name(type_: str) -> str:
@@ -396,19 +262,3 @@ def _go_name(type_: str) -> str:
     package, _, name = type_.rpartition(".")
     version = package.rpartition("_")[2] if "_" in package else "v1"
     return f"{version}.{name}"
-
-
-def _json_name(value: Any) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case None:
-            return "null"
-        case _:
-            return "object"
