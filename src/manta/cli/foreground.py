@@ -27,6 +27,8 @@ from manta.localplane.plane import Plane, PlaneOptions
 from manta.runtime.clock import SystemClock
 
 TOKEN_LIFE = 3600
+GATES = "GCSFaultToleranceEmbeddedStorage=true"
+"""On here although off by default: this plane has what it needs, a directory for every claim."""
 RESTART_PAUSE = 1.0
 
 
@@ -75,7 +77,9 @@ async def _run_beside(
     plane: Plane, args: argparse.Namespace, documents: list[Document], stopping: asyncio.Event
 ) -> None:
     """Everything beside the API server; the first of it that ends, ends the rest."""
-    tasks = [asyncio.create_task(_operate(plane.client, args.dir), name="operator")]
+    tasks = [
+        asyncio.create_task(_operate(plane.client, args.dir, args.feature_gates), name="operator")
+    ]
     if args.nodes:
         tasks.append(asyncio.create_task(_run_nodes(plane, args), name="nodes"))
     if documents:
@@ -120,7 +124,7 @@ async def _run_nodes(plane: Plane, args: argparse.Namespace) -> None:
     await agent.run()
 
 
-async def _operate(client: Client, directory: Path) -> None:
+async def _operate(client: Client, directory: Path, gates: str) -> None:
     """Install what the operator needs, then keep one running."""
     await install(client)
     token_file = directory / "operator.token"
@@ -129,7 +133,7 @@ async def _operate(client: Client, directory: Path) -> None:
     refresher = asyncio.create_task(_keep_token_fresh(client, token_file))
     try:
         while True:
-            code = await _run_operator(kubeconfig, directory)
+            code = await _run_operator(kubeconfig, directory, gates)
             print(f"the operator ended with exit code {code}; starting it again", file=sys.stderr)
             await asyncio.sleep(RESTART_PAUSE)
     finally:
@@ -163,11 +167,12 @@ def _operator_kubeconfig(directory: Path, token_file: Path) -> Path:
     return path
 
 
-async def _run_operator(kubeconfig: Path, directory: Path) -> int:
+async def _run_operator(kubeconfig: Path, directory: Path, gates: str) -> int:
     log = log_path(directory).with_name("operator.log")
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "manta.cli.main", "operator", "--kubeconfig", str(kubeconfig)]
     # Pods live on a bridge that the API server's proxy reaches in every isolation mode.
+    command += ["--feature-gates", ",".join(filter(None, (GATES, gates)))]
     command += ["--use-kubernetes-proxy", "--enable-leader-election=false"]
     command += ["--metrics-addr", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"]
     with log.open("ab") as sink:

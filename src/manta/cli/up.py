@@ -44,6 +44,9 @@ def add_parser(subparsers: Any) -> None:
         default="auto",
         help="how Pods are kept apart; `none` is for one cluster on a locked-down machine",
     )
+    parser.add_argument(
+        "--feature-gates", default="", metavar="A=true,B=false", help="passed on to the operator"
+    )
     parser.add_argument("--with", dest="manifests", action="append", default=[], metavar="FILE")
     parser.add_argument("--timeout", type=float, default=900, metavar="SECONDS", help="for --with")
     add_directory_flag(parser)
@@ -95,6 +98,7 @@ def _start_in_background(args: argparse.Namespace) -> None:
 def _foreground_arguments(args: argparse.Namespace) -> list[str]:
     arguments = ["--nodes", str(args.nodes), "--fake-nodes", str(args.fake_nodes)]
     arguments += ["--port", str(args.port), "--isolation", args.isolation]
+    arguments += ["--feature-gates", args.feature_gates]
     if args.cpus is not None:
         arguments += ["--cpus", str(args.cpus)]
     if args.memory is not None:
