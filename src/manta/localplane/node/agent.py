@@ -23,7 +23,7 @@ from manta.localplane.node.observe import Reader
 from manta.localplane.node.podruntime import PodRuntime, pod_directories
 from manta.localplane.node.podspec import NodePod
 from manta.localplane.node.podworker import PodWorker
-from manta.localplane.node.processes import end_sandbox
+from manta.localplane.node.processes import NetworkLost, end_sandbox
 from manta.localplane.node.register import Registrar, capacity, node_names
 from manta.localplane.node.relay import Streams
 from manta.runtime.clock import Clock
@@ -50,14 +50,13 @@ class NodeAgent:
         self._clock = clock
         self._random = random or Random()  # noqa: S311 - jitter, not a secret
         self._offered = capacity(options)
-        one = f"spec.nodeName={self.names[0]}" if len(self.names) == 1 else ""
-        self._pods = Informer(client, PODS, NodePod, fields=one)
-        self._recorder = Recorder(client, clock, self._random, instance=options.name)
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._machine: Machine = None  # type: ignore[assignment]  # opened by run
         self._network: ClusterNetwork = None  # type: ignore[assignment]
         self._reader: Reader = None  # type: ignore[assignment]
+        self._pods: Informer[NodePod] = None  # type: ignore[assignment]
+        self._recorder: Recorder = None  # type: ignore[assignment]
         self.connector = LocalConnector(self.worker, clock)
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
@@ -73,9 +72,20 @@ class NodeAgent:
 
     async def run(self) -> None:
         """Until cancelled. Raises NoNamespaces, with the cure, where Pods cannot be made."""
+        while True:
+            try:
+                await self._run()
+            except* NetworkLost:
+                log.warning("the Pods' network was lost; all Pods are made anew")
+
+    async def _run(self) -> None:
         self._machine = await Machine.open(self.options)
         self._network = ClusterNetwork(self._client, self._machine)
         self._reader = Reader(self._client, self._network.services)
+        one = f"spec.nodeName={self.names[0]}" if len(self.names) == 1 else ""
+        self._pods = Informer(self._client, PODS, NodePod, fields=one)
+        name = self.options.name
+        self._recorder = Recorder(self._client, self._clock, self._random, instance=name)
         try:
             async with asyncio.TaskGroup() as group:
                 await self._begin(group)
@@ -89,6 +99,7 @@ class NodeAgent:
         group.create_task(self._recorder.run(), name="events")
         group.create_task(self._network.run(), name="network")
         group.create_task(claims.run(), name="claims")
+        group.create_task(self._watch_network(), name="launcher")
         await registrar.register()
         await self._network.ready.wait()
         self._pods.add_handler(self._pod_changed)
@@ -97,6 +108,8 @@ class NodeAgent:
         await self._remove_strangers()
         group.create_task(registrar.run(), name="leases")
         group.create_task(self._refresh_volumes(), name="volumes")
+        for worker in tuple(self._workers.values()):
+            await worker.taken_up.wait()
         self.ready.set()
 
     # ── Pods ───────────────────────────────────────────────────────────────────────────
@@ -150,6 +163,10 @@ class NodeAgent:
             await asyncio.sleep(_REFRESH_EVERY)
             for worker in tuple(self._workers.values()):
                 await worker.refresh_volumes()
+
+    async def _watch_network(self) -> None:
+        await self._machine.launcher.lost.wait()
+        raise NetworkLost
 
     async def _remove_strangers(self) -> None:
         """Pods that were deleted while no agent ran: nothing of them may stay."""

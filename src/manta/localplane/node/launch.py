@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from _socket import socket as _Socket  # noqa: N812 - a type here
 
 _MOUNT_FLAGS = libc.MS_NOSUID | libc.MS_NODEV
+_MANY = 1 << 20
 SOCKET_NAME = "launcher.sock"
 
 
@@ -39,7 +40,7 @@ def main() -> NoReturn:
     directory, way = sys.argv[3:5]
     channel = plain_socket(fileno=os.dup(0))
     libc.set_process_name("manta-launch")
-    _detach_stdio()
+    _detach_stdio(directory)
     libc.become_subreaper()
     _set_signals()
     trouble = _enter_user_namespace() if way == "user" else ""
@@ -111,7 +112,7 @@ def _obey(message: dict[str, Any], channel: _Socket) -> dict[str, Any] | None:
             _aside(lambda: _send_socket(message, channel))
             return None
         case "create":
-            pid = create_sandbox(message, channel)
+            pid = create_sandbox(message)
             _aside(lambda: _write_record(message, pid))
             return {"pid": pid}
         case unknown:
@@ -164,7 +165,7 @@ def configure_network(pid: int, address: str, gateway: str) -> None:
 
 
 # ── sandboxes ────────────────────────────────────────────────────────────────────────────
-def create_sandbox(spec: dict[str, Any], channel: _Socket) -> int:
+def create_sandbox(spec: dict[str, Any]) -> int:
     """Make the init of one Pod; return its pid once its namespaces exist.
 
     A child in between changes the pid namespace for its own child and ends; as subreaper we
@@ -173,7 +174,6 @@ def create_sandbox(spec: dict[str, Any], channel: _Socket) -> int:
     ready, ready_child = os.pipe2(os.O_CLOEXEC)
     number, number_child = os.pipe2(os.O_CLOEXEC)
     if os.fork() == 0:
-        channel.close()
         _bear_init(spec, number_child, ready_child)
     os.close(ready_child)
     os.close(number_child)
@@ -188,6 +188,10 @@ def create_sandbox(spec: dict[str, Any], channel: _Socket) -> int:
 
 def _bear_init(spec: dict[str, Any], number: int, ready: int) -> NoReturn:
     try:
+        # Sockets of the launcher must not live on in Pods: its death could not be seen.
+        first, second = sorted((number, ready))
+        for low, high in ((3, first), (first + 1, second), (second + 1, _MANY)):
+            os.closerange(low, high)
         if spec["isolated"]:
             libc.unshare(libc.CLONE_NEWPID)
         pid = os.fork()
@@ -237,12 +241,14 @@ def _write_record(spec: dict[str, Any], pid: int) -> None:
     wire.write_record(Path(spec["dir"]) / "sandbox.json", record)
 
 
-def _detach_stdio() -> None:
-    """Input and output are nobody's; errors still go where the agent's go."""
+def _detach_stdio(directory: str) -> None:
+    """We and our Pods may outlive the agent and must not hold its terminal or its pipes."""
     null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.dup2(null, 1)
+    log = os.open(f"{directory}/launcher.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for source, target in ((null, 0), (null, 1), (log, 2)):
+        os.dup2(source, target)
     os.close(null)
+    os.close(log)
 
 
 # ── who a process is ─────────────────────────────────────────────────────────────────────

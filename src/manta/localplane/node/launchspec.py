@@ -55,6 +55,11 @@ class Launch:
 def container_spec(launch: Launch) -> dict[str, Any]:
     container = launch.container
     env = {"HOSTNAME": launch.pod.hostname, **launch.environment.env, **launch.env}
+    workdir = launch.environment.workdir
+    if not launch.isolated:
+        # Without a root of its own, a container's home is its scratch directory.
+        workdir = str(launch.rooms.record / "scratch")
+        env["HOME"] = launch.env.get("HOME", workdir)
     argv = command_line(container, launch.environment.entrypoint, launch.environment.command, env)
     if not argv:
         raise ConfigError(f'no command specified for container "{container.name}"')
@@ -63,7 +68,7 @@ def container_spec(launch: Launch) -> dict[str, Any]:
         "id": f"{container.name}/{launch.attempt}",
         "argv": argv,
         "env": env,
-        "cwd": container.working_dir or launch.environment.workdir,
+        "cwd": container.working_dir or workdir,
         "record": str(launch.rooms.record),
         "log": str(launch.rooms.log),
         "scratch": str(launch.rooms.record / "scratch"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -13,7 +14,7 @@ from manta.localplane.node.images import ImageStore
 from manta.localplane.node.netlink import SOCKET, Netlink
 from manta.localplane.node.network import PodNetwork, plane_id
 from manta.localplane.node.podfiles import Dns
-from manta.localplane.node.processes import Launcher, Way
+from manta.localplane.node.processes import Launcher, NoNamespaces, Way
 from manta.localplane.node.sockets import PodSockets
 from manta.localplane.node.volumes import Volumes
 
@@ -46,6 +47,11 @@ class NodeOptions:
 
 
 def _way(options: NodeOptions) -> Way:
+    if sys.platform != "linux":
+        raise NoNamespaces(
+            "Pods as processes need Linux. On this system run manta inside a Linux virtual"
+            " machine (on macOS for example: colima start, then colima ssh)"
+        )
     if options.isolation == "none":
         return "plain"
     return "user" if options.rootless or os.geteuid() != 0 else "root"
@@ -74,11 +80,20 @@ class Machine:
         launcher = Launcher(directory, _way(options))
         await launcher.open()
         machine = cls(options, directory, launcher)
-        if machine.isolated:
-            channel = await launcher.make_socket(*SOCKET) if machine.userns else None
-            services = IPv4Network(options.service_cidr)
-            machine.network = PodNetwork.open(directory, services, Netlink(channel))
+        try:
+            if machine.isolated:
+                await machine._open_network()
+        except BaseException:
+            launcher.close()
+            raise
         return machine
+
+    async def _open_network(self) -> None:
+        netlink = None
+        if self.userns:
+            netlink = Netlink(await self.launcher.make_socket(*SOCKET))
+        services = IPv4Network(self.options.service_cidr)
+        self.network = PodNetwork.open(self.directory, services, netlink)
 
     @property
     def host_address(self) -> str:

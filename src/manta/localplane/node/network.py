@@ -13,7 +13,7 @@ import hashlib
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
@@ -105,8 +105,9 @@ class PodNetwork:
         """Find or make the plane's bridge. The subnet stays the same over restarts if it can."""
         directory.mkdir(parents=True, exist_ok=True)
         record = wire.read_record(directory / "network.json") or {}
-        netlink = netlink or Netlink()
-        with _machine_lock():
+        # A network namespace of our own is nobody else's: no lock is needed there.
+        with _machine_lock() if netlink is None else nullcontext():
+            netlink = netlink or Netlink()
             bridge = f"{interface_prefix(directory)}br"
             exists = any(link.name == bridge for link in netlink.links())
             used = [*netlink.routes(), *(known.network for known in netlink.addresses())]

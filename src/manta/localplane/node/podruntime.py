@@ -78,6 +78,10 @@ class PodRuntime:
         return self._machine.host_address
 
     @property
+    def isolated(self) -> bool:
+        return self._machine.isolated
+
+    @property
     def has_own_network(self) -> bool:
         return self._machine.isolated and not self._pod.spec.host_network
 

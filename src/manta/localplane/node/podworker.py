@@ -73,6 +73,8 @@ class PodWorker:
         self._events = told
         self._facts = PodFacts()
         self._accepted = self._now()
+        self.taken_up = asyncio.Event()
+        """Set when it is known what an earlier agent left of the Pod."""
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._tries: dict[str, int] = {}
@@ -111,6 +113,7 @@ class PodWorker:
         """Until nothing of the Pod is left here. Cancelled: leave the Pod running."""
         try:
             await self._take_up()
+            self.taken_up.set()
             while not self._done:
                 self._wake.clear()
                 await self._round()
@@ -381,6 +384,9 @@ class PodWorker:
 
     async def _start(self, container: Container, attempt: int) -> None:
         before = self._of(container.name)
+        if container.volume_mounts and not self.runtime.isolated:
+            paths = ", ".join(mount.mount_path for mount in container.volume_mounts)
+            self._events.tell(events.NOT_MOUNTED, f"isolation is off, nothing is at {paths}")
         try:
             await self.runtime.start(container, attempt)
         except (*DEED_ERRORS, MantaError) as error:

@@ -48,6 +48,10 @@ class NoNamespaces(Exception):  # noqa: N818 - a state of the machine
     """This machine does not let us make Pods. The message names the cure."""
 
 
+class NetworkLost(Exception):  # noqa: N818 - as above
+    """The user namespace that held the Pods' network is gone; all must be made anew."""
+
+
 class Launcher:
     """Keeps the small process that forks sandboxes; starts it anew when it was killed."""
 
@@ -55,6 +59,8 @@ class Launcher:
         self.way = way
         self.pid = 0
         """Of the running launcher: in way `user` Pods are lost when it changes."""
+        self.lost = asyncio.Event()
+        """It was killed although it should stay (way `user`): the Pods' network is gone."""
         self._directory = directory
         self._channel: Channel | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -123,6 +129,8 @@ class Launcher:
 
     def _lost(self) -> None:
         self._channel = None
+        if self.way == "user":
+            self.lost.set()
         if self._process is not None and self.way != "user":
             self._process.kill()
             self._process.wait()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +57,7 @@ def _lay_machine_under(root: Path, scratch: Path, spec: Mapping[str, Any]) -> No
     # Another user than root must be able to walk to Python and to the image's environment, which
     # may lie below a home directory that is closed to it on the machine.
     walk = 0o011 if spec.get("uid") else 0
+    overlaid: set[str] = set()
     for entry in os.scandir("/"):
         if entry.name in _OWN:
             continue
@@ -64,11 +66,12 @@ def _lay_machine_under(root: Path, scratch: Path, spec: Mapping[str, Any]) -> No
             target.symlink_to(Path(entry.path).readlink())
         elif entry.is_dir():
             target.mkdir()
-            _overlay(entry.path, target, _Upper(scratch, memory, options, walk))
+            if _overlay(entry.path, target, _Upper(scratch, memory, options, walk)):
+                overlaid.add(entry.name)
         elif entry.is_file():
             target.touch()
             libc.bind(entry.path, str(target), read_only=True)
-    _bind_mounts_below(root, scratch)
+    _bind_mounts_below(root, scratch, overlaid)
 
 
 class _Upper(NamedTuple):
@@ -80,7 +83,9 @@ class _Upper(NamedTuple):
     walk: int
 
 
-def _overlay(lower: str, target: Path, to: _Upper) -> None:
+def _overlay(lower: str, target: Path, to: _Upper) -> bool:
+    """False: the kernel would not (a user namespace may not look below mounts of others), and
+    the directory was bound read-only with all that is mounted in it."""
     upper = to.disk
     if upper.is_relative_to(lower):
         # The kernel refuses an upper directory inside its own lower one: use memory there.
@@ -96,15 +101,17 @@ def _overlay(lower: str, target: Path, to: _Upper) -> None:
     try:
         libc.mount("overlay", str(target), "overlay", data=options)
     except OSError:
-        libc.bind(lower, str(target), recursive=False, read_only=True)
+        libc.bind(lower, str(target), read_only=True)
+        return False
+    return True
 
 
-def _bind_mounts_below(root: Path, scratch: Path) -> None:
+def _bind_mounts_below(root: Path, scratch: Path, overlaid: AbstractSet[str]) -> None:
     """An overlay shows one file system only: what is mounted below it is bound by hand."""
     for point in _mount_points():
         path = Path(point)
         parts = path.parts
-        if len(parts) < 3 or parts[1] in _OWN or path.is_relative_to(scratch):
+        if len(parts) < 3 or parts[1] not in overlaid or path.is_relative_to(scratch):
             continue
         target = root / point.lstrip("/")
         if target.exists() and not path.is_relative_to(root):
