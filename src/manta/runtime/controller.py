@@ -35,6 +35,8 @@ class Watch(Generic[T]):
 
     informer: Informer[T]
     keys: Callable[[T | None, T | None], Iterable[Key]]
+    ahead: bool = False
+    """Its changes are news of work under way: their keys go before those that have not begun."""
 
 
 def own_key(old: Named | None, new: Named | None) -> tuple[Key, ...]:
@@ -82,7 +84,7 @@ class Controller:
     def _follow(self, watch: Watch[Any]) -> None:
         def handler(old: Any, new: Any) -> None:
             for key in watch.keys(old, new):
-                self.queue.add(key)
+                self.queue.add(key, ahead=watch.ahead)
 
         watch.informer.add_handler(handler)
 
@@ -160,4 +162,4 @@ class _Adder:
     key: Key
 
     def __call__(self) -> None:
-        self.queue.add(self.key)
+        self.queue.add(self.key, ahead=True)

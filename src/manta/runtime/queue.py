@@ -2,8 +2,10 @@
 
 Promises: a key waits at most once however often it is added; it never runs twice at the same
 time (what is added while it runs comes after it); keys are served in the order of their arrival,
-so that no key can starve another; of several delays the earliest counts; handing a key out drops
-its timer, because the round that follows says itself when to look again.
+so that no key can starve another; keys whose work is under way (`ahead`) go before the others, so
+that what was begun is finished before more is begun, but never more than a few of them in a row; of
+several delays the earliest counts; handing a key out drops its timer, because the round that
+follows says itself when to look again.
 """
 
 from __future__ import annotations
@@ -38,6 +40,10 @@ class Retry:
     """For an object that has a timer of its own, which a long backoff must not outlast."""
 
 
+MOST_AHEAD = 4
+"""So many keys may go before the others in a row while others wait."""
+
+
 class QueueObserver(Protocol):
     """What metrics want to know. Called synchronously: must be quick and must not raise."""
 
@@ -62,6 +68,9 @@ class WorkQueue(Generic[K]):
         observer: QueueObserver | None = None,
     ) -> None:
         self._ready: deque[K] = deque()
+        self._ahead: deque[K] = deque()
+        self._in_a_row = 0
+        self._hurried: set[K] = set()  # wanted, and to go ahead
         self._wanted: dict[K, float] = {}  # ready, or running and wanted again -> since when
         self._running: dict[K, float] = {}  # -> since when
         self._due: dict[K, tuple[float, int]] = {}  # the one timer of a key that counts
@@ -77,16 +86,17 @@ class WorkQueue(Generic[K]):
 
     # ── what wants a look ────────────────────────────────────────────────────────────────
 
-    def add(self, key: K) -> None:
-        """Look at `key` as soon as a worker is free."""
+    def add(self, key: K, *, ahead: bool = False) -> None:
+        """Look at `key` as soon as a worker is free; `ahead`: before those that have not begun."""
         if key in self._wanted or self._closed:
             return
         self._wanted[key] = self._now()
+        if ahead:
+            self._hurried.add(key)
         if key not in self._running:
-            self._ready.append(key)
-            self._wake_one()
+            self._line_up(key)
         if self._observer:
-            self._observer.added(len(self._ready))
+            self._observer.added(self.depth)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Look at `key` after this delay, or sooner if an earlier delay is already set."""
@@ -129,7 +139,7 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """The next key. The caller must call `done` (or `settle`) when its round is over."""
-        while not self._ready:
+        while not self.depth:
             if self._closed:
                 raise Closed
             getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -145,8 +155,7 @@ class WorkQueue(Generic[K]):
         """The round of `key` is over; if it was added meanwhile, it queues up again."""
         started = self._running.pop(key)
         if key in self._wanted:
-            self._ready.append(key)
-            self._wake_one()
+            self._line_up(key)
         if self._idle and not self._running:
             self._idle.set_result(None)
             self._idle = None
@@ -161,6 +170,8 @@ class WorkQueue(Generic[K]):
         """Accept and hand out nothing more. Rounds that run are not touched: see `idle`."""
         self._closed = True
         self._ready.clear()
+        self._ahead.clear()
+        self._hurried.clear()
         self._wanted.clear()
         if self._alarm:
             self._alarm.cancel()
@@ -179,7 +190,7 @@ class WorkQueue(Generic[K]):
     @property
     def depth(self) -> int:
         """Keys that could run now, were a worker free."""
-        return len(self._ready)
+        return len(self._ready) + len(self._ahead)
 
     @property
     def delayed(self) -> int:
@@ -202,14 +213,28 @@ class WorkQueue(Generic[K]):
             self._loop = asyncio.get_running_loop()
         return self._loop.time()
 
+    def _line_up(self, key: K) -> None:
+        line = self._ahead if key in self._hurried else self._ready
+        self._hurried.discard(key)
+        line.append(key)
+        self._wake_one()
+
+    def _next_line(self) -> deque[K]:
+        """Those ahead first, unless the others have waited for a few of them."""
+        if self._ahead and (not self._ready or self._in_a_row < MOST_AHEAD):
+            self._in_a_row += 1
+            return self._ahead
+        self._in_a_row = 0
+        return self._ready
+
     def _hand_out(self) -> K:
-        key = self._ready.popleft()
+        key = self._next_line().popleft()
         now = self._now()
         waited = now - self._wanted.pop(key)
         self._running[key] = now
         self._due.pop(key, None)  # its heap entry is skipped when it comes up
         if self._observer:
-            self._observer.handed_out(waited, len(self._ready))
+            self._observer.handed_out(waited, self.depth)
         return key
 
     def _wake_one(self) -> None:
@@ -221,7 +246,7 @@ class WorkQueue(Generic[K]):
 
     def _pass_on(self, getter: asyncio.Future[None]) -> None:
         """A cancelled worker must not swallow the wake-up that was meant for any worker."""
-        if getter.done() and not getter.cancelled() and self._ready:
+        if getter.done() and not getter.cancelled() and self.depth:
             self._wake_one()
         elif getter in self._getters:
             self._getters.remove(getter)

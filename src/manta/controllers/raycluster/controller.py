@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from manta.api.batch import Job
-from manta.api.core import PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount
+from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
 from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
@@ -22,7 +22,6 @@ from manta.api.resources import (
     ROLE_BINDINGS,
     ROLES,
     ROUTES,
-    SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
 )
@@ -75,7 +74,6 @@ def _caches(manager: Manager, settings: Settings) -> Caches:
         roles=manager.informer(ROLES, Role, labels=OF_A_CLUSTER),
         role_bindings=manager.informer(ROLE_BINDINGS, RoleBinding, labels=OF_A_CLUSTER),
         ingresses=manager.informer(INGRESSES, Ingress, labels=OF_A_CLUSTER),
-        secrets=manager.informer(SECRETS, Secret, labels=OF_A_CLUSTER),
         claims=manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
         if embedded
         else None,
@@ -99,14 +97,13 @@ def _watches(caches: Caches) -> list[Watch[Any]]:
         caches.roles,
         caches.role_bindings,
         caches.ingresses,
-        caches.secrets,
         caches.claims,
         caches.network_policies,
         caches.routes,
     )
     return [
         Watch(caches.clusters, own_key),
-        Watch(caches.pods, labelled_keys),
+        Watch(caches.pods, labelled_keys, ahead=True),
         *(Watch(informer, children) for informer in owned if informer is not None),
     ]
 
