@@ -583,6 +583,7 @@ async def test_a_serve_that_forgot_its_applications_on_the_same_head_is_told_aga
         assert len(world.head(cluster).puts) == 1
 
 
+@pytest.mark.timeout(600)
 @virtually
 async def test_c48_killed_after_any_write_of_an_upgrade_it_converges() -> None:
     """Kill the operator right after its n-th write; the next one must finish the upgrade."""
@@ -616,6 +617,7 @@ async def _upgrade_and_kill(world: World, oracle: Oracle, writes: int) -> bool:
     return was_killed
 
 
+@pytest.mark.timeout(600)
 @virtually
 async def test_killed_after_any_write_of_a_first_start_it_converges() -> None:
     async with a_world() as world:

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from manta.api.gateway import HTTPRoute
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
@@ -57,6 +59,8 @@ async def follow(world: World, moments: list[tuple[int, int, int, int]]) -> None
     """Write down every standing: capacity and traffic of the old, then of the new cluster."""
     while True:
         async for event in world.client.watch(RAY_SERVICES, into=RayService):
+            if event.type not in ("ADDED", "MODIFIED"):
+                continue
             status = event.object.status
             active, pending = status.active_service_status, status.pending_service_status
             moment = (
@@ -296,6 +300,7 @@ async def test_at_rest_nothing_is_written() -> None:
             assert len(faults.accepted_writes()) == writes
 
 
+@pytest.mark.timeout(600)
 @virtually
 async def test_killed_after_any_write_the_walk_goes_on() -> None:
     async with a_split_world() as world:
