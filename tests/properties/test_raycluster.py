@@ -149,6 +149,8 @@ def converge(world: World, rounds: int = 40) -> None:
 
 
 def is_still(world: World) -> bool:
+    if world.noticed is not None:
+        return False  # progress waits to be written
     views = [msgspec.convert(pod, Pod) for pod in world.of("Pod")]
     return all("status" in pod for pod in world.of("Pod")) and not any(map(is_terminating, views))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from manta.api.batch import Job
@@ -128,6 +128,9 @@ class _Shop:
         self.writer = StatusWriter(manager.client, manager.freshness)
         self.recorder: Recorder = manager.recorder
         self.resync = settings.cluster_resync
+        self.noticed: dict[Key, datetime] = {}
+        """Since when a cluster's progress waits to be written. Only a matter of pace: a restart
+        may forget it."""
         self.random = manager.random
 
     async def reconcile(self, key: Key) -> Done | Retry:
@@ -146,6 +149,8 @@ class _Round:
     async def observe(self, key: Key) -> ClusterSnapshot | None:
         shop = self._shop
         seen = shop.observer.observe(key)
+        if seen is None:
+            shop.noticed.pop(key, None)
         if seen is None or seen.is_resting:
             return seen
         if await shop.doubts.resolve(seen):
@@ -168,13 +173,14 @@ class _Round:
         new = next_status(seen, outcome)
         if has_new_trouble(seen, new):
             self._tell(seen, warnings(seen))
-        when = write_in(seen, new)
-        if when is None:
-            return False
-        if when > timedelta(0):
+        key, noticed = seen.cluster.metadata.key, self._shop.noticed
+        when = write_in(seen, new, noticed.get(key))
+        if when is not None and when > timedelta(0):
+            noticed.setdefault(key, seen.now)
             self._again_in = when
             return False
-        return await self._write(seen, new)
+        noticed.pop(key, None)
+        return when is not None and await self._write(seen, new)
 
     def idle_delay(self, seen: ClusterSnapshot) -> timedelta | None:
         return self._again_in

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from manta.api.batch import Job
-from manta.api.core import PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount
+from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
 from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.ray import names
@@ -20,11 +20,9 @@ from manta.manifests.rbac import rbac_name
 from manta.rules.settings import Settings
 from manta.rules.traits import (
     StorageBackend,
-    auth_secret_name,
     autoscaling,
     head_service_name,
     is_managed_elsewhere,
-    makes_auth_secret,
     service_account_name,
     storage_backend,
 )
@@ -54,7 +52,6 @@ class Caches:
     roles: Informer[Role]
     role_bindings: Informer[RoleBinding]
     ingresses: Informer[Ingress]
-    secrets: Informer[Secret]
     claims: Informer[PersistentVolumeClaim] | None = None
     """Only with the gate for the embedded store."""
     network_policies: Informer[NetworkPolicy] | None = None
@@ -107,8 +104,6 @@ class Observer:
         if spec.head_group_spec.enable_ingress:
             found["ingress"] = caches.ingresses.get(named(ingress_name(cluster)))
             found["route"] = caches.routes and caches.routes.get(named(route_name(cluster)))
-        if makes_auth_secret(spec):
-            found["auth_secret"] = caches.secrets.get(named(auth_secret_name(cluster)))
         if caches.network_policies is not None:
             mine = caches.network_policies.by(BY_CLUSTER, str(cluster.metadata.key))
             found["network_policies"] = mine

@@ -1,24 +1,24 @@
 """When a status that differs is written: at once if it is news, a little later if it is progress.
 
 Pods of one cluster become ready one after the other; a write for each would cost more than the
-Pods themselves. Counting is therefore told every two seconds, and the end of it at once.
+Pods themselves. Counting is therefore told when it has been going on for two seconds, and the end
+of it at once: a cluster whose Pods start together is written twice, when begun and when ready.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from manta.api.conditions import find
 from manta.api.ray.cluster import ClusterConditionType, RayClusterStatus
-from manta.api.times import parse_time
 from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import differs, is_whole
 from manta.controllers.raycluster.warnings import warnings
 from manta.rules.traits import Creator, creator
 
-PROGRESS_EVERY: Final = timedelta(seconds=2)
+PROGRESS_WAITS: Final = timedelta(seconds=2)
 
 _ALWAYS_NEWS = (
     ClusterConditionType.PROVISIONED,
@@ -29,15 +29,19 @@ _ALWAYS_NEWS = (
 )
 
 
-def write_in(seen: ClusterSnapshot, new: RayClusterStatus) -> timedelta | None:
-    """Zero: write now. None: nothing to write. Else: look again after this time."""
+def write_in(
+    seen: ClusterSnapshot, new: RayClusterStatus, noticed: datetime | None
+) -> timedelta | None:
+    """Zero: write now. None: nothing to write. Else: look again after this time.
+
+    `noticed`: when progress that is not written yet was first seen.
+    """
     old = seen.cluster.status
     if not differs(old, new):
         return timedelta(0) if warns_anew(seen) else None
     if old.last_update_time is None or is_whole(seen) or _is_news(seen, old, new):
         return timedelta(0)
-    left = parse_time(old.last_update_time) + PROGRESS_EVERY - seen.now
-    return max(left, timedelta(0))
+    return max((noticed or seen.now) + PROGRESS_WAITS - seen.now, timedelta(0))
 
 
 def has_new_trouble(seen: ClusterSnapshot, new: RayClusterStatus) -> bool:
@@ -60,8 +64,10 @@ def _is_news(seen: ClusterSnapshot, old: RayClusterStatus, new: RayClusterStatus
     if (old.state, old.desired_worker_replicas) != (new.state, new.desired_worker_replicas):
         return True
     news: tuple[str, ...] = _ALWAYS_NEWS
-    if creator(seen.cluster.metadata) is Creator.SERVICE:
-        # A RayService deploys its applications the moment that the head answers.
+    is_awaited = creator(seen.cluster.metadata) is Creator.SERVICE
+    if is_awaited or seen.condition(ClusterConditionType.PROVISIONED):
+        # A RayService deploys its applications the moment that the head answers; and when the head
+        # of a running cluster is lost, everybody wants to know.
         news = (*news, ClusterConditionType.HEAD_POD_READY)
     return any(_status(old, type_) != _status(new, type_) for type_ in news)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from manta.controllers.raycluster.planners.auth_secret import plan_auth_secret
 from manta.controllers.raycluster.planners.autoscaler_rbac import plan_autoscaler_rbac
 from manta.controllers.raycluster.planners.deletion import plan_deletion, plan_finalizer
 from manta.controllers.raycluster.planners.gcs_storage import plan_gcs_storage
@@ -25,7 +24,6 @@ SURROUNDINGS = (
     plan_ingress,
     plan_serve_service,
     plan_autoscaler_rbac,
-    plan_auth_secret,
     plan_head_service,
     plan_headless_service,
     plan_gcs_storage,

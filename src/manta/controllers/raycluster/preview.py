@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from manta.api.batch import Job
-from manta.api.core import PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount
+from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
 from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.ray.cluster import RayCluster
@@ -30,7 +30,6 @@ from manta.api.resources import (
     ROLE_BINDINGS,
     ROLES,
     ROUTES,
-    SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     Resource,
@@ -169,7 +168,6 @@ async def _read(client: Client, settings: Settings, cluster: RayCluster) -> Cach
         roles=await listed(ROLES, Role, OF_A_CLUSTER),
         role_bindings=await listed(ROLE_BINDINGS, RoleBinding, OF_A_CLUSTER),
         ingresses=await listed(INGRESSES, Ingress, OF_A_CLUSTER),
-        secrets=await listed(SECRETS, Secret, OF_A_CLUSTER),
         claims=await listed(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
         if gates.gcs_fault_tolerance_embedded_storage
         else None,

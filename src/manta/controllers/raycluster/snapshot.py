@@ -12,7 +12,6 @@ from manta.api.conditions import is_true
 from manta.api.core import (
     PersistentVolumeClaim,
     Pod,
-    Secret,
     Service,
     ServiceAccount,
 )
@@ -46,7 +45,6 @@ class ClusterSnapshot:
     ingress: Ingress | None = None
     route: Object | None = None
     network_policies: tuple[NetworkPolicy, ...] = ()
-    auth_secret: Secret | None = None
     gcs_claim: PersistentVolumeClaim | None = None
     cleanup_jobs: tuple[Job, ...] = ()
 

@@ -211,9 +211,9 @@ def test_the_head_condition_names_the_container_behind_it() -> None:
 
 def test_a_head_without_a_ready_condition_is_unknown() -> None:
     world = World(decode(ray_cluster(groups=[])))
-    world.round()
-    world.now += timedelta(seconds=5)
-    world.round()
+    for _ in range(3):
+        world.round()
+        world.now += timedelta(seconds=2)
     assert condition(world, "HeadPodReady").reason == "Unknown"
 
 

@@ -9,6 +9,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.planners.auth_secret import plan_auth_secret
 from manta.controllers.raycluster.planners.backoff import sick_pods
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.head_pod import build_head_pod
@@ -81,4 +82,4 @@ def _create(seen: ClusterSnapshot) -> Plan:
         suffix=seen.suffix("head"),
         spec_hash=spec_hash(seen.cluster.spec),
     )
-    return do(Create(PODS, manifest, Cause.NO_HEAD))
+    return plan_auth_secret(seen).then(do(Create(PODS, manifest, Cause.NO_HEAD)))
