@@ -31,7 +31,6 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--no-controllers", action="store_true", help="the API server alone, without controllers"
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -27,7 +27,6 @@ def add_parser(subparsers: Any) -> None:
         "--dry-run", action="store_true", help="let the server check, change nothing"
     )
     add_connection_flags(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

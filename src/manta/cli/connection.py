@@ -12,13 +12,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from manta.cli.usage import UsageError
 from manta.kube.client import Client
 
 DEFAULT_DIRECTORY = "~/.manta"
-
-
-class UsageError(Exception):
-    """The command cannot be carried out as it was given; the text says what to do instead."""
 
 
 def add_connection_flags(parser: argparse.ArgumentParser) -> None:

@@ -25,7 +25,6 @@ def add_parser(subparsers: Any) -> None:
         "names", nargs="*", metavar="NAME", help=f"only these; of {', '.join(CRD_NAMES)}"
     )
     parser.add_argument("--format", choices=("yaml", "json"), default="yaml")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,9 +8,10 @@ from typing import Any
 
 from manta.api.meta import Key, Object
 from manta.api.resources import Resource
-from manta.cli.connection import UsageError, add_connection_flags, open_client
+from manta.cli.connection import add_connection_flags, open_client
 from manta.cli.kinds import Kinds
 from manta.cli.manifests import read_manifests
+from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 
@@ -23,7 +24,6 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("-n", "--namespace", default="default")
     parser.add_argument("--no-wait", action="store_true", help="do not wait until they are gone")
     add_connection_flags(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -42,7 +42,6 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("doctor", help="check whether this machine can run Ray clusters")
     parser.add_argument("--port", type=int, default=0, help="also check that this port is free")
     add_directory_flag(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,7 +14,6 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("down", help="stop the plane and all its Pods")
     parser.add_argument("--purge", action="store_true", help="also remove its state directory")
     add_directory_flag(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,7 +9,8 @@ import sys
 from typing import Any
 
 from manta.api.meta import Key
-from manta.cli.connection import UsageError, add_connection_flags, open_client
+from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.usage import UsageError
 from manta.kube.streams import ExecSession, exec_stream
 from manta.kube.transport import UpgradingTransport
 

@@ -11,9 +11,10 @@ import msgspec
 
 from manta.api.meta import Key
 from manta.api.resources import Resource
-from manta.cli.connection import UsageError, add_connection_flags, open_client
+from manta.cli.connection import add_connection_flags, open_client
 from manta.cli.kinds import Kinds
 from manta.cli.render import server_table, table
+from manta.cli.usage import UsageError
 from manta.kube.client import Client
 
 AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -29,7 +30,6 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("-o", "--output", choices=("wide", "yaml", "json", "name"), default="")
     parser.add_argument("--kinds", action="store_true", help="list the kinds that the server knows")
     add_connection_flags(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

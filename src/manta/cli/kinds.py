@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from manta.api.resources import Resource
-from manta.cli.connection import UsageError
+from manta.cli.usage import UsageError
 from manta.kube.client import Client
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"

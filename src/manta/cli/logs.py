@@ -25,7 +25,6 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--since", type=int, metavar="SECONDS")
     parser.add_argument("--timestamps", action="store_true")
     add_connection_flags(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from manta import __version__
+from manta.cli.usage import UsageError
 
 VERBS: Mapping[str, str] = {
     "operator": "run the controllers against a Kubernetes API server",
@@ -72,9 +73,7 @@ def _run(args: argparse.Namespace) -> int:
     except MantaError as error:
         print(f"manta: {error}", file=sys.stderr)
         return 1
-    except Exception as error:
-        if type(error).__name__ != "UsageError":
-            raise
+    except UsageError as error:
         print(f"manta: {error}", file=sys.stderr)
         return 2
 

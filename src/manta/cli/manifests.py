@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from manta.cli.connection import UsageError
+from manta.cli.usage import UsageError
 
 Document = dict[str, Any]
 

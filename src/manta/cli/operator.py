@@ -22,9 +22,9 @@ from manta import __version__
 from manta.api.meta import Key
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.cli.connection import UsageError
 from manta.cli.operator_options import Options, add_flags, options_from
 from manta.cli.operator_platform import Platform, recognise_patiently, watch_for_crds
+from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster
 from manta.kube.errors import CredentialsError

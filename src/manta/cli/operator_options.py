@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from manta.cli.connection import UsageError
+from manta.cli.usage import UsageError
 from manta.rules.settings import FeatureGates, Settings
 from manta.runtime.health import Address
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from manta.api.meta import Key
-from manta.cli.connection import UsageError, add_connection_flags, open_client
+from manta.cli.connection import add_connection_flags, open_client
 from manta.cli.manifests import Document, read_manifests
+from manta.cli.usage import UsageError
 from manta.controllers.raycluster.preview import Preview
 from manta.reconcile.actions import Action, Call
 from manta.rules.settings import Settings
@@ -23,7 +24,6 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("-f", "--filename", action="append", default=[], metavar="FILE")
     parser.add_argument("-n", "--namespace", default="default")
     add_connection_flags(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,7 +28,7 @@ RAY_KINDS = tuple(
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("status", help="show the plane, its clusters and Pods")
     add_directory_flag(parser)
-    parser.set_defaults(run=run, kubeconfig=None, context=None)
+    parser.set_defaults(kubeconfig=None, context=None)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from manta.cli.apply import apply_document
-from manta.cli.connection import UsageError, add_directory_flag, open_client
+from manta.cli.connection import add_directory_flag, open_client
 from manta.cli.follow import Followed, Follower
 from manta.cli.kinds import Kinds
 from manta.cli.manifests import Document, read_manifests
 from manta.cli.planeprocess import last_log_lines, log_path, read_record, spawn
+from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, Unreachable
 
@@ -50,7 +51,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--with", dest="manifests", action="append", default=[], metavar="FILE")
     parser.add_argument("--timeout", type=float, default=900, metavar="SECONDS", help="for --with")
     add_directory_flag(parser)
-    parser.set_defaults(run=run, kubeconfig=None, context=None)
+    parser.set_defaults(kubeconfig=None, context=None)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import subprocess
 import sys
 
@@ -41,10 +43,43 @@ def test_a_broken_kubeconfig_exits_with_2(
     assert broken in capsys.readouterr().err
 
 
+def test_what_cannot_be_meant_exits_with_2_and_says_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["delete"]) == 2
+    assert "what is to be deleted?" in capsys.readouterr().err
+
+
+def test_a_stranger_that_bears_the_same_name_is_not_swallowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stranger = type("UsageError", (Exception,), {})
+
+    def run(_args: argparse.Namespace) -> int:
+        raise stranger
+
+    monkeypatch.setattr("manta.cli.crds.run", run)
+    with pytest.raises(stranger):
+        main(["crds"])
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if module_of(verb)])
+def test_a_verb_is_run_by_its_module_and_in_no_other_way(verb: str) -> None:
+    module = importlib.import_module(f"manta.cli.{verb}")
+    parser = argparse.ArgumentParser()
+    subparsers = parser.add_subparsers()
+    module.add_parser(subparsers)
+    assert callable(module.run)
+    assert subparsers.choices[verb].get_default("run") is None
+
+
 def test_asking_for_help_loads_no_verb() -> None:
     """The start of every command must stay fast."""
     code = (
-        "import sys; from manta.cli import main; print([m for m in sys.modules if 'aiohttp' in m])"
+        "import sys; from manta.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: print(sorted(m for m in sys.modules if m.startswith('manta.')))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "[]"
+    loaded = shown.stdout.splitlines()[-1]
+    assert loaded == "['manta.cli', 'manta.cli.main', 'manta.cli.usage']"

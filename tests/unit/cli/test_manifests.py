@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from manta.cli.connection import UsageError
 from manta.cli.manifests import read_manifests
+from manta.cli.usage import UsageError
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from manta.cli.connection import UsageError
 from manta.cli.operator_options import GATES, Options, add_flags, options_from, parse_feature_gates
+from manta.cli.usage import UsageError
 from manta.rules.settings import FeatureGates, Settings
 from manta.runtime.health import Address
 
