@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -163,15 +164,26 @@ def _condition(kind: str, reason: str, message: str, now: str) -> dict[str, str]
 
 
 # ── from definition to served resources ──────────────────────────────────────────────────
-def served_versions(crd: Mapping[str, Any], schemas: Schemas) -> tuple[Served, ...]:
+def served_versions(raw: bytes, schemas: Schemas) -> tuple[Served, ...]:
+    """From a stored definition. Its JSON is kept and not what is decoded from it."""
+    spec = msgspec.json.decode(raw)["spec"]
     return tuple(
-        _served(crd["spec"], version, schemas)
-        for version in crd["spec"].get("versions") or ()
+        _served(spec, version, schemas, raw)
+        for version in spec.get("versions") or ()
         if version.get("served")
     )
 
 
-def _served(spec: Mapping[str, Any], version: Mapping[str, Any], schemas: Schemas) -> Served:
+def _read_schema(raw: bytes, version: str) -> Mapping[str, Any]:
+    for one in msgspec.json.decode(raw)["spec"]["versions"]:
+        if one["name"] == version:
+            return (one.get("schema") or {}).get("openAPIV3Schema") or {}
+    return {}
+
+
+def _served(
+    spec: Mapping[str, Any], version: Mapping[str, Any], schemas: Schemas, raw: bytes
+) -> Served:
     names = spec["names"]
     openapi = (version.get("schema") or {}).get("openAPIV3Schema") or {}
     epoch, schema = schemas.get(openapi)
@@ -198,7 +210,7 @@ def _served(spec: Mapping[str, Any], version: Mapping[str, Any], schemas: Schema
         list_kind=names.get("listKind") or f"{names['kind']}List",
         custom=CustomVersion(
             schema=schema,
-            openapi=openapi,
+            openapi=partial(_read_schema, raw, version["name"]),
             columns=_columns(version.get("additionalPrinterColumns")),
             scale=scale,
             storage=bool(version.get("storage")),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -192,7 +191,7 @@ def duplicate_fields(body: bytes, value: Any) -> list[str]:
     The fast decoder keeps the last of them silently. There can only be a duplicate when the text
     has more keys than the value; only then is the body read again, slowly.
     """
-    if body[:1] != b"{" or len(_KEY.findall(body)) <= sum(1 for _ in _keys(value)):
+    if body[:1] != b"{" or len(_KEY.findall(body)) <= _count_keys(value):
         return []
     found: list[str] = []
     try:
@@ -220,13 +219,15 @@ def _walk_duplicates(value: Any, path: str, found: list[str]) -> None:
             _walk_duplicates(below, f"{path}[{number}]", found)
 
 
-def _keys(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for name, below in value.items():
-            yield name
-            if isinstance(below, dict | list):
-                yield from _keys(below)
-    elif isinstance(value, list):
-        for below in value:
-            if isinstance(below, dict | list):
-                yield from _keys(below)
+def _count_keys(value: Any) -> int:
+    count, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        if type(one) is dict:
+            count += len(one)
+            waiting += [
+                below for below in one.values() if type(below) is dict or type(below) is list
+            ]
+        elif type(one) is list:
+            waiting += [below for below in one if type(below) is dict or type(below) is list]
+    return count

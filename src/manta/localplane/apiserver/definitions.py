@@ -35,7 +35,7 @@ class Definitions:
     def stored(self, record: Record) -> None:
         """Serve it from now on, and let watchers of a changed schema begin again."""
         before = {one.shelf: one.custom for one in self._core.registry.custom(record.name)}
-        versions = self._core.registry.establish(record.decode())
+        versions = self._core.registry.establish(record.name, record.raw)
         served_before = set(before)
         for shelf in served_before - {one.shelf for one in versions}:
             self._core.store.close_watches(shelf)
@@ -43,7 +43,7 @@ class Definitions:
     def load_all(self) -> None:
         """After a start: serve every definition that the journal holds."""
         for record in self._core.store.select(SHELF):
-            self._core.registry.establish(record.decode())
+            self._core.registry.establish(record.name, record.raw)
 
     # ── removal ──────────────────────────────────────────────────────────────────────────
     def begin_removal(self, crd: dict[str, Any]) -> dict[str, Any]:

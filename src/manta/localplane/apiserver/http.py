@@ -144,9 +144,9 @@ class _Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._begin_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError:
-            self._incoming.fault = bad_request("the request is not HTTP/1.1")
-            self._complete()
-        except Refusal:
+            # The parser wraps what our own callbacks raise; then the fault is already told.
+            if self._incoming.fault is None:
+                self._incoming.fault = bad_request("the request is not HTTP/1.1")
             self._complete()
 
     def pause_writing(self) -> None:

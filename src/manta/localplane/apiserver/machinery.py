@@ -7,6 +7,7 @@ the two sorts of kinds, built-in and custom, become one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from manta.localplane.apiserver.builtin_kinds import preparing, validation
@@ -160,7 +161,13 @@ def _node(served: Served) -> Node | None:
 def _empty(served: Served, obj: Object) -> Object:
     if served.custom is not None:
         return nothing(obj | {"kind": served.kind, "apiVersion": served.api_version})
-    return read_object(served.api_version, served.kind, {})
+    return _printed_empty(served.api_version, served.kind)
+
+
+@cache
+def _printed_empty(api_version: str, kind: str) -> Object:
+    """What Go prints for an object with nothing in it; nobody changes it."""
+    return read_object(api_version, kind, {})
 
 
 def _not_written(served: Served, obj: Object, subresource: str) -> frozenset[str]:

@@ -50,7 +50,7 @@ class OpenApi:
         headers = (("ETag", etag), ("Cache-Control", lasting), ("Vary", "Accept"))
         if request.headers.get("if-none-match") == etag:
             return HttpResponse(304, b"", headers)
-        body = document(self._described(name), self._server_version)
+        body = document(self._described(name, schemas=True), self._server_version)
         return json_response(200, body, headers)
 
     def _index(self) -> dict[str, str]:
@@ -63,15 +63,16 @@ class OpenApi:
         found = {group_version_path(one.group, one.version) for one in self._registry.all()}
         return sorted(found)
 
-    def _described(self, name: str) -> list[Documented]:
+    def _described(self, name: str, *, schemas: bool = False) -> list[Documented]:
         return [
-            _described(one)
+            _described(one, schemas=schemas)
             for one in self._registry.all()
             if group_version_path(one.group, one.version) == name
         ]
 
 
-def _described(served: Served) -> Documented:
+def _described(served: Served, *, schemas: bool) -> Documented:
+    custom = served.custom
     return Documented(
         served.group,
         served.version,
@@ -80,6 +81,6 @@ def _described(served: Served) -> Documented:
         served.namespaced,
         served.verbs,
         tuple((sub.name, sub.verbs) for sub in served.subresources),
-        served.custom.openapi if served.custom is not None else None,
-        str(served.custom.epoch) if served.custom is not None else "",
+        custom.openapi() if custom is not None and schemas else None,
+        str(custom.epoch) if custom is not None else "",
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from manta.localplane.apiserver.catalogue import builtin_resources
 from manta.localplane.apiserver.custom_resources import Schemas, served_versions
@@ -46,10 +45,10 @@ class Registry:
         return next((one for one in versions if one.custom and one.custom.storage), served)
 
     # ── custom resources ─────────────────────────────────────────────────────────────────
-    def establish(self, crd: Mapping[str, Any]) -> tuple[Served, ...]:
-        """Serve what this CRD defines, from now on."""
-        versions = served_versions(crd, self._schemas)
-        self._custom[crd["metadata"]["name"]] = versions
+    def establish(self, name: str, raw: bytes) -> tuple[Served, ...]:
+        """Serve what this stored CRD defines, from now on."""
+        versions = served_versions(raw, self._schemas)
+        self._custom[name] = versions
         self._rebuild()
         return versions
 

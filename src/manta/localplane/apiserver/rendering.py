@@ -83,6 +83,8 @@ def listed(
 def event_line(served: Served, change: Change, as_type: str) -> bytes:
     """One line of a watch, written once for all watchers of the same version."""
     slot = (as_type, served.api_version)
+    if change.encoded is None:
+        change.encoded = {}
     line = change.encoded.get(slot)
     if line is None:
         record = change.record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,8 @@ class CustomVersion:
     """What a CustomResourceDefinition says about one version."""
 
     schema: CompiledSchema
-    openapi: Mapping[str, Any]
+    openapi: Callable[[], Mapping[str, Any]]
+    """The schema as it was written: read again when asked, for it is large and rarely needed."""
     columns: tuple[Column, ...] = ()
     scale: ScalePaths | None = None
     storage: bool = True

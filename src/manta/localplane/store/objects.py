@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -21,6 +21,8 @@ ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 # A shelf forgets by age, by number and by size, whichever comes first.
 KEEP_SECONDS = 600.0
 KEEP_CHANGES = 20_000
+KEEP_LINES = 256
+"""Of so many changes the finished watch lines are kept: whoever resumes further back pays."""
 KEEP_BYTES = 24 * 1024 * 1024
 
 
@@ -89,7 +91,7 @@ class Change:
     record: Record
     previous: Record | None
     at: float
-    encoded: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    encoded: dict[tuple[str, str], bytes] | None = None
     """The finished watch lines, by (event type, version): written once, shared by all watchers."""
 
 
@@ -193,6 +195,8 @@ class Shelf:
         """Keep a change for watchers, and forget the oldest ones beyond the limits."""
         self.revision = change.revision
         self._changes.append(change)
+        if len(self._changes) > KEEP_LINES:
+            self._changes[-KEEP_LINES].encoded = None
         self._bytes += len(change.record.raw)
         while (
             len(self._changes) > KEEP_CHANGES

@@ -116,6 +116,9 @@ class Store:
         watcher.close()
         self._watchers.get(watcher.shelf, set()).discard(watcher)
 
+    def watcher_count(self, shelf: str) -> int:
+        return len(self._watchers.get(shelf, ()))
+
     def close_watches(self, shelf: str | None = None) -> None:
         """End the watches of one shelf, or all of them: the server is going, or the resource is."""
         for name, watchers in self._watchers.items():
