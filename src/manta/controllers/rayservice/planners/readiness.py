@@ -25,16 +25,23 @@ def obstacle(sight: ClusterSight, applications: Sequence[str]) -> str:
         return f"RayCluster {name}: {_what_it_waits_for(sight)}"
     match sight.answer:
         case NotAsked():
-            return f"waiting for the dashboard of RayCluster {name} to answer"
+            return waiting_for_serve(name)
         case Silent(why=why):
             return f"the dashboard of RayCluster {name} does not answer: {why}"
         case Told(applications=told):
             return _applications(told, applications, name) or _takers(sight)
 
 
+def waiting_for_serve(name: str) -> str:
+    """One wording for the moments between a ready head and Serve's first word on the config."""
+    return f"waiting for Serve on RayCluster {name} to start the applications"
+
+
 def _applications(told: Mapping[str, AppStatus], wanted: Sequence[str], name: str) -> str:
     if not wanted:
         return "spec.serveConfigV2 declares no application"
+    if not any(one in told for one in wanted):
+        return waiting_for_serve(name)
     troubles = [text for one in wanted if (text := _application(told.get(one), one))]
     if not troubles:
         return ""
@@ -78,18 +85,10 @@ def _takers(sight: ClusterSight) -> str:
 
 
 def _what_it_waits_for(sight: ClusterSight) -> str:
-    """The cluster's own words (C29)."""
-    bad = {
-        BLOCKED: "True",
-        ClusterConditionType.REPLICA_FAILURE: "True",
-        ClusterConditionType.HEAD_POD_READY: "False",
-    }
-    for type_, status in bad.items():
+    """The cluster's own words (C29), or the Pod's."""
+    for type_ in (BLOCKED, ClusterConditionType.REPLICA_FAILURE):
         condition = find(sight.cluster.status.conditions, type_)
-        if condition is not None and condition.status == status and condition.message:
+        if condition is not None and condition.status == "True" and condition.message:
             return condition.message
-    head = sight.head_pod
-    held_up = blockage(head) if head is not None else None
-    if held_up is not None:
-        return held_up.message
-    return "waiting for its head Pod" + (f" {head.metadata.name} to be ready" if head else "")
+    held_up = blockage(sight.head_pod) if sight.head_pod is not None else None
+    return held_up.message if held_up is not None else "waiting for its head Pod to be ready"

@@ -49,6 +49,7 @@ from manta.rules.upgrade import (
 )
 from manta.rules.validation.service import max_surge
 
+ALMOST_A_SECOND = timedelta(microseconds=999_999)
 LOOK_AGAIN = timedelta(seconds=2)
 """Gateway and HTTPRoute are not watched, because their kinds may not exist: they are looked at."""
 
@@ -230,7 +231,8 @@ def _routed(seen: ServiceSnapshot, active: Share, pending: Share | None) -> Step
 def _traffic(share: Share) -> dict[str, object]:
     found: dict[str, object] = {"traffic_routed_percent": share.traffic}
     if share.moved_at is not None:
-        found["last_traffic_migrated_time"] = format_time(share.moved_at)
+        # In whole seconds, and rounded up: an interval is never shorter than the user said.
+        found["last_traffic_migrated_time"] = format_time(share.moved_at + ALMOST_A_SECOND)
     return found
 
 

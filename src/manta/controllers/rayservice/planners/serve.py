@@ -19,7 +19,7 @@ from manta.api.ray.service import ApplicationStatusWord
 from manta.api.resources import PODS
 from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.planners.clusters import is_rolling_back, is_upgrade_due
-from manta.controllers.rayservice.planners.readiness import obstacle
+from manta.controllers.rayservice.planners.readiness import obstacle, waiting_for_serve
 from manta.controllers.rayservice.snapshot import (
     SUBMITTED,
     SUBMITTED_DOCUMENT,
@@ -104,7 +104,7 @@ def obstacle_to_serving(sight: ClusterSight, order: Order) -> str:
     """What keeps this cluster from taking requests with this config; empty when nothing does."""
     found = obstacle(sight, order.applications)
     if not found and not is_told(sight, order):
-        return f"RayCluster {sight.name} has not been given the Serve config yet"
+        return waiting_for_serve(sight.name)
     return found
 
 
@@ -142,10 +142,12 @@ def _knows_some(sight: ClusterSight, order: Order) -> bool:
 
 
 def _runs_all(sight: ClusterSight, order: Order) -> bool:
-    assert isinstance(sight.answer, Told)
-    told = sight.answer.applications
-    running = [name for name, one in told.items() if one.status == ApplicationStatusWord.RUNNING]
-    return bool(order.applications) and set(order.applications) <= set(running)
+    return bool(order.applications) and set(order.applications) <= _running(sight)
+
+
+def _running(sight: ClusterSight) -> set[str]:
+    told = sight.answer.applications if isinstance(sight.answer, Told) else {}
+    return {name for name, one in told.items() if one.status == ApplicationStatusWord.RUNNING}
 
 
 def _submit(sight: ClusterSight, order: Order, mark: str, why: str) -> Plan:
@@ -185,7 +187,7 @@ def plan_head_label(seen: ServiceSnapshot, sight: ClusterSight | None) -> Step:
     excluded = seen.spec.exclude_head_pod_from_serve_svc
     if not excluded and sight.proxy_answers is None:
         return NO_STEP
-    serves = not excluded and sight.proxy_answers is True
+    serves = not excluded and sight.proxy_answers is True and _has_something_to_serve(seen, sight)
     wanted = names.SERVE_TRUE if serves else names.SERVE_FALSE
     meta = sight.head_pod.metadata
     if meta.labels.get(names.LABEL_SERVE) == wanted:
@@ -196,3 +198,15 @@ def plan_head_label(seen: ServiceSnapshot, sight: ClusterSight | None) -> Step:
     body = {"metadata": {"labels": {names.LABEL_SERVE: wanted}}}
     patch = Patch(PODS, meta.key, body, Cause.HEAD_LABEL, why, uid=meta.uid)
     return Step(do(patch, independent=True))
+
+
+def _has_something_to_serve(seen: ServiceSnapshot, sight: ClusterSight) -> bool:
+    """A proxy may answer before any application does. Once in service, a head stays there while
+    its applications are changed; a head that lost them all leaves."""
+    if not isinstance(sight.answer, Told):
+        return True
+    order = order_for(seen, sight)
+    assert sight.head_pod is not None
+    if sight.head_pod.metadata.labels.get(names.LABEL_SERVE) == names.SERVE_TRUE:
+        return _knows_some(sight, order)
+    return bool(_running(sight) & set(order.applications))

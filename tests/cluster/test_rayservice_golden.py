@@ -1,0 +1,186 @@
+"""Whole rollouts as stories to read: tests/golden/rayservice. `make golden` writes them anew."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_SERVICES
+from manta.api.resources import PODS
+from manta.kube.client import Client
+from support.raycluster import NAMESPACE
+from support.rayservice import (
+    GATEWAY_CRDS,
+    World,
+    a_world,
+    accept_routes,
+    cluster_config,
+    condition,
+    incremental,
+    is_ready,
+    message,
+    operator,
+    scaled_config,
+    serves_from,
+    until_killed_or,
+)
+from support.rayservice_story import Story, told
+from support.virtual import faulty, running, virtually
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "rayservice"
+NEXT = "rayproject/ray:2.61.0"
+
+
+def compare(name: str, story: Story) -> None:
+    path, text = GOLDEN / f"{name}.txt", story.text()
+    if os.environ.get("MANTA_GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text(), f"{path} tells another story; `make golden` writes it anew"
+
+
+async def active(world: World, check: Any = is_ready, seconds: float = 600) -> str:
+    return (await world.until(check, seconds)).status.active_service_status.ray_cluster_name
+
+
+@virtually
+async def test_golden_upgrade() -> None:
+    async with a_world() as world, told(world) as story, operator(world):
+        await world.create()
+        old = await active(world)
+        await asyncio.sleep(10)
+        await story.user("asks for another image", rayClusterConfig=cluster_config(NEXT))
+        await active(world, serves_from(other_than=old))
+        await asyncio.sleep(70)
+        compare("upgrade", story)
+
+
+@virtually
+async def test_golden_application_fails_then_back_to_the_first_spec() -> None:
+    async with a_world() as world, told(world) as story, operator(world):
+        await world.create()
+        await active(world)
+        world.ray.deploy_after = None
+        await story.user("asks for another image", rayClusterConfig=cluster_config(NEXT))
+        service = await world.until(lambda one: "DEPLOYING" in message(one, "UpgradeInProgress"))
+        await asyncio.sleep(20)
+        pending = service.status.pending_service_status.ray_cluster_name
+        story.happens("Serve cannot import the application")
+        why = "ModuleNotFoundError: No module named 'demo'"
+        world.ray.set_applications(world.head(pending), None, "DEPLOY_FAILED", why)
+        await world.until(lambda one: why in message(one, "UpgradeInProgress"))
+        await asyncio.sleep(20)
+        await story.user("goes back to the first image", rayClusterConfig=cluster_config())
+        await asyncio.sleep(20)
+        compare("rollback", story)
+
+
+@virtually
+async def test_golden_incremental() -> None:
+    async with (
+        a_world(crds=GATEWAY_CRDS) as world,
+        running(accept_routes(world)),
+        told(world, with_route=True) as story,
+        operator(world),
+    ):
+        await world.create(upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
+        old = await active(world)
+        await asyncio.sleep(10)
+        await story.user("asks for another image", rayClusterConfig=scaled_config(NEXT))
+        await active(world, serves_from(other_than=old))
+        await asyncio.sleep(70)
+        compare("incremental", story)
+
+
+@virtually
+async def test_golden_incremental_rollback() -> None:
+    async with (
+        a_world(crds=GATEWAY_CRDS) as world,
+        running(accept_routes(world)),
+        told(world, with_route=True) as story,
+        operator(world),
+    ):
+        await world.create(upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
+        await active(world)
+        await asyncio.sleep(10)
+        await story.user("asks for another image", rayClusterConfig=scaled_config(NEXT))
+        await world.until(
+            lambda one: one.status.pending_service_status.traffic_routed_percent == 50
+        )
+        await story.user("goes back to the first image", rayClusterConfig=scaled_config())
+        await world.until(
+            lambda one: condition(one, "UpgradeInProgress") == ("False", "NoPendingCluster")
+        )
+        await asyncio.sleep(70)
+        compare("incremental-rollback", story)
+
+
+@virtually
+async def test_golden_suspend_in_the_middle() -> None:
+    async with a_world() as world, told(world) as story, operator(world):
+        await world.create()
+        await active(world)
+        await story.user("asks for another image", rayClusterConfig=cluster_config(NEXT))
+        await asyncio.sleep(2)
+        await story.user("suspends the service", suspend=True)
+        await world.until(lambda one: condition(one, "Suspended")[0] == "True")
+        await asyncio.sleep(60)
+        await story.user("resumes it", suspend=False)
+        await active(world)
+        await asyncio.sleep(10)
+        await world.client.delete(RAY_SERVICES, world.key)
+        await world.until_gone()
+        await asyncio.sleep(1)
+        compare("suspend", story)
+
+
+@virtually
+async def test_golden_head_lost() -> None:
+    async with a_world() as world, told(world) as story, operator(world):
+        await world.create()
+        cluster = await active(world)
+        await asyncio.sleep(30)
+        story.happens("the head's machine burns down")
+        (head,) = await world.pods("ray.io/node-type=head")
+        world.ray.restart_head(NAMESPACE, f"{cluster}-head-svc")
+        await world.client.delete(PODS, Key(NAMESPACE, head["metadata"]["name"]))
+        await asyncio.sleep(60)
+        compare("head-lost", story)
+
+
+def test_golden_operator_killed_at_the_switch() -> None:
+    """Killed right after it pointed the serve Service: nobody has written down the promotion."""
+    for writes in range(1, 10):
+        if _was_killed_at_the_switch(writes):
+            return
+    raise AssertionError("it was never killed at the switch")
+
+
+def _was_killed_at_the_switch(writes: int) -> bool:
+    last: list[str] = []
+
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world, told(world) as story:
+            async with operator(world):
+                await world.create()
+                old = await active(world)
+                await story.user("asks for another image", rayClusterConfig=cluster_config(NEXT))
+                await world.until(lambda one: "DEPLOYING" in message(one, "UpgradeInProgress"))
+            faults = faulty(world.plane)
+            async with operator(world, Client(faults)):
+                await until_killed_or(faults, writes, 30)
+                story.happens("the operator is killed")
+            last.append(faults.accepted_writes()[-1].path)
+            story.happens("another operator starts")
+            async with operator(world):
+                await active(world, serves_from(other_than=old))
+                await asyncio.sleep(70)
+            if last[0].endswith("-serve-svc"):
+                compare("operator-killed", story)
+
+    scenario()
+    return last[0].endswith("-serve-svc")

@@ -1,0 +1,197 @@
+"""Tells what happens to a RayService as a story: who did what, and when, in virtual time.
+
+The lines are ordered by the server's own revisions, so that the same run always reads the same.
+Clusters are called by the order of their making: `demo-A`, `demo-B`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
+from manta.api.resources import HTTP_ROUTES, PODS, SERVICES, Resource
+from support.raycluster import NAMESPACE
+from support.rayservice import World
+from support.virtual import running
+
+Object = dict[str, Any]
+LETTERS = "ABCDEFGHIJ"
+
+
+@dataclass
+class Story:
+    world: World
+    with_route: bool = False
+    _lines: list[tuple[int, float, str, str]] = field(default_factory=list)
+    _before: dict[tuple[str, str], Object] = field(default_factory=dict)
+    _clusters: dict[str, str] = field(default_factory=dict)
+    _start: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+
+    async def user(self, text: str, **edit: Any) -> None:
+        """The user does something; told at the revision of what he wrote."""
+        body = {"spec": edit}
+        written = await self.world.client.patch(RAY_SERVICES, self.world.key, body, into=dict)
+        self._add(written, "user", text)
+
+    def happens(self, text: str) -> None:
+        """Something that no object shows: told after all that has been seen so far."""
+        last = max((line[0] for line in self._lines), default=0)
+        self._lines.append((last, self._now(), "world", text))
+
+    async def run(self, since: str) -> None:
+        watched = [RAY_SERVICES, RAY_CLUSTERS, SERVICES, PODS]
+        watched += [HTTP_ROUTES] if self.with_route else []
+        async with asyncio.TaskGroup() as group:
+            for resource in watched:
+                group.create_task(self._watch(resource, since))
+
+    async def _watch(self, resource: Resource, version: str) -> None:
+        tell = {
+            RAY_SERVICES: self._service,
+            RAY_CLUSTERS: self._cluster,
+            SERVICES: self._kube_service,
+            PODS: self._pod,
+            HTTP_ROUTES: self._route,
+        }[resource]
+        while True:
+            async for event in self.world.client.watch(
+                resource, NAMESPACE, resource_version=version
+            ):
+                version = event.resource_version or version
+                if event.type in ("ADDED", "MODIFIED", "DELETED"):
+                    key = (resource.kind, event.object["metadata"]["name"])
+                    old = self._before.get(key, {})
+                    tell(event.type, old, event.object)
+                    self._before[key] = event.object
+
+    def text(self) -> str:
+        lines = sorted(self._lines, key=lambda line: line[0])
+        told = [f"{_clock(at)}  {who:<9} {what}" for _, at, who, what in lines]
+        story = "\n".join(told) + "\n"
+        for name, alias in self._clusters.items():
+            story = story.replace(name, alias)
+        return story
+
+    # ── what each kind has to tell ───────────────────────────────────────────────────────
+
+    def _service(self, type_: str, old: Object, new: Object) -> None:
+        if type_ == "ADDED":
+            self._add(new, "user", f"creates RayService {new['metadata']['name']}")
+            return
+        if type_ == "DELETED":
+            self._add(new, "server", f"RayService {new['metadata']['name']} is gone")
+            return
+        before, after = old.get("status") or {}, new.get("status") or {}
+        for side, word in (("activeServiceStatus", "active"), ("pendingServiceStatus", "pending")):
+            self._side(new, word, before.get(side) or {}, after.get(side) or {})
+        was = {one["type"]: one for one in before.get("conditions") or ()}
+        now = {one["type"]: one for one in after.get("conditions") or ()}
+        for name, one in now.items():
+            if _essence(was.get(name)) != _essence(one):
+                text = f"{name}={one['status']} {one['reason']}: {one['message']}"
+                self._add(new, "status", text)
+        for name in was.keys() - now.keys():
+            self._add(new, "status", f"{name} is no longer said")
+
+    def _side(self, new: Object, word: str, before: Object, after: Object) -> None:
+        name = after.get("rayClusterName")
+        if before.get("rayClusterName") != name:
+            self._add(new, "status", f"{word}: {name or 'none'}")
+        for field_, what in (("targetCapacity", "capacity"), ("trafficRoutedPercent", "traffic")):
+            if name and before.get(field_) != after.get(field_) and field_ in after:
+                self._add(new, "status", f"{word} {name}: {what} {after[field_]} %")
+
+    def _cluster(self, type_: str, old: Object, new: Object) -> None:
+        meta, was = new["metadata"], (old.get("metadata") or {})
+        name = meta["name"]
+        if name not in self._clusters:
+            self._clusters[name] = f"{self.world.name}-{LETTERS[len(self._clusters)]}"
+        if type_ == "ADDED":
+            head = new["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+            self._add(new, "operator", f"creates RayCluster {name} with {head['image']}")
+        if type_ == "DELETED" or (
+            "deletionTimestamp" in meta and "deletionTimestamp" not in was and old
+        ):
+            self._add(new, "operator", f"deletes RayCluster {name}")
+            return
+        notes, had = meta.get("annotations") or {}, was.get("annotations") or {}
+        if notes.get("manta.ray.io/serve-config") != had.get("manta.ray.io/serve-config"):
+            percent = self.world.head(name).puts[-1].get("target_capacity")
+            share = "" if percent is None else f", and asked it for {percent} % of its capacity"
+            self._add(new, "operator", f"has given the Serve config to {name}{share}")
+        due = notes.get("manta.ray.io/delete-after")
+        if due and due != had.get("manta.ray.io/delete-after"):
+            self._add(new, "operator", f"will delete {name} at {due[11:19]}")
+        if old and old["spec"] != new["spec"]:
+            self._add(new, "operator", f"changes RayCluster {name} where it stands")
+
+    def _kube_service(self, type_: str, old: Object, new: Object) -> None:
+        name, prefix = new["metadata"]["name"], f"{self.world.name}-"
+        if name not in (f"{prefix}serve-svc", f"{prefix}head-svc"):
+            return
+        if type_ == "DELETED":
+            self._add(new, "operator", f"deletes Service {name}")
+            return
+        target = new["spec"]["selector"]["ray.io/cluster"]
+        if not old or old["spec"]["selector"]["ray.io/cluster"] != target:
+            self._add(new, "operator", f"points Service {name} at {target}")
+
+    def _pod(self, type_: str, old: Object, new: Object) -> None:
+        labels = new["metadata"].get("labels") or {}
+        if labels.get("ray.io/node-type") != "head":
+            return
+        cluster = labels["ray.io/cluster"]
+        if type_ == "DELETED":
+            self._add(new, "kubelet", f"the head of {cluster} is gone")
+            return
+        if _is_ready(new) and not _is_ready(old):
+            self._add(new, "kubelet", f"the head of {cluster} is ready")
+        serves = labels.get("ray.io/serve")
+        if old and (old["metadata"].get("labels") or {}).get("ray.io/serve") != serves:
+            verb = "lets requests to" if serves == "true" else "keeps requests from"
+            self._add(new, "operator", f"{verb} the head of {cluster}")
+
+    def _route(self, type_: str, old: Object, new: Object) -> None:
+        if type_ == "DELETED":
+            self._add(new, "operator", "deletes the HTTPRoute")
+            return
+        refs = new["spec"]["rules"][0]["backendRefs"]
+        if old and old["spec"]["rules"][0]["backendRefs"] == refs:
+            return
+        shares = ", ".join(f"{one['weight']} % to {one['name']}" for one in refs)
+        self._add(new, "operator", f"routes {shares}")
+
+    def _add(self, one: Object, who: str, what: str) -> None:
+        revision = int(one["metadata"]["resourceVersion"])
+        line = (revision, self._now(), who, what)
+        if line not in self._lines:
+            self._lines.append(line)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time() - self._start
+
+
+def _essence(condition: Object | None) -> tuple[str, ...]:
+    return tuple((condition or {}).get(key, "") for key in ("status", "reason", "message"))
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(seconds, 60)
+    return f"{int(minutes):02}:{rest:04.1f}"
+
+
+@asynccontextmanager
+async def told(world: World, *, with_route: bool = False) -> AsyncIterator[Story]:
+    story = Story(world, with_route)
+    since = (await world.client.list(RAY_SERVICES, NAMESPACE)).resource_version
+    async with running(story.run(since)):
+        yield story
