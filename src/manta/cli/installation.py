@@ -38,7 +38,7 @@ RULES: tuple[dict[str, Any], ...] = (
     _rule("", "pods", *READ, *WRITE, "deletecollection"),
     _rule("", "services persistentvolumeclaims", *READ, *WRITE),
     _rule("", "serviceaccounts", *READ, "create"),
-    _rule("", "secrets", *READ, "create"),
+    _rule("", "secrets", "get", "create"),
     _rule("", "pods/proxy services/proxy", "get", "create", "update"),
     # Held only so that it may be granted to the Role of an autoscaler.
     _rule("", "pods/resize", "patch"),
