@@ -18,6 +18,7 @@ from manta.localplane.node.claims import ClaimBinder
 from manta.localplane.node.clusternet import ClusterNetwork
 from manta.localplane.node.connector import LocalConnector
 from manta.localplane.node.events import PodEvents
+from manta.localplane.node.gateway import HttpGateway
 from manta.localplane.node.machine import Machine, NodeOptions
 from manta.localplane.node.observe import Reader
 from manta.localplane.node.podruntime import PodRuntime, pod_directories
@@ -55,6 +56,7 @@ class NodeAgent:
         self._machine: Machine = None  # type: ignore[assignment]  # opened by run
         self._network: ClusterNetwork = None  # type: ignore[assignment]
         self._reader: Reader = None  # type: ignore[assignment]
+        self.gateway: HttpGateway = None  # type: ignore[assignment]
         self._pods: Informer[NodePod] = None  # type: ignore[assignment]
         self._recorder: Recorder = None  # type: ignore[assignment]
         self.connector = LocalConnector(self.worker, clock)
@@ -100,6 +102,8 @@ class NodeAgent:
         group.create_task(self._network.run(), name="network")
         group.create_task(claims.run(), name="claims")
         group.create_task(self._watch_network(), name="launcher")
+        self.gateway = HttpGateway(self._client, self._clock, machine, self._network)
+        group.create_task(self.gateway.run(), name="gateway")
         await registrar.register()
         await self._network.ready.wait()
         self._pods.add_handler(self._pod_changed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Network
 
 from manta.api.core import Service
@@ -39,6 +39,10 @@ class ClusterNetwork:
 
     def services(self) -> Iterable[Service]:
         return self._services.all()
+
+    def tell_of_services(self, changed: Callable[[], None]) -> None:
+        """Call `changed` whenever a Service comes, changes or goes."""
+        self._services.add_handler(lambda *_: changed())
 
     def _slices_of(self, service: Key) -> Iterable[EndpointSlice]:
         return self._slices.by("service", str(service))

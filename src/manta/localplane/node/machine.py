@@ -42,6 +42,8 @@ class NodeOptions:
     """Where environments of images are kept. None: ~/.cache/manta/images."""
     api_server: tuple[str, int] | None = None
     """Where the `kubernetes` Service leads: host and port of the API server on this machine."""
+    ingress_port: int = 0
+    """On 127.0.0.1, for Ingresses and Gateways. 0: one that is free, the same again next time."""
     limit_cpu: bool = True
     """Hold containers to their CPU limits, as a kubelet does."""
 

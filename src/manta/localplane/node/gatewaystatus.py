@@ -1,0 +1,171 @@
+"""What Gateways and HTTPRoutes are told of themselves: accepted, programmed, references resolved."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from manta.api.core import Service
+from manta.api.gateway import Gateway, HTTPRoute
+from manta.api.meta import Condition, Key
+from manta.api.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    GATEWAYS,
+    HTTP_ROUTES,
+    Resource,
+)
+from manta.api.times import format_time
+from manta.kube.client import Client
+from manta.kube.errors import AlreadyExists, MantaError, NotFound
+from manta.localplane.node.gatewaytypes import CONTROLLER, GROUP, definitions, gateway_class
+from manta.localplane.node.routing import is_parent
+from manta.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_CLASSES = Resource(GROUP, "v1", "gatewayclasses", "GatewayClass", namespaced=False)
+_TRIES = 100
+
+
+async def install_types(client: Client) -> None:
+    """Serve the Gateway API's kinds unless somebody else has defined them already."""
+    for definition in definitions():
+        try:
+            await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
+        except AlreadyExists:
+            log.debug("%s is served already", definition["metadata"]["name"])
+    for _ in range(_TRIES):
+        try:
+            await client.create(_CLASSES, "", gateway_class())
+        except AlreadyExists:
+            return
+        except NotFound:
+            await asyncio.sleep(0.1)  # the server is still taking the new kind up
+        else:
+            return
+
+
+def gateway_status(gateway: Gateway, address: str, stamp: str) -> dict[str, Any]:
+    """Pure. Conditions that hold already keep their time."""
+    before = gateway.status.conditions
+    generation = gateway.metadata.generation
+    listeners = [
+        {
+            "name": listener.name,
+            "supportedKinds": [{"group": GROUP, "kind": "HTTPRoute"}],
+            "attachedRoutes": 0,
+            "conditions": [],
+        }
+        for listener in gateway.spec.listeners
+    ]
+    return {
+        "addresses": [{"type": "IPAddress", "value": address}],
+        "conditions": [
+            _condition("Accepted", "Accepted", before, generation, stamp),
+            _condition("Programmed", "Programmed", before, generation, stamp),
+        ],
+        "listeners": listeners,
+    }
+
+
+def route_status(
+    route: HTTPRoute, gateways: Sequence[Gateway], services: frozenset[Key], stamp: str
+) -> dict[str, Any]:
+    """One entry for each of our Gateways that the route names. Pure."""
+    return {"parents": [*_parents(route, gateways, services, stamp)]}
+
+
+def _parents(
+    route: HTTPRoute, gateways: Sequence[Gateway], services: frozenset[Key], stamp: str
+) -> Iterator[dict[str, Any]]:
+    before = next(
+        (one.conditions for one in route.status.parents if one.controller_name == CONTROLLER), ()
+    )
+    missing = _missing_backend(route, services)
+    generation = route.metadata.generation
+    resolved = _condition("ResolvedRefs", "ResolvedRefs", before, generation, stamp)
+    if missing is not None:
+        message = f"Service {missing} not found"
+        resolved = _condition("ResolvedRefs", "BackendNotFound", before, generation, stamp, message)
+    for gateway in gateways:
+        if is_parent(gateway, route):
+            yield {
+                "controllerName": CONTROLLER,
+                "parentRef": {
+                    "group": GROUP,
+                    "kind": "Gateway",
+                    "namespace": gateway.metadata.namespace,
+                    "name": gateway.metadata.name,
+                },
+                "conditions": [
+                    _condition("Accepted", "Accepted", before, generation, stamp),
+                    resolved,
+                ],
+            }
+
+
+def _missing_backend(route: HTTPRoute, services: frozenset[Key]) -> Key | None:
+    for rule in route.spec.rules:
+        for backend in rule.backend_refs:
+            key = Key(backend.namespace or route.metadata.namespace, backend.name)
+            if key not in services:
+                return key
+    return None
+
+
+def _condition(
+    kind: str,
+    reason: str,
+    before: Sequence[Condition],
+    generation: int,
+    stamp: str,
+    message: str = "",
+) -> dict[str, Any]:
+    status = "False" if message else "True"
+    known = next((one for one in before if one.type == kind and one.status == status), None)
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": known.last_transition_time if known else stamp,
+    }
+
+
+class StatusWriter:
+    """Writes what differs from what it wrote last."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._written: dict[tuple[str, Key], dict[str, Any]] = {}
+
+    async def write(
+        self,
+        gateways: Sequence[tuple[Gateway, str]],
+        routes: Iterable[HTTPRoute],
+        services: Iterable[Service],
+    ) -> None:
+        stamp = format_time(self._clock.now())
+        known = frozenset(service.metadata.key for service in services)
+        for gateway, address in gateways:
+            status = gateway_status(gateway, address, stamp)
+            await self._patch(GATEWAYS, gateway.metadata.key, status)
+        ours = [gateway for gateway, _ in gateways]
+        for route in routes:
+            if any(is_parent(gateway, route) for gateway in ours):
+                status = route_status(route, ours, known, stamp)
+                await self._patch(HTTP_ROUTES, route.metadata.key, status)
+
+    async def _patch(self, resource: Resource, key: Key, status: dict[str, Any]) -> None:
+        if self._written.get((resource.plural, key)) == status:
+            return
+        try:
+            await self._client.patch(resource, key, {"status": status}, subresource="status")
+        except MantaError as error:
+            log.info("status of %s %s not written: %s", resource.kind, key, error)
+            return
+        self._written[resource.plural, key] = status
