@@ -21,6 +21,9 @@ COUNT = (
     "print('count', ray.get(c.add.remote(), timeout=60))"
 )
 
+NO_TASKS = {"rayStartParams": {"num-cpus": "0"}}
+"""The actor lives on the worker: what dies with the head is not what is kept."""
+
 
 def head_of(machine: Machine, name: str) -> dict[str, Any]:
     found = machine.list("pods", f"ray.io/cluster={name},ray.io/node-type=head")
@@ -58,7 +61,7 @@ def test_without_fault_tolerance_the_workers_of_a_killed_head_come_back(machine:
 
 def test_with_rocksdb_an_actor_keeps_its_state_over_a_head_restart(machine: Machine) -> None:
     name = "rocks"
-    machine.apply(cluster(name, gcsFaultToleranceOptions={"backend": "rocksdb"}))
+    machine.apply(cluster(name, head=NO_TASKS, gcsFaultToleranceOptions={"backend": "rocksdb"}))
     machine.cluster_ready(name)
     _survives(machine, name)
 
@@ -74,7 +77,8 @@ def test_with_redis_an_actor_keeps_its_state_over_a_head_restart(machine: Machin
         lambda: machine.get("deployment", "redis").get("status", {}).get("readyReplicas") == 1,
     )
     name = "redis-ft"
-    machine.apply(cluster(name, gcsFaultToleranceOptions={"redisAddress": "redis:6379"}))
+    redis = {"redisAddress": "redis:6379"}
+    machine.apply(cluster(name, head=NO_TASKS, gcsFaultToleranceOptions=redis))
     machine.cluster_ready(name)
     _survives(machine, name)
     machine.manta("delete", "raycluster", name)

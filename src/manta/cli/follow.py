@@ -18,6 +18,9 @@ from manta.kube.client import Client
 
 READY_CONDITIONS = ("Ready", "RayClusterProvisioned", "Available", "Complete")
 
+TROUBLES = ("Blocked", "ReplicaFailure")
+"""Conditions that are bad when they are True; what they say comes first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -67,11 +70,10 @@ def _judge_conditions(status: Mapping[str, Any]) -> Verdict:
 
 
 def _blocking_message(status: Mapping[str, Any]) -> str:
-    told = [
-        condition.get("message") or condition.get("reason", "")
-        for condition in status.get("conditions") or ()
-        if condition["status"] != "True" or condition["type"] == "ReplicaFailure"
-    ]
+    conditions = status.get("conditions") or ()
+    troubles = [one for one in conditions if one["type"] in TROUBLES and one["status"] == "True"]
+    unmet = [one for one in conditions if one["type"] not in TROUBLES and one["status"] != "True"]
+    told = [one.get("message") or one.get("reason", "") for one in (*troubles, *unmet)]
     return next(
         (text for text in told if text), status.get("reason") or "the operator has not looked yet"
     )

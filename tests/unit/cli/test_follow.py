@@ -84,3 +84,18 @@ def test_a_failed_job_ends_the_wait() -> None:
 
 def test_kinds_without_a_readiness_of_their_own_are_ready() -> None:
     assert judge("ConfigMap", {}).ready
+
+
+def test_a_trouble_is_told_before_what_is_merely_unmet() -> None:
+    conditions = [
+        {
+            "type": "RayClusterSuspended",
+            "status": "False",
+            "message": "",
+            "reason": "RayClusterSuspended",
+        },
+        {"type": "Blocked", "status": "True", "message": "Pod x: ImagePullBackOff"},
+    ]
+    assert (
+        judge("RayCluster", {"status": {"conditions": conditions}}).why == "Pod x: ImagePullBackOff"
+    )
