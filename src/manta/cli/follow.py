@@ -18,6 +18,7 @@ from manta.kube.client import Client
 
 READY_CONDITIONS = ("Ready", "RayClusterProvisioned", "Available", "Complete")
 
+WANTED = ("HeadPodReady", *READY_CONDITIONS)
 TROUBLES = ("Blocked", "ReplicaFailure")
 """Conditions that are bad when they are True; what they say comes first."""
 
@@ -72,7 +73,7 @@ def _judge_conditions(status: Mapping[str, Any]) -> Verdict:
 def _blocking_message(status: Mapping[str, Any]) -> str:
     conditions = status.get("conditions") or ()
     troubles = [one for one in conditions if one["type"] in TROUBLES and one["status"] == "True"]
-    unmet = [one for one in conditions if one["type"] not in TROUBLES and one["status"] != "True"]
+    unmet = [one for one in conditions if one["type"] in WANTED and one["status"] != "True"]
     told = [one.get("message") or one.get("reason", "") for one in (*troubles, *unmet)]
     return next(
         (text for text in told if text), status.get("reason") or "the operator has not looked yet"
