@@ -15,7 +15,7 @@ import pytest
 
 from support.cluster_api import api_over_tls, running_plane
 from support.contract import EXTERNAL, Api, Widgets, api_in_namespace, established_widgets
-from support.tape import Tape
+from support.tape import Known, Tape, place_of
 
 
 @pytest.fixture
@@ -51,6 +51,12 @@ def _settle(tape: Tape, request: pytest.FixtureRequest) -> None:
         tape.write(name)
         return
     found = tape.differences(name)
+    if tape.embedded:
+        known = Known(name)
+        if os.environ.get("MANTA_DIFFERENCES"):  # a list to work on, or to justify
+            with Path(os.environ["MANTA_DIFFERENCES"]).open("a") as file:
+                file.writelines(f"{name} | {place_of(one)} | open\n" for one in known.new(found))
+        found = known.new(found) + known.past(found)
     assert not found, "\n".join(found)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 Step = Callable[[Any], Iterable[Any]]
 
 _PART = re.compile(
-    r"""\.(?P<member>[A-Za-z0-9_\-/\\.]+?(?=(?<!\\)[.\[]|$))
+    r"""\.(?P<member>(?:[A-Za-z0-9_\-/]|\\.)+)
       | \[['"](?P<quoted>[^'"]*)['"]\]
       | \[(?P<index>-?\d+)\]
       | (?:\.|\[)(?P<all>\*)\]?
