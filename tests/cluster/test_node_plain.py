@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from manta.localplane.node.cleanup import marked_processes
 from manta.localplane.node.machine import NodeOptions
 from manta.localplane.node.processes import Launcher, NoNamespaces
 from support.nodeplane import node_plane, state
@@ -37,6 +38,22 @@ async def test_volumes_that_cannot_be_mounted_are_told(tmp_path: Path) -> None:
         while "VolumesNotMounted" not in await node.reasons():
             await asyncio.sleep(0.02)
         assert "/no/such/place" in (await node.reasons())["VolumesNotMounted"]
+        assert len(marked_processes(tmp_path)) >= 2
+    assert marked_processes(tmp_path) == []
+
+
+async def test_a_deleted_pod_takes_its_runaway_children_along(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, isolation="none") as node:
+        await node.run("pod", "bash", "-c", "setsid sleep 1234 & exec sleep 1000")
+        await node.until_ready()
+        await node.delete(grace=0)
+        await node.until_gone()
+        while any(b"1234" in command for command in commands(tmp_path)):
+            await asyncio.sleep(0.02)
+
+
+def commands(directory: Path) -> list[bytes]:
+    return [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in marked_processes(directory)]
 
 
 async def test_a_machine_without_namespaces_is_told_the_cure(tmp_path: Path, monkeypatch) -> None:

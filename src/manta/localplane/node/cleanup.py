@@ -6,9 +6,7 @@ interfaces and cgroups by the plane's prefix. Mounts live in the Pods' own names
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,13 @@ from pathlib import Path
 from manta.localplane.node import cgroups
 from manta.localplane.node.network import remove_interfaces
 from manta.localplane.node.podruntime import pod_directories
-from manta.localplane.node.processes import MARK, end_sandbox
+from manta.localplane.node.processes import (
+    MARK,
+    PLANE_VARIABLE,
+    end_processes,
+    end_sandbox,
+    find_processes,
+)
 
 _PATIENCE = 10.0
 
@@ -37,7 +41,7 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
     directory = directory.resolve()
     for pod in pod_directories(directory):
         end_sandbox(pod)
-    ended = end_processes(directory)
+    ended = end_all_processes(directory)
     interfaces = remove_interfaces(directory) if Path("/sys/class/net").exists() else []
     deadline = time.monotonic() + 1.0
     while (stuck := cgroups.remove_all(directory)) and time.monotonic() < deadline:
@@ -50,11 +54,10 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
     return Removed(tuple(ended), tuple(interfaces), tuple(stuck))
 
 
-def end_processes(directory: Path) -> list[int]:
-    """Kill the launcher and every Pod's init of this plane, and wait until they are gone."""
+def end_all_processes(directory: Path) -> list[int]:
+    """Kill the launcher and every Pod's processes of this plane, and wait until they are gone."""
     found = marked_processes(directory)
-    for pid in found:
-        _kill(pid)
+    end_processes(found)
     deadline = time.monotonic() + _PATIENCE
     while any(_is_alive(pid) for pid in found) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -62,26 +65,12 @@ def end_processes(directory: Path) -> list[int]:
 
 
 def marked_processes(directory: Path) -> list[int]:
-    """Processes of this plane: their command line carries our mark and its directory."""
-    mark = f"\0{MARK}\0{directory.resolve()}\0".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if mark in command:
-            found.append(int(entry.name))
-    return sorted(found)
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+    """Processes of this plane: by our mark on their command line, or, for those of Pods without
+    namespaces, in their environment."""
+    whole = directory.resolve()
+    helpers = find_processes("cmdline", f"\0{MARK}\0{whole}\0".encode())
+    others = find_processes("environ", f"\0{PLANE_VARIABLE}={whole}\0".encode())
+    return sorted({*helpers, *others})
 
 
 def _is_alive(pid: int) -> bool:

@@ -29,7 +29,16 @@ from manta.localplane.node.observe import Reader
 from manta.localplane.node.podfiles import hosts_file, resolv_conf
 from manta.localplane.node.podspec import Container, Handler, NodePod, Quantities
 from manta.localplane.node.probes import Answer, ask
-from manta.localplane.node.processes import Execution, Sandbox, SandboxSpec, adopt
+from manta.localplane.node.processes import (
+    PLANE_VARIABLE,
+    POD_VARIABLE,
+    Execution,
+    Sandbox,
+    SandboxSpec,
+    adopt,
+    end_processes,
+    find_processes,
+)
 from manta.localplane.node.relay import Streams
 from manta.localplane.node.snapshot import ContainerFacts
 from manta.localplane.node.sockets import PodSockets
@@ -209,6 +218,9 @@ class PodRuntime:
         env = container_environment(
             self._pod, container, self._place(), sources, self._reader.services()
         )
+        if not self._machine.isolated:
+            env[POD_VARIABLE] = self._pod.metadata.uid
+            env[PLANE_VARIABLE] = str(self._machine.directory)
         directory = attempt_directory(self.directory, container.name, attempt)
         await asyncio.to_thread(self._make_room, container, attempt, env)
         limits = Limits.of(container.resources)
@@ -265,6 +277,9 @@ class PodRuntime:
         if sandbox is not None:
             sandbox.kill()
             await sandbox.ended.wait()
+        if not self._machine.isolated:
+            mark = f"\0{POD_VARIABLE}={self._pod.metadata.uid}\0".encode()
+            end_processes(find_processes("environ", mark))
 
     def forget_sandbox(self) -> None:
         """It ended by itself."""

@@ -26,6 +26,9 @@ _LAUNCH = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
     "from manta.localplane.node.launch import main; main()"
 )
+PLANE_VARIABLE = "MANTA_PLANE"
+POD_VARIABLE = "MANTA_POD"
+"""In the environment of containers without namespaces: nothing else holds their processes."""
 MARK = "manta-node"
 """Stands with the plane's directory on the command line of the launcher and of every Pod's init."""
 
@@ -318,6 +321,27 @@ def adopt(
         return Sandbox(directory, int(record["pid"]), on_news)
     except OSError:
         return None
+
+
+def find_processes(file: str, mark: bytes) -> list[int]:
+    """All processes with `mark` in their /proc file (`cmdline` or `environ`)."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        try:
+            content = Path(entry.path, file).read_bytes()
+        except OSError:
+            continue
+        if mark in b"\0" + content:
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def end_processes(pids: Sequence[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def end_sandbox(directory: Path) -> bool:
