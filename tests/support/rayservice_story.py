@@ -29,6 +29,7 @@ class Story:
     _lines: list[tuple[int, float, str, str]] = field(default_factory=list)
     _before: dict[tuple[str, str], Object] = field(default_factory=dict)
     _clusters: dict[str, str] = field(default_factory=dict)
+    _deleted: set[str] = field(default_factory=set)
     _start: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     async def user(self, text: str, **edit: Any) -> None:
@@ -94,7 +95,7 @@ class Story:
             if _essence(was.get(name)) != _essence(one):
                 text = f"{name}={one['status']} {one['reason']}: {one['message']}"
                 self._add(new, "status", text)
-        for name in was.keys() - now.keys():
+        for name in sorted(was.keys() - now.keys()):
             self._add(new, "status", f"{name} is no longer said")
 
     def _side(self, new: Object, word: str, before: Object, after: Object) -> None:
@@ -117,6 +118,7 @@ class Story:
             "deletionTimestamp" in meta and "deletionTimestamp" not in was and old
         ):
             self._add(new, "operator", f"deletes RayCluster {name}")
+            self._deleted.add(name)
             return
         notes, had = meta.get("annotations") or {}, was.get("annotations") or {}
         if notes.get("manta.ray.io/serve-config") != had.get("manta.ray.io/serve-config"):
@@ -146,7 +148,8 @@ class Story:
             return
         cluster = labels["ray.io/cluster"]
         if type_ == "DELETED":
-            self._add(new, "kubelet", f"the head of {cluster} is gone")
+            if cluster not in self._deleted:  # else it goes with its cluster, in any order
+                self._add(new, "kubelet", f"the head of {cluster} is gone")
             return
         if _is_ready(new) and not _is_ready(old):
             self._add(new, "kubelet", f"the head of {cluster} is ready")
