@@ -29,6 +29,29 @@ class Reasons:
     failed_note: str = "{failed} {key}: {error}"
 
 
+def created(kind: str, noun: str = "") -> Reasons:
+    """`CreatedService` / `FailedToCreateService`; `noun` is what the note calls it."""
+    return _about(kind, noun or kind, "Create", "Created")
+
+
+def updated(kind: str, noun: str = "") -> Reasons:
+    return _about(kind, noun or kind, "Update", "Updated", why=": {why}")
+
+
+def deleted(kind: str, noun: str = "") -> Reasons:
+    return _about(kind, noun or kind, "Delete", "Deleted", why=": {why}")
+
+
+def _about(kind: str, noun: str, action: str, past: str, why: str = "") -> Reasons:
+    return Reasons(
+        action,
+        done=f"{past}{kind}",
+        failed=f"FailedTo{action}{kind}",
+        done_note=f"{past} {noun} {{key}}{why}",
+        failed_note=f"Failed to {action.lower()} {noun} {{key}}: {{error}}",
+    )
+
+
 EventTable = Mapping[StrEnum, Reasons]
 
 

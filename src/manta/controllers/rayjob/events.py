@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from manta.reconcile.events import EventTable, Reasons
+from manta.reconcile.events import EventTable, Reasons, created, deleted, updated
 
 CONTROLLER: Final = "rayjob-controller"
 
@@ -22,6 +22,7 @@ class Cause(StrEnum):
     STOP_JOB = "StopJob"
     SUSPENDED = "Suspended"
     RETRY = "Retry"
+    SUBMITTER_GIVEN_BACK = "SubmitterGivenBack"
     HEAD_LOST = "HeadLost"
     DELETE_CLUSTER_BY_RULE = "DeleteClusterByRule"
     DELETE_WORKERS_BY_RULE = "DeleteWorkersByRule"
@@ -29,39 +30,13 @@ class Cause(StrEnum):
 
 
 _NOT_TOLD = Reasons("Update")
-_CLUSTER_DELETED = Reasons(
-    "Delete",
-    done="DeletedRayCluster",
-    failed="FailedToDeleteRayCluster",
-    done_note="Deleted RayCluster {key}: {why}",
-    failed_note="Failed to delete RayCluster {key}: {error}",
-)
-_SUBMITTER_DELETED = Reasons(
-    "Delete",
-    done="DeletedRayJobSubmitter",
-    failed="FailedToDeleteRayJobSubmitter",
-    done_note="Deleted submitter Job {key}: {why}",
-    failed_note="Failed to delete submitter Job {key}: {error}",
-)
 
 EVENTS: EventTable = {
     Cause.ADD_FINALIZER: _NOT_TOLD,
     Cause.REMOVE_FINALIZER: _NOT_TOLD,
     Cause.NOTE_HEAD: _NOT_TOLD,
-    Cause.NEW_ATTEMPT: Reasons(
-        "Create",
-        done="CreatedRayCluster",
-        failed="FailedToCreateRayCluster",
-        done_note="Created RayCluster {key}",
-        failed_note="Failed to create RayCluster {key}: {error}",
-    ),
-    Cause.SUBMIT_BY_JOB: Reasons(
-        "Create",
-        done="CreatedRayJobSubmitter",
-        failed="FailedToCreateRayJobSubmitter",
-        done_note="Created submitter Job {key}",
-        failed_note="Failed to create submitter Job {key}: {error}",
-    ),
+    Cause.NEW_ATTEMPT: created("RayCluster"),
+    Cause.SUBMIT_BY_JOB: created("RayJobSubmitter", "submitter Job"),
     Cause.SUBMIT_BY_HTTP: Reasons(
         "Create",
         done="SubmittedRayJob",
@@ -69,20 +44,8 @@ EVENTS: EventTable = {
         done_note="Submitted the job to the dashboard of {key}",
         failed_note="Failed to submit the job: {error}",
     ),
-    Cause.HEAD_SERVICE: Reasons(
-        "Create",
-        done="CreatedService",
-        failed="FailedToCreateService",
-        done_note="Created Service {key}",
-        failed_note="Failed to create Service {key}: {error}",
-    ),
-    Cause.HEAD_SERVICE_DRIFT: Reasons(
-        "Update",
-        done="UpdatedService",
-        failed="FailedToUpdateService",
-        done_note="Updated Service {key}: {why}",
-        failed_note="Failed to update Service {key}: {error}",
-    ),
+    Cause.HEAD_SERVICE: created("Service"),
+    Cause.HEAD_SERVICE_DRIFT: updated("Service"),
     Cause.STOP_JOB: Reasons(
         "Delete",
         done="StoppedRayJob",
@@ -90,17 +53,12 @@ EVENTS: EventTable = {
         done_note="Asked Ray to stop the job: {why}",
         failed_note="Could not ask Ray to stop the job: {error}",
     ),
-    Cause.SUSPENDED: _CLUSTER_DELETED,
-    Cause.RETRY: _CLUSTER_DELETED,
-    Cause.HEAD_LOST: _SUBMITTER_DELETED,
-    Cause.DELETE_CLUSTER_BY_RULE: _CLUSTER_DELETED,
-    Cause.DELETE_WORKERS_BY_RULE: Reasons(
-        "Update",
-        done="UpdatedRayCluster",
-        failed="FailedToUpdateRayCluster",
-        done_note="Suspended the worker groups of RayCluster {key}: {why}",
-        failed_note="Failed to suspend the worker groups of RayCluster {key}: {error}",
-    ),
+    Cause.SUSPENDED: deleted("RayCluster"),
+    Cause.RETRY: deleted("RayCluster"),
+    Cause.SUBMITTER_GIVEN_BACK: deleted("RayJobSubmitter", "submitter Job"),
+    Cause.HEAD_LOST: deleted("RayJobSubmitter", "submitter Job"),
+    Cause.DELETE_CLUSTER_BY_RULE: deleted("RayCluster"),
+    Cause.DELETE_WORKERS_BY_RULE: updated("RayCluster", "worker groups of RayCluster"),
     Cause.DELETE_SELF_BY_RULE: Reasons(
         "Delete",
         failed="FailedToDeleteRayJob",

@@ -13,6 +13,7 @@ from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS
 from manta.api.times import format_time
+from manta.controllers.rayjob.events import EVENTS, Cause
 from manta.controllers.rayjob.plan import next_status, plan, step
 from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot, Silent, Told, Unknown
 from manta.reconcile.actions import Call, Create, Delete, Patch
@@ -280,3 +281,7 @@ def test_an_invalid_spec_is_told_and_can_be_left_by_an_edit() -> None:
 
 def test_equal_snapshots_give_equal_steps() -> None:
     assert step(running(answer=Told("RUNNING"))) == step(running(answer=Told("RUNNING")))
+
+
+def test_every_cause_has_its_row_in_the_table_of_events() -> None:
+    assert set(EVENTS) == set(Cause)

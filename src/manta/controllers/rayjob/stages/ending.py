@@ -40,7 +40,7 @@ def _release(seen: JobSnapshot, cause: Cause, why: str, then: JobDeploymentStatu
         deletions.append(_delete_cluster(seen, cause, why))
     if seen.submitter is not None:
         meta = seen.submitter.metadata
-        deletions.append(Delete(JOBS, meta.key, meta.uid, cause, why))
+        deletions.append(Delete(JOBS, meta.key, meta.uid, Cause.SUBMITTER_GIVEN_BACK, why))
     if deletions:
         waits = Wait("the cluster and the submitter to be gone")
         return stay(seen, do(*(one for one in deletions if _still_wanted(seen, one)), wait=waits))
