@@ -6,13 +6,15 @@ interfaces and cgroups by the plane's prefix. Mounts live in the Pods' own names
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from manta.localplane.node import cgroups
-from manta.localplane.node.network import remove_interfaces
+from manta.localplane.node.egress import close_way
+from manta.localplane.node.network import interface_prefix, other_planes, remove_interfaces
 from manta.localplane.node.podruntime import pod_directories
 from manta.localplane.node.processes import (
     MARK,
@@ -43,6 +45,8 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
         end_sandbox(pod)
     ended = end_all_processes(directory)
     interfaces = remove_interfaces(directory) if Path("/sys/class/net").exists() else []
+    if os.geteuid() == 0:
+        close_way(interface_prefix(directory), last=not other_planes())
     deadline = time.monotonic() + 1.0
     while (stuck := cgroups.remove_all(directory)) and time.monotonic() < deadline:
         time.sleep(0.01)

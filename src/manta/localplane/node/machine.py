@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from manta.localplane.node.cgroups import Cgroups
+from manta.localplane.node.egress import open_way
 from manta.localplane.node.images import ImageStore
 from manta.localplane.node.netlink import SOCKET, Netlink
-from manta.localplane.node.network import PodNetwork, plane_id
+from manta.localplane.node.network import PodNetwork, interface_prefix, plane_id
 from manta.localplane.node.podfiles import Dns
 from manta.localplane.node.processes import Launcher, NoNamespaces, Way
 from manta.localplane.node.sockets import PodSockets
@@ -42,6 +43,8 @@ class NodeOptions:
     """Where environments of images are kept. None: ~/.cache/manta/images."""
     api_server: tuple[str, int] | None = None
     """Where the `kubernetes` Service leads: host and port of the API server on this machine."""
+    egress: bool = True
+    """Let Pods reach what the machine reaches (root only)."""
     ingress_port: int = 0
     """On 127.0.0.1, for Ingresses and Gateways. 0: one that is free, the same again next time."""
     limit_cpu: bool = True
@@ -96,6 +99,9 @@ class Machine:
             netlink = Netlink(await self.launcher.make_socket(*SOCKET))
         services = IPv4Network(self.options.service_cidr)
         self.network = PodNetwork.open(self.directory, services, netlink)
+        if self.options.egress and not self.userns:
+            network = self.network
+            open_way(interface_prefix(self.directory), network.subnet, network.bridge)
 
     @property
     def host_address(self) -> str:

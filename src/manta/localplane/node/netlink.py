@@ -75,8 +75,8 @@ class Netlink:
         raise OSError(errno.ENODEV, f"netlink: no interface {name}")
 
     def add_bridge(self, name: str) -> None:
-        info = _attribute(_INFO_KIND, b"bridge")
-        body = _link_header(0, up=True) + _name(name) + _nested(_IFLA_LINKINFO, info)
+        info = attribute(_INFO_KIND, b"bridge")
+        body = _link_header(0, up=True) + _name(name) + nested(_IFLA_LINKINFO, info)
         self._request(_NEWLINK, _CREATE | _EXCL, body)
 
     def add_veth(self, name: str, *, bridge: str, peer: str, pid: int) -> None:
@@ -84,10 +84,10 @@ class Netlink:
 
         The kernel removes it together with that namespace, so a dead Pod leaves none behind.
         """
-        far = _link_header(0) + _name(peer) + _attribute(_IFLA_NET_NS_PID, struct.pack("=I", pid))
-        info = _attribute(_INFO_KIND, b"veth") + _nested(_INFO_DATA, _nested(_VETH_PEER, far))
-        master = _attribute(_IFLA_MASTER, struct.pack("=I", self.number(bridge)))
-        body = _link_header(0, up=True) + _name(name) + master + _nested(_IFLA_LINKINFO, info)
+        far = _link_header(0) + _name(peer) + attribute(_IFLA_NET_NS_PID, struct.pack("=I", pid))
+        info = attribute(_INFO_KIND, b"veth") + nested(_INFO_DATA, nested(_VETH_PEER, far))
+        master = attribute(_IFLA_MASTER, struct.pack("=I", self.number(bridge)))
+        body = _link_header(0, up=True) + _name(name) + master + nested(_IFLA_LINKINFO, info)
         self._request(_NEWLINK, _CREATE | _EXCL, body)
 
     def set_up(self, name: str) -> None:
@@ -115,7 +115,7 @@ class Netlink:
             _SCOPE_UNIVERSE,
             self.number(name),
         )
-        body = header + _attribute(_IFA_LOCAL, packed) + _attribute(_IFA_ADDRESS, packed)
+        body = header + attribute(_IFA_LOCAL, packed) + attribute(_IFA_ADDRESS, packed)
         self._request(_NEWADDR, _CREATE | _EXCL, body)
 
     def routes(self) -> list[IPv4Network]:
@@ -127,9 +127,18 @@ class Netlink:
                 found.append(IPv4Network((packed, payload[1])))
         return found
 
+    def default_interfaces(self) -> set[int]:
+        """Numbers of the interfaces that lead to the rest of the world."""
+        found = set()
+        for payload in self._dump(_GETROUTE, struct.pack("=BBBBBBBBI", 2, *[0] * 8)):
+            attributes = dict(_attributes(payload[12:]))
+            if payload[4] == _TABLE_MAIN and payload[1] == 0 and _RTA_OIF in attributes:
+                found.add(struct.unpack("=I", attributes[_RTA_OIF])[0])
+        return found
+
     def add_default_route(self, gateway: IPv4Address) -> None:
         header = _route_header(0, _TABLE_MAIN, _SCOPE_UNIVERSE, _UNICAST)
-        body = header + _attribute(_RTA_GATEWAY, gateway.packed)
+        body = header + attribute(_RTA_GATEWAY, gateway.packed)
         self._request(_NEWROUTE, _CREATE | _EXCL, body)
 
     def add_local_route(self, network: IPv4Network, name: str, priority: int) -> None:
@@ -140,9 +149,9 @@ class Netlink:
         header = _route_header(network.prefixlen, _TABLE_LOCAL, _SCOPE_HOST, _LOCAL)
         body = (
             header
-            + _attribute(_RTA_DST, network.network_address.packed)
-            + _attribute(_RTA_OIF, struct.pack("=I", self.number(name)))
-            + _attribute(_RTA_PRIORITY, struct.pack("=I", priority))
+            + attribute(_RTA_DST, network.network_address.packed)
+            + attribute(_RTA_OIF, struct.pack("=I", self.number(name)))
+            + attribute(_RTA_PRIORITY, struct.pack("=I", priority))
         )
         self._request(_NEWROUTE, _CREATE | _APPEND, body)
 
@@ -191,16 +200,16 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         data = data[(length + 3) & ~3 :]
 
 
-def _attribute(kind: int, value: bytes) -> bytes:
+def attribute(kind: int, value: bytes) -> bytes:
     return struct.pack("=HH", 4 + len(value), kind) + value + b"\0" * (-len(value) % 4)
 
 
-def _nested(kind: int, value: bytes) -> bytes:
-    return _attribute(kind | _NESTED, value)
+def nested(kind: int, value: bytes) -> bytes:
+    return attribute(kind | _NESTED, value)
 
 
 def _name(name: str) -> bytes:
-    return _attribute(_IFLA_IFNAME, name.encode() + b"\0")
+    return attribute(_IFLA_IFNAME, name.encode() + b"\0")
 
 
 def _link_header(index: int, *, up: bool = False) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import re
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -172,6 +173,12 @@ def remove_interfaces(directory: Path) -> list[str]:
         return [link.name for link in found]
     finally:
         netlink.close()
+
+
+def other_planes() -> list[str]:
+    """Bridges of planes that are still on this machine."""
+    names = (name for _, name in socket.if_nameindex())
+    return [name for name in names if re.fullmatch(r"mt[0-9a-f]{6}br", name)]
 
 
 @contextmanager
