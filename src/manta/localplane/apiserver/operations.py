@@ -30,6 +30,7 @@ from manta.localplane.apiserver.served import Served
 from manta.localplane.apiserver.status_errors import (
     Refusal,
     bad_request,
+    conflict,
     details,
     invalid_options,
     method_not_allowed,
@@ -173,7 +174,11 @@ class Operations:
             written = self._apply_new(call, config, options, writing)
             return await self._written(call, written)
 
+        wanted = config["metadata"].get("resourceVersion")
+
         def produce(old: dict[str, Any]) -> dict[str, Any]:
+            if wanted and wanted != old["metadata"]["resourceVersion"]:
+                raise conflict(call.served.plural, call.served.group, call.route.name)
             new = machinery.apply(call.served, old, config, writing)
             return new if new is old else machinery.canonical(call.served, new, [])
 
@@ -194,6 +199,7 @@ class Operations:
             call.user,
             Attempt("create", served.group, served.plural, "", route.name, route.namespace),
         )
+        changes.check_name(config["metadata"], route.name)
         made = machinery.apply(served, None, config, writing)
         owners = made["metadata"]["managedFields"]
         made = machinery.canonical(served, made, [])
@@ -212,9 +218,8 @@ class Operations:
             raise bad_request("invalid object type: /, Kind=")
         decoding.check_type(config, call.served)
         decoding.check_metadata(config, call.served)
-        meta = config.setdefault("metadata", {})
-        meta.setdefault("name", call.route.name)
-        changes.check_name(meta, call.route.name)
+        if config.setdefault("metadata", {}).get("name"):
+            changes.check_name(config["metadata"], call.route.name)
         self._checked(call, config, options)
         return config
 
