@@ -78,6 +78,8 @@ async def test_apply_needs_a_manager_and_a_type(api: Api) -> None:
     nobody = await api.patch(where, config_map("ssa"), APPLY)
     assert nobody.status == 422
     assert nobody.causes == [("fieldManager", "FieldValueRequired")]
+    nameless = await applied(api, where, config_map(""), "x")
+    assert nameless.status == 400
     typeless = await applied(api, where, {"data": {}}, "x")
     assert typeless.status == 400
     assert typeless.message == "invalid object type: /, Kind="
@@ -92,7 +94,8 @@ async def test_force_is_for_apply_only(api: Api) -> None:
 
 async def test_lists_with_keys_are_merged(api: Api, widgets: Widgets) -> None:
     def body(spec: dict[str, Any]) -> dict[str, Any]:
-        return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "spec": spec}
+        meta = {"name": "s"}
+        return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": meta, "spec": spec}
 
     where = widgets.path("s")
     first = await applied(api, where, body({"mode": "a", "items": [{"k": "1", "v": "a"}]}), "m1")

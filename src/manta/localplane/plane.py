@@ -23,6 +23,7 @@ from typing import IO, Self
 from manta.kube.client import Client
 from manta.localplane.apiserver.app import App
 from manta.localplane.apiserver.bootstrap import bootstrap
+from manta.localplane.apiserver.expiry import expire_events
 from manta.localplane.apiserver.front import Front
 from manta.localplane.apiserver.http import HttpServer
 from manta.localplane.apiserver.messages import ADMIN, User
@@ -173,6 +174,8 @@ class Plane:
             run_builtin_controllers(self.client, options.clock, wanted), name="controllers"
         )
         self._stack.push_async_callback(_end, task)
+        expiring = asyncio.create_task(expire_events(self.app.core), name="event expiry")
+        self._stack.push_async_callback(_end, expiring)
         task.add_done_callback(self._controllers_ended)
 
     def _controllers_ended(self, task: asyncio.Task[None]) -> None:

@@ -174,7 +174,9 @@ class App:
             raise method_not_allowed()
         streamed = route.subresource in Streams.names
         answer = PLAIN if streamed else negotiate(request.headers.get("accept", ""))
-        return Call(request, route, served, verb, answer)
+        call = Call(request, route, served, verb, answer)
+        call.warn(served.warning)
+        return call
 
     def _without_resources(self, request: HttpRequest) -> HttpResponse | None:
         path = request.path.rstrip("/") or "/"

@@ -72,7 +72,12 @@ def _core() -> Iterator[Served]:
     everywhere = {"namespaced": False}
     yield Served("", "v1", "bindings", "Binding", verbs=("create",))
     yield core("configmaps", "ConfigMap", "cm")
-    yield core("endpoints", "Endpoints", "ep")
+    yield core(
+        "endpoints",
+        "Endpoints",
+        "ep",
+        warning="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    )
     yield core("events", "Event", "ev", fields=_EVENT_FIELDS)
     yield core("limitranges", "LimitRange", "limits")
     yield core(

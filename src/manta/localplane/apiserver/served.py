@@ -76,6 +76,8 @@ class Served:
     shelf: str = ""
     """Where the objects lie; several versions, or two groups for Events, share one shelf."""
     custom: CustomVersion | None = field(default=None, compare=False)
+    warning: str = ""
+    """Told to everyone who uses it."""
     graceful: bool = False
     """Deleting answers with the object instead of a Status, as for Pods and Services."""
 

@@ -34,6 +34,8 @@ class Surroundings:
         used = {self._address_of(record): record.key for record in self._services()}
         if not wanted:
             return self._free_address(used)
+        if own in used.values() and used.get(wanted) != own:
+            return wanted  # an address never changes: validation says so
         problem = ""
         if used.get(wanted, own) != own:
             problem = "provided IP is already allocated"
