@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,13 @@ def job(name: str, mode: str, entrypoint: str, **spec: Any) -> dict[str, Any]:
     }
 
 
+@pytest.fixture
+def mark() -> Iterator[Path]:
+    """A file that Pods and this test both see: every Pod has a /tmp of its own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        yield Path(directory) / "runs"
+
+
 def ended(machine: Machine, name: str) -> dict[str, Any]:
     def look() -> dict[str, Any] | None:
         status = machine.get("rayjob", name).get("status", {})
@@ -36,10 +45,10 @@ def ended(machine: Machine, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode", "SidecarMode"])
 def test_the_entrypoint_runs_once_and_the_cluster_is_given_back(
-    machine: Machine, mode: str, tmp_path: Path
+    machine: Machine, mode: str, mark: Path
 ) -> None:
     """Pods are processes of this machine: the job itself counts its runs in a file of it."""
-    name, mark = f"once-{mode.lower()}", tmp_path / "runs"
+    name = f"once-{mode.lower()}"
     machine.apply(job(name, mode, f"bash -c 'echo ran >> {mark}'", shutdownAfterJobFinishes=True))
     status = ended(machine, name)
     assert (status["jobStatus"], status["jobDeploymentStatus"]) == ("SUCCEEDED", "Complete")
