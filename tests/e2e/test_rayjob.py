@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +25,12 @@ def job(name: str, mode: str, entrypoint: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def mark() -> Iterator[Path]:
-    """A file that Pods and this test both see: every Pod has a /tmp of its own."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
-        yield Path(directory) / "runs"
+def with_host_directory(document: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """The head sees this directory of the machine at /marks: the job counts its runs there."""
+    pod = document["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "marks", "hostPath": {"path": str(directory)}}]
+    pod["containers"][0]["volumeMounts"] = [{"name": "marks", "mountPath": "/marks"}]
+    return document
 
 
 def ended(machine: Machine, name: str) -> dict[str, Any]:
@@ -45,14 +44,14 @@ def ended(machine: Machine, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode", "SidecarMode"])
 def test_the_entrypoint_runs_once_and_the_cluster_is_given_back(
-    machine: Machine, mode: str, mark: Path
+    machine: Machine, mode: str, tmp_path: Path
 ) -> None:
-    """Pods are processes of this machine: the job itself counts its runs in a file of it."""
     name = f"once-{mode.lower()}"
-    machine.apply(job(name, mode, f"bash -c 'echo ran >> {mark}'", shutdownAfterJobFinishes=True))
+    once = job(name, mode, "bash -c 'echo ran >> /marks/runs'", shutdownAfterJobFinishes=True)
+    machine.apply(with_host_directory(once, tmp_path))
     status = ended(machine, name)
     assert (status["jobStatus"], status["jobDeploymentStatus"]) == ("SUCCEEDED", "Complete")
-    assert mark.read_text() == "ran\n"
+    assert (tmp_path / "runs").read_text() == "ran\n"
     machine.until(
         "the cluster to be given back",
         lambda: not machine.list("rayclusters", f"ray.io/originated-from-cr-name={name}"),
