@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from manta.api.meta import Key
-from manta.api.resources import CONFIG_MAPS, LEASES, NODES, SECRETS
+from manta.api.resources import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
 from manta.localplane.node.network import plane_id
 from support.nodeplane import a_container, node_plane, restarts, state
@@ -299,3 +299,34 @@ async def test_a_pod_past_its_deadline_is_ended(tmp_path: Path) -> None:
         )
         pod = await node.until_phase("Failed")
         assert pod["status"]["reason"] == "DeadlineExceeded"
+
+
+async def test_limits_are_changed_in_place(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        if not node.agent._machine.cgroups.works:
+            pytest.skip("this machine does not let us make cgroups")
+        container = {"resources": {"limits": {"memory": "64Mi"}, "requests": {"memory": "64Mi"}}}
+        await node.run("pod", "sleep", "1000", container=container)
+        pod = await node.until_ready()
+        assert pod["status"]["containerStatuses"][0]["resources"]["limits"] == {"memory": "64Mi"}
+        bigger = {"limits": {"memory": "128Mi"}, "requests": {"memory": "128Mi"}}
+        change = {"spec": {"containers": [{"name": "main", "resources": bigger}]}}
+        await node.client.patch(
+            PODS, Key("default", "pod"), change, kind="strategic", subresource="resize"
+        )
+        await node.until(lambda pod: pod["status"]["containerStatuses"][0]["resources"] == bigger)
+        files = "/sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes"
+        assert (await node.execute("sh", "-c", f"cat {files}")).strip() == str(128 << 20)
+
+
+async def test_several_nodes_on_one_machine_each_run_their_pods(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, nodes=2, cpus=1) as node:
+        assert len((await node.client.list(NODES)).items) == 2
+        for name in ("manta-1", "manta-2"):
+            where = [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
+            container = {"env": where, "args": ["echo $NODE"]}
+            await node.run(
+                name, "sh", "-c", container=container, nodeName=name, restartPolicy="Never"
+            )
+            await node.until_phase("Succeeded", name)
+            assert await node.logs(name) == f"{name}\n"

@@ -158,6 +158,13 @@ class Cgroups:
                 )
         return Cgroup(tuple(paths), views, oom_events)
 
+    def update(self, pod_uid: str, container: str, limits: Limits) -> None:
+        """Give a running container other limits."""
+        if self._found is not None:
+            wanted = settings(limits, self._found.version)
+            for controller, base in self._bases.items():
+                _apply(base / pod_uid / container, wanted, controller)
+
     def remove(self, pod_uid: str) -> bool:
         """False: the kernel still counts an ended process there; try again in a moment."""
         groups = [base / pod_uid for base in self._bases.values()]
@@ -214,6 +221,7 @@ def _apply(group: Path, wanted: Mapping[str, str], controller: str) -> None:
             if error.errno not in (
                 errno.EACCES,
                 errno.EINVAL,
+                errno.EBUSY,
                 errno.ENOENT,
                 errno.EROFS,
                 errno.EPERM,

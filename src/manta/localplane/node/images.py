@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,8 +30,6 @@ from manta.localplane.node.imagetable import (
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _COMPLETE = ".manta-complete"
 _OWN_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-
-Note = Callable[[str], None]
 
 
 class PullError(Exception):
@@ -98,16 +96,22 @@ class ImageStore:
         directory = self._directory(recipe)
         return self._offer(recipe, directory) if (directory / _COMPLETE).exists() else None
 
-    async def ensure(self, image: str, note: Note) -> Environment:
+    def substitution(self, image: str) -> str:
+        """What is not as the image's name says; empty when all is."""
+        recipe = self.recipe(image)
+        python = self._python(recipe)
+        if recipe.packages is None or recipe.python in ("", python):
+            return ""
+        return (
+            f"Python {recipe.python} is not on this machine; image {image} is offered"
+            f" with Python {python}"
+        )
+
+    async def ensure(self, image: str) -> Environment:
         """The environment, made if need be. Several Pods wait for one build."""
         recipe = self.recipe(image)
         if recipe.packages is None:
             return self._of_the_machine(recipe)
-        if recipe.python not in ("", self._python(recipe)):
-            note(
-                f"Python {recipe.python} is not on this machine; image {image} is offered"
-                f" with Python {self._python(recipe)}"
-            )
         directory = self._directory(recipe)
         building = self._building.get(directory.name)
         if building is None:

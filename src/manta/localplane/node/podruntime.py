@@ -207,8 +207,15 @@ class PodRuntime:
         self._environments[container.name] = found
         return found.image_id
 
-    async def pull(self, container: Container, note: Callable[[str], None]) -> str:
-        found = await self._machine.images.ensure(container.image, note)
+    def image_note(self, container: Container) -> str:
+        """What is not as the image's name says."""
+        try:
+            return self._machine.images.substitution(container.image)
+        except PullError:
+            return ""
+
+    async def pull(self, container: Container) -> str:
+        found = await self._machine.images.ensure(container.image)
         self._environments[container.name] = found
         return found.image_id
 
@@ -223,9 +230,7 @@ class PodRuntime:
             env[PLANE_VARIABLE] = str(self._machine.directory)
         directory = attempt_directory(self.directory, container.name, attempt)
         await asyncio.to_thread(self._make_room, container, attempt, env)
-        limits = Limits.of(container.resources)
-        if not self._machine.options.limit_cpu:
-            limits = Limits(memory=limits.memory, cpu_weight_milli=limits.cpu_weight_milli)
+        limits = self._limits(container)
         launch = Launch(
             self._pod,
             container,
@@ -253,6 +258,18 @@ class PodRuntime:
             source = mount_source(volume, mount, env)
             if not source.exists():
                 source.mkdir(parents=True, exist_ok=True)
+
+    def resize(self, container: Container) -> None:
+        """The limits of a running container have changed."""
+        self._machine.cgroups.update(
+            self._pod.metadata.uid, container.name, self._limits(container)
+        )
+
+    def _limits(self, container: Container) -> Limits:
+        limits = Limits.of(container.resources)
+        if self._machine.options.limit_cpu:
+            return limits
+        return Limits(memory=limits.memory, cpu_weight_milli=limits.cpu_weight_milli)
 
     async def signal(self, container: str, attempt: int, number: int) -> None:
         await self.sandbox.signal(f"{container}/{attempt}", number)

@@ -20,7 +20,6 @@ from manta.kube.errors import Conflict, MantaError, NotFound
 from manta.localplane.node import events
 from manta.localplane.node.attempts import attempt_directory, ended_of, write_ended
 from manta.localplane.node.events import PodEvents
-from manta.localplane.node.images import PullError
 from manta.localplane.node.logs import last_lines
 from manta.localplane.node.plan import (
     CreateSandbox,
@@ -34,6 +33,7 @@ from manta.localplane.node.plan import (
     StopContainer,
     plan_pod,
 )
+from manta.localplane.node.podpulls import Puller
 from manta.localplane.node.podruntime import DEED_ERRORS, PodRuntime
 from manta.localplane.node.podspec import Container, NodePod
 from manta.localplane.node.prober import Prober, Watching
@@ -57,7 +57,6 @@ from manta.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
-_PULL_DELAYS = (10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
 _DEED_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 _HOOK_TIMEOUT = 3600.0
 
@@ -82,6 +81,7 @@ class PodWorker:
         self._object_gone = False
         self._done = False
         self._finishing = False
+        self._puller = Puller(runtime, clock, told, self)
         self._prober = Prober(runtime, self._judge, self._probe_failed)
 
     # ── from outside ───────────────────────────────────────────────────────────────────
@@ -91,8 +91,13 @@ class PodWorker:
 
     def see(self, pod: NodePod) -> None:
         """The Pod's object has changed."""
+        before = {one.name: one.resources for one in self.pod.containers()}
         self.pod = pod
         self.runtime.see(pod)
+        for container in pod.containers():
+            running = self.of(container.name).life is Life.RUNNING
+            if running and container.resources != before.get(container.name):
+                self.runtime.resize(container)
         self._wake.set()
 
     def object_is_gone(self) -> None:
@@ -177,7 +182,7 @@ class PodWorker:
         for status in known:
             facts = self._facts.containers.get(status["name"])
             if facts is not None and facts.life is Life.RUNNING:
-                self._change(
+                self.change(
                     status["name"],
                     startup_passed=bool(status.get("started")),
                     ready=bool(status.get("ready")),
@@ -226,11 +231,11 @@ class PodWorker:
         return True
 
     # ── changing facts ─────────────────────────────────────────────────────────────────
-    def _of(self, container: str) -> ContainerFacts:
+    def of(self, container: str) -> ContainerFacts:
         return self._facts.containers.get(container, ContainerFacts())
 
-    def _change(self, container: str, **changes: Any) -> None:
-        facts = replace(self._of(container), **changes)
+    def change(self, container: str, **changes: Any) -> None:
+        facts = replace(self.of(container), **changes)
         self._facts = replace(self._facts, containers={**self._facts.containers, container: facts})
         self._wake.set()
 
@@ -241,7 +246,7 @@ class PodWorker:
     def _spec(self, container: str) -> Container:
         return next(one for one in self.pod.containers() if one.name == container)
 
-    def _trouble(self, what: str, reason: str, message: str, delays: tuple[float, ...]) -> Task:
+    def trouble(self, what: str, reason: str, message: str, delays: tuple[float, ...]) -> Task:
         tries = self._tries.get(what, 0)
         self._tries[what] = tries + 1
         retry_at = self._now() + delays[min(tries, len(delays) - 1)]
@@ -252,32 +257,32 @@ class PodWorker:
         match action:
             case PrepareVolumes():
                 self._change_pod(volumes=replace(self._facts.volumes, step=Step.UNDER_WAY))
-                self._spawn(self._prepare_volumes())
+                self.spawn(self._prepare_volumes())
             case CreateSandbox():
                 self._change_pod(sandbox=replace(self._facts.sandbox, step=Step.UNDER_WAY))
-                self._spawn(self._create_sandbox())
+                self.spawn(self._create_sandbox())
             case PullImage(container):
-                image = replace(self._of(container).image, step=Step.UNDER_WAY)
-                self._change(container, image=image)
-                self._spawn(self._pull(self._spec(container)))
+                image = replace(self.of(container).image, step=Step.UNDER_WAY)
+                self.change(container, image=image)
+                self.spawn(self._puller.pull(self._spec(container)))
             case StartContainer(container, attempt):
                 self._begin_attempt(container, attempt)
-                self._spawn(self._start(self._spec(container), attempt))
+                self.spawn(self._start(self._spec(container), attempt))
             case StopContainer(container, grace, why):
                 self._stop(container, grace, why)
             case KillContainer(container):
                 self._kill(container)
             case KillSandbox():
                 self._change_pod(sandbox=Task(Step.UNDER_WAY))
-                self._spawn(self._kill_sandbox())
+                self.spawn(self._kill_sandbox())
             case FinishDeletion():
                 if not self._finishing:
                     self._finishing = True
-                    self._spawn(self._finish_deletion())
+                    self.spawn(self._finish_deletion())
             case _:
                 assert_never(action)
 
-    def _spawn(self, deed: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, deed: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(self._guarded(deed))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -302,7 +307,7 @@ class PodWorker:
         except (*DEED_ERRORS, MantaError) as error:
             message = f"MountVolume.SetUp failed: {error}"
             self._events.tell(events.MOUNT_FAILED, message)
-            task = self._trouble("volumes", "FailedMount", message, _DEED_DELAYS)
+            task = self.trouble("volumes", "FailedMount", message, _DEED_DELAYS)
             self._change_pod(volumes=task)
         else:
             self._change_pod(volumes=Task(Step.DONE))
@@ -313,62 +318,14 @@ class PodWorker:
         except DEED_ERRORS as error:
             message = f"Failed to create pod sandbox: {error}"
             self._events.tell(events.SANDBOX_FAILED, message)
-            task = self._trouble("sandbox", "FailedCreatePodSandBox", message, _DEED_DELAYS)
+            task = self.trouble("sandbox", "FailedCreatePodSandBox", message, _DEED_DELAYS)
             self._change_pod(sandbox=task)
         else:
             self._change_pod(sandbox=Task(Step.DONE), address=address)
 
-    async def _pull(self, container: Container) -> None:
-        image = container.image
-        present = self.runtime.image_present(container)
-        if present is not None and container.image_pull_policy != "Always":
-            note = f'Container image "{image}" already present on machine'
-            self._events.tell(events.PULLED, note)
-            self._change(container.name, image=Task(Step.DONE), image_id=present)
-            return
-        if container.image_pull_policy == "Never":
-            message = f'Container image "{image}" is not present with pull policy of Never'
-            self._pull_failed(container, PullError(message, "ErrImageNeverPull"))
-            return
-        self._events.tell(events.PULLING, f'Pulling image "{image}"')
-        began = self._clock.monotonic()
-        try:
-            image_id = await self.runtime.pull(
-                container, lambda note: self._events.tell(events.IMAGE_NOTE, note)
-            )
-        except PullError as error:
-            self._pull_failed(container, error)
-            return
-        except OSError as error:
-            self._pull_failed(container, PullError(f'Failed to pull image "{image}": {error}'))
-            return
-        seconds = self._clock.monotonic() - began
-        note = f'Successfully pulled image "{image}" in {seconds:.3f}s'
-        self._events.tell(events.PULLED, note)
-        self._change(container.name, image=Task(Step.DONE), image_id=image_id)
-
-    def _pull_failed(self, container: Container, error: PullError) -> None:
-        """First the error itself, then, while waiting, that we wait: as a kubelet shows it."""
-        self._events.tell(events.PULL_FAILED, str(error))
-        failed = self._trouble(f"pull {container.name}", error.reason, str(error), _PULL_DELAYS)
-        self._change(container.name, image=failed)
-        if error.reason != "ErrImagePull":
-            return
-        self._spawn(self._call_it_back_off(container, failed))
-
-    async def _call_it_back_off(self, container: Container, failed: Task) -> None:
-        await asyncio.sleep(2)
-        if self._of(container.name).image != failed or failed.trouble is None:
-            return
-        note = f'Back-off pulling image "{container.image}"'
-        self._events.tell(events.PULL_BACK_OFF, note)
-        message = f"{note}: {failed.trouble.reason}: {failed.trouble.message}"
-        trouble = replace(failed.trouble, reason="ImagePullBackOff", message=message)
-        self._change(container.name, image=replace(failed, trouble=trouble))
-
     def _begin_attempt(self, container: str, attempt: int) -> None:
-        facts = self._of(container)
-        self._change(
+        facts = self.of(container)
+        self.change(
             container,
             life=Life.STARTING,
             attempt=attempt,
@@ -383,7 +340,7 @@ class PodWorker:
         )
 
     async def _start(self, container: Container, attempt: int) -> None:
-        before = self._of(container.name)
+        before = self.of(container.name)
         if container.volume_mounts and not self.runtime.isolated:
             paths = ", ".join(mount.mount_path for mount in container.volume_mounts)
             self._events.tell(events.NOT_MOUNTED, f"isolation is off, nothing is at {paths}")
@@ -391,11 +348,11 @@ class PodWorker:
             await self.runtime.start(container, attempt)
         except (*DEED_ERRORS, MantaError) as error:
             self._events.tell(events.START_FAILED, f"Error: {error}")
-            task = self._trouble(
+            task = self.trouble(
                 f"start {container.name}", "CreateContainerConfigError", str(error), _DEED_DELAYS
             )
             life = Life.ENDED if before.last else Life.NONE
-            self._change(
+            self.change(
                 container.name,
                 start=task,
                 life=life,
@@ -408,26 +365,26 @@ class PodWorker:
 
     # ── news of containers ─────────────────────────────────────────────────────────────
     def _container_started(self, container: str, attempt: int, started: float) -> None:
-        if self._of(container).attempt != attempt:
+        if self.of(container).attempt != attempt:
             return
         self._tries.pop(f"start {container}", None)
         self._events.tell(events.STARTED, f"Container started: {container}")
-        self._change(container, life=Life.RUNNING, started=started, start=Task())
+        self.change(container, life=Life.RUNNING, started=started, start=Task())
         hook = self._spec(container).lifecycle.post_start
         if hook is not None:
-            self._spawn(self._after_start(self._spec(container), attempt))
+            self.spawn(self._after_start(self._spec(container), attempt))
 
     async def _after_start(self, container: Container, attempt: int) -> None:
         hook = container.lifecycle.post_start
         if hook is None:
             return
         answer = await self.runtime.ask(container, attempt, hook, _HOOK_TIMEOUT)
-        if not answer.success and self._of(container.name).attempt == attempt:
+        if not answer.success and self.of(container.name).attempt == attempt:
             self._events.tell(events.HOOK_FAILED, f"PostStartHook failed: {answer.words}")
-            self._change(container.name, sick="FailedPostStartHook")
+            self.change(container.name, sick="FailedPostStartHook")
 
     def _container_ended(self, container: str, attempt: int, news: dict[str, Any]) -> None:
-        facts = self._of(container)
+        facts = self.of(container)
         if facts.attempt != attempt or facts.life is Life.ENDED:
             return
         directory = attempt_directory(self.runtime.directory, container, attempt)
@@ -441,7 +398,7 @@ class PodWorker:
         self._end(container, ended)
 
     def _end(self, container: str, ended: Ended) -> None:
-        facts = self._of(container)
+        facts = self.of(container)
         crashes = crashes_after(facts.crashes, ended.started, ended.finished)
         spec = self._spec(container)
         if runs_again(self.pod, spec, ended.code) and delay_before_restart(crashes):
@@ -451,7 +408,7 @@ class PodWorker:
                 f" {meta.name}_{meta.namespace}({meta.uid})"
             )
             self._events.tell(events.RESTART_BACK_OFF, note)
-        self._change(
+        self.change(
             container,
             life=Life.ENDED,
             ended=ended,
@@ -467,11 +424,11 @@ class PodWorker:
         self.runtime.forget_sandbox()
         self.runtime.release_address()
         for container in self.pod.containers():
-            facts = self._of(container.name)
+            facts = self.of(container.name)
             if facts.life in (Life.STARTING, Life.RUNNING):
                 self._end_with_sandbox(container.name, facts)
             elif container in self.pod.spec.init_containers and facts.attempt >= 0:
-                self._change(container.name, life=Life.NONE, ended=None, last=facts.ended)
+                self.change(container.name, life=Life.NONE, ended=None, last=facts.ended)
         if self._facts.sandbox.step is Step.DONE:
             note = "Pod sandbox changed, it will be killed and re-created."
             self._events.tell(events.SANDBOX_CHANGED, note)
@@ -486,15 +443,15 @@ class PodWorker:
     # ── stopping ───────────────────────────────────────────────────────────────────────
     def _stop(self, container: str, grace: float, why: str) -> None:
         now = self._now()
-        self._change(container, stopping=Stopping(now, now + grace))
+        self.change(container, stopping=Stopping(now, now + grace))
         note = f"Stopping container {container}"
         if why:
             note = f"Container {container} failed {why}, will be restarted"
         self._events.tell(events.KILLING, note)
-        self._spawn(self._terminate(self._spec(container), grace))
+        self.spawn(self._terminate(self._spec(container), grace))
 
     async def _terminate(self, container: Container, grace: float) -> None:
-        facts = self._of(container.name)
+        facts = self.of(container.name)
         hook = container.lifecycle.pre_stop
         if hook is not None and grace > 0 and facts.life is Life.RUNNING:
             answer = await self.runtime.ask(container, facts.attempt, hook, grace)
@@ -507,10 +464,10 @@ class PodWorker:
             return  # it ended meanwhile, and its end is told by itself
 
     def _kill(self, container: str) -> None:
-        facts = self._of(container)
+        facts = self.of(container)
         if facts.stopping is not None:
-            self._change(container, stopping=replace(facts.stopping, killed=True))
-        self._spawn(self._kill_now(container, facts.attempt))
+            self.change(container, stopping=replace(facts.stopping, killed=True))
+        self.spawn(self._kill_now(container, facts.attempt))
 
     async def _kill_now(self, container: str, attempt: int) -> None:
         try:
@@ -545,15 +502,15 @@ class PodWorker:
 
     # ── probes ─────────────────────────────────────────────────────────────────────────
     def _judge(self, watching: Watching, success: bool) -> None:  # noqa: FBT001
-        facts = self._of(watching.container)
+        facts = self.of(watching.container)
         if facts.attempt != watching.attempt or facts.life is not Life.RUNNING:
             return
         match watching.kind:
             case ProbeKind.READINESS:
                 if facts.ready != success:
-                    self._change(watching.container, ready=success)
+                    self.change(watching.container, ready=success)
             case ProbeKind.STARTUP if success:
-                self._change(watching.container, startup_passed=True)
+                self.change(watching.container, startup_passed=True)
             case ProbeKind.STARTUP | ProbeKind.LIVENESS:
                 if not success and not facts.sick:
                     self._fall_sick(watching)
@@ -562,7 +519,7 @@ class PodWorker:
         spec = self._spec(watching.container)
         startup = watching.kind is ProbeKind.STARTUP
         probe = spec.startup_probe if startup else spec.liveness_probe
-        self._change(
+        self.change(
             watching.container,
             sick=f"{watching.kind.lower()} probe",
             sick_grace=probe.termination_grace_period_seconds if probe else None,

@@ -187,6 +187,12 @@ def _container_status(seen: PodSnapshot, container: Container) -> dict[str, Any]
         "ready": is_ready(seen, container) if app or sidecar else has_succeeded(facts),
         "started": facts.life is Life.RUNNING and has_started_up(container, facts),
     }
+    if facts.life is Life.RUNNING and (container.resources.requests or container.resources.limits):
+        status["allocatedResources"] = container.resources.requests
+        status["resources"] = {
+            "limits": container.resources.limits,
+            "requests": container.resources.requests,
+        }
     if facts.attempt >= 0:
         status["containerID"] = container_id(seen.pod.metadata.uid, container.name, facts.attempt)
     return status

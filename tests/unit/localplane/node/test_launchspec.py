@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manta.localplane.node.environment import ConfigError
+from manta.localplane.node.images import Environment
+from manta.localplane.node.launchspec import Launch, Rooms, container_spec
+from support.node import a_pod
+
+IMAGE = Environment(
+    "ray",
+    "manta://ray",
+    {"PATH": "/env/bin", "HOME": "/home/ray"},
+    ("entry",),
+    ("word",),
+    "/home/ray",
+)
+
+
+def spec(container: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    launch = {name: more.pop(name) for name in ("isolated", "userns") if name in more}
+    pod = a_pod(containers=[{"name": "main", **(container or {})}], **more)
+    rooms = Rooms(Path("/pod"), Path("/pod/containers/main/0"))
+    volumes = {"v": Path("/volumes/v")}
+    env = {"OWN": "1"}
+    return container_spec(
+        Launch(pod, pod.spec.containers[0], 0, env, IMAGE, volumes, rooms, **launch)
+    )
+
+
+def mounts(made: dict[str, Any]) -> dict[str, str]:
+    return {mount["target"]: mount["source"] for mount in made["mounts"]}
+
+
+def test_the_image_lies_below_what_the_pod_says() -> None:
+    made = spec({"workingDir": "/work"})
+    assert made["argv"] == ["entry", "word"]
+    assert made["cwd"] == "/work"
+    assert made["env"] == {
+        "HOSTNAME": "pod",
+        "PATH": "/env/bin",
+        "HOME": "/home/ray",
+        "OWN": "1",
+    }
+
+
+def test_every_container_has_the_pods_files() -> None:
+    made = mounts(spec())
+    assert made["/etc/hosts"] == "/pod/hosts"
+    assert made["/etc/resolv.conf"] == "/pod/resolv.conf"
+    assert made["/dev/termination-log"] == "/pod/containers/main/0/termination-log"
+
+
+@pytest.mark.parametrize(
+    ("mount", "source"),
+    [
+        ({}, "/volumes/v"),
+        ({"subPath": "a/b"}, "/volumes/v/a/b"),
+        ({"subPathExpr": "$(OWN)/x"}, "/volumes/v/1/x"),
+    ],
+)
+def test_volumes_are_mounted_from_where_they_are(mount: dict[str, str], source: str) -> None:
+    made = spec({"volumeMounts": [{"name": "v", "mountPath": "/m", **mount}]})
+    assert mounts(made)["/m"] == source
+
+
+@pytest.mark.parametrize("path", ["/etc", "../x", "a/../../x"])
+def test_a_sub_path_must_stay_inside(path: str) -> None:
+    with pytest.raises(ConfigError, match="must stay inside its volume"):
+        spec({"volumeMounts": [{"name": "v", "mountPath": "/m", "subPath": path}]})
+
+
+def test_the_containers_user_wins_over_the_pods() -> None:
+    pod_wide = {"runAsUser": 1, "runAsGroup": 2, "fsGroup": 3}
+    made = spec({"securityContext": {"runAsUser": 9}}, securityContext=pod_wide)
+    assert (made["uid"], made["gid"], made["groups"]) == (9, 2, [3])
+
+
+def test_a_user_namespace_knows_no_other_users() -> None:
+    assert "uid" not in spec({"securityContext": {"runAsUser": 9}}, userns=True)
+
+
+def test_without_isolation_home_is_the_scratch_directory() -> None:
+    made = spec(isolated=False)
+    assert made["cwd"] == made["env"]["HOME"] == "/pod/containers/main/0/scratch"
