@@ -19,7 +19,6 @@ from support.rayservice import (
     Oracle,
     World,
     a_world,
-    cluster_config,
     condition,
     is_ready,
     message,
@@ -28,6 +27,7 @@ from support.rayservice import (
     until_killed_or,
     watched,
 )
+from support.rayservice_objects import cluster_config
 from support.virtual import faulty, virtually
 
 NEXT = "rayproject/ray:2.61.0"

@@ -17,16 +17,14 @@ from support.rayservice import (
     World,
     a_world,
     accept_routes,
-    cluster_config,
     condition,
-    incremental,
     is_ready,
     message,
     operator,
-    scaled_config,
     serves_from,
     until_killed_or,
 )
+from support.rayservice_objects import cluster_config, incremental, scaled_config
 from support.rayservice_story import Story, told
 from support.virtual import faulty, running, virtually
 

@@ -23,15 +23,14 @@ from support.rayservice import (
     a_world,
     accept_routes,
     condition,
-    incremental,
     is_ready,
     message,
     operator,
-    scaled_config,
     serves_from,
     until_killed_or,
     watched,
 )
+from support.rayservice_objects import incremental, scaled_config
 from support.virtual import faulty, running, virtually
 
 NEXT = "rayproject/ray:2.61.0"

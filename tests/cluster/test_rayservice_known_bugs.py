@@ -20,7 +20,6 @@ from support.raycluster import NAMESPACE
 from support.rayservice import (
     World,
     a_world,
-    cluster_config,
     condition,
     is_ready,
     message,
@@ -28,6 +27,7 @@ from support.rayservice import (
     serves_from,
     watched,
 )
+from support.rayservice_objects import cluster_config
 from support.virtual import faulty, virtually
 
 NEXT = "rayproject/ray:2.61.0"

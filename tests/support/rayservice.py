@@ -28,29 +28,15 @@ from manta.runtime.manager import Manager
 from support.fake_ray import FakeRay
 from support.faults import FaultTransport
 from support.plane import MemoryPlane
-from support.raycluster import NAMESPACE, Kubelet, ray_cluster
+from support.raycluster import NAMESPACE, Kubelet
 from support.raycrds import ray_crds
+from support.rayservice_objects import ray_service
 from support.virtual import running, virtual_plane
 
 NODE = "machine"
 KINDS = ("RayCluster", "RayService")
 KEY = Key(NAMESPACE, "demo")
-CONFIG = "applications:\n  - name: app\n    import_path: demo.app\n"
 Check = Callable[[RayService], bool]
-
-
-def cluster_config(image: str = "rayproject/ray:2.60.0", **spec: Any) -> dict[str, Any]:
-    """A cluster spec; another image makes it another spec."""
-    config: dict[str, Any] = ray_cluster(**spec)["spec"]
-    config["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = image
-    return config
-
-
-def ray_service(name: str = "demo", *, annotations: Any = None, **spec: Any) -> dict[str, Any]:
-    body = {"serveConfigV2": CONFIG, "rayClusterConfig": cluster_config(), **spec}
-    meta: dict[str, Any] = {"name": name, "namespace": NAMESPACE}
-    meta |= {"annotations": annotations} if annotations else {}
-    return {"apiVersion": "ray.io/v1", "kind": "RayService", "metadata": meta, "spec": body}
 
 
 class FullKubelet(Kubelet):
@@ -264,21 +250,6 @@ async def accept_routes(world: World) -> None:
                     key, body = Key(NAMESPACE, one["metadata"]["name"]), status(resource, one)
                     await world.client.patch(resource, key, {"status": body}, subresource="status")
         await asyncio.sleep(0.5)
-
-
-def incremental(step: int = 25, surge: int = 50, interval: int = 10) -> dict[str, Any]:
-    options = {
-        "stepSizePercent": step,
-        "maxSurgePercent": surge,
-        "intervalSeconds": interval,
-        "gatewayClassName": "manta",
-    }
-    kind = "NewClusterWithIncrementalUpgrade"
-    return {"type": kind, "clusterUpgradeOptions": options}
-
-
-def scaled_config(image: str = "rayproject/ray:2.60.0") -> dict[str, Any]:
-    return cluster_config(image, enableInTreeAutoscaling=True)
 
 
 # ── oracles ──────────────────────────────────────────────────────────────────────────────
