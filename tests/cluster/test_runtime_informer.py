@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from random import Random
 from typing import Any
+
+import pytest
 
 from manta.api.meta import Key, Object
 from manta.api.resources import CONFIG_MAPS, Resource
 from manta.kube.client import Client
+from manta.kube.transport import Request, Response
+from manta.kube.watch_stream import INITIAL_EVENTS_END
 from manta.runtime.informer import Informer
 from manta.runtime.reflector import Pace
-from support.faults import status, touches, watches
+from support.faults import FaultTransport, status, touches, watches
 from support.plane import MemoryPlane
 from support.virtual import faulty, running, until, virtual_plane, virtually
 
@@ -66,7 +71,7 @@ async def test_a_server_without_streaming_lists_is_asked_to_page() -> None:
         await put(plane, "a")
         faults = faulty(plane)
         faults.answer(
-            lambda request: ("sendInitialEvents", "true") in request.query,
+            streamed_lists,
             status(422, "Invalid", "sendInitialEvents is forbidden for watch"),
             times=None,
         )
@@ -76,6 +81,90 @@ async def test_a_server_without_streaming_lists_is_asked_to_page() -> None:
             assert names(informer) == {"a"}
             await put(plane, "b")
             await until(lambda: names(informer) == {"a", "b"})
+
+
+def streamed_lists(request: Request) -> bool:
+    return ("sendInitialEvents", "true") in request.query
+
+
+def pages_of(faults: FaultTransport) -> int:
+    return sum(one.method == "GET" and not one.watch for one in faults.log)
+
+
+@pytest.mark.parametrize("inside_the_stream", [True, False], ids=["in stream", "as answer"])
+@virtually
+async def test_a_server_that_breaks_down_on_streaming_lists_is_asked_to_page(
+    inside_the_stream: bool,
+) -> None:
+    async with virtual_plane() as plane:
+        await put(plane, "a")
+        faults = faulty(plane)
+        broken = status(500, "InternalError", "no watch cache for this resource")
+        told = _error(broken) if inside_the_stream else broken
+        faults.answer(streamed_lists, told, times=None)
+        informer = an_informer(Client(faults))
+        async with running(informer.run()):
+            await informer.synced.wait()
+            assert names(informer) == {"a"}
+            assert informer.trouble is None
+            await put(plane, "b")
+            await until(lambda: names(informer) == {"a", "b"})
+            assert pages_of(faults) == 1
+
+
+@virtually
+async def test_a_passing_weakness_does_not_end_streaming_lists() -> None:
+    async with virtual_plane() as plane:
+        await put(plane, "a")
+        faults = faulty(plane)
+        faults.answer(streamed_lists, _error(status(500, "InternalError")), times=1)
+        informer = an_informer(Client(faults))
+        async with running(informer.run()):
+            await informer.synced.wait()
+            faults.expire(watches(CONFIG_MAPS), times=1)
+            faults.break_watches()
+            await put(plane, "b")
+            await until(lambda: names(informer) == {"a", "b"})
+            assert pages_of(faults) == 1
+
+
+@virtually
+async def test_a_failure_behind_a_streamed_list_costs_no_new_list() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        head = _event("ADDED", "a", 7) + _end_of_list(9)
+        weak = status(500, "InternalError")
+        faults.answer(streamed_lists, _stream(head + _error(weak).body), times=1)
+        informer = an_informer(Client(faults))
+        async with running(informer.run()):
+            await until(lambda: informer.trouble)
+            assert names(informer) == {"a"}
+            await asyncio.sleep(5)
+            assert [one.watch for one in faults.log] == [True, True]
+
+
+@virtually
+async def test_what_is_deleted_while_the_list_is_streamed_is_not_held() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        head = _event("ADDED", "a", 7) + _event("ADDED", "b", 8) + _event("DELETED", "a", 9)
+        faults.answer(streamed_lists, _stream(head + _end_of_list(9)), times=1)
+        informer = an_informer(Client(faults))
+        async with running(informer.run()):
+            await informer.synced.wait()
+            assert names(informer) == {"b"}
+
+
+@virtually
+async def test_a_server_that_forgets_every_list_at_once_is_not_asked_in_a_tight_loop() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        gone = _error(status(410, "Expired", "too old resource version")).body
+        faults.answer(streamed_lists, _stream(_end_of_list(9) + gone), times=None)
+        informer = an_informer(Client(faults))
+        async with running(informer.run()):
+            await asyncio.sleep(600)
+            assert 10 < len(faults.log) < 60
 
 
 @virtually
@@ -122,21 +211,29 @@ async def test_410_inside_the_stream_leads_to_a_new_list_too() -> None:
         informer = an_informer(Client(faults))
         async with running(informer.run()):
             await informer.synced.wait()
-            gone = status(410, "Expired", "too old resource version").body
-            faults.answer(
-                watches(CONFIG_MAPS),
-                _stream(b'{"type":"ERROR","object":' + gone + b"}\n"),
-                times=1,
-            )
+            gone = _error(status(410, "Expired", "too old resource version"))
+            faults.answer(watches(CONFIG_MAPS), gone, times=1)
             faults.break_watches()
             await put(plane, "b")
             await until(lambda: names(informer) == {"a", "b"})
 
 
-def _stream(body: bytes) -> Any:
-    from manta.kube.transport import Response
-
+def _stream(body: bytes) -> Response:
     return Response(200, {"content-type": "application/json"}, body)
+
+
+def _event(type_: str, name: str, version: int, **more: Any) -> bytes:
+    meta = {"name": name, "namespace": "default", "uid": name, "resourceVersion": str(version)}
+    return json.dumps({"type": type_, "object": {"metadata": meta | more}}).encode() + b"\n"
+
+
+def _end_of_list(version: int) -> bytes:
+    return _event("BOOKMARK", "", version, annotations={INITIAL_EVENTS_END: "true"})
+
+
+def _error(refusal: Response) -> Response:
+    """A refusal as servers send it when the stream is already open."""
+    return _stream(b'{"type":"ERROR","object":' + refusal.body + b"}\n")
 
 
 @virtually

@@ -1,9 +1,10 @@
 """Keeps up with one resource in one namespace: list, then watch, for ever.
 
 Promises: an error is never an empty list; a watch resumes where it ended and lists anew only
-when the server has forgotten that point (410, as a status or inside the stream); a stream that
-has gone silent is given up; a server that is gone, refuses us or does not know the resource is
-asked again with growing, jittered pauses, and the reason is there to be seen.
+when the server has forgotten that point (410, as a status or inside the stream); a server that
+cannot stream a list is asked to page it; a stream that has gone silent is given up; a server
+that is gone, refuses us, forgets what it just listed or does not know the resource is asked
+again with growing, jittered pauses, and the reason is there to be seen.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from manta.api.meta import Key
 from manta.api.resources import Resource
 from manta.kube.client import Client
-from manta.kube.errors import BadRequest, Gone, Invalid, MantaError, NotFound
+from manta.kube.errors import BadRequest, Gone, Invalid, MantaError, NotFound, Unavailable
 from manta.kube.watch_stream import WatchEvent
 from manta.runtime.backoff import WATCH_BACKOFF, Backoff
 from manta.runtime.cache import Named
@@ -80,6 +81,8 @@ class Reflector(Generic[T]):
         self._version = ""
         self._streams_lists = True
         self._failures = 0
+        self._listed_at = -math.inf
+        self._lists_lost = 0
         self.restarts = 0
 
     async def run(self) -> None:
@@ -88,11 +91,8 @@ class Reflector(Generic[T]):
             try:
                 await self._keep_up()
             except Gone:
-                # The first 410 is daily business. A server that answers every list or watch so
-                # must not be asked in a tight loop.
                 self._version = ""
-                await self._pause() if self._failures else None
-                self._failures += 1
+                await self._pause_after_gone()
             except (MantaError, TimeoutError) as error:
                 self._failures += 1
                 self._sink.trouble_in(self._scope, self._reason(error))
@@ -103,9 +103,7 @@ class Reflector(Generic[T]):
         """One list, if the last one is of no more use, or one watch."""
         if self._version:
             await self._stream(self._version)
-        elif self._streams_lists:
-            await self._stream_list()
-        else:
+        elif not self._streams_lists or not await self._stream_list():
             await self._page_list()
 
     async def _page_list(self) -> None:
@@ -119,15 +117,22 @@ class Reflector(Generic[T]):
         )
         self._took(listing.items, listing.resource_version)
 
-    async def _stream_list(self) -> None:
-        """Take the list from the head of a watch; a server that cannot do so is asked to page."""
+    async def _stream_list(self) -> bool:
+        """Take the list from the head of a watch. False: this server must be asked to page it."""
         try:
             await self._stream("", collected={})
         except (Invalid, BadRequest, TimeoutError):
+            if self._version:  # the list was whole; what failed is the watch behind it
+                raise
             self._streams_lists = False
-            return
-        if not self._version:  # it ended before the list was whole
-            self._streams_lists = False
+        except Unavailable:
+            # Also said inside the stream, by servers that cannot do it for this resource. It may
+            # be a passing weakness: the next list is asked for as a stream again.
+            if self._version:
+                raise
+        else:
+            self._streams_lists = bool(self._version)  # else it ended before the list was whole
+        return bool(self._version)
 
     async def _stream(self, since: str, collected: dict[Key, T] | None = None) -> None:
         """Follow one watch to its end. With `collected`, its head is a list: half a list is none."""
@@ -139,6 +144,8 @@ class Reflector(Generic[T]):
                 alarm.reschedule(loop.time() + self._pace.silence)
                 if collected is None:
                     self._pass_on(event)
+                elif event.type == "DELETED":
+                    collected.pop(event.object.metadata.key, None)
                 elif event.type != "BOOKMARK":
                     collected[event.object.metadata.key] = event.object
                 elif event.initial_end:
@@ -157,6 +164,7 @@ class Reflector(Generic[T]):
 
     def _took(self, items: Sequence[T], resource_version: str) -> None:
         self._version = resource_version
+        self._listed_at = asyncio.get_running_loop().time()
         self._sink.listed(self._scope, items, resource_version)
         self._recovered()
 
@@ -180,9 +188,20 @@ class Reflector(Generic[T]):
             timeout_seconds=lifetime + self._random.randrange(lifetime),
         )
 
+    async def _pause_after_gone(self) -> None:
+        """The first 410 is daily business. A server that answers every list or watch so, or that
+        forgets a list as soon as it has given it, must not be asked in a tight loop."""
+        forgetful = asyncio.get_running_loop().time() - self._listed_at < self._pace.brief
+        self._lists_lost = self._lists_lost + 1 if forgetful else 0
+        if self._failures or self._lists_lost:
+            await asyncio.sleep(self._delay(max(self._failures, self._lists_lost)))
+        self._failures += 1
+
     async def _pause(self, longest: float = math.inf) -> None:
-        delay = self._pace.backoff.delay(self._failures, self._random)
-        await asyncio.sleep(min(delay, longest))
+        await asyncio.sleep(min(self._delay(self._failures), longest))
+
+    def _delay(self, failures: int) -> float:
+        return self._pace.backoff.delay(failures, self._random)
 
     def _reason(self, error: Exception) -> str:
         name = self._selection.resource.group_resource
