@@ -330,3 +330,22 @@ async def test_several_nodes_on_one_machine_each_run_their_pods(tmp_path: Path) 
             )
             await node.until_phase("Succeeded", name)
             assert await node.logs(name) == f"{name}\n"
+
+
+async def test_a_node_can_be_lost_and_found(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, nodes=2) as node:
+        for name in ("manta-1", "manta-2"):
+            await node.run(name, "sleep", "1000", nodeName=name)
+            await node.until_ready(name)
+        lost = {"metadata": {"annotations": {"manta.dev/lost": "true"}}}
+        await node.client.patch(NODES, Key("", "manta-2"), lost)
+        while node.agent.worker("default", "manta-2"):
+            await asyncio.sleep(0.02)
+        assert (await node.get("manta-2"))["status"]["phase"] == "Running"  # nobody told
+        assert (await node.execute("hostname", name="manta-1")).strip() == "manta-1"
+        found = {"metadata": {"annotations": {"manta.dev/lost": None}}}
+        await node.client.patch(NODES, Key("", "manta-2"), found)
+        pod = await node.until(
+            lambda pod: restarts(pod) == 1 and "running" in state(pod), "manta-2"
+        )
+        assert state(pod, last=True)["terminated"]["exitCode"] == 137

@@ -19,6 +19,7 @@ from manta.localplane.node.clusternet import ClusterNetwork
 from manta.localplane.node.connector import LocalConnector
 from manta.localplane.node.events import PodEvents
 from manta.localplane.node.gateway import HttpGateway
+from manta.localplane.node.losses import NodeLosses
 from manta.localplane.node.machine import Machine, NodeOptions
 from manta.localplane.node.observe import Reader
 from manta.localplane.node.podruntime import PodRuntime, pod_directories
@@ -53,6 +54,7 @@ class NodeAgent:
         self._offered = capacity(options)
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._lost: set[str] = set()
         self._machine: Machine = None  # type: ignore[assignment]  # opened by run
         self._network: ClusterNetwork = None  # type: ignore[assignment]
         self._reader: Reader = None  # type: ignore[assignment]
@@ -97,6 +99,7 @@ class NodeAgent:
     async def _begin(self, group: asyncio.TaskGroup) -> None:
         machine = self._machine
         registrar = Registrar(self._client, self._clock, self.options, machine.host_address)
+        losses = NodeLosses(self._client, self.names, self._lose_node, self._find_node, registrar)
         claims = ClaimBinder(self._client, machine.volumes)
         group.create_task(self._recorder.run(), name="events")
         group.create_task(self._network.run(), name="network")
@@ -111,6 +114,7 @@ class NodeAgent:
         await self._pods.synced.wait()
         await self._remove_strangers()
         group.create_task(registrar.run(), name="leases")
+        group.create_task(losses.run(), name="nodes")
         group.create_task(self._refresh_volumes(), name="volumes")
         for worker in tuple(self._workers.values()):
             await worker.taken_up.wait()
@@ -119,7 +123,7 @@ class NodeAgent:
     # ── Pods ───────────────────────────────────────────────────────────────────────────
     def _pod_changed(self, old: NodePod | None, new: NodePod | None) -> None:
         known = new or old
-        if known is None or known.spec.node_name not in self.names:
+        if known is None or known.spec.node_name not in self.names or self._is_lost(known):
             return
         worker = self._workers.get(known.metadata.uid)
         if new is None:
@@ -132,6 +136,9 @@ class NodeAgent:
             self._take(new)
         else:
             self._take(new)
+
+    def _is_lost(self, pod: NodePod) -> bool:
+        return pod.spec.node_name in self._lost
 
     def _take(self, pod: NodePod) -> None:
         uid = pod.metadata.uid
@@ -160,6 +167,18 @@ class NodeAgent:
         finally:
             self._workers.pop(uid, None)
             self._tasks.pop(uid, None)
+
+    def _lose_node(self, name: str) -> None:
+        self._lost.add(name)
+        for worker in self._workers.values():
+            if worker.pod.spec.node_name == name:
+                worker.vanish()
+
+    def _find_node(self, name: str) -> None:
+        self._lost.discard(name)
+        for pod in self._pods.all():
+            if pod.spec.node_name == name:
+                self._pod_changed(None, pod)
 
     async def _refresh_volumes(self) -> None:
         """Changed ConfigMaps and Secrets, and fresh tokens, reach running Pods within a minute."""

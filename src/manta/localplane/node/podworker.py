@@ -81,6 +81,7 @@ class PodWorker:
         self._object_gone = False
         self._done = False
         self._finishing = False
+        self._vanished = False
         self._puller = Puller(runtime, clock, told, self)
         self._prober = Prober(runtime, self._judge, self._probe_failed)
 
@@ -103,6 +104,11 @@ class PodWorker:
     def object_is_gone(self) -> None:
         """The API server forgot the Pod without waiting for us: end it at once."""
         self._object_gone = True
+        self._wake.set()
+
+    def vanish(self) -> None:
+        """The node is lost: end everything at once, and tell nobody."""
+        self._vanished = True
         self._wake.set()
 
     async def refresh_volumes(self) -> None:
@@ -189,6 +195,12 @@ class PodWorker:
                 )
 
     async def _round(self) -> None:
+        if self._vanished:
+            self._stop_tasks()
+            await self.runtime.kill_sandbox()
+            self.runtime.release_address()
+            self._done = True
+            return
         if self._object_gone:
             await self._remove()
             return

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -135,20 +135,26 @@ class Registrar:
         self._address = address
         self._silent: set[str] = set()
 
-    def silence(self, names: Iterable[str]) -> None:
-        """Let these nodes look lost: their leases are no longer renewed."""
-        self._silent = set(names)
+    def silence(self, name: str) -> None:
+        """Let a node look lost: its lease is no longer renewed."""
+        self._silent.add(name)
+
+    async def speak_again(self, name: str) -> None:
+        self._silent.discard(name)
+        await self._register(name)
 
     async def register(self) -> None:
-        offered = capacity(self._options)
         for name in node_names(self._options):
-            try:
-                await self._client.create(NODES, "", node_manifest(name, {}))
-            except AlreadyExists:
-                log.debug("node %s is known already", name)
-            status = node_status(name, offered, self._address, self._clock.now())
-            await self._client.patch(NODES, Key("", name), {"status": status}, subresource="status")
-            await self._renew(name)
+            await self._register(name)
+
+    async def _register(self, name: str) -> None:
+        try:
+            await self._client.create(NODES, "", node_manifest(name, {}))
+        except AlreadyExists:
+            log.debug("node %s is known already", name)
+        status = node_status(name, capacity(self._options), self._address, self._clock.now())
+        await self._client.patch(NODES, Key("", name), {"status": status}, subresource="status")
+        await self._renew(name)
 
     async def run(self) -> None:
         while True:
