@@ -150,7 +150,7 @@ async def stop(task: asyncio.Task[None]) -> None:
 @asynccontextmanager
 async def node_plane(directory: Path, **options: Any) -> AsyncIterator[NodePlane]:
     async with memory_plane() as plane:
-        chosen = NodeOptions(dir=directory, cache=directory / "images", **options)
+        chosen = NodeOptions(dir=directory, **{"cache": directory / "images", **options})
         agent, task = await start(plane, chosen)
         made = NodePlane(plane, chosen, agent, task)
         try:
