@@ -3,7 +3,7 @@
 Promises: a key waits at most once however often it is added; it never runs twice at the same
 time (what is added while it runs comes after it); keys are served in the order of their arrival,
 so that no key can starve another; keys whose work is under way (`ahead`) go before the others, so
-that what was begun is finished before more is begun, but never more than a few of them in a row; of
+that what was begun is finished before more is begun, but never more than so many in a row; of
 several delays the earliest counts; handing a key out drops its timer, because the round that
 follows says itself when to look again.
 """
@@ -40,7 +40,7 @@ class Retry:
     """For an object that has a timer of its own, which a long backoff must not outlast."""
 
 
-MOST_AHEAD = 4
+MOST_AHEAD = 32
 """So many keys may go before the others in a row while others wait."""
 
 
@@ -67,8 +67,8 @@ class WorkQueue(Generic[K]):
         backoff: Backoff = KEY_BACKOFF,
         observer: QueueObserver | None = None,
     ) -> None:
-        self._ready: deque[K] = deque()
-        self._ahead: deque[K] = deque()
+        self._ready: dict[K, None] = {}  # a line: in the order of arrival, and easy to leave
+        self._ahead: dict[K, None] = {}
         self._in_a_row = 0
         self._hurried: set[K] = set()  # wanted, and to go ahead
         self._wanted: dict[K, float] = {}  # ready, or running and wanted again -> since when
@@ -88,7 +88,11 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K, *, ahead: bool = False) -> None:
         """Look at `key` as soon as a worker is free; `ahead`: before those that have not begun."""
-        if key in self._wanted or self._closed:
+        if self._closed:
+            return
+        if key in self._wanted:
+            if ahead:
+                self._hurry(key)
             return
         self._wanted[key] = self._now()
         if ahead:
@@ -216,10 +220,18 @@ class WorkQueue(Generic[K]):
     def _line_up(self, key: K) -> None:
         line = self._ahead if key in self._hurried else self._ready
         self._hurried.discard(key)
-        line.append(key)
+        line[key] = None
         self._wake_one()
 
-    def _next_line(self) -> deque[K]:
+    def _hurry(self, key: K) -> None:
+        """A key that waits already changes lines; one that runs will line up ahead."""
+        if key in self._running:
+            self._hurried.add(key)
+        elif key in self._ready:
+            del self._ready[key]
+            self._ahead[key] = None
+
+    def _next_line(self) -> dict[K, None]:
         """Those ahead first, unless the others have waited for a few of them."""
         if self._ahead and (not self._ready or self._in_a_row < MOST_AHEAD):
             self._in_a_row += 1
@@ -228,7 +240,9 @@ class WorkQueue(Generic[K]):
         return self._ready
 
     def _hand_out(self) -> K:
-        key = self._next_line().popleft()
+        line = self._next_line()
+        key = next(iter(line))
+        del line[key]
         now = self._now()
         waited = now - self._wanted.pop(key)
         self._running[key] = now
