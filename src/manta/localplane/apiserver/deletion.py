@@ -9,11 +9,13 @@ from typing import Any
 from manta.api.times import format_time, parse_time
 from manta.localplane.apiserver.options import DeleteOptions
 from manta.localplane.apiserver.served import Served
-from manta.localplane.apiserver.status_errors import Refusal, conflict
+from manta.localplane.apiserver.status_errors import Refusal, conflict, forbidden
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+_STANDING = ("default", "kube-system", "kube-public")
 
 JOB_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
@@ -78,6 +80,8 @@ def decide(obj: dict[str, Any], options: DeleteOptions, served: Served, now: dat
         return _decide_again(obj, finalizers, grace, served)
     if grace > 0 or finalizers:
         return Mark(_marked(obj, finalizers, now + timedelta(seconds=grace), grace, served))
+    if _is_pod(served):
+        return Remove(_marked(obj, finalizers, now, 0, served))
     return Remove(obj)
 
 
@@ -101,11 +105,11 @@ def _decide_again(
     if grace >= left and left > 0 and not changed:
         return Keep()
     shorter = min(grace, left)
+    end = parse_time(meta["deletionTimestamp"]) - timedelta(seconds=left - shorter)
     if shorter == 0 and not finalizers:
-        return Remove(obj)
+        return Remove(_marked(obj, finalizers, end, 0, served, again=True))
     if shorter == left and not changed:
         return Keep()
-    end = parse_time(meta["deletionTimestamp"]) - timedelta(seconds=left - shorter)
     return Mark(_marked(obj, finalizers, end, shorter, served, again=True))
 
 
@@ -148,7 +152,7 @@ def _finalizers(obj: dict[str, Any], options: DeleteOptions, served: Served) -> 
 
 def _grace(obj: dict[str, Any], options: DeleteOptions, served: Served) -> int:
     """Only Pods on a node need time to end."""
-    if served.kind != "Pod" or served.group != "":
+    if not _is_pod(served):
         return 0
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
@@ -159,8 +163,15 @@ def _grace(obj: dict[str, Any], options: DeleteOptions, served: Served) -> int:
     return 30 if period is None else max(0, int(period))
 
 
+def _is_pod(served: Served) -> bool:
+    return served.kind == "Pod" and served.group == ""
+
+
 def _decide_namespace(obj: dict[str, Any], now: datetime) -> Decision:
     """A Namespace waits for its content; whoever empties it takes the spec's finalizers."""
+    name = obj["metadata"]["name"]
+    if name in _STANDING:
+        raise forbidden("namespaces", "", name, "this namespace may not be deleted")
     if not (obj.get("spec") or {}).get("finalizers"):
         return Mark(_terminating(obj, now)) if obj["metadata"].get("finalizers") else Remove(obj)
     if "deletionTimestamp" in obj["metadata"]:
