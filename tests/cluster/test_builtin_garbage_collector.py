@@ -151,7 +151,7 @@ async def test_a_child_of_an_owner_in_another_namespace_is_deleted_and_told() ->
         [note] = await cluster.events("OwnerRefInvalidNamespace", "other")
         assert note == (
             f"ownerRef [v1/ConfigMap, namespace: other, name: owner, uid: {owner[1]}] "
-            "does not exist in namespace"
+            'does not exist in namespace "other"'
         )
 
 

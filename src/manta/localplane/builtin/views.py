@@ -158,10 +158,22 @@ class ContainerStatus(View, frozen=True, kw_only=True):
     state: ContainerState | None = None
 
 
+class PodCondition(View, frozen=True, kw_only=True):
+    """Times may be null: whoever writes a status may leave them out."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_probe_time: str | None = None
+    last_transition_time: str | None = None
+    observed_generation: int = 0
+
+
 class PodStatus(View, frozen=True, kw_only=True):
     phase: str = "Pending"
     reason: str = ""
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[PodCondition, ...] | None = None
     pod_ip: str = field(name="podIP", default="")
     host_ip: str = field(name="hostIP", default="")
     start_time: str | None = None
@@ -188,7 +200,7 @@ class Pod(View, frozen=True, kw_only=True):
         """Counts as a replica: it neither ended nor is going away."""
         return not self.is_terminal and not self.is_deleting
 
-    def condition(self, type_: str) -> Condition | None:
+    def condition(self, type_: str) -> PodCondition | None:
         return next((c for c in self.status.conditions or () if c.type == type_), None)
 
     @property

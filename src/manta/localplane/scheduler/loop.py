@@ -303,5 +303,6 @@ def _offer(node: Node) -> tuple[Any, ...]:
 
 def _since(pod: Pod, now: str) -> str:
     said = pod.condition("PodScheduled")
-    same = said is not None and said.status == "False" and said.last_transition_time
-    return said.last_transition_time if said is not None and same else now
+    if said is not None and said.status == "False" and said.last_transition_time:
+        return said.last_transition_time
+    return now

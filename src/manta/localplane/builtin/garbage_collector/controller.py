@@ -157,7 +157,8 @@ class GarbageCollector(Builtin[ItemSnapshot]):
     def _tell_of_bad_reference(self, item: Entry, ref: OwnerReference) -> None:
         note = (
             f"ownerRef [{ref.api_version}/{ref.kind}, namespace: {item.meta.namespace}, "
-            f"name: {ref.name}, uid: {ref.uid}] does not exist in namespace"
+            f"name: {ref.name}, uid: {ref.uid}] does not exist in namespace "
+            f'"{item.meta.namespace}"'
         )
         subject = (item.resource, item.meta)
         self.tell(subject, "Warning", "OwnerRefInvalidNamespace", note)
