@@ -72,12 +72,12 @@ class Caller(threading.Thread):
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
         self._url = url
-        self._stop = threading.Event()
+        self._ended = threading.Event()
         self.answers = 0
         self.failures: list[str] = []
 
     def run(self) -> None:
-        while not self._stop.wait(0.05):
+        while not self._ended.wait(0.05):
             try:
                 with urllib.request.urlopen(self._url, timeout=20) as answer:
                     assert answer.read() == b"hello"
@@ -86,7 +86,7 @@ class Caller(threading.Thread):
                 self.failures.append(repr(error))
 
     def stop(self) -> None:
-        self._stop.set()
+        self._ended.set()
         self.join()
 
 
