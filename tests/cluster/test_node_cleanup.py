@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -90,3 +92,36 @@ async def test_an_orderly_end_leaves_pods_running_and_removal_takes_them(tmp_pat
         await node.until_ready()
         assert left_over(tmp_path)
     assert left_over(tmp_path) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_is_killed_first_nothing_stays(tmp_path: Path, seed: int) -> None:
+    """The plane, its launcher, a Pod's init or a container's process: any of them, in any order."""
+    random = Random(seed)
+    directory = tmp_path / "plane"
+    tests = Path(__file__).parents[1]
+    with subprocess.Popen(
+        [sys.executable, "-c", PLANE, str(directory), str(tests)], stdout=subprocess.PIPE
+    ) as plane:
+        assert plane.stdout is not None
+        assert plane.stdout.readline() == b"ready\n"
+        helpers = marked_processes(directory)
+        children = [pid for helper in helpers for pid in children_of(helper)]
+        victims = random.sample(sorted({plane.pid, *helpers, *children}), 3)
+        for pid in victims:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        plane.kill()
+    remove_everything(directory, purge=True)
+    assert left_over(directory) == []
+    assert not [pid for pid in children if is_alive(pid)]
+
+
+def is_alive(pid: int) -> bool:
+    """An ended process that its parent has not noticed yet does not count."""
+    status = Path(f"/proc/{pid}/status")
+    return status.exists() and "State:\tZ" not in status.read_text()
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

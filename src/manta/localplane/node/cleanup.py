@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,9 +42,8 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
     Blocking. Call it only when no agent of this plane runs any more.
     """
     directory = directory.resolve()
-    for pod in pod_directories(directory):
-        end_sandbox(pod)
-    ended = end_all_processes(directory)
+    sandboxes = [end_sandbox(pod) for pod in pod_directories(directory)]
+    ended = end_all_processes(directory, [pid for pid in sandboxes if pid is not None])
     interfaces = remove_interfaces(directory) if Path("/sys/class/net").exists() else []
     if os.geteuid() == 0:
         close_way(interface_prefix(directory), last=not other_planes())
@@ -58,9 +58,12 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
     return Removed(tuple(ended), tuple(interfaces), tuple(stuck))
 
 
-def end_all_processes(directory: Path) -> list[int]:
-    """Kill the launcher and every Pod's processes of this plane, and wait until they are gone."""
-    found = marked_processes(directory)
+def end_all_processes(directory: Path, dying: Sequence[int] = ()) -> list[int]:
+    """Kill the launcher and every Pod's processes of this plane, and wait until they are gone.
+
+    An init is gone only when all processes of its Pod are.
+    """
+    found = sorted({*marked_processes(directory), *dying})
     end_processes(found)
     deadline = time.monotonic() + _PATIENCE
     while any(_is_alive(pid) for pid in found) and time.monotonic() < deadline:

@@ -344,13 +344,11 @@ def end_processes(pids: Sequence[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def end_sandbox(directory: Path) -> bool:
-    """Kill what an earlier agent left running in `directory`. True: there was something."""
+def end_sandbox(directory: Path) -> int | None:
+    """Kill what an earlier agent left running in `directory`: the pid of the init, if any ran."""
     record = wire.read_record(directory / "sandbox.json")
     if record is None or not is_running(record):
-        return False
-    try:
-        os.kill(int(record["pid"]), signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True
+        return None
+    pid = int(record["pid"])
+    end_processes([pid])
+    return pid
