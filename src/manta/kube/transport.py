@@ -11,6 +11,7 @@ it is proven that the server cannot have seen the request.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -251,6 +252,7 @@ class _Pool:
             self._options["proxy"] = cluster.proxy
         if cluster.server_name:
             self._options["server_hostname"] = cluster.server_name
+        _load_aiohttp()
         context = _tls_context(cluster, identity)
         self._answers = _session(context, connections)
         self._streams = _session(context, 0)
@@ -335,8 +337,29 @@ class _HttpWebSocket:
             raise Unreachable(_about(self._cluster, "the connection broke"), sent=True)
 
 
+def _load_aiohttp() -> None:
+    """Import it without the certificate authorities of this machine.
+
+    It reads all of them, twice, while it is imported, for two contexts that we do not use: we
+    give every connection that needs one a context of our own (`tls.py`). That is the largest
+    single piece of the way to the first request.
+    """
+    if "aiohttp" in sys.modules:
+        return
+    import ssl
+
+    def nothing(_context: ssl.SSLContext) -> None: ...
+
+    plain: Any = ssl.SSLContext  # the method is inherited: what is set here only hides it
+    plain.set_default_verify_paths = nothing
+    try:
+        import aiohttp  # noqa: F401
+    finally:
+        del plain.set_default_verify_paths
+
+
 def _tls_context(cluster: Cluster, identity: _Identity) -> Any:
-    if urlsplit(cluster.server).scheme != "https":
+    if all(urlsplit(url).scheme != "https" for url in (cluster.server, cluster.proxy)):
         return True
     from manta.kube.tls import client_context
 
