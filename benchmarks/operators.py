@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.memory import cpu_seconds
 from manta.api.crds import crd_documents
 from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS
 from manta.localplane.plane import Plane, PlaneOptions
@@ -25,7 +26,11 @@ class Requests:
     """What the operator asked of the server, by method and path."""
 
     began: float = 0.0
+    pid: int = 0
     first_list: float | None = None
+    """Seconds from the start of the operator to its first list."""
+    first_list_cpu: float = 0.0
+    """What of them it had the processor: told apart from how busy the machine is."""
     seen: list[tuple[str, str]] = field(default_factory=list)
 
     def note(self, request: Any) -> None:
@@ -34,6 +39,7 @@ class Requests:
         self.seen.append((request.method, request.path))
         if self.first_list is None and "/rayclusters" in request.path:
             self.first_list = time.perf_counter() - self.began
+            self.first_list_cpu = cpu_seconds(self.pid)
 
 
 @asynccontextmanager
@@ -70,6 +76,7 @@ async def an_operator(
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
+    requests.pid = process.pid
     try:
         yield process
     finally:

@@ -6,6 +6,7 @@ Each verb is one module with `add_parser(subparsers)` and `run(args) -> int`.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import importlib.util
 import sys
@@ -43,6 +44,9 @@ def module_of(verb: str) -> str | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    # Loading makes many objects and hardly any garbage: by default the collector would walk
+    # through all of them dozens of times before the first line of work.
+    gc.set_threshold(10_000, 20, 50)
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(
         prog="manta", description="A Kubernetes operator for Ray, and a control plane to run it on."

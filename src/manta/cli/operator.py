@@ -111,6 +111,7 @@ async def operate(cluster: Cluster, options: Options) -> int:
             log.error(why)
             return 1
         assemble(manager, options, platform)
+        _spare_the_collector()
         leadership = _lead(manager, cluster, options, gate)
         _serve_pages(manager, options)
         stopper = asyncio.create_task(_stop_when(stop, manager))
@@ -285,10 +286,12 @@ def _configure_logs(options: Options) -> None:
     logs.configure(options.stdout_encoder, options.log_level)
     if options.log_file:
         logs.add_file(options.log_file, options.file_encoder)
-    # What was loaded at the start lives as long as the process: no use to look at it again.
+
+
+def _spare_the_collector() -> None:
+    """What was loaded by now lives as long as the process: no use to look at it again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
