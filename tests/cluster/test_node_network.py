@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from manta.api.meta import Key
-from manta.api.resources import ENDPOINT_SLICES, SERVICES
+from manta.api.resources import ENDPOINT_SLICES, NODES, SERVICES
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
 from manta.localplane.node.egress import open_way
 from manta.localplane.node.network import interface_prefix
@@ -286,3 +287,20 @@ def egress_works(node: NodePlane) -> bool:
     assert machine.network is not None
     prefix = interface_prefix(machine.directory)
     return open_way(prefix, machine.network.subnet, machine.network.bridge)
+
+
+async def test_a_taken_dns_address_is_told_and_pods_run_without_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+    monkeypatch.setattr("manta.localplane.node.sockets.PodSockets.datagrams", refuse)
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sleep", "1000")
+        await node.until_ready()
+        found = await node.client.get(NODES, Key("", "manta"))
+        conditions = {one["type"]: one["message"] for one in found["status"]["conditions"]}
+        assert "bind-interfaces" in conditions["DnsUnavailable"]
+        while "DnsUnavailable" not in await node.reasons():
+            await asyncio.sleep(0.02)

@@ -17,7 +17,7 @@ from manta.kube.client import Client
 from manta.localplane.node.claims import ClaimBinder
 from manta.localplane.node.clusternet import ClusterNetwork
 from manta.localplane.node.connector import LocalConnector
-from manta.localplane.node.events import PodEvents
+from manta.localplane.node.events import DNS_UNAVAILABLE, PodEvents
 from manta.localplane.node.gateway import HttpGateway
 from manta.localplane.node.losses import NodeLosses
 from manta.localplane.node.machine import Machine, NodeOptions
@@ -98,7 +98,13 @@ class NodeAgent:
 
     async def _begin(self, group: asyncio.TaskGroup) -> None:
         machine = self._machine
-        registrar = Registrar(self._client, self._clock, self.options, machine.host_address)
+        registrar = Registrar(
+            self._client,
+            self._clock,
+            self.options,
+            machine.host_address,
+            lambda: self._network.trouble,
+        )
         losses = NodeLosses(self._client, self.names, self._lose_node, self._find_node, registrar)
         claims = ClaimBinder(self._client, machine.volumes)
         group.create_task(self._recorder.run(), name="events")
@@ -107,8 +113,8 @@ class NodeAgent:
         group.create_task(self._watch_network(), name="launcher")
         self.gateway = HttpGateway(self._client, self._clock, machine, self._network)
         group.create_task(self.gateway.run(), name="gateway")
-        await registrar.register()
         await self._network.ready.wait()
+        await registrar.register()
         self._pods.add_handler(self._pod_changed)
         group.create_task(self._pods.run(), name="pods")
         await self._pods.synced.wait()
@@ -152,7 +158,10 @@ class NodeAgent:
             self._offered,
             lambda news: worker.hear(news),  # noqa: PLW0108 - made below
         )
-        worker = PodWorker(pod, runtime, self._client, self._clock, PodEvents(self._recorder, pod))
+        told = PodEvents(self._recorder, pod)
+        if self._network.trouble:
+            told.tell(DNS_UNAVAILABLE, self._network.trouble)
+        worker = PodWorker(pod, runtime, self._client, self._clock, told)
         self._workers[uid] = worker
         task = asyncio.create_task(self._work(worker), name=f"pod {pod.metadata.key}")
         self._tasks[uid] = task

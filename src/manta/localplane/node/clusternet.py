@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 class ClusterNetwork:
     def __init__(self, client: Client, machine: Machine) -> None:
         self.ready = asyncio.Event()
+        self.trouble = ""
+        """Why names cannot be resolved; empty when they can."""
         self._machine = machine
         self._services = Informer(client, SERVICES, Service)
         self._slices = Informer(
@@ -79,9 +81,18 @@ class ClusterNetwork:
     async def _start_dns(self, address: str) -> None:
         sockets = self._machine.sockets
         bridge = self._machine.network.bridge if self._machine.network else ""
-        await self._dns.start(
-            await sockets.datagrams(address, 53), await sockets.listener(address, 53, bridge)
-        )
+        try:
+            datagrams = await sockets.datagrams(address, 53)
+            listener = await sockets.listener(address, 53, bridge)
+        except OSError as error:
+            self.trouble = (
+                f"no DNS for Pods: {address}:53 cannot be used ({error.strerror}). A name server of"
+                " this machine that listens on all addresses must be told to leave it alone"
+                " (dnsmasq: bind-interfaces)"
+            )
+            log.warning(self.trouble)
+            return
+        await self._dns.start(datagrams, listener)
 
     async def _follow_services(self) -> None:
         while True:

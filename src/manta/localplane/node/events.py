@@ -33,7 +33,7 @@ MOUNT_FAILED = Reason("FailedMount", "Mounting", "Warning")
 NOT_MOUNTED = Reason("VolumesNotMounted", "Mounting", "Warning")
 SANDBOX_FAILED = Reason("FailedCreatePodSandBox", "Starting", "Warning")
 SANDBOX_CHANGED = Reason("SandboxChanged", "Starting")
-DEADLINE = Reason("DeadlineExceeded", "Stopping")
+DNS_UNAVAILABLE = Reason("DnsUnavailable", "Starting", "Warning")
 
 
 class PodEvents:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -81,16 +81,18 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def node_status(
-    name: str, offered: Quantities, address: str, now: datetime, *, ready: bool = True
+    name: str, offered: Quantities, address: str, now: datetime, *, trouble: str = ""
 ) -> dict[str, Any]:
+    """`trouble`: why the cluster's names cannot be resolved here."""
     stamp = format_time(now)
     conditions = [
         _condition(kind, "False", reason, message, stamp)
         for kind, (reason, message) in _PRESSURES.items()
     ]
-    message = "kubelet is posting ready status" if ready else "the agent was stopped"
-    reason = "KubeletReady" if ready else "KubeletStopped"
-    conditions.append(_condition("Ready", str(ready), reason, message, stamp))
+    words = "kubelet is posting ready status"
+    conditions.append(_condition("Ready", "True", "KubeletReady", words, stamp))
+    if trouble:
+        conditions.append(_condition("DnsUnavailable", "True", "AddressTaken", trouble, stamp))
     return {
         "capacity": offered,
         "allocatable": offered,
@@ -128,11 +130,19 @@ def _condition(kind: str, status: str, reason: str, message: str, stamp: str) ->
 class Registrar:
     """Keeps the Node objects of this agent there and their leases fresh."""
 
-    def __init__(self, client: Client, clock: Clock, options: NodeOptions, address: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        options: NodeOptions,
+        address: str,
+        trouble: Callable[[], str],
+    ) -> None:
         self._client = client
         self._clock = clock
         self._options = options
         self._address = address
+        self._trouble = trouble
         self._silent: set[str] = set()
 
     def silence(self, name: str) -> None:
@@ -152,7 +162,13 @@ class Registrar:
             await self._client.create(NODES, "", node_manifest(name, {}))
         except AlreadyExists:
             log.debug("node %s is known already", name)
-        status = node_status(name, capacity(self._options), self._address, self._clock.now())
+        status = node_status(
+            name,
+            capacity(self._options),
+            self._address,
+            self._clock.now(),
+            trouble=self._trouble(),
+        )
         await self._client.patch(NODES, Key("", name), {"status": status}, subresource="status")
         await self._renew(name)
 
