@@ -51,6 +51,8 @@ class Environment:
     command: tuple[str, ...] = ()
     workdir: str = "/"
     links: Mapping[str, str] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
+    """Directories of the machine that the environment is made of."""
 
 
 class ImageStore:
@@ -178,6 +180,7 @@ class ImageStore:
             entrypoint=recipe.entrypoint,
             command=recipe.command,
             workdir=recipe.workdir,
+            paths=tuple(str(one) for one in (directory, shims) if one),
             links={
                 link: goal.replace("{environment}", str(directory))
                 for link, goal in recipe.links.items()

@@ -11,6 +11,8 @@ from manta.localplane.node.environment import ConfigError, command_line, expand
 from manta.localplane.node.images import Environment
 from manta.localplane.node.podspec import Container, NodePod, VolumeMount
 
+_PRIVATE = ("/tmp/", "/run/", "/dev/")  # noqa: S108 - of the container, not of ours
+
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
@@ -73,7 +75,7 @@ def container_spec(launch: Launch) -> dict[str, Any]:
         "log": str(launch.rooms.log),
         "scratch": str(launch.rooms.record / "scratch"),
         "shm": str(launch.rooms.pod / "shm"),
-        "mounts": [*_pod_files(launch), *_volume_mounts(launch, env)],
+        "mounts": [*_image(launch), *_pod_files(launch), *_volume_mounts(launch, env)],
         "symlinks": dict(launch.environment.links),
         "cgroups": list(launch.cgroup.paths),
         "cgroup_views": dict(launch.cgroup.views),
@@ -105,6 +107,13 @@ def _user(launch: Launch, own: int | None, pod_wide: int | None) -> dict[str, An
     elif gid is not None or extra:
         wish |= {"gid": gid if gid is not None else 0, "groups": extra}
     return wish
+
+
+def _image(launch: Launch) -> Iterator[dict[str, Any]]:
+    """A container sees the machine's directories but for those that it has for itself."""
+    for path in launch.environment.paths:
+        if path.startswith(_PRIVATE):
+            yield {"source": path, "target": path, "read_only": True}
 
 
 def _pod_files(launch: Launch) -> Iterator[dict[str, Any]]:

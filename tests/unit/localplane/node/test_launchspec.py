@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,15 @@ def test_the_image_lies_below_what_the_pod_says() -> None:
         "HOME": "/home/ray",
         "OWN": "1",
     }
+
+
+def test_an_image_that_lies_where_a_container_sees_its_own_is_mounted() -> None:
+    hidden = replace(IMAGE, paths=("/tmp/cache/env", "/root/.cache/env"))
+    pod = a_pod()
+    rooms = Rooms(Path("/pod"), Path("/pod/containers/main/0"))
+    made = mounts(container_spec(Launch(pod, pod.spec.containers[0], 0, {}, hidden, {}, rooms)))
+    assert made["/tmp/cache/env"] == "/tmp/cache/env"
+    assert "/root/.cache/env" not in made
 
 
 def test_every_container_has_the_pods_files() -> None:
