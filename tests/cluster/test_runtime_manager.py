@@ -42,6 +42,21 @@ async def test_who_asks_twice_for_an_informer_shares_it() -> None:
 
 
 @virtually
+async def test_concurrency_raises_the_workers_of_a_controller_and_never_lowers_them() -> None:
+    """A chart made for KubeRay passes its default of 1 without meaning anything by it."""
+
+    async def nothing(_key: Key) -> Done | Retry:
+        return Done()
+
+    async with virtual_plane() as plane:
+        manager = Manager(plane.client, plane.clock, Random(1), concurrency=16)
+        few, many = (Controller(f"c{workers}", nothing, (), workers) for workers in (8, 64))
+        manager.add(few)
+        manager.add(many)
+        assert (few.workers, many.workers) == (16, 64)
+
+
+@virtually
 async def test_a_service_that_ends_ends_the_run() -> None:
     async with virtual_plane() as plane:
         manager = a_manager(plane)

@@ -88,7 +88,7 @@ async def operate(cluster: Cluster, options: Options) -> int:
     """Run until told to stop."""
     clock, random, registry = SystemClock(), Random(), Registry()  # noqa: S311  jitter only
     gate = WriteGate(clock)
-    limiter = TokenBucket(options.qps, options.burst)
+    limiter = TokenBucket(options.qps, options.burst) if options.qps > 0 else None
     client = Client(
         GatedTransport(_transport(cluster, clock), gate),
         user_agent=USER_AGENT,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,6 @@ from manta.runtime.health import Address
 
 log = logging.getLogger(__name__)
 
-BATCH_SCHEDULERS = ("volcano", "yunikorn", "kai-scheduler", "scheduler-plugins")
 ENCODERS = ("json", "console")
 API_VERSION, KIND = "config.ray.io/v1alpha1", "Configuration"
 
@@ -34,9 +33,10 @@ class Options:
     leader_election: bool = True
     leader_election_namespace: str = ""
     concurrency: int | None = None
-    """Workers of every controller; None: as many as each thinks right."""
+    """Fewest workers of every controller; None: as many as each thinks right."""
     namespaces: tuple[str, ...] = ()
     qps: float = 100.0
+    """Below zero: no limit."""
     burst: int = 200
     stdout_encoder: Literal["json", "console"] = "json"
     file_encoder: Literal["json", "console"] = "json"
@@ -74,21 +74,27 @@ OPTIONS: tuple[Option, ...] = (
     Option("health-probe-bind-address", str, ":8082", "/healthz and /readyz", "probeAddr"),
     Option("enable-leader-election", bool, True, "only one replica works", "enableLeaderElection"),
     Option("leader-election-namespace", str, "", "of the lease", "leaderElectionNamespace"),
+    # KubeRay's default of 1, which its charts always pass, must not slow down controllers that wait
+    # for Ray: a worker costs nothing here, and what bounds the load on the server is qps.
     Option(
-        "reconcile-concurrency", int, None, "workers of every controller", "reconcileConcurrency"
+        "reconcile-concurrency",
+        int,
+        None,
+        "rounds at once in each controller; only ever raises its own number",
+        "reconcileConcurrency",
     ),
     Option("watch-namespace", str, "", "comma-separated; empty: all", "watchNamespace"),
     Option("forced-cluster-upgrade", bool, False, "no effect; kept for KubeRay's charts"),
     Option("log-file-path", str, "", "also log to this file", "logFile"),
     Option("log-file-encoder", str, "json", "json or console", "logFileEncoder", ENCODERS),
     Option("log-stdout-encoder", str, "json", "json or console", "logStdoutEncoder", ENCODERS),
-    Option("enable-batch-scheduler", bool, False, "the same as volcano", "enableBatchScheduler"),
-    Option("batch-scheduler", str, "", "gang scheduler", "batchScheduler", BATCH_SCHEDULERS),
+    Option("enable-batch-scheduler", bool, False, "refused: none is here", "enableBatchScheduler"),
+    Option("batch-scheduler", str, "", "refused: no gang scheduler is here", "batchScheduler"),
     Option(
         "use-kubernetes-proxy", bool, False, "reach Ray by the API server", "useKubernetesProxy"
     ),
     Option("enable-metrics", bool, False, "also keep kuberay_* metrics", "enableMetrics"),
-    Option("qps", float, 100.0, "requests a second", "qps"),
+    Option("qps", float, 100.0, "requests a second; below zero: no limit", "qps"),
     Option("burst", int, 200, "requests at once", "burst"),
     Option("cron-replay-missed", bool, False, "serve every missed tick", "cronReplayMissed"),
     Option("cron-successful-history", int, None, "RayJobs kept", "cronSuccessfulHistory"),
@@ -216,6 +222,8 @@ def check_configuration(document: Mapping[str, Any], origin: str) -> Configurati
     for key, value in document.items():
         if key in {"apiVersion", "kind", "metadata"}:
             continue
+        if value is None and (key in known or key in POD_KEYS):
+            continue  # as in every Kubernetes object: not given
         if key in known:
             _check_type(origin, key, value, known[key].kind)
             flags[known[key].flag] = value
@@ -259,10 +267,11 @@ def options_from(args: argparse.Namespace, environment: Mapping[str, str]) -> Op
     configuration = read_configuration(args.config) if args.config else None
     given = {option.flag: getattr(args, option.name) for option in OPTIONS}
     values = _values(given, configuration)
-    warnings = [*_ignored(given, configuration), *_pointless(environment)]
+    gates = parse_feature_gates(args.feature_gates)
+    warnings = [*_ignored(given, configuration), *_pointless(environment, gates)]
     settings = dataclasses.replace(
         settings_from(values, environment, warnings),
-        gates=parse_feature_gates(args.feature_gates),
+        gates=gates,
         **(configuration.pods if configuration else {}),
     )
     return Options(
@@ -275,7 +284,7 @@ def options_from(args: argparse.Namespace, environment: Mapping[str, str]) -> Op
         namespaces=tuple(
             filter(None, (one.strip() for one in values["watch-namespace"].split(",")))
         ),
-        qps=float(values["qps"]),
+        qps=_rate("qps", values),
         burst=_at_least_one("burst", values),
         stdout_encoder=_stdout_encoder(args, values),
         file_encoder=values["log-file-encoder"],
@@ -292,12 +301,19 @@ def _values(given: Mapping[str, Any], configuration: Configuration | None) -> di
         if configuration is not None and option.flag not in _ALWAYS_FROM_FLAGS:
             told = configuration.flags.get(option.flag)
         values[option.flag] = option.default if told is None else told
-    if values["batch-scheduler"] not in ("", *BATCH_SCHEDULERS):
-        raise UsageError(
-            f"unknown batch scheduler {values['batch-scheduler']!r}; "
-            f"known: {', '.join(BATCH_SCHEDULERS)}"
-        )
+    _refuse_gang_scheduling(values)
     return values
+
+
+def _refuse_gang_scheduling(values: Mapping[str, Any]) -> None:
+    """Half a gang that waits for the other half holds its nodes for ever: better not to start."""
+    wanted = values["batch-scheduler"] or ("volcano" if values["enable-batch-scheduler"] else "")
+    if wanted:
+        raise UsageError(
+            f"batch scheduler {wanted!r}: Manta has no gang scheduling, and Pods would start one by "
+            "one. Leave out --batch-scheduler and --enable-batch-scheduler (in a configuration "
+            "file: batchScheduler and enableBatchScheduler); Kueue needs neither of them"
+        )
 
 
 def _ignored(given: Mapping[str, Any], configuration: Configuration | None) -> Sequence[str]:
@@ -308,10 +324,18 @@ def _ignored(given: Mapping[str, Any], configuration: Configuration | None) -> S
     return [f"{', '.join(flags)}: ignored, because --config is given"] if flags else ()
 
 
-def _pointless(environment: Mapping[str, str]) -> Sequence[str]:
+GATES_WITHOUT_EFFECT: Mapping[str, str] = {
+    "KubernetesWAS": "Pods are not put into Kubernetes' own PodGroups",
+    "SidecarSubmitterRestart": "a submitter in a sidecar is not restarted",
+}
+
+
+def _pointless(environment: Mapping[str, str], gates: FeatureGates) -> Iterator[str]:
     if environment.get("ENABLE_WEBHOOKS") == "true":
-        return ["ENABLE_WEBHOOKS: no webhooks are offered; specs are checked by the controllers"]
-    return ()
+        yield "ENABLE_WEBHOOKS: no webhooks are offered; specs are checked by the controllers"
+    for name, lacking in GATES_WITHOUT_EFFECT.items():
+        if getattr(gates, GATES[name]):
+            yield f"feature gate {name} has no effect here: {lacking}"
 
 
 def settings_from(
@@ -329,9 +353,6 @@ def settings_from(
         return _seconds(environment, name, default, warnings)
 
     standard = Settings()
-    scheduler = values["batch-scheduler"]
-    if values["enable-batch-scheduler"] and not scheduler:
-        scheduler = "volcano"
     return Settings(
         cluster_domain=environment.get("CLUSTER_DOMAIN") or standard.cluster_domain,
         inject_init_container=unless_false("ENABLE_INIT_CONTAINER_INJECTION"),
@@ -352,12 +373,11 @@ def settings_from(
         job_status_check_timeout=seconds(
             "RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS", standard.job_status_check_timeout
         ),
-        batch_scheduler=scheduler,
         use_kubernetes_proxy=values["use-kubernetes-proxy"],
         enable_metrics=values["enable-metrics"],
         cron_replay_missed=values["cron-replay-missed"],
-        cron_successful_history=values["cron-successful-history"],
-        cron_failed_history=values["cron-failed-history"],
+        cron_successful_history=_history("cron-successful-history", values),
+        cron_failed_history=_history("cron-failed-history", values),
     )
 
 
@@ -389,6 +409,18 @@ def _at_least_one(flag: str, values: Mapping[str, Any]) -> int:
     if values[flag] < 1:
         raise UsageError(f"--{flag} must be at least 1, not {values[flag]}")
     return int(values[flag])
+
+
+def _history(flag: str, values: Mapping[str, Any]) -> int | None:
+    if values[flag] is not None and values[flag] < 0:
+        raise UsageError(f"--{flag} must be at least 0, not {values[flag]}")
+    return None if values[flag] is None else int(values[flag])
+
+
+def _rate(flag: str, values: Mapping[str, Any]) -> float:
+    if not values[flag]:
+        raise UsageError(f"--{flag} of 0 lets nothing pass; below zero means: no limit")
+    return float(values[flag])
 
 
 def _stdout_encoder(

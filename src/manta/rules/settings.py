@@ -60,7 +60,6 @@ class Settings:
     openshift: bool = False
     ingress_on_openshift: bool = False
     cert_manager: bool = False
-    batch_scheduler: str = ""
 
     # RayService and RayJob
     zero_downtime: bool = True

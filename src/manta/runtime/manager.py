@@ -54,8 +54,8 @@ class Manager:
         gate: WriteGate | None = None,
         concurrency: int | None = None,
     ) -> None:
-        """`namespaces`: the ones to watch; none means all. `concurrency`: workers that every
-        controller gets; None leaves the number to each of them."""
+        """`namespaces`: the ones to watch; none means all. `concurrency`: the fewest workers of
+        every controller; None leaves the number to each of them."""
         self.client = client
         self.clock = clock
         self.random = random
@@ -113,7 +113,7 @@ class Manager:
 
     def add(self, controller: Controller) -> None:
         if self.concurrency is not None:
-            controller.workers = self.concurrency
+            controller.workers = max(controller.workers, self.concurrency)
         controller.attach(self.random, self.freshness, self.metrics.of(controller.name))
         self._controllers.append(controller)
 

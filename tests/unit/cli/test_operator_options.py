@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from manta.cli.operator_options import GATES, Options, add_flags, options_from, parse_feature_gates
+from manta.cli.operator_options import (
+    GATES,
+    GATES_WITHOUT_EFFECT,
+    Options,
+    add_flags,
+    options_from,
+    parse_feature_gates,
+)
 from manta.cli.usage import UsageError
 from manta.rules.settings import FeatureGates, Settings
 from manta.runtime.health import Address
@@ -46,7 +53,8 @@ def test_flags_are_written_as_in_kuberays_charts() -> None:
         "--reconcile-concurrency",
         "3",
         "--metrics-addr=0",
-        "--batch-scheduler=yunikorn",
+        "--batch-scheduler=",
+        "--enable-batch-scheduler=false",
         "--log-stdout-encoder=console",
         "--forced-cluster-upgrade",
     )
@@ -55,12 +63,27 @@ def test_flags_are_written_as_in_kuberays_charts() -> None:
     assert options.namespaces == ("a", "b")
     assert options.concurrency == 3
     assert options.metrics is None
-    assert options.settings.batch_scheduler == "yunikorn"
     assert options.stdout_encoder == "console"
 
 
-def test_the_deprecated_batch_scheduler_flag_means_volcano() -> None:
-    assert read("--enable-batch-scheduler").settings.batch_scheduler == "volcano"
+@pytest.mark.parametrize(
+    ("flag", "named"),
+    [("--batch-scheduler=yunikorn", "yunikorn"), ("--enable-batch-scheduler", "volcano")],
+)
+def test_gang_scheduling_is_refused_and_not_silently_left_out(flag: str, named: str) -> None:
+    with pytest.raises(UsageError, match=f"'{named}': Manta has no gang scheduling"):
+        read(flag)
+
+
+def test_a_rate_below_zero_is_no_limit() -> None:
+    assert read("--qps=-1").qps < 0
+
+
+@pytest.mark.parametrize("gate", GATES_WITHOUT_EFFECT)
+def test_a_gate_that_does_nothing_here_is_told(gate: str) -> None:
+    assert read().warnings == ()
+    [told] = read(f"--feature-gates={gate}=true").warnings
+    assert told.startswith(f"feature gate {gate} has no effect here")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +94,6 @@ def test_the_deprecated_batch_scheduler_flag_means_volcano() -> None:
         ["--log-file-encoder=xml"],
         ["--reconcile-concurrency=many"],
         ["--cron-failed-history=-1"],
-        ["--batch-scheduler=cron"],
     ],
 )
 def test_a_flag_that_cannot_be_meant_exits_with_2(flags: list[str]) -> None:
@@ -87,6 +109,7 @@ def test_a_flag_that_cannot_be_meant_exits_with_2(flags: list[str]) -> None:
         ("--feature-gates=RayCronJob=perhaps", "RayCronJob"),
         ("--metrics-addr=nowhere", "metrics-addr"),
         ("--reconcile-concurrency=0", "reconcile-concurrency"),
+        ("--qps=0", "--qps of 0"),
         ("--zap-log-level=loud", "loud"),
         ("--config=/no/such/file", "/no/such/file"),
     ],
@@ -163,12 +186,21 @@ def test_a_configuration_replaces_the_flags_but_gates_and_encoders(tmp_path: Pat
         ("- a list", "YAML object"),
         ("{broken", "no YAML"),
         ("apiVersion: v1\nkind: Pod", "v1 Pod"),
-        ("batchScheduler: cron", "cron"),
+        ("batchScheduler: volcano", "no gang scheduling"),
+        ("enableBatchScheduler: true", "no gang scheduling"),
+        ("cronSuccessfulHistory: -1", "cron-successful-history must be at least 0"),
+        ("cronFailedHistory: -1", "cron-failed-history must be at least 0"),
+        ("reconcileConcurrency: 0", "reconcile-concurrency"),
     ],
 )
 def test_a_wrong_configuration_is_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         read(config(tmp_path, text))
+
+
+def test_null_in_a_configuration_means_not_given(tmp_path: Path) -> None:
+    text = "watchNamespace: null\nqps: null\ncronFailedHistory: null\ndefaultPodLabels:\n"
+    assert read(config(tmp_path, text)) == read()
 
 
 @pytest.mark.parametrize(
