@@ -16,6 +16,7 @@ from typing import Any
 from manta.localplane.apiserver.admission import Admission
 from manta.localplane.apiserver.auth.authenticator import Authenticator
 from manta.localplane.apiserver.auth.authorizer import Authorizer
+from manta.localplane.apiserver.auth.impersonation import impersonated
 from manta.localplane.apiserver.auth.reviews import Reviews
 from manta.localplane.apiserver.auth.rules import Attempt
 from manta.localplane.apiserver.auth.tokens import Tokens
@@ -109,6 +110,7 @@ class App:
     async def upgrade(self, request: HttpRequest, pipe: Pipe) -> HttpResponse | None:
         """Serve a connection that leaves HTTP. An answer means: refused, nothing was sent yet."""
         try:
+            request = impersonated(self.authorizer, request)
             route = parse_route(request.path)
             self._authorize(request, route)
             if route is None or route.subresource not in Streams.names:
@@ -132,7 +134,7 @@ class App:
 
     async def _dispatched(self, request: HttpRequest) -> HttpResponse:
         try:
-            return await self._dispatch(request)
+            return await self._dispatch(impersonated(self.authorizer, request))
         except Refusal as refusal:
             # "Not found" and "conflict" tell of the state too: of one that no crash takes back.
             await self.store.settled(self.store.revision)

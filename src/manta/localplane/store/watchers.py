@@ -23,7 +23,7 @@ class Watcher:
         self.since = since
         self.closed = False
         self._queue: deque[Change] = deque(backlog)
-        self._wake: asyncio.Future[None] | None = None
+        self._wake: asyncio.Future[bool] | None = None
 
     def offer(self, change: Change) -> None:
         if self.closed or change.revision <= self.since:
@@ -48,16 +48,22 @@ class Watcher:
         """Wait for a change or the end of the watch. False: the time has passed, nothing came."""
         if self._queue or self.closed:
             return True
-        self._wake = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        wake: asyncio.Future[bool] = loop.create_future()
+        self._wake = wake
+        timer = None if timeout is None else loop.call_later(timeout, self._late, wake)
         try:
-            async with asyncio.timeout(timeout):
-                await self._wake
-        except TimeoutError:
-            return False
+            return await wake
         finally:
             self._wake = None
-        return True
+            if timer is not None:
+                timer.cancel()
+
+    @staticmethod
+    def _late(wake: asyncio.Future[bool]) -> None:
+        if not wake.done():
+            wake.set_result(False)
 
     def _ring(self) -> None:
         if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+            self._wake.set_result(True)

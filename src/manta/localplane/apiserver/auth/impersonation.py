@@ -1,0 +1,58 @@
+"""Acting as someone else (`kubectl --as`): allowed to whom RBAC allows it, refused to all others.
+
+Ignoring these headers would be the worst answer: the request would run with more permissions
+than its sender asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from manta.localplane.apiserver.auth.authenticator import AUTHENTICATED
+from manta.localplane.apiserver.auth.authorizer import Authorizer
+from manta.localplane.apiserver.auth.rules import Attempt
+from manta.localplane.apiserver.messages import HttpRequest, User
+from manta.localplane.apiserver.status_errors import bad_request
+
+_ACCOUNT = "system:serviceaccount:"
+
+
+def impersonated(authorizer: Authorizer, request: HttpRequest) -> HttpRequest:
+    """The request as the wanted user; the request itself when nobody else is wanted."""
+    wanted = [name for name in request.headers if name.startswith("impersonate-")]
+    if not wanted:
+        return request
+    name = request.headers.get("impersonate-user", "")
+    groups = _list(request.headers.get("impersonate-group", ""))
+    uid = request.headers.get("impersonate-uid", "")
+    if not name:
+        raise bad_request("requested to impersonate without a user name")
+    if any(header.startswith("impersonate-extra-") for header in wanted):
+        raise bad_request("impersonating extra information is not served here")
+    for attempt in _attempts(name, groups, uid):
+        authorizer.require(request.user, attempt)
+    return replace(request, user=User(name, (*(groups or _own_groups(name)), AUTHENTICATED), uid))
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _attempts(name: str, groups: tuple[str, ...], uid: str) -> Iterator[Attempt]:
+    if name.startswith(_ACCOUNT) and name.count(":") == 3:
+        _, _, namespace, account = name.split(":")
+        yield Attempt("impersonate", "", "serviceaccounts", "", account, namespace)
+    else:
+        yield Attempt("impersonate", "", "users", "", name)
+    for group in groups:
+        yield Attempt("impersonate", "", "groups", "", group)
+    if uid:
+        yield Attempt("impersonate", "authentication.k8s.io", "uids", "", uid)
+
+
+def _own_groups(name: str) -> tuple[str, ...]:
+    if name.startswith(_ACCOUNT) and name.count(":") == 3:
+        namespace = name.split(":")[2]
+        return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    return ()
