@@ -488,3 +488,68 @@ def _rounds(text: str) -> list[str]:
     return [
         one for one in text.splitlines() if one.startswith("controller_runtime_reconcile_total")
     ]
+
+
+@virtually
+async def test_c37_a_template_that_overrides_every_label_hides_no_pod() -> None:
+    async with operated() as op:
+        stolen = {
+            "ray.io/cluster": "other",
+            "ray.io/node-type": "other",
+            "ray.io/group": "other",
+            "ray.io/identifier": "other",
+            "ray.io/is-ray-node": "no",
+            "app.kubernetes.io/name": "other",
+            "app.kubernetes.io/created-by": "other",
+        }
+        hidden = {"metadata": {"labels": stolen}, **template()}
+        await op.create(head={"template": hidden}, groups=[group(template=hidden)])
+        await op.until_ready()
+        await asyncio.sleep(600)
+        assert op.pod_creates() == 2
+
+
+@virtually
+async def test_c15_a_head_is_one_whatever_its_replicas_say() -> None:
+    async with operated() as op:
+        await op.create(head={"replicas": 2})
+        await op.until_ready()
+        assert len(await op.pods(node="head")) == 1
+
+
+@virtually
+async def test_c19_a_thousand_workers_are_acknowledged_and_none_too_many() -> None:
+    async with operated(nodes=40) as op:
+        await op.create(groups=[group(replicas=0, maxReplicas=1000)], enableInTreeAutoscaling=True)
+        await op.until_ready()
+        await op.scale(1000)
+        await op.until(lambda one: one.status.desired_worker_replicas == 1000, seconds=2)
+        await op.until(lambda one: one.status.ready_worker_replicas == 1000, seconds=300)
+        assert (op.pod_creates(), op.pod_deletes()) == (1001, 0)
+
+
+@virtually
+async def test_c33_half_an_hour_of_trouble_is_a_handful_of_events() -> None:
+    async with operated() as op:
+        op.cluster.nodes.script(WORKER, "exit=1@3")
+        await op.create(groups=[group(replicas=3, template=template(restartPolicy="Never"))])
+        await asyncio.sleep(1800)
+        events = [
+            one
+            for one in await op.cluster.all(EVENTS, NAMESPACE)
+            if one["regarding"]["kind"] == "RayCluster"
+        ]
+        assert 1 <= len(events) <= 40
+
+
+@virtually
+async def test_c41_idle_clusters_ask_for_nothing_but_their_watches() -> None:
+    async with operated() as op:
+        for number in range(20):
+            await op.create(f"c{number}", groups=[])
+        for number in range(20):
+            await op.until_ready(f"c{number}")
+        await asyncio.sleep(5)
+        before = len([one for one in op.faults.log if not one.watch])
+        await asyncio.sleep(1200)  # four resyncs of each
+        assert len([one for one in op.faults.log if not one.watch]) == before

@@ -265,12 +265,16 @@ def merged(old: Any, patch: Any) -> Any:
     return result
 
 
-def set_running(pod: dict[str, Any], *, ready: bool = True, ip: str = "10.0.0.1") -> None:
+def set_running(
+    pod: dict[str, Any], *, ready: bool = True, ip: str = "10.0.0.1", since: str | None = None
+) -> None:
     pod["spec"].setdefault("nodeName", "n1")
     pod["status"] = {
         "phase": "Running",
         "podIP": ip,
-        "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+        "conditions": [
+            {"type": "Ready", "status": "True" if ready else "False", "lastTransitionTime": since}
+        ],
         "containerStatuses": [
             {"name": one["name"], "ready": ready, "state": {"running": {}}}
             for one in pod["spec"]["containers"]

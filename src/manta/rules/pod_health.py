@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from manta.api.conditions import find, is_true
 from manta.api.core import ContainerStatus, Pod
 from manta.api.times import parse_time
+
+POD_FAILED: Final = "PodFailed"
 
 
 class Phase(StrEnum):
@@ -99,7 +102,7 @@ def blockage(pod: Pod) -> Blockage | None:
     """What keeps this Pod from becoming ready, if anything more than time does."""
     ended = beyond_repair(pod)
     if ended:
-        return Blockage("PodFailed", ended)
+        return Blockage(POD_FAILED, ended)
     for status in _all_statuses(pod):
         found = _container_blockage(pod, status)
         if found:

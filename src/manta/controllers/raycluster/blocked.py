@@ -6,9 +6,13 @@ that is taken); the head is held up; a worker is. The first is told, with the nu
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final
+
 from manta.api.conditions import find
 from manta.api.core import Pod
 from manta.api.meta import Condition
+from manta.api.times import parse_time
 from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.planners.autoscaler_rbac import missing_account
 from manta.controllers.raycluster.planners.terminating import is_stuck
@@ -16,8 +20,10 @@ from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.warnings import invalid_reason
 from manta.kube.errors import Conflict, Unreachable
 from manta.reconcile.outcome import Failure, Outcome
-from manta.rules.pod_health import Blockage, blockage, is_ready, is_terminating
+from manta.rules.pod_health import POD_FAILED, Blockage, blockage, is_ready, is_terminating
 from manta.rules.validation.violation import sentence
+
+SETTLED: Final = timedelta(seconds=60)
 
 
 def blocked_condition(seen: ClusterSnapshot, outcome: Outcome, *, whole: bool) -> Condition | None:
@@ -28,9 +34,20 @@ def blocked_condition(seen: ClusterSnapshot, outcome: Outcome, *, whole: bool) -
     if trouble is not None:
         return _told(trouble)
     known = find(seen.cluster.status.conditions, BLOCKED)
-    if whole or known is None or known.reason.startswith("Invalid") or seen.cluster.spec.suspend:
+    if known is None or known.reason.startswith("Invalid") or seen.cluster.spec.suspend:
         return None
-    return known
+    is_over = whole and (known.reason != POD_FAILED or has_settled(seen))
+    return None if is_over else known
+
+
+def has_settled(seen: ClusterSnapshot) -> bool:
+    """Pods that fail soon after they were ready are still failing: a minute tells (C23)."""
+    for pod in seen.pods:
+        ready = find(pod.status.conditions, "Ready")
+        since = ready.last_transition_time if ready else None
+        if since and seen.now - parse_time(since) < SETTLED:
+            return False
+    return True
 
 
 def _told(trouble: Blockage) -> Condition:

@@ -26,6 +26,7 @@ from manta.api.resources import (
     SERVICES,
 )
 from manta.controllers.raycluster import metrics
+from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.doubts import QUIET, Doubts
 from manta.controllers.raycluster.events import CONTROLLER, told
 from manta.controllers.raycluster.observe import BY_CLUSTER, Caches, Observer, by_cluster
@@ -156,7 +157,8 @@ class _Round:
         if await shop.doubts.resolve(seen):
             seen = shop.observer.observe(key)
         # The safety resync, spread so that many clusters never come at once (C41).
-        at_most = shop.resync if seen is None or is_whole(seen) else QUIET
+        at_rest = seen is None or (is_whole(seen) and not seen.condition(BLOCKED))
+        at_most = shop.resync if at_rest else QUIET
         self._again_in = min(shop.resync, at_most) * (1 + shop.random.random() / 10)
         return seen
 

@@ -5,6 +5,7 @@ The only file that spells Event reasons. They are KubeRay's: dashboards and test
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -158,6 +159,9 @@ _MOST_TELLING = (
 )
 
 
+_NAMED = 5
+
+
 def told(outcome: Outcome) -> list[Told]:
     """The Events of a round: every warning by itself, all good news in one.
 
@@ -171,5 +175,18 @@ def told(outcome: Outcome) -> list[Told]:
         return warnings + news
     ranks = {EVENTS[cause].done: rank for rank, cause in enumerate(_MOST_TELLING)}
     first = min(news, key=lambda event: ranks.get(event.reason, len(ranks)))
-    notes = dict.fromkeys([first.note, *(event.note for event in news)])
-    return [*warnings, Told("Normal", first.reason, first.action, "; ".join(notes))]
+    others = [event for event in news if event is not first]
+    return [*warnings, Told("Normal", first.reason, first.action, _story([first, *others]))]
+
+
+def _story(news: Sequence[Told]) -> str:
+    """Note after note; of many with one reason the first few, and how many more there are."""
+    by_reason: dict[str, list[str]] = {}
+    for event in news:
+        by_reason.setdefault(event.reason, []).append(event.note)
+    parts: list[str] = []
+    for notes in by_reason.values():
+        parts += notes[:_NAMED]
+        if len(notes) > _NAMED:
+            parts.append(f"and {len(notes) - _NAMED} more like it")
+    return "; ".join(parts)

@@ -193,6 +193,42 @@ def test_c23_a_restart_does_not_forget_the_pause() -> None:
     assert again.plan().wait is not None
 
 
+def test_c23_pods_that_are_ready_for_a_moment_before_they_fail_are_slowed_down_too() -> None:
+    world = World(decode(ray_cluster()))
+    end = world.now + timedelta(minutes=10)
+    while world.now < end:
+        wait = world.round().wait
+        if wait and wait.retry_in:
+            world.now += wait.retry_in
+        world.bury()
+        for pod in world.pods.values():
+            is_new = "status" not in pod
+            if not is_new and pod in world.workers() and pod["status"]["phase"] == "Running":
+                set_failed(pod, world.now)
+            elif is_new:
+                set_running(pod, since=format_time(world.now))
+        world.now += timedelta(seconds=3)
+    made = sum(isinstance(one, Create) and one.cause == Cause.SCALE_UP for one in world.log)
+    assert 4 <= made <= 12
+
+
+def test_c23_a_minute_of_readiness_ends_the_trouble() -> None:
+    world = World(decode(ray_cluster()))
+    fail_for(world, minutes=2, kind="worker")
+    world.now += timedelta(minutes=5)
+    world.round()
+    world.bury()
+    world.round()
+    for pod in world.pods.values():
+        set_running(pod, since=format_time(world.now))
+    world.round()
+    assert blocked(world) is not None
+    assert world.cluster.status.state == "ready"
+    world.now += timedelta(seconds=60)
+    world.round()
+    assert blocked(world) is None
+
+
 def test_c23_the_first_failure_is_replaced_at_once() -> None:
     world = World(decode(ray_cluster()))
     world.settle()

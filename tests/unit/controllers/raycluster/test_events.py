@@ -74,3 +74,11 @@ def test_what_was_there_already_is_not_told() -> None:
     world = World(decode(ray_cluster()))
     service = world.plan().actions[0]
     assert told(Outcome((Result(service, service.key, existed=True),))) == []
+
+
+def test_of_three_hundred_new_workers_a_few_are_named_and_the_rest_counted() -> None:
+    world = World(decode(ray_cluster(groups=[group(replicas=300, maxReplicas=300)])))
+    done = tuple(Result(action, action.key) for action in world.plan().actions)
+    [event] = told(Outcome(done))
+    assert "and 295 more" in event.note
+    assert len(event.note) < 1000

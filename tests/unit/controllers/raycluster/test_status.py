@@ -283,3 +283,16 @@ def test_creates_are_named_so_that_a_lost_reply_can_be_looked_up() -> None:
     world = World(decode(ray_cluster(groups=[group(replicas=2)])))
     made = [one for one in world.plan().actions if isinstance(one, Create)]
     assert all("name" in one.manifest["metadata"] for one in made)
+
+
+def test_c86_an_address_of_ipv6_is_passed_on_as_it_is() -> None:
+    world = World(decode(ray_cluster(groups=[])))
+    world.round()
+    set_running(world.heads()[0], ip="fd00::1")
+    world.round()
+    assert world.cluster.status.head.pod_ip == "fd00::1"
+    assert world.cluster.status.head.service_ip == "fd00::1"
+    env = {
+        one["name"]: one.get("value") for one in world.heads()[0]["spec"]["containers"][0]["env"]
+    }
+    assert env["RAY_ADDRESS"] == "127.0.0.1:6379"  # never an address that needs brackets
