@@ -110,12 +110,12 @@ class App:
     async def upgrade(self, request: HttpRequest, pipe: Pipe) -> HttpResponse | None:
         """Serve a connection that leaves HTTP. An answer means: refused, nothing was sent yet."""
         try:
-            request = impersonated(self.authorizer, request)
+            acting = impersonated(self.authorizer, request)
             route = parse_route(request.path)
-            self._authorize(request, route)
+            self._authorize(acting, route)
             if route is None or route.subresource not in Streams.names:
                 return await self.handle(request)
-            await self._streams.upgrade(self._call(request, route), pipe)
+            await self._streams.upgrade(self._call(acting, route), pipe)
         except Refusal as refusal:
             return refusal.response()
         except ConnectionError:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import email.utils
 import http
+import logging
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator
@@ -23,6 +24,8 @@ from manta.localplane.apiserver.messages import HttpRequest, HttpResponse, User
 from manta.localplane.apiserver.status_errors import Refusal, bad_request, too_large, unauthorized
 from manta.localplane.apiserver.streaming.pipe import Pipe
 
+log = logging.getLogger(__name__)
+
 BODY_LIMIT = 3 * 1024 * 1024
 HEADER_LIMIT = 64 * 1024
 PIPELINE_LIMIT = 16
@@ -30,7 +33,9 @@ PIPELINE_LIMIT = 16
 UNSENT_LIMIT = 1024 * 1024
 IDLE_SECONDS = 240.0
 REQUEST_SECONDS = 60.0
-"""How long a client may take to send one request, and to read what is already written."""
+"""How long a client may take to send one request, and to read an answer."""
+STREAM_SECONDS = 600.0
+"""How long a client of a stream may read nothing: someone may be reading a log page by page."""
 
 
 class Handler(Protocol):
@@ -254,6 +259,9 @@ class _Connection(asyncio.Protocol):
                     self._expect_within(IDLE_SECONDS)
         except (ConnectionError, TimeoutError):
             self._transport.abort()
+        except Exception:
+            log.exception("a connection was given up")
+            self._transport.abort()
         finally:
             self._expect_within(None)
             self._transport.close()
@@ -289,7 +297,7 @@ class _Connection(asyncio.Protocol):
     async def _hand_over(self, incoming: _Incoming, request: HttpRequest) -> bool:
         assert self._upgraded is not None
         write, close = self._transport.write, self._transport.close
-        pipe = Pipe(self._upgraded, write, self._drain, close)
+        pipe = Pipe(self._upgraded, write, lambda: self._drain(None), close)
         response = await self._server.handler.upgrade(request, pipe)
         if response is not None:
             await self._send(response, incoming, keep=False)
@@ -324,15 +332,15 @@ class _Connection(asyncio.Protocol):
             async for chunk in chunks:
                 if chunk:
                     self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
-                    await self._drain()
+                    await self._drain(STREAM_SECONDS)
         self._transport.write(b"0\r\n\r\n")
         await self._drain()
 
-    async def _drain(self) -> None:
+    async def _drain(self, patience: float | None = REQUEST_SECONDS) -> None:
         if self._transport.is_closing():
             raise ConnectionResetError("the client went away")
         if self._drained is not None:
-            async with asyncio.timeout(REQUEST_SECONDS):
+            async with asyncio.timeout(patience):
                 await asyncio.shield(self._drained)
 
 
