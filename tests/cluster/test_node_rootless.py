@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -77,14 +79,17 @@ async def test_pods_are_made_anew_when_their_network_was_lost(tmp_path: Path) ->
         assert (await node.execute("hostname")).strip() == "pod"
 
 
-def test_an_ordinary_user_runs_pods(tmp_path: Path) -> None:
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory that an ordinary user can reach, unlike those of pytest."""
+    with tempfile.TemporaryDirectory() as made:
+        shutil.chown(made, NOBODY_SPECIAL, NOBODY_SPECIAL)
+        yield Path(made)
+
+
+def test_an_ordinary_user_runs_pods(home: Path) -> None:
     if not Path(PYTHON).exists():
         pytest.skip(f"no {PYTHON}: another user cannot read the Python of this test")
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
-    home = tmp_path / "home"
-    home.mkdir()
-    shutil.chown(home, NOBODY_SPECIAL, NOBODY_SPECIAL)
     tests, site = Path(__file__).parents[1], Path(pytest.__file__).parents[1]
     paths = [tests, tests / "cluster", tests.parent / "src", site]
     run = subprocess.run(
