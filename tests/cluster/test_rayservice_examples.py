@@ -1,0 +1,40 @@
+"""Our examples and KubeRay's samples of RayServices: accepted, valid, and made to serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_SERVICES
+from support.raycluster import NAMESPACE
+from support.rayservice import GATEWAY_CRDS, a_world, accept_routes, is_ready, operator
+from support.virtual import running, virtually
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("rayservice*.yaml"))
+SAMPLES = sorted(Path("/work/shared/data/kuberay-samples").glob("ray-service*.yaml"))
+
+
+def services(path: Path) -> list[dict[str, Any]]:
+    documents = yaml.safe_load_all(path.read_text())
+    return [one for one in documents if one["kind"] == "RayService"]
+
+
+@pytest.mark.parametrize("path", [*EXAMPLES, *SAMPLES], ids=lambda path: path.name)
+@virtually
+async def test_it_comes_up(path: Path) -> None:
+    async with (
+        a_world(crds=GATEWAY_CRDS) as world,
+        running(accept_routes(world)),
+        operator(world),
+    ):
+        for one in services(path):
+            await world.client.create(RAY_SERVICES, NAMESPACE, one)
+            await world.until(is_ready, key=Key(NAMESPACE, one["metadata"]["name"]))
+
+
+def test_there_are_examples() -> None:
+    assert {"rayservice.yaml", "rayservice-incremental.yaml"} <= {path.name for path in EXAMPLES}
