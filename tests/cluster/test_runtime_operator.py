@@ -16,8 +16,10 @@ from manta.cli.operator import assemble, new_manager, unsuitable
 from manta.cli.operator_options import Options, add_flags, options_from
 from manta.cli.operator_platform import Platform, missing_crds, recognise, recognise_patiently
 from manta.kube.client import Client
+from manta.kube.errors import CredentialsError
 from manta.rules.settings import FeatureGates
 from manta.runtime.manager import Manager
+from support.faults import everything
 from support.plane import MemoryPlane
 from support.raycrds import ray_crds
 from support.raycronjob import NAMESPACE, children, ray_cron_job
@@ -80,6 +82,15 @@ async def test_a_server_that_is_gone_at_the_start_is_waited_for() -> None:
         faults.come_back()
         platform = await asyncio.wait_for(asking, 60)
         assert not platform.openshift
+
+
+@virtually
+async def test_broken_credentials_are_not_waited_for() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        faults.break_with(everything, CredentialsError("the token file is gone"))
+        with pytest.raises(CredentialsError, match="the token file is gone"):
+            await recognise_patiently(Client(faults), Random(1))
 
 
 @virtually

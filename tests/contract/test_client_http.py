@@ -231,7 +231,7 @@ async def test_a_lasting_401_says_whose_token_it_was() -> None:
         client = await connect(Cluster(server.url, user))
         with pytest.raises(Unauthorized, match="the token of user 'me' in /k was refused"):
             await client.get(PODS, Key("ns", "a"))
-        with pytest.raises(Unauthorized):
+        with pytest.raises(Unauthorized, match="the token of user 'me' in /k was refused"):
             [event async for event in client.watch(PODS)]
         await client.close()
     assert len(server.asked) == 2

@@ -134,6 +134,14 @@ class FaultTransport:
 
         self._rules.append(_Rule(match, lose, times, after=True))
 
+    def break_with(self, match: Match, error: Exception, *, times: int | None = 1) -> None:
+        """Raise this instead of sending anything."""
+
+        def raise_it(_request: Request) -> None:
+            raise error
+
+        self._rules.append(_Rule(match, raise_it, times))
+
     def conflict(self, match: Match, *, times: int | None = 1) -> None:
         self.answer(match, status(409, "Conflict", "the object has been modified"), times=times)
 

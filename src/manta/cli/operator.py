@@ -79,6 +79,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(operate(cluster, options))
+    except CredentialsError as error:  # a file that is named there is broken, say
+        print(f"manta operator: {error}", file=sys.stderr)
+        return 2
     except OSError as error:  # an address that is in use, say
         log.error("cannot run: %s", error)  # noqa: TRY400  the reason says it all
         return 1

@@ -13,7 +13,7 @@ import msgspec
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import Resource
 from manta.kube.client import Client
-from manta.kube.errors import MantaError, NotFound
+from manta.kube.errors import CredentialsError, MantaError, NotFound
 from manta.runtime.backoff import Backoff
 
 log = logging.getLogger(__name__)
@@ -77,15 +77,20 @@ def _leading_number(text: str) -> int:
 
 
 async def recognise_patiently(client: Client, random: Random) -> Platform:
-    """Ask until there is an answer: an API server that is gone for minutes comes back."""
+    """Ask until there is an answer: an API server that is gone for minutes comes back.
+
+    What is wrong with our own credentials is raised at once: waiting mends no broken file.
+    """
     failures = 0
     while True:
         try:
             return await recognise(client)
+        except CredentialsError:
+            raise
         except (MantaError, msgspec.MsgspecError) as error:
             failures += 1
             pause = _PATIENCE.delay(failures, random)
-            log.warning("the API server does not answer: %s; asking again in %.0f s", error, pause)
+            log.warning("cannot begin: %s; asking again in %.0f s", error, pause)
             await asyncio.sleep(pause)
 
 

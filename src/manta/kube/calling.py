@@ -99,7 +99,8 @@ class Caller:
             measured.code = stream.status
         if stream.status >= 300:
             body = await _whole(stream, call.request.timeout)
-            raise error_from(stream.status, stream.headers, body)
+            note = getattr(stream, "note", "")  # few transports know more than the server says
+            raise error_from(stream.status, stream.headers, body, note)
         return stream
 
     async def _pause_after(self, so_far: Tries, call: Call, error: ApiError | Unreachable) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
@@ -24,13 +25,23 @@ def proxy_for(server: str, environment: Mapping[str, str]) -> str:
 
 def checked(proxy: str, field: str) -> str:
     """`proxy` when it is one that we can speak to; `field` names it in the error."""
-    url = urlsplit(proxy)
-    if url.scheme not in DEFAULT_PORTS or not url.hostname:
+    if not is_http_url(proxy):
+        shown = re.sub(r"//.*@", "//...@", proxy)  # before the @ stands a password
         raise CredentialsError(
-            f"{field} is {proxy!r}: use an http:// or https:// proxy with a host; "
+            f"{field} is {shown!r}: use an http:// or https:// proxy with a host; "
             "SOCKS proxies are not supported"
         )
     return proxy
+
+
+def is_http_url(text: str) -> bool:
+    """Whether it has a scheme that we speak, a host, and no port that cannot be."""
+    try:
+        url = urlsplit(text)
+        _ = url.port  # it is only read, and refused, when it is asked for
+    except ValueError:
+        return False
+    return url.scheme in DEFAULT_PORTS and bool(url.hostname)
 
 
 def _variable(environment: Mapping[str, str], name: str) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from urllib.parse import urlsplit
 
 from manta.kube import exec_plugin, http_proxy
 from manta.kube.cluster import Cluster, ExecPlugin, Pem, User
@@ -97,8 +96,7 @@ def _resolve(
 
 
 def _server(cluster: ClusterEntry, origin: str) -> str:
-    url = urlsplit(cluster.server)
-    if url.scheme not in ("http", "https") or not url.hostname:
+    if not http_proxy.is_http_url(cluster.server):
         raise CredentialsError(
             f"server of {origin} is {cluster.server!r}: "
             "it must be a URL such as https://127.0.0.1:6443"

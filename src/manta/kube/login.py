@@ -148,6 +148,12 @@ class PluginLogin:
 
 
 def _headers(user: User, token: str) -> dict[str, str]:
+    token = token.strip()
+    if not (token.isascii() and token.isprintable()):
+        raise CredentialsError(
+            f"the token of {user.origin} holds a line break or another character that no token has: "
+            "copy it again, in one line"
+        )
     return {**user.headers, "authorization": f"Bearer {token}"} if token else dict(user.headers)
 
 

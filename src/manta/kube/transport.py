@@ -163,16 +163,16 @@ class HttpTransport:
             yield response
 
     @asynccontextmanager
-    async def _stream(
-        self, request: Request, credential: Credential
-    ) -> AsyncIterator[StreamResponse]:
+    async def _stream(self, request: Request, credential: Credential) -> AsyncIterator[_HttpStream]:
         async with self._borrowed(credential) as pool:
             opening = pool.request(request, credential, endless=True)
             with _translated(self.cluster):
                 async with asyncio.timeout(request.timeout):
                     response = await opening.__aenter__()
+            refused = response.status == 401
+            note = self._login.why_refused(credential) if refused else ""
             try:
-                yield _HttpStream(response, self.cluster)
+                yield _HttpStream(response, self.cluster, note)
             finally:
                 # Not released to the pool: the rest of an endless body is never read.
                 response.close()
@@ -302,9 +302,11 @@ class _Pool:
 
 
 class _HttpStream:
-    def __init__(self, response: aiohttp.ClientResponse, cluster: Cluster) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, cluster: Cluster, note: str) -> None:
         self.status = response.status
         self.headers: Mapping[str, str] = _lower(response)
+        self.note = note
+        """As that of a Response."""
         self._response = response
         self._cluster = cluster
 

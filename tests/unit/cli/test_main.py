@@ -6,6 +6,7 @@ import argparse
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,19 @@ def test_a_broken_kubeconfig_exits_with_2(
         file.write("clusters: 7")
     assert main(["operator", "--kubeconfig", broken]) == 2
     assert broken in capsys.readouterr().err
+
+
+def test_a_kubeconfig_that_names_a_broken_file_exits_with_2(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "current-context: c\ncontexts: [{name: c, context: {cluster: c}}]\nclusters:\n"
+        "- {name: c, cluster: {server: 'https://127.0.0.1:1', certificate-authority: nowhere.crt}}\n"
+    )
+    flags = ["--kubeconfig", str(kubeconfig), "--metrics-addr=0", "--health-probe-bind-address=0"]
+    command = [sys.executable, "-m", "manta.cli.main", "operator", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "nowhere.crt: No such file" in done.stderr
 
 
 def test_what_cannot_be_meant_exits_with_2_and_says_what_to_do(

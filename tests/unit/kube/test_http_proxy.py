@@ -58,7 +58,13 @@ def test_addresses_in_no_proxy(rules: str, exempt: bool) -> None:
     assert (chosen("https://10.1.2.3:6443", rules) == "") is exempt
 
 
-@pytest.mark.parametrize("bad", ["socks5://proxy:1080", "http://", "ftp://x"])
+@pytest.mark.parametrize("bad", ["socks5://proxy:1080", "http://", "ftp://x", "http://x:99999"])
 def test_a_proxy_that_we_cannot_speak_to_is_refused_by_name(bad: str) -> None:
     with pytest.raises(CredentialsError, match="proxy-url of cluster 'c'"):
         checked(bad, "proxy-url of cluster 'c'")
+
+
+def test_the_password_of_a_proxy_never_shows_in_an_error() -> None:
+    with pytest.raises(CredentialsError, match=r"socks5://\.\.\.@proxy:1080") as caught:
+        checked("socks5://me:secret@proxy:1080", "proxy-url")
+    assert "secret" not in str(caught.value)

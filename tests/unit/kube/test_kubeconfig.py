@@ -179,6 +179,8 @@ def _dangling(field: str) -> dict[str, Any]:
             config({"server": "api:6443"}),
             "server of cluster 'x' .* is 'api:6443': it must be a URL",
         ),
+        (config({"server": "https://a:99999"}), "is 'https://a:99999': it must be a URL"),
+        (config({"server": "https://a:http"}), "is 'https://a:http': it must be a URL"),
         (
             config({}) | {"clusters": [{"name": "x", "cluster": {}}]},
             "server of cluster 'x' .* is ''",

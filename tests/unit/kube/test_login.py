@@ -73,6 +73,13 @@ async def test_a_token_file_that_never_was_is_an_error(tmp_path: Path) -> None:
         await FileLogin(User("user 'x'", token_file=tmp_path / "none")).credential()
 
 
+async def test_a_token_of_several_lines_is_refused_without_being_shown() -> None:
+    assert await bearer(FileLogin(User(token="one\n"))) == "Bearer one"
+    with pytest.raises(CredentialsError, match="token of user 'me' holds a line break") as caught:
+        await FileLogin(User("user 'me'", token="one\ntwo")).credential()
+    assert "two" not in str(caught.value)
+
+
 async def test_certificate_files_are_read_again_too(tmp_path: Path) -> None:
     certificate, key = tmp_path / "c", tmp_path / "k"
     certificate.write_bytes(b"C1")
