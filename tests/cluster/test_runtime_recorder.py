@@ -104,6 +104,37 @@ async def test_what_the_server_refuses_is_dropped_at_once() -> None:
 
 
 @virtually
+async def test_an_event_whose_reply_was_lost_is_written_once_and_counted_on() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        faults.fail_after(touches(EVENTS, "POST"))
+        recorder = Recorder(Client(faults), plane.clock, Random(1))
+        async with running(recorder.run()):
+            tell(recorder)
+            await asyncio.sleep(5)
+            assert (recorder.written, recorder.dropped) == (1, 0)
+            tell(recorder)
+            await asyncio.sleep(60)
+        (event,) = await events(plane)
+        assert event["series"]["count"] == 2
+
+
+@virtually
+async def test_what_happens_while_an_event_is_written_is_told_later() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        faults.slow(touches(EVENTS, "POST"), 8.0)
+        recorder = Recorder(Client(faults), plane.clock, Random(1))
+        async with running(recorder.run()):
+            tell(recorder)
+            await asyncio.sleep(4)
+            tell(recorder)
+            await asyncio.sleep(60)
+        (event,) = await events(plane)
+        assert event["series"]["count"] == 2
+
+
+@virtually
 async def test_a_series_whose_event_has_expired_begins_anew() -> None:
     async with virtual_plane() as plane:
         recorder = Recorder(plane.client, plane.clock, Random(1))

@@ -22,7 +22,14 @@ from manta.api.meta import Key, ObjectMeta
 from manta.api.resources import EVENTS, Resource
 from manta.api.times import format_micro_time
 from manta.kube.client import Client
-from manta.kube.errors import ApiError, MantaError, NotFound, TooManyRequests, Unavailable
+from manta.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    MantaError,
+    NotFound,
+    TooManyRequests,
+    Unavailable,
+)
 from manta.runtime.backoff import Backoff
 from manta.runtime.clock import Clock
 
@@ -273,19 +280,26 @@ class Recorder:
         self.dropped += 1
 
     async def _write(self, known: _Known) -> None:
-        if known.told == known.count:
+        count = known.count  # it may grow while we write: that is for the next report
+        if known.told == count:
             return
         if known.told:
-            series = {"count": known.count, "lastObservedTime": format_micro_time(known.last)}
             try:
-                await self._client.patch(EVENTS, known.key, {"series": series})
+                await self._report(known)
             except NotFound:
                 known.told = 0  # events live an hour: begin anew
             else:
-                known.told = known.count
+                known.told = count
                 return
-        await self._client.create(EVENTS, known.key.namespace, self._manifest(known))
-        known.told = known.count
+        try:
+            await self._client.create(EVENTS, known.key.namespace, self._manifest(known))
+        except AlreadyExists:  # the reply to an earlier attempt was lost
+            if count > 1:
+                await self._report(known)
+        known.told = count
+
+    async def _report(self, known: _Known) -> None:
+        await self._client.patch(EVENTS, known.key, {"series": _series(known)})
 
     def _manifest(self, known: _Known) -> dict[str, Any]:
         told = known.identity
@@ -303,8 +317,9 @@ class Recorder:
             "type": told.type,
         }
         if known.count > 1:
-            manifest["series"] = {
-                "count": known.count,
-                "lastObservedTime": format_micro_time(known.last),
-            }
+            manifest["series"] = _series(known)
         return manifest
+
+
+def _series(known: _Known) -> dict[str, Any]:
+    return {"count": known.count, "lastObservedTime": format_micro_time(known.last)}
