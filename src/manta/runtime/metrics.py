@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from manta.runtime.queue import Done, Retry
 
@@ -224,11 +225,11 @@ _METHODS = {
 class ApiMetrics:
     """The observer of a client: requests by method and code, as client-go counts them."""
 
-    def __init__(self, registry: Registry, host: str) -> None:
-        self._host = host
+    def __init__(self, registry: Registry, server: str) -> None:
+        self._host = urlsplit(server).netloc.rpartition("@")[2]
         self._requests = registry.counter(
             "rest_client_requests_total",
-            "Requests to the API server; code 0: no answer.",
+            "Requests to the API server.",
             ("code", "host", "method"),
         )
         self._seconds = registry.histogram(
@@ -242,8 +243,9 @@ class ApiMetrics:
 
     def __call__(self, verb: str, resource: str, code: int, seconds: float) -> None:
         method = _METHODS.get(verb, "GET")
-        self._requests.add(str(code), self._host, method)
-        self._by_resource.add(verb, resource, str(code))
+        told = str(code) if code else "<error>"  # as client-go calls it when no answer came
+        self._requests.add(told, self._host, method)
+        self._by_resource.add(verb, resource, told)
         if verb != "watch":  # a watch lasts as long as it is useful
             self._seconds.observe(seconds, method, self._host)
 

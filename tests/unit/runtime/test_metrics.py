@@ -69,9 +69,12 @@ def test_rounds_are_counted_by_result_under_controller_runtimes_names() -> None:
 
 def test_requests_are_counted_as_client_go_does() -> None:
     registry = Registry()
-    observe = ApiMetrics(registry, "https://host")
+    observe = ApiMetrics(registry, "https://me:secret@host:6443/path")
     observe("create", "pods", 201, 0.01)
     observe("watch", "pods", 200, 300.0)
+    observe("get", "pods", 0, 30.0)
     text = registry.render()
-    assert 'rest_client_requests_total{code="201",host="https://host",method="POST"} 1' in text
-    assert 'verb="GET"' not in text  # a watch's length is no latency
+    assert 'rest_client_requests_total{code="201",host="host:6443",method="POST"} 1' in text
+    assert 'rest_client_requests_total{code="<error>",host="host:6443",method="GET"} 1' in text
+    answered = 'rest_client_request_duration_seconds_count{verb="GET",host="host:6443"} 1'
+    assert answered in text  # a watch's length is no latency
