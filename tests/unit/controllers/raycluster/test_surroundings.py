@@ -250,6 +250,15 @@ def test_c85_a_changed_ingress_is_corrected_and_a_chosen_class_adopted() -> None
     assert world.objects[INGRESSES, "demo-head-ingress"]["spec"]["rules"]
 
 
+def test_c85_a_single_value_that_somebody_changed_comes_back() -> None:
+    world = settled(head={"enableIngress": True})
+    [rule] = world.objects[INGRESSES, "demo-head-ingress"]["spec"]["rules"]
+    rule["http"]["paths"][0]["path"] = "/elsewhere"
+    mended(world)
+    [rule] = world.objects[INGRESSES, "demo-head-ingress"]["spec"]["rules"]
+    assert rule["http"]["paths"][0]["path"] == "/"
+
+
 def test_an_ingress_stays_when_it_is_switched_off() -> None:
     world = settled(head={"enableIngress": True})
     world.set_spec(ray_cluster())
