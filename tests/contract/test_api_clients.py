@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -94,25 +96,35 @@ async def test_kubectl_applies_the_large_definitions(plane: Plane) -> None:
     assert "KIND:       RayCluster" in await kubectl(plane, "explain", "raycluster.spec")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its own sockets
+TALK = """
+import json, sys
+from kubernetes import client, config, watch
+
+config.load_kube_config(sys.argv[1])
+api = client.CoreV1Api()
+body = client.V1ConfigMap(metadata=client.V1ObjectMeta(name="a"), data={"k": "1"})
+api.create_namespaced_config_map("default", body)
+version = api.list_namespaced_config_map("default").metadata.resource_version
+api.patch_namespaced_config_map("a", "default", {"data": {"k": "2"}})
+api.delete_namespaced_config_map("a", "default")
+seen = watch.Watch().stream(
+    api.list_namespaced_config_map, "default", resource_version=version, timeout_seconds=2
+)
+print(json.dumps([[one["type"], one["object"].metadata.name] for one in seen]))
+"""
+
+
 async def test_the_official_python_client_reads_writes_and_watches(plane: Plane) -> None:
-    def talk() -> list[tuple[str, str]]:
-        from kubernetes import client, config, watch
-
-        config.load_kube_config(str(plane.kubeconfig))
-        api = client.CoreV1Api()
-        body = client.V1ConfigMap(metadata=client.V1ObjectMeta(name="a"), data={"k": "1"})
-        api.create_namespaced_config_map("default", body)
-        listed = api.list_namespaced_config_map("default")
-        version = listed.metadata.resource_version
-        api.patch_namespaced_config_map("a", "default", {"data": {"k": "2"}})
-        api.delete_namespaced_config_map("a", "default")
-        seen = watch.Watch().stream(
-            api.list_namespaced_config_map, "default", resource_version=version, timeout_seconds=2
-        )
-        return [(one["type"], one["object"].metadata.name) for one in seen]
-
-    assert await asyncio.to_thread(talk) == [("MODIFIED", "a"), ("DELETED", "a")]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-c", TALK, str(plane.kubeconfig)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(90):
+        out, err = await process.communicate()
+    assert process.returncode == 0, err
+    assert json.loads(out) == [["MODIFIED", "a"], ["DELETED", "a"]]
 
 
 async def test_the_asynchronous_python_client_works_too(plane: Plane) -> None:

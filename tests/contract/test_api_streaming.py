@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import shutil
 import socket
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,38 +171,44 @@ async def test_pods_and_services_are_proxied(served: Served) -> None:
         assert (answer.status, answer.body) == (200, b"hello /c")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its own sockets
+TALK = """
+import json, sys
+from kubernetes import client, config
+from kubernetes.stream import portforward, stream
+
+config.load_kube_config(sys.argv[1])
+api = client.CoreV1Api()
+answer = stream(
+    api.connect_get_namespaced_pod_exec, "p", "default",
+    command=["sh", "-c", "echo hi; exit 4"],
+    stdout=True, stderr=True, stdin=False, tty=False, _preload_content=False,
+)
+answer.run_forever(timeout=30)
+text, code = answer.read_stdout(), answer.returncode
+forwarded = portforward(
+    api.connect_get_namespaced_pod_portforward, "p", "default", ports="8000"
+)
+channel = forwarded.socket(8000)
+channel.settimeout(30)
+channel.sendall(b"GET /py HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+received = b""
+while not received.endswith(b"hello /py"):
+    received += channel.recv(4096)
+print(json.dumps([text, code, received.decode()]), flush=True)
+"""
+
+
 async def test_the_python_client_executes_and_forwards(served: Served) -> None:
-    def talk() -> tuple[str, int, bytes]:
-        from kubernetes import client, config
-        from kubernetes.stream import portforward, stream
-
-        config.load_kube_config(str(served.plane.kubeconfig))
-        api = client.CoreV1Api()
-        answer = stream(
-            api.connect_get_namespaced_pod_exec,
-            "p",
-            "default",
-            command=["sh", "-c", "echo hi; exit 4"],
-            stdout=True,
-            stderr=True,
-            stdin=False,
-            tty=False,
-            _preload_content=False,
-        )
-        answer.run_forever(timeout=30)
-        text, code = answer.read_stdout(), answer.returncode
-        forwarded = portforward(
-            api.connect_get_namespaced_pod_portforward, "p", "default", ports="8000"
-        )
-        channel = forwarded.socket(8000)
-        channel.settimeout(30)
-        channel.sendall(b"GET /py HTTP/1.1\r\nHost: x\r\n\r\n")
-        received = b""
-        while not received.endswith(b"hello /py"):
-            received += channel.recv(4096)
-        return text, code, received
-
-    text, code, received = await asyncio.to_thread(talk)
+    """In a process of its own: the client leaves threads and sockets behind."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-c", TALK, str(served.plane.kubeconfig)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(90):
+        out, err = await process.communicate()
+    assert process.returncode == 0, err
+    text, code, received = json.loads(out)
     assert (text, code) == ("hi\n", 4)
-    assert received.endswith(b"hello /py")
+    assert received.endswith("hello /py")

@@ -76,14 +76,18 @@ class HttpServer:
         self._server.close()
         for connection in tuple(self.connections):
             connection.finish()
+        await self._gone_within(patience)
+        for connection in tuple(self.connections):
+            connection.abort()
+        await self._gone_within(1.0)
+        await self._server.wait_closed()
+
+    async def _gone_within(self, patience: float) -> None:
         if self.connections:
             self._all_gone = asyncio.get_running_loop().create_future()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience):
                     await self._all_gone
-        for connection in tuple(self.connections):
-            connection.abort()
-        await self._server.wait_closed()
 
     def left(self, connection: _Connection) -> None:
         self.connections.discard(connection)

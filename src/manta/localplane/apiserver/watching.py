@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from manta.localplane.apiserver import rendering
+from manta.localplane.apiserver.builtin_kinds.reading import read_object
 from manta.localplane.apiserver.core import Core
 from manta.localplane.apiserver.listing import await_revision
 from manta.localplane.apiserver.options import ListOptions
@@ -117,21 +118,28 @@ class _Watch:
         for start in range(0, len(records), _INITIAL_BATCH):
             batch = records[start : start + _INITIAL_BATCH]
             yield b"".join(self._line("ADDED", record) for record in batch)
-        if self._options.initial_events and self._options.bookmarks:
+        wanted = self._options.initial_events or (
+            self._options.initial_events is None and not self._options.revision
+        )
+        if wanted and self._options.bookmarks:
             yield self._bookmark(watcher.since, {"k8s.io/initial-events-end": "true"})
 
     async def _live(self, watcher: Watcher) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         end = loop.time() + min(self._options.timeout or LONGEST_SECONDS, LONGEST_SECONDS)
-        while not watcher.closed:
-            left = end - loop.time()
-            if left <= 0:
-                break
-            if not await watcher.ready(min(left, BOOKMARK_SECONDS)):
-                if self._options.bookmarks:
-                    yield self._bookmark(self._core.store.settled_revision, {})
-                continue
+        mark = loop.time() + BOOKMARK_SECONDS
+        over = False
+        while not watcher.closed and not over:
+            due = min(end, mark)
+            late = not await watcher.ready(max(0.0, due - loop.time())) or loop.time() >= due
+            # What is settled now is told by this chunk: a bookmark may name it, and nothing later.
+            settled = self._core.store.settled_revision
             chunk = b"".join(self._told(watcher.take()))
+            if late:
+                over = due == end
+                mark = loop.time() + BOOKMARK_SECONDS
+                if self._options.bookmarks:
+                    chunk += self._bookmark(max(settled, watcher.since), {})
             if chunk:
                 yield chunk
         chunk = b"".join(self._told(watcher.take()))
@@ -162,12 +170,11 @@ class _Watch:
         return rendering.shown(self._served, record)
 
     def _bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
+        """An object with nothing in it but how far the watch has come."""
         meta: dict[str, object] = {"resourceVersion": str(revision)}
         if annotations:
             meta["annotations"] = annotations
-        body = {
-            "kind": self._served.kind,
-            "apiVersion": self._served.api_version,
-            "metadata": meta,
-        }
-        return msgspec.json.encode({"type": "BOOKMARK", "object": body}) + b"\n"
+        served = self._served
+        body = {} if served.custom is not None else read_object(served.api_version, served.kind, {})
+        raw = msgspec.json.encode(body | {"metadata": meta})
+        return self._line("BOOKMARK", Record("", raw, revision, rendering.epoch_of(served)))
