@@ -11,7 +11,7 @@ from pathlib import Path
 
 from manta.api.times import parse_time
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable, LogOptions
-from manta.localplane.node.attempts import attempt_directory, is_over, numbers
+from manta.localplane.node.attempts import attempt_directory, is_over, numbers, read_ended
 from manta.localplane.node.channel import Gone, Refused
 from manta.localplane.node.logs import DirectoryWatch, Tail, chosen, follow, older_lines
 from manta.localplane.node.podworker import PodWorker
@@ -134,7 +134,7 @@ class LocalConnector:
             except (Gone, Refused) as error:
                 raise ContainerUnavailable(str(error)) from error
         errors = None if tty else LineReader()
-        return AttachSession(writer, LineReader(), errors, lines, lambda: _code(worker, container))
+        return AttachSession(writer, LineReader(), errors, lines, lambda: _code(directory))
 
     # ── ports ──────────────────────────────────────────────────────────────────────────
     async def dial(self, namespace: str, pod: str, port: int) -> Streams:
@@ -197,7 +197,6 @@ def _waiting_reason(worker: PodWorker, container: str) -> str:
     return "PodInitializing" if worker.pod.spec.init_containers else "ContainerCreating"
 
 
-def _code(worker: PodWorker, container: str) -> int:
-    facts = worker.facts.containers.get(container, ContainerFacts())
-    ended = facts.ended or facts.last
+def _code(directory: Path) -> int:
+    ended = read_ended(directory)
     return ended.code if ended else 0

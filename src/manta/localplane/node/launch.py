@@ -231,9 +231,7 @@ def _isolate(spec: dict[str, Any]) -> None:
     shm = f"{spec['dir']}/shm"
     if not os.access(shm, os.F_OK):
         os.mkdir(shm)  # noqa: PTH102 - see init.py on comfortable modules
-    size = spec.get("shm_size")
-    limit = f",size={size}" if size else ""
-    libc.mount("tmpfs", shm, "tmpfs", _MOUNT_FLAGS, f"mode=1777{limit}")
+    libc.mount("tmpfs", shm, "tmpfs", _MOUNT_FLAGS, "mode=1777")
 
 
 def _write_record(spec: dict[str, Any], pid: int) -> None:

@@ -93,6 +93,10 @@ def container_spec(launch: Launch) -> dict[str, Any]:
 def _user(launch: Launch, own: int | None, pod_wide: int | None) -> dict[str, Any]:
     """A single-user namespace has no other users: the wish is passed over there."""
     uid = own if own is not None else pod_wide
+    own_wish = launch.container.security_context.run_as_non_root
+    pod_wish = launch.pod.spec.security_context.run_as_non_root
+    if uid == 0 and (own_wish if own_wish is not None else pod_wish):
+        raise ConfigError("container's runAsUser breaks non-root policy")
     if launch.userns or not launch.isolated:
         return {}
     pod_security = launch.pod.spec.security_context

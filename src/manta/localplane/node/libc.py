@@ -10,7 +10,6 @@ import ctypes
 import os
 
 CLONE_NEWNS = 0x00020000
-CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
@@ -32,7 +31,6 @@ IN_MOVED_TO = 0x80
 IN_CREATE = 0x100
 IN_DELETE_SELF = 0x400
 
-PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -107,10 +105,6 @@ def set_hostname(name: str) -> None:
 def set_process_name(name: str) -> None:
     """As `ps` and /proc/PID/comm show it (15 bytes)."""
     _libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
-
-
-def die_with_parent(signal_number: int) -> None:
-    _libc.prctl(PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
 
 
 def become_subreaper() -> None:

@@ -41,7 +41,6 @@ SOCKET = (socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
 class Link(NamedTuple):
     number: int
     name: str
-    master: int
 
 
 class Netlink:
@@ -63,8 +62,7 @@ class Netlink:
             index = struct.unpack_from("=i", payload, 4)[0]
             attributes = dict(_attributes(payload[16:]))
             name = attributes.get(_IFLA_IFNAME, b"").rstrip(b"\0").decode()
-            master = struct.unpack("=I", attributes.get(_IFLA_MASTER, b"\0\0\0\0"))[0]
-            found.append(Link(index, name, master))
+            found.append(Link(index, name))
         return found
 
     def number(self, name: str) -> int:

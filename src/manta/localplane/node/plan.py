@@ -13,8 +13,6 @@ from manta.localplane.node.podspec import Container
 from manta.localplane.node.restarts import restart_at, runs_again
 from manta.localplane.node.snapshot import ContainerFacts, Life, PodSnapshot, Step
 
-MINIMUM_GRACE = 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class PrepareVolumes:
@@ -91,7 +89,7 @@ def plan_pod(seen: PodSnapshot) -> PodPlan:
 # ── the three states of a Pod ────────────────────────────────────────────────────────────
 def is_ending(seen: PodSnapshot) -> bool:
     """Somebody wants the Pod's processes to end, whatever its restart policy says."""
-    return seen.is_deleted or seen.is_past_deadline or bool(seen.evicted)
+    return seen.is_deleted or seen.is_past_deadline
 
 
 def is_over(seen: PodSnapshot) -> bool:
@@ -252,7 +250,7 @@ def _stops(seen: PodSnapshot, containers: Iterable[Container], grace: float) -> 
         facts = seen.facts.of(container)
         if facts.stopping is None:
             left = began + grace - seen.now if seen.is_deleted else grace
-            yield StopContainer(container.name, max(left, MINIMUM_GRACE))
+            yield StopContainer(container.name, max(left, 0.0))
         elif _kill_is_due(seen, facts, began + grace):
             yield KillContainer(container.name)
 

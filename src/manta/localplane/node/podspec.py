@@ -164,7 +164,6 @@ class Container(View, frozen=True, kw_only=True):
     restart_policy: str = ""
     """`Always` on an init container makes it a sidecar."""
     stdin: bool = False
-    stdin_once: bool = False
     tty: bool = False
     termination_message_path: str = "/dev/termination-log"
     termination_message_policy: str = "File"
@@ -291,7 +290,6 @@ class PodSpec(View, frozen=True, kw_only=True):
     service_account_name: str = "default"
     hostname: str = ""
     subdomain: str = ""
-    set_hostname_as_fqdn: bool = msgspec.field(default=False, name="setHostnameAsFQDN")
     host_network: bool = False
     host_aliases: tuple[HostAlias, ...] = ()
     share_process_namespace: bool = False

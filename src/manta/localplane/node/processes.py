@@ -44,7 +44,6 @@ class SandboxSpec:
     """What the next agent must know of this sandbox: the Pod's identity and address."""
     host_network: bool = False
     isolated: bool = True
-    shm_size: int | None = None
 
 
 class NoNamespaces(Exception):  # noqa: N818 - a state of the machine
@@ -88,7 +87,6 @@ class Launcher:
             "record": {**spec.record, "launcher": self.pid},
             "host_network": spec.host_network,
             "isolated": spec.isolated,
-            "shm_size": spec.shm_size,
         }
         return int((await self._ask("create", **fields))["pid"])
 

@@ -130,8 +130,6 @@ class PodSnapshot:
     host_address: str
     accepted: float
     """When the node took the Pod: its startTime."""
-    evicted: str = ""
-    """Set when the node itself ends the Pod: the message for its status."""
 
     @property
     def is_deleted(self) -> bool:

@@ -52,7 +52,7 @@ def pod_phase(seen: PodSnapshot) -> str:
     alive = any(
         seen.facts.of(one).life in (Life.STARTING, Life.RUNNING) for one in seen.pod.containers()
     )
-    if (seen.is_past_deadline or seen.evicted) and not alive:
+    if seen.is_past_deadline and not alive:
         return "Failed"
     if is_over(seen) and not alive:
         codes = [_last_code(seen.facts.of(one)) for one in seen.pod.spec.containers]
@@ -75,8 +75,6 @@ def _last_code(facts: ContainerFacts) -> int | None:
 
 
 def _why(seen: PodSnapshot, phase: str) -> dict[str, str]:
-    if seen.evicted:
-        return {"reason": "Evicted", "message": seen.evicted}
     if seen.is_past_deadline and phase in ("Failed", "Running", "Pending"):
         message = "Pod was active on the node longer than the specified deadline"
         return {"reason": "DeadlineExceeded", "message": message}

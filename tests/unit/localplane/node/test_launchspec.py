@@ -89,6 +89,11 @@ def test_the_containers_user_wins_over_the_pods() -> None:
     assert (made["uid"], made["gid"], made["groups"]) == (9, 2, [3])
 
 
+def test_root_is_refused_where_the_pod_must_not_be_root() -> None:
+    with pytest.raises(ConfigError, match="non-root policy"):
+        spec({"securityContext": {"runAsUser": 0, "runAsNonRoot": True}})
+
+
 def test_a_user_namespace_knows_no_other_users() -> None:
     assert "uid" not in spec({"securityContext": {"runAsUser": 9}}, userns=True)
 
