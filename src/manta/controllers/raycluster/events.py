@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from manta.reconcile.events import EventTable, Reasons, Told, worded
+from manta.reconcile.events import EventTable, Reasons, Told, created, deleted, updated, worded
 from manta.reconcile.outcome import Outcome
 
 CONTROLLER: Final = "raycluster-controller"
@@ -57,83 +57,37 @@ class Cause(StrEnum):
     CLEANUP_TIMED_OUT = "CleanupTimedOut"
 
 
-def _head(action: str) -> Reasons:
-    return Reasons(
-        action,
-        done=f"{action}dHeadPod",
-        failed=f"FailedTo{action}HeadPod",
-        done_note=f"{action}d head Pod {{key}}",
-        failed_note=f"Failed to {action.lower()} head Pod {{key}}: {{error}}",
-    )
-
-
-def _worker(action: str) -> Reasons:
-    return Reasons(
-        action,
-        done=f"{action}dWorkerPod",
-        failed=f"FailedTo{action}WorkerPod",
-        done_note=f"{action}d worker Pod {{key}}",
-        failed_note=f"Failed to {action.lower()} worker Pod {{key}}: {{error}}",
-    )
-
-
-def _made(kind: str) -> Reasons:
-    return Reasons(
-        "Create",
-        done=f"Created{kind}",
-        failed=f"FailedToCreate{kind}",
-        done_note=f"Created {kind} {{key}}",
-        failed_note=f"Failed to create {kind} {{key}}: {{error}}",
-    )
-
-
-def _mended(kind: str) -> Reasons:
-    return Reasons(
-        "Update",
-        done=f"Updated{kind}",
-        failed=f"FailedToUpdate{kind}",
-        done_note=f"Updated {kind} {{key}}: {{why}}",
-        failed_note=f"Failed to update {kind} {{key}}: {{error}}",
-    )
-
-
-_ANY_POD = Reasons(
-    "Delete",
-    done="DeletedPod",
-    failed="FailedToDeletePod",
-    done_note="Deleted Pod {key}: {why}",
-    failed_note="Failed to delete Pod {key}: {error}",
-)
+_ANY_POD = deleted("Pod")
 _SILENT = Reasons("Update", failed="FailedToUpdateRayCluster")
 
 EVENTS: EventTable = {
-    Cause.NO_HEAD: _head("Create"),
-    Cause.SECOND_HEAD: _head("Delete"),
-    Cause.UNHEALTHY_HEAD: _head("Delete"),
-    Cause.SCALE_UP: _worker("Create"),
-    Cause.SCALE_DOWN: _worker("Delete"),
-    Cause.UNHEALTHY_WORKER: _worker("Delete"),
-    Cause.NAMED_FOR_DELETION: _worker("Delete"),
-    Cause.INCOMPLETE_REPLICA: _worker("Delete"),
-    Cause.GROUP_SUSPENDED: _worker("Delete"),
-    Cause.GROUP_REMOVED: _worker("Delete"),
+    Cause.NO_HEAD: created("HeadPod", "head Pod"),
+    Cause.SECOND_HEAD: deleted("HeadPod", "head Pod"),
+    Cause.UNHEALTHY_HEAD: deleted("HeadPod", "head Pod"),
+    Cause.SCALE_UP: created("WorkerPod", "worker Pod"),
+    Cause.SCALE_DOWN: deleted("WorkerPod", "worker Pod"),
+    Cause.UNHEALTHY_WORKER: deleted("WorkerPod", "worker Pod"),
+    Cause.NAMED_FOR_DELETION: deleted("WorkerPod", "worker Pod"),
+    Cause.INCOMPLETE_REPLICA: deleted("WorkerPod", "worker Pod"),
+    Cause.GROUP_SUSPENDED: deleted("WorkerPod", "worker Pod"),
+    Cause.GROUP_REMOVED: deleted("WorkerPod", "worker Pod"),
     Cause.SUSPENDED: _ANY_POD,
     Cause.SPEC_CHANGED: _ANY_POD,
     Cause.OPERATOR_CHANGED: _SILENT,
-    Cause.HEAD_SERVICE: _made("Service"),
-    Cause.HEADLESS_SERVICE: _made("Service"),
-    Cause.SERVE_SERVICE: _made("Service"),
-    Cause.SERVICE_DRIFT: _mended("Service"),
-    Cause.AUTOSCALER_ACCOUNT: _made("ServiceAccount"),
-    Cause.AUTOSCALER_ROLE: _made("Role"),
-    Cause.AUTOSCALER_ROLE_DRIFT: _mended("Role"),
-    Cause.AUTOSCALER_BINDING: _made("RoleBinding"),
-    Cause.AUTOSCALER_BINDING_DRIFT: _mended("RoleBinding"),
-    Cause.INGRESS: _made("Ingress"),
-    Cause.INGRESS_DRIFT: _mended("Ingress"),
-    Cause.ROUTE: _made("Route"),
-    Cause.NETWORK_POLICY: _made("NetworkPolicy"),
-    Cause.NETWORK_POLICY_DRIFT: _mended("NetworkPolicy"),
+    Cause.HEAD_SERVICE: created("Service"),
+    Cause.HEADLESS_SERVICE: created("Service"),
+    Cause.SERVE_SERVICE: created("Service"),
+    Cause.SERVICE_DRIFT: updated("Service"),
+    Cause.AUTOSCALER_ACCOUNT: created("ServiceAccount"),
+    Cause.AUTOSCALER_ROLE: created("Role"),
+    Cause.AUTOSCALER_ROLE_DRIFT: updated("Role"),
+    Cause.AUTOSCALER_BINDING: created("RoleBinding"),
+    Cause.AUTOSCALER_BINDING_DRIFT: updated("RoleBinding"),
+    Cause.INGRESS: created("Ingress"),
+    Cause.INGRESS_DRIFT: updated("Ingress"),
+    Cause.ROUTE: created("Route"),
+    Cause.NETWORK_POLICY: created("NetworkPolicy"),
+    Cause.NETWORK_POLICY_DRIFT: updated("NetworkPolicy"),
     Cause.STALE_POLICY: Reasons(
         "Delete",
         done="DeletedNetworkPolicy",
@@ -141,12 +95,12 @@ EVENTS: EventTable = {
         done_note="Deleted NetworkPolicy {key}: {why}",
         failed_note="Failed to delete NetworkPolicy {key}: {error}",
     ),
-    Cause.AUTH_SECRET: _made("Secret"),
-    Cause.GCS_CLAIM: _made("PVC"),
-    Cause.GCS_CLAIM_OWNER: _mended("PVC"),
+    Cause.AUTH_SECRET: created("Secret"),
+    Cause.GCS_CLAIM: created("PVC"),
+    Cause.GCS_CLAIM_OWNER: updated("PVC"),
     Cause.ADD_FINALIZER: _SILENT,
     Cause.CLUSTER_DELETED: _ANY_POD,
-    Cause.REDIS_CLEANUP: _made("RedisCleanupJob"),
+    Cause.REDIS_CLEANUP: created("RedisCleanupJob"),
     Cause.CLEANUP_FINISHED: _SILENT,
     Cause.CLEANUP_TIMED_OUT: Reasons("Cleanup", done="ForceDeletedStuckCluster", done_note="{why}"),
 }
