@@ -84,7 +84,9 @@ def _table(
     rows = []
     for record in records:
         obj = rendering.whole(served, record)
-        row: dict[str, Any] = {"cells": cells_of(obj, now)}
+        # A bookmark is an object without a name: there is nothing to show.
+        blank = [""] + [None] * (len(definitions) - 1)
+        row: dict[str, Any] = {"cells": cells_of(obj, now) if record.key else blank}
         if include == "Object":
             row["object"] = obj
         elif include != "None":
