@@ -44,6 +44,8 @@ def main(chosen: list[str]) -> int:
         results[name] = outcome
         print(json.dumps({name: outcome}, indent=2), flush=True)
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    if failed:
+        print(f"not measured: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 
