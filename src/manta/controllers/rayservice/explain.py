@@ -5,8 +5,12 @@ from __future__ import annotations
 from manta.api.ray.service import RayServiceStatus, RayServiceStatuses, ServiceUpgradeType
 from manta.controllers.rayservice.planners.clusters import fits
 from manta.controllers.rayservice.planners.rollout import what_gateway_waits_for
-from manta.controllers.rayservice.planners.serve import current_order, obstacle_to_serving
-from manta.controllers.rayservice.snapshot import ServiceSnapshot
+from manta.controllers.rayservice.planners.serve import (
+    current_order,
+    is_told,
+    obstacle_to_serving,
+)
+from manta.controllers.rayservice.snapshot import NotAsked, ServiceSnapshot
 from manta.kube.errors import Conflict, Unreachable
 from manta.reconcile.outcome import Outcome
 
@@ -24,6 +28,15 @@ def what_ready_waits_for(
     if active.ray_cluster_name and not pending.ray_cluster_name:
         return _cluster(seen, active) or "waiting for the first endpoint of the serve Service"
     return _cluster(seen, pending) or "waiting for the serve Service"
+
+
+def what_serving_lacks(seen: ServiceSnapshot) -> str:
+    """Requests are taken, and yet something is wrong with the applications behind them."""
+    active = seen.active
+    if active is None or isinstance(active.answer, NotAsked):
+        return ""
+    order = current_order(seen, active)
+    return obstacle_to_serving(active, order) if is_told(active, order) else ""
 
 
 def what_upgrade_waits_for(

@@ -16,7 +16,11 @@ from manta.api.ray.service import (
     ServiceStatusWord,
 )
 from manta.api.times import format_time
-from manta.controllers.rayservice.explain import what_ready_waits_for, what_upgrade_waits_for
+from manta.controllers.rayservice.explain import (
+    what_ready_waits_for,
+    what_serving_lacks,
+    what_upgrade_waits_for,
+)
 from manta.controllers.rayservice.plan import Phase, is_out_of_time, phase, steps
 from manta.controllers.rayservice.planners.clusters import is_rolling_back
 from manta.controllers.rayservice.planners.suspension import is_everything_gone
@@ -205,6 +209,8 @@ def _with_ready(
     count, running = status.num_serve_endpoints, ServiceStatusWord.RUNNING
     if count > 0:
         message = f"{count} Pods take requests" if count > 1 else "1 Pod takes requests"
+        lacks = what_serving_lacks(seen)
+        message += f"; {lacks}" if lacks else ""
         ready = (Type.READY, "True", Reason.NON_ZERO_SERVE_ENDPOINTS, message)
         return msgspec.structs.replace(_set(seen, status, ready), service_status=running)
     waits_for = what_ready_waits_for(seen, status, outcome)

@@ -12,12 +12,13 @@ import pytest
 from manta.api.core import Service, ServicePort, ServiceSpec
 from manta.api.meta import Condition, ObjectMeta
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
+from manta.api.ray.service import AppStatus
 from manta.api.resources import SERVICES
 from manta.api.times import format_time
 from manta.controllers.rayservice.plan import Phase, phase, plan
 from manta.controllers.rayservice.planners.lifecycle import LONGEST_FAREWELL
 from manta.controllers.rayservice.planners.services import ensure_service
-from manta.controllers.rayservice.snapshot import DELETE_AFTER, NotAsked, ServiceSnapshot
+from manta.controllers.rayservice.snapshot import DELETE_AFTER, NotAsked, ServiceSnapshot, Told
 from manta.controllers.rayservice.status import next_status
 from manta.manifests.serve_services import build_serve_service
 from manta.reconcile.actions import Call, Create, Delete, Patch
@@ -418,3 +419,18 @@ def test_a_condition_of_another_owner_is_left_alone() -> None:
     status = msgspec.structs.replace(snapshot.status, conditions=(theirs,))
     service = msgspec.structs.replace(snapshot.service, status=status)
     assert theirs in next_status(replace(snapshot, service=service), UNTRIED).conditions
+
+
+def test_an_application_that_fails_in_place_is_named_although_requests_are_taken() -> None:
+    failing = Told({"app": AppStatus(status="DEPLOY_FAILED", message="boom")})
+    facts = {
+        "serve_service": serve_service("demo-a"),
+        "endpoints": {"demo-serve-svc": frozenset("a")},
+    }
+    snapshot = serving(active=a_sight("demo-a", answer=failing), **facts)
+    status = next_status(snapshot, UNTRIED)
+    ready = status.conditions[0]
+    assert (ready.type, ready.status) == ("Ready", "True")
+    assert 'application "app" is DEPLOY_FAILED: boom' in ready.message
+    quiet = serving(active=a_sight("demo-a", answer=NotAsked()), **facts)
+    assert next_status(quiet, UNTRIED).conditions[0].message == "1 Pod takes requests"

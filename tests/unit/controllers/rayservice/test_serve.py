@@ -302,3 +302,11 @@ def test_c53_a_head_is_in_service_while_its_proxy_answers_and_it_has_something_t
 def test_a_head_that_is_kept_out_is_kept_out_without_asking() -> None:
     sight = a_sight("demo-a", head_pod=IN, proxy_answers=None, answer=NotAsked())
     assert label(sight, excludeHeadPodFromServeSvc=True) == "false"
+
+
+def test_of_a_long_traceback_the_end_is_told() -> None:
+    text = "Traceback (most recent call last):\n" + "  File x\n" * 200 + "ModuleNotFoundError: demo"
+    told_ = why_not(answer=Told({"app": AppStatus(status="DEPLOY_FAILED", message=text)}))
+    assert "Traceback (most recent call last)" in told_
+    assert told_.endswith("ModuleNotFoundError: demo")
+    assert len(told_) < 700

@@ -69,8 +69,9 @@ def _deployments(status: AppStatus) -> Iterator[str]:
 
 
 def _one_line(text: str, longest: int = 500) -> str:
+    """Of a traceback the last words say most."""
     line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[:longest]}..."
+    return line if len(line) <= longest else f"{line[:80]} ... {line[-(longest - 80) :]}"
 
 
 def _takers(sight: ClusterSight) -> str:
