@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from random import Random
 
 import pytest
@@ -20,7 +21,7 @@ from manta.runtime.manager import Manager, TaskEnded
 from manta.runtime.queue import Done, Retry
 from support.faults import FaultTransport, touches
 from support.plane import MemoryPlane
-from support.raycronjob import NAMESPACE, children, cron_crds, ray_cron_job
+from support.raycronjob import NAMESPACE, children, cron_crds, finish, ray_cron_job
 from support.virtual import faulty, running, until, virtual_plane, virtually
 
 
@@ -220,3 +221,35 @@ async def test_two_operators_that_lose_and_win_the_lease_serve_every_tick_once()
         assert one.wrote() + two.wrote() == 20
         assert one.wrote()
         assert two.wrote()
+
+
+def created(*replicas: Replica) -> list[str]:
+    writes = [one for replica in replicas for one in replica.faults.accepted_writes("/rayjobs")]
+    bodies = [json.loads(one.body) for one in writes if one.method == "POST" and one.body]
+    return [one["metadata"]["name"] for one in bodies]
+
+
+@virtually
+async def test_a_new_leader_does_not_begin_on_a_cache_older_than_the_old_ones_last_writes() -> None:
+    """Its watch lags: it does not know that the tick was served, nor can it see the child."""
+    async with virtual_plane(cron_crds()) as plane:
+        one, two = Replica(plane, "one"), Replica(plane, "two")
+        two.faults.delay_watch(RAY_CRON_JOBS, 90)
+        cron = ray_cron_job(successfulJobsHistoryLimit=0)
+        await plane.client.create(RAY_CRON_JOBS, NAMESPACE, cron)
+        leader = asyncio.create_task(one.run())
+        await asyncio.sleep(1)
+        async with running(two.run()):
+            for minute in range(1, 5):
+                await asyncio.sleep(60 * minute + 1 - plane.clock.monotonic())
+                for job in await children(plane):
+                    await finish(plane, job["metadata"]["name"])
+            await asyncio.sleep(3)
+            assert (len(created(one)), await children(plane)) == (4, [])
+            leader.cancel()
+            await asyncio.gather(leader, return_exceptions=True)
+            await asyncio.sleep(30)
+            assert two.gate.remaining
+            assert created(two) == []
+            await asyncio.sleep(60)
+            assert len(created(two)) == 1  # the next tick

@@ -162,6 +162,11 @@ class Informer(Generic[T]):
         self._tell(self._cache.put(share(one)))
         return one
 
+    async def read_all(self) -> None:
+        """Ask the server for everything that is ours: the cache is then no older than this call."""
+        for scope in self._reflectors:
+            await self.read_namespace(scope)
+
     async def read_namespace(self, namespace: str) -> None:
         """Ask the server for all our objects of one namespace, and take the list in."""
         chosen = self._selection

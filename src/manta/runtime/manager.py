@@ -1,6 +1,7 @@
 """Starts, watches over and stops everything in an operator process.
 
-Promises: informers are shared; controllers start only when we lead; a supervised task that ends
+Promises: informers are shared; controllers start only when we lead, and on caches that are no older
+than that; a supervised task that ends
 when it should not ends the whole run with its error, because half an operator is worse than a
 restarted one; on `stop` no new round starts, the running ones are given time to finish.
 """
@@ -15,7 +16,9 @@ from typing import Any, TypeVar
 
 from manta.api.resources import Resource
 from manta.kube.client import Client
+from manta.kube.errors import MantaError
 from manta.runtime import gauges
+from manta.runtime.backoff import WATCH_BACKOFF
 from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
 from manta.runtime.controller import Controller
@@ -161,7 +164,7 @@ class Manager:
             await leadership.gained()
             if self._gate:
                 self._gate.enter_term()
-            term = asyncio.create_task(self._run_controllers(), name="term")
+            term = asyncio.create_task(self._run_term(), name="term")
             lost = asyncio.create_task(leadership.lost(), name="lost")
             try:
                 ended, _ = await asyncio.wait([term, lost], return_when=asyncio.FIRST_COMPLETED)
@@ -170,6 +173,23 @@ class Manager:
             if term in ended:
                 term.result()
                 return
+
+    async def _run_term(self) -> None:
+        await asyncio.gather(*(self._catch_up(one) for one in self._informers.values()))
+        await self._run_controllers()
+
+    async def _catch_up(self, informer: Informer[Any]) -> None:
+        """Another led until now, and a watch of ours may lag: its last writes are not ours, so that
+        freshness does not wait for them. A cache that is not filled yet is new enough."""
+        failures, behind = 0, informer.synced.is_set()
+        while behind:
+            try:
+                await informer.read_all()
+                behind = False
+            except MantaError as error:
+                failures += 1
+                log.warning("cannot list %s to begin: %s", informer.resource.plural, error)
+                await asyncio.sleep(WATCH_BACKOFF.delay(failures, self.random))
 
     async def _run_controllers(self) -> None:
         if not self._controllers:
