@@ -216,7 +216,7 @@ async def test_a_blocked_main_loop_does_not_lose_the_lease() -> None:
     gate = WriteGate(clock)
     leadership = Leadership()
     told: list[bool] = []
-    timing = Timing(duration=0.9, renew_deadline=0.6, retry=0.1)
+    timing = Timing(duration=2.0, renew_deadline=1.5, retry=0.1)
     with served_in_a_thread() as bridge:
 
         async def connect() -> Client:
@@ -239,7 +239,7 @@ async def test_a_blocked_main_loop_does_not_lose_the_lease() -> None:
 
         thread = asyncio.create_task(ElectionThread(connect, election, leadership).run())
         await asyncio.wait_for(leadership.gained(), 10)
-        time.sleep(1.5)  # longer than the lease: nothing but another thread can renew it now
+        time.sleep(2.5)  # longer than the lease: nothing but another thread can renew it now
         assert gate.remaining > 0
         assert told == [True]
         thread.cancel()

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from math import ceil
 from random import Random
 from typing import Any
 
@@ -184,7 +185,8 @@ def _manifest(key: Key, lease: Lease) -> dict[str, Any]:
     metadata = {"name": key.name, "namespace": key.namespace, "resourceVersion": lease.version}
     spec: dict[str, Any] = {
         "holderIdentity": lease.holder,
-        "leaseDurationSeconds": int(lease.duration),
+        # Whole seconds, of which there must be one; rather too long than too short for others.
+        "leaseDurationSeconds": ceil(lease.duration),
         "leaseTransitions": lease.transitions,
     }
     for name, moment in (("acquireTime", lease.acquired), ("renewTime", lease.renewed)):
