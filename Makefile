@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
+# Suites with real sockets, processes and Ray: what fails beside others is run once more alone, and said.
+suite = $(PYTEST) -q $(1) $(2) || { echo "once more, alone: what failed"; $(PYTEST) -q --last-failed --last-failed-no-failures=none $(2); }
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -41,9 +44,9 @@ check: setup ## format, lint, types, import contracts, unit and property tests
 
 .PHONY: test
 test: check ## everything that guards main: check, contract, controllers on the embedded plane, real Ray
-	$(PYTEST) -q -n auto tests/contract tests/histories tests/cluster
+	$(call suite,-n auto,tests/contract tests/histories tests/cluster)
 	@bash tools/redis.sh
-	$(PYTEST) -q tests/e2e
+	$(call suite,,tests/e2e)
 
 .PHONY: histories
 histories: setup ## 1,000 histories of concurrent clients and kill -9 (hours); COUNT=n for fewer

@@ -26,4 +26,3 @@ async def test_nothing_acknowledged_is_lost_and_no_event_missed(plan: Plan, tmp_
     assert told.violations == []
     # How many calls fit between two kills is the machine's affair; that some did is ours.
     assert told.history.calls
-    assert any(call.outcome == "unknown" for call in told.history.calls)
