@@ -231,9 +231,39 @@ def _end_of_list(version: int) -> bytes:
     return _event("BOOKMARK", "", version, annotations={INITIAL_EVENTS_END: "true"})
 
 
+def _is_mere_bookmark(event: Any) -> bool:
+    marks = event["object"]["metadata"].get("annotations", {})
+    return event["type"] == "BOOKMARK" and INITIAL_EVENTS_END not in marks
+
+
 def _error(refusal: Response) -> Response:
     """A refusal as servers send it when the stream is already open."""
     return _stream(b'{"type":"ERROR","object":' + refusal.body + b"}\n")
+
+
+@virtually
+async def test_a_server_whose_history_began_anew_is_believed() -> None:
+    """Restored from a backup, or started again without its data: versions count from the start."""
+    async with virtual_plane() as plane, virtual_plane() as restored:
+        await put(plane, *(f"other-{number}" for number in range(50)), "lost", "kept")
+        await put(restored, "kept", "new")
+        faults = faulty(plane)
+        informer = an_informer(Client(faults))
+        told = Told(informer)
+        async with running(informer.run()):
+            await informer.synced.wait()
+            faults.go_down()
+            faults._inner = faulty(restored)
+            # As real servers do for a version that lies ahead of them: not even a bookmark.
+            faults.drop_event(CONFIG_MAPS, _is_mere_bookmark, times=10**6)
+            faults.come_back()
+            await until(lambda: names(informer) == {"kept", "new"}, seconds=400)
+            kept = await restored.client.get(CONFIG_MAPS, Key("default", "kept"), into=Object)
+            assert informer.get(Key("default", "kept")) == kept
+            faults._drops.clear()
+            await put(restored, "later")
+            await until(lambda: "later" in names(informer))
+        assert ("lost", None) in told.changes
 
 
 @virtually

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from manta.api.meta import Key, ObjectMeta, Uid
 from manta.runtime.index import Index, IndexFunction
-from manta.runtime.versions import is_older
+from manta.runtime.versions import is_newer, is_older
 
 
 class Named(Protocol):
@@ -114,7 +114,7 @@ class Cache(Generic[T]):
         unlisted = [
             self._objects[key].metadata for key in self.keys_in(namespace) if key not in listed
         ]
-        missing = [meta for meta in unlisted if not is_older(listed_at, meta.resource_version)]
+        missing = [meta for meta in unlisted if not is_newer(meta.resource_version, listed_at)]
         gone = [
             self.bury(meta.key, meta.uid) if bury else self.remove(meta.key) for meta in missing
         ]
@@ -122,6 +122,11 @@ class Cache(Generic[T]):
             self._forget_gone(listed, namespace)
         there = [self.put(one) for one in listed.values()]
         return [change for change in (*gone, *there) if change is not None]
+
+    def forget(self, namespace: str = "") -> list[Change[T]]:
+        """Drop all that is known of one namespace, or of all, and what was held against news."""
+        self._forget_gone({}, namespace)
+        return [self._set(key, None) for key in self.keys_in(namespace)]
 
     def _forget_gone(self, listed: Mapping[Key, T], namespace: str) -> None:
         """The watch starts anew from this list: nothing older will come."""

@@ -25,7 +25,7 @@ from manta.runtime.cache import Cache, Change, Named
 from manta.runtime.index import IndexFunction
 from manta.runtime.interning import share
 from manta.runtime.reflector import Pace, Reflector, Selection
-from manta.runtime.versions import number
+from manta.runtime.versions import is_newer, number
 
 T = TypeVar("T", bound=Named)
 
@@ -184,6 +184,10 @@ class Informer(Generic[T]):
     # ── what the reflectors say ──────────────────────────────────────────────────────────
 
     def listed(self, scope: str, objects: Sequence[T], resource_version: str) -> None:
+        if is_newer(self._versions.get(scope, ""), resource_version):
+            log.warning("%s: the server's history began anew", self._label(scope))
+            for change in self._cache.forget(scope):
+                self._tell(change)
         items = [share(one) for one in objects]
         for change in self._cache.replace(items, resource_version, scope):
             self._tell(change)

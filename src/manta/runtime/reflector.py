@@ -24,6 +24,7 @@ from manta.kube.errors import BadRequest, Gone, Invalid, MantaError, NotFound, U
 from manta.kube.watch_stream import WatchEvent
 from manta.runtime.backoff import WATCH_BACKOFF, Backoff
 from manta.runtime.cache import Named
+from manta.runtime.versions import is_newer
 
 T = TypeVar("T", bound=Named)
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -94,6 +95,10 @@ class Reflector(Generic[T]):
                 self._version = ""
                 await self._pause_after_gone()
             except (MantaError, TimeoutError) as error:
+                if isinstance(error, TimeoutError) and self._failures:
+                    # Silent again where it was resumed: a point that this server never reaches,
+                    # because it was restored from a backup, is told apart by a new list only.
+                    self._version = ""
                 self._failures += 1
                 self._sink.trouble_in(self._scope, self._reason(error))
                 await self._pause(_longest_pause(error))
@@ -157,6 +162,9 @@ class Reflector(Generic[T]):
             await self._pause()
 
     def _pass_on(self, event: WatchEvent[T]) -> None:
+        if is_newer(self._version, event.resource_version):
+            # Restored from a backup, say: what we know is of a past that never was.
+            raise Gone(410, "Expired", "the server's history began anew")
         self._version = event.resource_version or self._version
         self._sink.happened(self._scope, event)
         if self._failures:

@@ -12,6 +12,12 @@ def number(resource_version: str) -> int | None:
     return int(resource_version) if resource_version.isdecimal() else None
 
 
+def is_newer(one: str, other: str) -> bool:
+    """Whether `one` was certainly written after `other`."""
+    first, second = number(one), number(other)
+    return first is not None and second is not None and first > second
+
+
 def is_older(one: str, other: str) -> bool:
     """Whether `one` was certainly or possibly written before `other`; equal is not older."""
     if one == other:

@@ -74,6 +74,22 @@ def test_a_list_does_not_remove_what_a_live_read_brought_in_after_it() -> None:
     assert cache.get(Key("ns", "new")) is not None
 
 
+def test_where_versions_have_no_order_a_list_removes_what_it_does_not_show() -> None:
+    cache: Cache[Object] = Cache()
+    cache.put(one("a", 1))
+    assert [change.key for change in cache.replace([], listed_at="v2-abc")] == [A]
+
+
+def test_what_is_forgotten_may_come_back_in_any_version() -> None:
+    cache: Cache[Object] = Cache({"all": lambda _one: ("x",)})
+    cache.put(one("a", 7))
+    cache.bury(Key("ns", "b"), Uid("uid-b"))
+    [change] = cache.forget()
+    assert (change.key, change.new, len(cache), cache.by("all", "x")) == (A, None, 0, ())
+    assert cache.put(one("a", 1)) is not None
+    assert cache.put(one("b", 2)) is not None
+
+
 def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
     cache: Cache[Object] = Cache()
     cache.put(one("a", 1))
