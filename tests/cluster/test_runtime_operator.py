@@ -12,10 +12,11 @@ import pytest
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS
 from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS
-from manta.cli.operator import assemble, new_manager, unsuitable
+from manta.cli.operator import assemble, introduction, new_manager, unsuitable
 from manta.cli.operator_options import Options, add_flags, options_from
 from manta.cli.operator_platform import Platform, missing_crds, recognise, recognise_patiently
 from manta.kube.client import Client
+from manta.kube.cluster import Cluster
 from manta.kube.errors import CredentialsError
 from manta.rules.settings import FeatureGates
 from manta.runtime.manager import Manager
@@ -124,6 +125,14 @@ async def test_the_informer_that_is_begun_early_is_the_one_that_controllers_use(
             await early.synced.wait()
             informers = [one for one in manager._informers if one[0] == RAY_CLUSTERS]
             assert len(informers) == 1
+
+
+def test_the_first_line_says_who_runs_where_and_for_what() -> None:
+    platform = Platform((1, 35), openshift=False, cert_manager=False)
+    flags = ("--feature-gates=RayCronJob=false", "--watch-namespace=a,b")
+    said = introduction(Cluster("https://server:6443"), options(*flags), platform)
+    assert "on https://server:6443 (Kubernetes 1.35)" in said
+    assert said.endswith("for raycluster, rayjob, rayservice in a, b")
 
 
 @virtually

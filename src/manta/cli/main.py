@@ -61,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _module(verb).add_parser(subparsers)
         else:
             subparsers.add_parser(verb, help=about, add_help=False)
-    args = parser.parse_args(arguments)
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:  # said by the verb, which knows its own flags
+        subparsers.choices[args.verb].error(f"unrecognized arguments: {' '.join(unknown)}")
     return _run(args)
 
 

@@ -114,6 +114,7 @@ async def operate(cluster: Cluster, options: Options) -> int:
             log.error(why)
             return 1
         assemble(manager, options, platform)
+        log.info(introduction(cluster, options, platform))
         _spare_the_collector()
         leadership = _lead(manager, cluster, options, gate)
         _serve_pages(manager, options)
@@ -177,6 +178,16 @@ def build_controllers(manager: Manager, settings: Settings) -> Sequence[Controll
 def _exists(*modules: str) -> bool:
     """Whether each is there; a package must be asked for before what is in it."""
     return all(importlib.util.find_spec(module) is not None for module in modules)
+
+
+def introduction(cluster: Cluster, options: Options, platform: Platform) -> str:
+    """Who runs, where, and for what: the first line that someone who looks for a fault needs."""
+    version = ".".join(map(str, platform.version))
+    names = [name for name, enabled in CONTROLLERS if enabled(options.settings.gates)]
+    return (
+        f"manta {__version__} on {cluster.server} (Kubernetes {version}), for "
+        f"{', '.join(names)} in {', '.join(options.namespaces) or 'all namespaces'}"
+    )
 
 
 def unsuitable(platform: Platform, gates: FeatureGates) -> str | None:

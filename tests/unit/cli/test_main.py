@@ -27,6 +27,17 @@ def test_an_unknown_verb_exits_with_2() -> None:
     assert ended.value.code == 2
 
 
+def test_an_unknown_flag_exits_with_2_and_shows_those_of_the_verb(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["operator", "--watch-namespaces=a"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "--watch-namespace " in said
+    assert "manta operator: error: unrecognized arguments: --watch-namespaces=a" in said
+
+
 def test_an_unknown_gate_exits_with_2_and_names_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
