@@ -28,7 +28,7 @@ _JWT = re.compile(r"eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+")
 _VOLUME = re.compile(r"kube-api-access-[a-z0-9]{5}")
 _REVISION = re.compile(r"(?<=current: )\d+|(?<=record \()\d+(?=\))|(?<=version: 1 \()\d+(?=\))")
 _PARSER = re.compile(
-    r"(?<=parse error: )(?!json: ).*|(?<=redacted>\": ).*"
+    r"(?<=parse error: ).*|(?<=redacted>\": ).*"
     r"|(?<=key is not valid: ).*|(?<=error decoding patch: ).*|(?<=error decoding YAML: ).*",
     re.DOTALL,
 )

@@ -68,6 +68,7 @@ def label_value_errors(text: str) -> tuple[str, ...]:
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or"
         " '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or"
         f" 'my_value',  or '12345', regex used for validation is '{_LABEL_VALUE}')",
+        unit="bytes",
     )
 
 
@@ -80,10 +81,8 @@ def qualified_name_errors(text: str) -> tuple[str, ...]:
     )
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
-        return (
-            "a qualified name " + words[:-1] + " with an optional DNS subdomain prefix and '/'"
-            " (e.g. 'example.com/MyName'))",
-        )
+        example = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return (f"a valid label key {words} {example}",)
     errors: list[str] = []
     if slash and not prefix:
         errors.append("prefix part must be non-empty")
@@ -118,10 +117,12 @@ def is_label_value(text: str) -> bool:
     return not label_value_errors(text)
 
 
-def _check(text: str, length: int, pattern: re.Pattern[str], words: str) -> tuple[str, ...]:
+def _check(
+    text: str, length: int, pattern: re.Pattern[str], words: str, unit: str = "characters"
+) -> tuple[str, ...]:
     errors: list[str] = []
     if len(text) > length:
-        errors.append(f"must be no more than {length} bytes")
+        errors.append(f"must be no more than {length} {unit}")
     if not pattern.fullmatch(text):
         errors.append(words)
     return tuple(errors)

@@ -147,6 +147,8 @@ class App:
         route = parse_route(request.path)
         self._authorize(request, route)
         if route is None or not self.core.registry.has_version(route.group, route.version):
+            if route is not None and self.core.registry.has_group(route.group):
+                raise no_such_resource()
             return text_response(404, "404 page not found\n")
         if not route.plural:
             return self._discovery.answer(request) or text_response(404, "404 page not found\n")
@@ -166,6 +168,8 @@ class App:
             raise no_such_resource()
         watch = route.watch_prefix or request.flag("watch")
         verb = route.verb(request.method, watch=watch)
+        if verb in ("update", "patch") and not route.name:
+            raise method_not_allowed()
         if route.subresource:
             offered = served.subresource(route.subresource)
             if offered is None:

@@ -17,8 +17,6 @@ def check_identity(served: Served, old: Object, new: Object, *, replace: bool) -
     """Name, namespace, uid and revision of what the client sends must be those stored."""
     before, meta = old["metadata"], new.setdefault("metadata", {})
     name = before["name"]
-    if replace and not meta.get("name"):
-        meta["name"] = name
     check_name(meta, name)
     check_namespace(meta, before.get("namespace", ""))
     asked = meta.get("resourceVersion")
@@ -70,11 +68,11 @@ def counted_parts(served: Served, old: Object, new: Object, subresource: str) ->
     if subresource == "status":
         merged = old | {"status": new["status"]} if "status" in new else _without_status(old)
         if served.custom is None:
-            merged["metadata"] = metadata.carry_over(old, new, served)
+            merged["metadata"] = metadata.carry_over(old, new)
         else:
             merged["metadata"] = dict(old["metadata"])
         return merged
-    merged = new | {"metadata": metadata.carry_over(old, new, served)}
+    merged = new | {"metadata": metadata.carry_over(old, new)}
     if served.has_status:
         merged.pop("status", None)
         if "status" in old:

@@ -9,10 +9,17 @@ from typing import Any
 import msgspec
 
 from manta.localplane.apiserver import machinery
+from manta.localplane.apiserver.builtin_kinds.messages import message_of
 from manta.localplane.apiserver.messages import HttpRequest
 from manta.localplane.apiserver.negotiation import body_format
+from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.served import Served
-from manta.localplane.apiserver.status_errors import Refusal, bad_request
+from manta.localplane.apiserver.status_errors import (
+    Refusal,
+    bad_request,
+    invalid,
+    invalid_patch,
+)
 
 _decode = msgspec.json.Decoder().decode
 _KEY = re.compile(rb'(?<!\\)"\s*:')
@@ -82,10 +89,13 @@ def read_object(request: HttpRequest, served: Served, kind: str = "") -> dict[st
         value = read_body(request.body, request.headers.get("content-type", ""))
     except Malformed as error:
         raise _unrecognized(wanted, error, request.body) from None
+    if value is None and served.custom is None:
+        value = {}
     if not isinstance(value, dict):
-        why = "json: cannot unmarshal into Go value of type struct"
+        why = f"json: cannot unmarshal {json_type(value)} into Go value of type struct"
         raise _unrecognized(wanted, Malformed(f"json parse error: {why}"), request.body)
     if not kind:
+        _check_named(value, served, request.body)
         check_type(value, served)
     check_metadata(value, served)
     return value
@@ -99,26 +109,91 @@ def _unrecognized(kind: str, error: Malformed, body: bytes) -> Refusal:
     )
 
 
+def _check_named(value: dict[str, Any], served: Served, body: bytes) -> None:
+    """Only built-in kinds may leave out what they are: their path says it."""
+    if served.custom is None:
+        return
+    for member, shown in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+        if not value.get(member):
+            text = body[:1000].decode(errors="replace")
+            raise bad_request(
+                f"the object provided is unrecognized (must be of type {served.kind}): Object "
+                f"'{shown}' is missing in '{text}' ({text})"
+            )
+
+
 def check_type(value: dict[str, Any], served: Served) -> None:
-    kind, version = value.get("kind") or "", value.get("apiVersion") or ""
-    if served.custom is not None:
-        if not kind:
-            shown = msgspec.json.encode(value)[:1000].decode(errors="replace")
-            raise bad_request(f"Object 'Kind' is missing in '{shown}'")
-        if not version:
-            shown = msgspec.json.encode(value)[:1000].decode(errors="replace")
-            raise bad_request(f"Object 'apiVersion' is missing in '{shown}'")
-    if version and version != served.api_version:
+    """What an object says that it is must be what is served at its path."""
+    kind = str(value.get("kind") or served.kind)
+    version = str(value.get("apiVersion") or served.api_version)
+    if (version, kind) == (served.api_version, served.kind):
+        return
+    if served.custom is None and message_of(version, kind) is None:
+        short = version.rpartition("/")[2]
+        raise bad_request(
+            f'{kind} in version "{short}" cannot be handled as a {served.kind}: '
+            f"{unregistered(version, kind)}"
+        )
+    if version != served.api_version:
         raise bad_request(
             f"the API version in the data ({version}) does not match the expected API version "
             f"({served.api_version})"
         )
-    if kind and kind != served.kind:
-        group = served.group.partition(".")[0] or "core"
-        raise bad_request(
-            f'{kind} in version "{served.version}" cannot be handled as a {served.kind}: '
-            f"converting ({served.version}.{kind}) to ({group}.{served.kind}): unknown conversion"
-        )
+    if served.custom is not None:
+        raise _other_kind(value, served)
+    raise bad_request(
+        f'{kind} in version "{served.version}" cannot be handled as a {served.kind}: '
+        f"{_unconvertible(kind, served)}"
+    )
+
+
+def check_patched_type(new: dict[str, Any], served: Served) -> None:
+    """A patch may change everything but what the object is."""
+    kind, version = str(new.get("kind")), str(new.get("apiVersion"))
+    if (version, kind) == (served.api_version, served.kind):
+        return
+    if served.custom is not None:
+        raise _other_kind(new, served)
+    known = message_of(version, kind) is not None
+    why = _unconvertible(kind, served) if known else unregistered(version, kind)
+    raise invalid_patch(why, _quoted(new))
+
+
+def unpatchable(refusal: Refusal, new: dict[str, Any], served: Served) -> Refusal:
+    """What a patch has made cannot be read: said as the real server says it."""
+    why = refusal.message.partition(f"cannot be handled as a {served.kind}: ")[2]
+    if refusal.code != 400 or not why or served.custom is not None:
+        return refusal
+    return invalid_patch(why, _quoted(new))
+
+
+def _quoted(value: dict[str, Any]) -> str:
+    return json.dumps(json.dumps(value, separators=(",", ":")))[1:-1]
+
+
+def unregistered(version: str, kind: str) -> str:
+    return (
+        f'no kind "{kind}" is registered for version "{version}" in scheme '
+        '"pkg/runtime/scheme.go:111"'
+    )
+
+
+def _unconvertible(kind: str, served: Served) -> str:
+    group = served.group.partition(".")[0] or "core"
+    return f"converting ({served.version}.{kind}) to ({group}.{served.kind}): unknown conversion"
+
+
+def _other_kind(value: dict[str, Any], served: Served) -> Refusal:
+    kind, version = str(value.get("kind")), str(value.get("apiVersion"))
+    causes = []
+    if version != served.api_version:
+        message = f'Invalid value: "{version}": must be {served.api_version}'
+        causes.append(Cause("FieldValueInvalid", message, "apiVersion"))
+    if kind != served.kind:
+        message = f'Invalid value: "{kind}": must be {served.kind}'
+        causes.append(Cause("FieldValueInvalid", message, "kind"))
+    name = (value.get("metadata") or {}).get("name") or ""
+    return invalid(kind, version.rpartition("/")[0], name, causes)
 
 
 _METADATA_TYPES: dict[str, tuple[type, str]] = {
@@ -127,6 +202,7 @@ _METADATA_TYPES: dict[str, tuple[type, str]] = {
     "generateName": (str, "string"),
     "resourceVersion": (str, "string"),
     "uid": (str, "types.UID"),
+    "generation": (int, "int64"),
     "labels": (dict, "map[string]string"),
     "annotations": (dict, "map[string]string"),
     "finalizers": (list, "[]string"),
@@ -161,9 +237,15 @@ def check_metadata(obj: dict[str, Any], served: Served) -> None:
 
 
 def wrong_type(served: Served, found: Any, field: str, wanted: str) -> Refusal:
+    owner, _, member = field.partition(".")
+    if member:
+        field = field if served.custom is None else member
+        owner = "ObjectMeta"
+    else:
+        owner = served.kind
     return bad_request(
         f'{served.kind} in version "{served.version}" cannot be handled as a {served.kind}: json: '
-        f"cannot unmarshal {json_type(found)} into Go struct field {served.kind}.{field} of type "
+        f"cannot unmarshal {json_type(found)} into Go struct field {owner}.{field} of type "
         f"{wanted}"
     )
 

@@ -63,7 +63,7 @@ async def _first(core: Core, served: Served, chosen: Selection, options: ListOpt
     exact = options.match == "Exact" or (asked > 0 and options.limit > 0 and not options.match)
     if asked > core.store.revision:
         if exact:
-            raise version_too_large(asked, core.store.revision, retry=False)
+            raise version_too_large(asked, core.store.revision, retry=True)
         await await_revision(core, asked)
     limit = 0 if options.revision == 0 else options.limit
     if exact and asked:

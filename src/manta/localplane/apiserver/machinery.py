@@ -68,6 +68,14 @@ def canonical(served: Served, obj: Object, unknown: list[str]) -> Object:
         ) from None
 
 
+def delete_options(body: Object) -> Object:
+    """DeleteOptions of the right types."""
+    try:
+        return read_object("v1", "DeleteOptions", body)
+    except WrongTypeError as error:
+        raise bad_request(str(error)) from None
+
+
 # ── filling in and checking ──────────────────────────────────────────────────────────────
 def with_defaults(served: Served, obj: Object) -> Object:
     """What a client means by an object, before the server adds anything of its own."""

@@ -46,7 +46,6 @@ def begin(
         "selfLink",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
-        "generation",
         "managedFields",
         "creationTimestamp",
         "uid",
@@ -62,7 +61,7 @@ def begin(
     return meta
 
 
-def carry_over(old: Mapping[str, Any], new: dict[str, Any], served: Served) -> dict[str, Any]:
+def carry_over(old: Mapping[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Metadata of a changed object: what clients may not change keeps its old value."""
     meta = dict(new.get("metadata") or {})
     before = old["metadata"]
@@ -81,8 +80,6 @@ def carry_over(old: Mapping[str, Any], new: dict[str, Any], served: Served) -> d
     for name in ("uid", "namespace"):
         if not meta.get(name) and name in before:
             meta[name] = before[name]
-    if not served.generation:
-        meta.pop("generation", None)
     meta["resourceVersion"] = before["resourceVersion"]
     return meta
 
@@ -97,6 +94,9 @@ def _drop_empty(meta: dict[str, Any]) -> None:
 def check(obj: Mapping[str, Any], served: Served) -> list[Cause]:
     meta = obj["metadata"]
     causes = list(_name_causes(meta, served))
+    if meta.get("generation", 0) < 0:
+        message = f"Invalid value: {meta['generation']}: must be greater than or equal to 0"
+        causes.append(Cause("FieldValueInvalid", message, "metadata.generation"))
     causes += _label_causes(meta.get("labels") or {})
     causes += _annotation_causes(meta.get("annotations") or {})
     causes += _finalizer_causes(meta.get("finalizers") or [])
@@ -131,6 +131,11 @@ def _name_causes(meta: Mapping[str, Any], served: Served) -> Iterator[Cause]:
         message = "Required value: name or generateName is required"
         yield Cause("FieldValueRequired", message, "metadata.name")
         return
+    prefix = meta.get("generateName")
+    # A generated name is checked with its prefix, which may end in a dash.
+    for error in _name_errors(f"{prefix}x", served) if prefix else ():
+        shown = f'Invalid value: "{prefix}": {error}'
+        yield Cause("FieldValueInvalid", shown, "metadata.generateName")
     for error in _name_errors(str(name), served):
         yield Cause("FieldValueInvalid", f'Invalid value: "{name}": {error}', "metadata.name")
 
@@ -141,7 +146,7 @@ def _name_errors(name: str, served: Served) -> tuple[str, ...]:
             return (f"may not be '{name}'",)
         return tuple(f"may not contain '{sign}'" for sign in "/%" if sign in name)
     if served.group == "" and served.plural in _LABEL_NAMES:
-        return dns1123_label_errors(name)
+        return ("must not contain dots",) if "." in name else dns1123_label_errors(name)
     if served.group == "" and served.plural == "services":
         return dns1035_label_errors(name)
     return dns1123_subdomain_errors(name)
@@ -170,15 +175,15 @@ def _annotation_causes(annotations: Mapping[str, Any]) -> Iterator[Cause]:
 
 def _finalizer_causes(finalizers: list[Any]) -> Iterator[Cause]:
     for number, name in enumerate(finalizers):
-        field = f"metadata.finalizers[{number}]"
         for error in qualified_name_errors(str(name)):
-            yield Cause("FieldValueInvalid", f'Invalid value: "{name}": {error}', field)
+            message = f'Invalid value: "{name}": {error}'
+            yield Cause("FieldValueInvalid", message, "metadata.finalizers")
         if "/" not in str(name) and name not in _STANDARD_FINALIZERS:
             message = (
                 f'Invalid value: "{name}": name is neither a standard finalizer name nor is it '
                 "fully qualified"
             )
-            yield Cause("FieldValueInvalid", message, field)
+            yield Cause("FieldValueInvalid", message, f"metadata.finalizers[{number}]")
 
 
 def _owner_causes(owners: list[Any]) -> Iterator[Cause]:
@@ -189,6 +194,10 @@ def _owner_causes(owners: list[Any]) -> Iterator[Cause]:
                 what = "version must" if member == "apiVersion" else "must"
                 message = f'Invalid value: "": {what} not be empty'
                 yield Cause("FieldValueInvalid", message, f"metadata.ownerReferences.{member}")
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            shown = msgspec.json.encode(owner).decode()
+            message = f"Invalid value: {shown}: /v1, Kind=Event is disallowed from being an owner"
+            yield Cause("FieldValueInvalid", message, "metadata.ownerReferences")
     if len(controllers) > 1:
         first, second = controllers[:2]
         shown = msgspec.json.encode(owners).decode()

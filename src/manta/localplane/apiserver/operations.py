@@ -20,6 +20,7 @@ from manta.localplane.apiserver.options import (
     ListOptions,
     WriteOptions,
     delete_options,
+    get_revision,
     list_options,
     write_options,
 )
@@ -35,6 +36,7 @@ from manta.localplane.apiserver.status_errors import (
     invalid_options,
     method_not_allowed,
     not_found,
+    plain_failure,
     unknown_patch_type,
     unsupported_media_type,
 )
@@ -84,7 +86,7 @@ class Operations:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────
     async def _get(self, call: Call) -> HttpResponse:
-        asked = list_options(call.request, watch=False).revision or 0
+        asked = get_revision(call.request)
         if asked > self._core.store.revision:
             await await_revision(self._core, asked)
         record = self._find(call)
@@ -211,16 +213,25 @@ class Operations:
             cause = Cause("FieldValueRequired", message, "fieldManager")
             raise invalid_options("PatchOptions", cause)
         try:
-            config = decoding.read_yaml(call.request.body)
+            found = decoding.read_yaml(call.request.body)
         except decoding.Malformed as error:
             raise bad_request(f"error decoding YAML: {error}") from None
-        if not isinstance(config, dict) or not config.get("kind") or not config.get("apiVersion"):
-            raise bad_request("invalid object type: /, Kind=")
-        decoding.check_type(config, call.served)
-        decoding.check_metadata(config, call.served)
+        served = call.served
+        config: dict[str, Any] = found if isinstance(found, dict) else {}
+        if (config.get("apiVersion"), config.get("kind")) != (served.api_version, served.kind):
+            raise bad_request(f"invalid object type: {_type_name(config)}")
+        decoding.check_metadata(config, served)
         if config.setdefault("metadata", {}).get("name"):
             changes.check_name(config["metadata"], call.route.name)
-        self._checked(call, config, options)
+        unknown: list[str] = []
+        machinery.canonical(served, config, unknown)
+        if unknown:
+            meta = config["metadata"]
+            place = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {_type_name(config)}"
+            raise plain_failure(
+                f"failed to create typed patch object ({place}): .{unknown[0]}: field not "
+                "declared in schema"
+            )
         return config
 
     def _patcher(self, call: Call, options: WriteOptions) -> Produce:
@@ -233,8 +244,10 @@ class Operations:
         try:
             patch = decoding.read_json(call.request.body)
         except decoding.Malformed as error:
-            kind = "JSON patch" if media == _JSON_PATCH else "patch"
-            raise bad_request(f"error decoding {kind}: {error}") from None
+            raise bad_request(f"error decoding patch: {error}") from None
+        if not isinstance(patch, list if media == _JSON_PATCH else dict):
+            wanted = "a list" if media == _JSON_PATCH else "an object"
+            raise bad_request(f"error decoding patch: it must be {wanted}")
 
         def produce(old: dict[str, Any]) -> dict[str, Any]:
             if media == _JSON_PATCH:
@@ -243,8 +256,12 @@ class Operations:
                 new = machinery.strategic_patch(old, patch, served)
             else:
                 new = machinery.merge_patch(old, patch)
-            decoding.check_metadata(new, served)
-            return self._checked(call, new, options)
+            decoding.check_patched_type(new, served)
+            try:
+                decoding.check_metadata(new, served)
+                return self._checked(call, new, options)
+            except Refusal as refusal:
+                raise decoding.unpatchable(refusal, new, served) from None
 
         return produce
 
@@ -352,6 +369,12 @@ def _media(request: HttpRequest) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip()
 
 
+def _type_name(obj: dict[str, Any]) -> str:
+    """A type as Go prints it: `apps/v1, Kind=Deployment`, and `/v1` for the core group."""
+    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+    return f"{group}/{version}, Kind={obj.get('kind') or ''}"
+
+
 def _narrowed(call: Call, produce: Produce) -> Produce:
     """Some subresources write only a part of the object, whatever is sent."""
     narrow = NARROW.get(call.route.subresource)
@@ -370,7 +393,10 @@ def _options_body(request: HttpRequest) -> dict[str, Any]:
         ) from None
     if not isinstance(value, dict):
         raise bad_request("the body of a delete must be DeleteOptions")
-    return value
+    if value.get("kind", "DeleteOptions") != "DeleteOptions":
+        version = str(value.get("apiVersion") or "v1")
+        raise bad_request(decoding.unregistered(version, value["kind"]))
+    return machinery.delete_options(value)
 
 
 def _yaml(status: int, body: bytes, call: Call) -> HttpResponse:

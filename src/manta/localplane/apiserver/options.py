@@ -88,26 +88,37 @@ def list_options(request: HttpRequest, *, watch: bool) -> ListOptions:
 
 
 def _check_match(options: ListOptions, asked: str) -> None:
-    message, reason = _watch_fault(options) if options.watch else _list_fault(options, asked)
+    if options.watch:
+        _check_watch(options)
+        return
+    if options.initial_events is not None:
+        message = "Forbidden: sendInitialEvents is forbidden for list"
+        cause = Cause("FieldValueForbidden", message, "sendInitialEvents")
+        raise invalid_options("ListOptions", cause)
+    message, reason = _list_fault(options, asked)
     if message:
         cause = Cause(reason, message, "resourceVersionMatch")
         raise invalid_options("ListOptions", cause)
 
 
-def _watch_fault(options: ListOptions) -> tuple[str, str]:
-    reason = "FieldValueForbidden"
+def _check_watch(options: ListOptions) -> None:
+    field, forbidden = "resourceVersionMatch", "FieldValueForbidden"
+    causes = []
     if options.initial_events is not None and options.match != "NotOlderThan":
         need = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        return f"Forbidden: {need}", reason
-    if options.match and options.initial_events is None:
-        return "Forbidden: resourceVersionMatch is forbidden for watch", reason
-    return "", ""
+        causes.append(Cause(forbidden, f"Forbidden: {need}", field))
+        if options.match:
+            message = f'Unsupported value: "{options.match}": supported values: "NotOlderThan"'
+            causes.append(Cause("FieldValueNotSupported", message, field))
+    elif options.match and options.initial_events is None:
+        need = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        causes.append(Cause(forbidden, f"Forbidden: {need}", field))
+    if causes:
+        raise invalid_options("ListOptions", *causes)
 
 
 def _list_fault(options: ListOptions, asked: str) -> tuple[str, str]:
     reason, match = "FieldValueForbidden", options.match
-    if options.initial_events is not None:
-        return "Forbidden: sendInitialEvents is forbidden for list", reason
     if not match:
         return "", ""
     if not asked:
@@ -125,6 +136,11 @@ def _list_fault(options: ListOptions, asked: str) -> tuple[str, str]:
             reason,
         )
     return "", ""
+
+
+def get_revision(request: HttpRequest) -> int:
+    """The revision that a reader of one object knows already; 0 where it says nothing."""
+    return _revision(request.param("resourceVersion"), watch=True) or 0
 
 
 def _revision(text: str, *, watch: bool) -> int | None:
@@ -146,9 +162,7 @@ def _number(request: HttpRequest, name: str) -> int:
     try:
         return max(0, int(text))
     except ValueError:
-        raise bad_request(
-            f'invalid query parameter {name}: strconv.ParseInt: parsing "{text}": invalid syntax'
-        ) from None
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ class Registry:
     def has_version(self, group: str, version: str) -> bool:
         return (group, version) in self._versions
 
+    def has_group(self, group: str) -> bool:
+        return any(group == known for known, _ in self._versions)
+
     def all(self) -> Iterator[Served]:
         yield from self._builtin
         for versions in self._custom.values():

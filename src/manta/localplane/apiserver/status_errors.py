@@ -148,8 +148,15 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Refusa
     return Refusal(422, "Invalid", message, details(name, kind, group, causes))
 
 
-def invalid_options(kind: str, cause: Cause) -> Refusal:
-    return invalid(kind, "meta.k8s.io", "", [cause])
+def invalid_options(kind: str, *causes: Cause) -> Refusal:
+    return invalid(kind, "meta.k8s.io", "", causes)
+
+
+def invalid_patch(why: str, shown: str) -> Refusal:
+    """What a patch has made of the object cannot be read: the real server names no object here."""
+    cause = Cause("FieldValueInvalid", f'Invalid value: "{shown}": {why}', "patch")
+    message = f' "" is invalid: patch: {cause.message}'
+    return Refusal(422, "Invalid", message, {"causes": [cause.as_json()]})
 
 
 def patch_failed() -> Refusal:

@@ -48,7 +48,7 @@ def test_an_update_keeps_what_it_may_not_change():
         }
     }
     new = {"metadata": {"name": "a", "generation": 9, "creationTimestamp": "now", "labels": {}}}
-    assert metadata.carry_over(old, new, PODS) == old["metadata"]
+    assert metadata.carry_over(old, new) == old["metadata"]
 
 
 @pytest.mark.parametrize(
