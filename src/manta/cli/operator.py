@@ -72,10 +72,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         options = options_from(args, os.environ)
         cluster = discover(args.kubeconfig, args.context, environment=os.environ)
+        _configure_logs(options)
     except (UsageError, CredentialsError) as error:
         print(f"manta operator: {error}", file=sys.stderr)
         return 2
-    _configure_logs(options)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(operate(cluster, options))
@@ -299,7 +299,11 @@ async def _unless(stop: asyncio.Event, work: Any) -> Any:
 def _configure_logs(options: Options) -> None:
     logs.configure(options.stdout_encoder, options.log_level)
     if options.log_file:
-        logs.add_file(options.log_file, options.file_encoder)
+        try:
+            logs.add_file(options.log_file, options.file_encoder)
+        except OSError as error:
+            why = f"--log-file-path: cannot write to {options.log_file}: {error.strerror}"
+            raise UsageError(why) from error
 
 
 def _spare_the_collector() -> None:

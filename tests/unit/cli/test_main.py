@@ -68,6 +68,20 @@ def test_a_kubeconfig_that_names_a_broken_file_exits_with_2(tmp_path: Path) -> N
     assert "nowhere.crt: No such file" in done.stderr
 
 
+def test_a_log_file_that_cannot_be_written_exits_with_2(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "current-context: c\ncontexts: [{name: c, context: {cluster: c}}]\nclusters:\n"
+        "- {name: c, cluster: {server: 'https://127.0.0.1:1'}}\n"
+    )
+    flags = ["--kubeconfig", str(kubeconfig), f"--log-file-path={tmp_path}/none/operator.log"]
+    command = [sys.executable, "-m", "manta.cli.main", "operator", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "none/operator.log: No such file or directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_what_cannot_be_meant_exits_with_2_and_says_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
