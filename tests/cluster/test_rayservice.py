@@ -642,3 +642,32 @@ async def _start_and_kill(world: World, oracle: Oracle, writes: int) -> bool:
         await world.client.delete(RAY_SERVICES, world.key)
         await world.until_gone()
     return was_killed
+
+
+@virtually
+async def test_a_switch_follows_the_last_applications_start_within_a_moment() -> None:
+    """The bench's goal is 300 ms; what can be seen here is how long we look away."""
+    async with a_world(deploy_after=None) as world, watched(world) as oracle, operator(world):
+        await world.create()
+        service = await world.until(lambda one: "DEPLOYING" in message(one))
+        pending = service.status.pending_service_status.ray_cluster_name
+        await asyncio.sleep(60)
+        world.ray.set_applications(world.head(pending), None, "RUNNING")
+        await asyncio.sleep(0.25)
+        assert oracle.served_by == [pending]
+
+
+@virtually
+async def test_many_services_at_rest_write_nothing() -> None:
+    async with a_world() as world:
+        faults = faulty(world.plane)
+        async with operator(world, Client(faults)):
+            keys = [Key(NAMESPACE, f"demo{number}") for number in range(50)]
+            for key in keys:
+                await world.create(key.name, rayClusterConfig=cluster_config(groups=[]))
+            for key in keys:
+                await world.until(is_ready, key=key)
+            await asyncio.sleep(120)
+            writes = len(faults.accepted_writes())
+            await asyncio.sleep(900)
+            assert len(faults.accepted_writes()) == writes

@@ -62,6 +62,8 @@ requests in twenty seconds."""
 
 
 class RayServiceRooms:
+    """The rooms of one round."""
+
     def __init__(
         self,
         observer: Observer,
@@ -75,9 +77,18 @@ class RayServiceRooms:
         self._status = status
         self._recorder = recorder
         self._asker = asker
+        self._timer: timedelta | None = None
 
     def plan(self, seen: ServiceSnapshot) -> Plan:
-        return plan(seen)
+        chosen = plan(seen)
+        self._timer = chosen.wait.retry_in if chosen.wait else None
+        return chosen
+
+    def in_time(self, result: Done | Retry) -> Done | Retry:
+        """A failure that backs off for long must not outlast a moment that was set."""
+        if isinstance(result, Retry) and self._timer is not None:
+            return Retry(result.why, within=self._timer)
+        return result
 
     async def apply(self, seen: ServiceSnapshot, plan: Plan) -> Outcome:
         async def perform(call: Call) -> Mapping[str, Any]:
@@ -120,16 +131,15 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         controller.enqueue(subject.service)
 
     watch: DashboardWatch[WatchKey, Heard] = DashboardWatch(news_of, PACE)
-    rooms = RayServiceRooms(
-        Observer(caches, manager.client, watch, asker.ask, manager.clock, manager.random, settings),
-        KubePerformer(manager.client, manager.freshness),
-        StatusWriter(manager.client, manager.freshness),
-        manager.recorder,
-        asker,
+    observer = Observer(
+        caches, manager.client, watch, asker.ask, manager.clock, manager.random, settings
     )
+    performer = KubePerformer(manager.client, manager.freshness)
+    writer = StatusWriter(manager.client, manager.freshness)
 
     async def run_round(key: Key) -> Done | Retry:
-        return await reconcile(rooms, key)
+        rooms = RayServiceRooms(observer, performer, writer, manager.recorder, asker)
+        return rooms.in_time(await reconcile(rooms, key))
 
     owned = owner_keys(RAY_SERVICES.kind, RAY_SERVICES.group)
     watches = (

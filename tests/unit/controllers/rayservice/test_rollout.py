@@ -163,6 +163,15 @@ def test_the_old_cluster_gives_up_capacity_when_the_new_one_carries_its_part() -
     assert shares(split((100, 50), (50, 50))) == (50, 50, 50, 50)
 
 
+def test_capacity_is_not_given_up_before_a_gateway_can_have_followed() -> None:
+    fresh = split((100, 50), (50, 50), moved=1)
+    assert shares(fresh) == (100, 50, 50, 50)
+    wait = plan(fresh).wait
+    assert wait is not None
+    assert wait.retry_in == timedelta(seconds=1)
+    assert shares(split((50, 50), (50, 50), moved=1)) == (50, 50, 100, 50)  # more is no harm
+
+
 def test_the_last_step_promotes() -> None:
     status = next_status(split((0, 0), (100, 100)), UNTRIED)
     assert status.active_service_status.ray_cluster_name == "demo-b"

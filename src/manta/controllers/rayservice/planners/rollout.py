@@ -50,6 +50,8 @@ from manta.rules.upgrade import (
 from manta.rules.validation.service import max_surge
 
 ALMOST_A_SECOND = timedelta(microseconds=999_999)
+SETTLING = timedelta(seconds=2)
+"""What a gateway may take to follow new weights: until then the old cluster keeps its capacity."""
 LOOK_AGAIN = timedelta(seconds=2)
 """Gateway and HTTPRoute are not watched, because their kinds may not exist: they are looked at."""
 
@@ -133,8 +135,24 @@ def next_shares(seen: ServiceSnapshot) -> Rollout:
         return now
     further = next_capacity(now)
     if further != now:
-        return further
+        return now if _unsettled_for(seen, now) and _gives_up(now, further) else further
     return next_traffic(now, seen.now, gaining_is_ready=_gaining_is_ready(seen, now))
+
+
+def _gives_up(now: Rollout, further: Rollout) -> bool:
+    """Does this step take capacity from the cluster that traffic has just left?"""
+    fewer = (
+        further.active.capacity < now.active.capacity,
+        further.pending.capacity < now.pending.capacity,
+    )
+    return any(fewer)
+
+
+def _unsettled_for(seen: ServiceSnapshot, now: Rollout) -> timedelta | None:
+    """How long until a gateway has surely followed the last change of weights."""
+    moved = max((one.moved_at for one in (now.active, now.pending) if one.moved_at), default=None)
+    left = moved + SETTLING - seen.now if moved is not None else timedelta(0)
+    return left if left > timedelta(0) else None
 
 
 def _gaining_is_ready(seen: ServiceSnapshot, rollout: Rollout) -> bool:
@@ -239,4 +257,5 @@ def _traffic(share: Share) -> dict[str, object]:
 def _look_again(seen: ServiceSnapshot, rollout: Rollout) -> timedelta | None:
     if what_gateway_waits_for(seen):
         return LOOK_AGAIN
-    return due_in(rollout, seen.now)
+    timers = (due_in(rollout, seen.now), _unsettled_for(seen, rollout))
+    return min((one for one in timers if one is not None), default=None)
