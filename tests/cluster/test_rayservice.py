@@ -10,7 +10,7 @@ import pytest
 from manta.api.core import Service
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
-from manta.api.resources import PODS, SERVICES
+from manta.api.resources import EVENTS, PODS, SERVICES
 from manta.kube.client import Client
 from manta.rules.settings import Settings
 from support.raycluster import NAMESPACE, group
@@ -671,3 +671,41 @@ async def test_many_services_at_rest_write_nothing() -> None:
             writes = len(faults.accepted_writes())
             await asyncio.sleep(900)
             assert len(faults.accepted_writes()) == writes
+
+
+@virtually
+async def test_events_tell_the_story_and_validation_failures_are_warnings() -> None:
+    async with a_world() as world, operator(world):
+        await world.create()
+        await ready(world)
+        await world.edit(serveConfigV2="nonsense")
+        await world.until(lambda one: condition(one, "Ready")[1] == "ValidationFailed")
+        await asyncio.sleep(10)
+        events = (await world.client.list(EVENTS, NAMESPACE)).items
+        told = {
+            (one["type"], one["reason"])
+            for one in events
+            if one["regarding"]["kind"] == "RayService"
+        }
+        assert told == {
+            ("Normal", "CreatedRayCluster"),
+            ("Normal", "UpdatedServeApplications"),
+            ("Normal", "UpdatedHeadPodServeLabel"),
+            ("Normal", "CreatedService"),
+            ("Warning", "InvalidRayServiceSpec"),
+        }
+
+
+@virtually
+async def test_metrics_follow_the_cache() -> None:
+    settings = Settings(enable_metrics=True)
+    async with a_world(settings=settings) as world, operator(world) as manager:
+        await world.create()
+        await ready(world)
+        text = manager.registry.render()
+        assert 'kuberay_service_info{name="demo",namespace="default"' in text
+        ready_line = next(
+            line for line in text.splitlines() if "kuberay_service_condition_ready{" in line
+        )
+        assert 'condition="true"' in ready_line
+        assert "kuberay_service_condition_upgrade_in_progress{" in text

@@ -20,6 +20,8 @@ from manta.ray.dashboard import Dashboard
 from manta.ray.models import Accepted, Refused, ServeAnswer, ServeStatus, Target, Unreachable
 
 HEALTH = "-/healthz"
+MOST_TOKENS = 2000
+"""Clusters come and go: what is kept of them must not grow for ever (C38)."""
 
 
 class DashboardError(MantaError):
@@ -48,6 +50,8 @@ class Asker:
         if isinstance(target, Unreachable):
             return Heard(target)
         serve = await self._dashboard.serve_status(target)
+        if isinstance(serve, Unreachable) and asked.secret:
+            self._tokens.pop((asked.whereabouts.namespace, asked.secret), None)
         if not asked.probe_always and not _all_run(serve, asked.applications):
             return Heard(serve)
         return Heard(serve, await self._proxy_answers(asked))
@@ -89,8 +93,10 @@ class Asker:
         return Target(where.namespace, where.service, where.host, where.port, token=token)
 
     async def _token(self, namespace: str, name: str) -> str:
-        """Read once and kept: tokens of a cluster do not change while it lives."""
+        """Read once and kept until the dashboard no longer answers to it."""
         address = (namespace, name)
+        if len(self._tokens) >= MOST_TOKENS:
+            self._tokens.clear()
         if address not in self._tokens:
             secret = await self._client.get(SECRETS, Key(namespace, name), into=SecretData)
             encoded = secret.data.get(names.SECRET_KEY_AUTH_TOKEN)
