@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import pytest
 
 from manta.api.meta import Key, Object
@@ -398,3 +399,77 @@ async def test_indexes_follow_the_objects() -> None:
             )
             await until(lambda: informer.by("app", "web"))
             assert informer.by("app", "ray") == ()
+
+
+# ── objects that do not fit their type ───────────────────────────────────────────────────────
+
+
+class Fitting(Object, frozen=True, kw_only=True):
+    """A view that some objects do not fit, as a CR does not that is older than its schema."""
+
+    data: dict[str, Annotated[str, msgspec.Meta(pattern="^fits")]] = msgspec.field(
+        default_factory=dict
+    )
+
+
+async def set_value(plane: MemoryPlane, name: str, value: str) -> None:
+    await plane.client.patch(CONFIG_MAPS, Key("default", name), {"data": {"key": value}})
+
+
+def a_picky_informer(client: Client) -> Informer[Fitting]:
+    return Informer(
+        client, CONFIG_MAPS, Fitting, namespace="default", labels="app", random=Random(1)
+    )
+
+
+async def put_value(plane: MemoryPlane, name: str, value: str) -> None:
+    body = {**config_map(name, app="x"), "data": {"key": value}}
+    await plane.client.create(CONFIG_MAPS, "default", body)
+
+
+def values(informer: Informer[Fitting]) -> dict[str, str]:
+    return {one.metadata.name: one.data["key"] for one in informer.all()}
+
+
+def test_an_object_that_cannot_be_read_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    @virtually
+    async def story() -> None:
+        async with virtual_plane() as plane:
+            await put_value(plane, "good", "fits")
+            await put_value(plane, "odd", "does not")
+            informer = a_picky_informer(plane.client)
+            async with running(informer.run()):
+                await informer.synced.wait()
+                assert values(informer) == {"good": "fits"}
+                await set_value(plane, "good", "fits too")
+                await until(lambda: values(informer) == {"good": "fits too"})
+                await set_value(plane, "odd", "fits now")
+                await until(lambda: values(informer).get("odd") == "fits now")
+                assert informer.trouble is None
+
+    story()
+    said = [one.message for one in caplog.records if "cannot be read" in one.message]
+    assert len(said) == 1
+    assert "default/odd" in said[0]
+
+
+@virtually
+async def test_what_is_known_of_an_object_stays_while_it_cannot_be_read() -> None:
+    async with virtual_plane() as plane:
+        await put_value(plane, "good", "fits")
+        await put_value(plane, "odd", "fits")
+        faults = faulty(plane)
+        informer = a_picky_informer(Client(faults))
+        async with running(informer.run()):
+            await informer.synced.wait()
+            await set_value(plane, "odd", "does not")
+            await set_value(plane, "good", "fits too")
+            await until(lambda: values(informer)["good"] == "fits too")
+            faults.expire(watches(CONFIG_MAPS), times=1)
+            faults.break_watches()
+            await put_value(plane, "new", "fits")
+            await until(lambda: "new" in values(informer))  # by a new list
+            await informer.read_all()
+            assert values(informer) == {"good": "fits too", "odd": "fits", "new": "fits"}
+            await plane.client.delete(CONFIG_MAPS, Key("default", "odd"))
+            await until(lambda: "odd" not in values(informer))

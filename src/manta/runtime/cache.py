@@ -7,7 +7,7 @@ already found to be gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from manta.api.meta import Key, ObjectMeta, Uid
@@ -103,16 +103,25 @@ class Cache(Generic[T]):
         return change
 
     def replace(
-        self, objects: Iterable[T], listed_at: str, namespace: str = "", *, bury: bool = False
+        self,
+        objects: Iterable[T],
+        listed_at: str,
+        namespace: str = "",
+        *,
+        bury: bool = False,
+        keep: Collection[Key] = (),
     ) -> list[Change[T]]:
         """Take in a full list: what is missing from it was deleted while we did not look.
 
         An object that a live read brought in after the list was made is not missing: it is new.
         `bury`: the list is a live read itself, and the watch still has older news to tell.
+        `keep`: these were listed too, but could not be read.
         """
         listed = {one.metadata.key: one for one in objects}
         unlisted = [
-            self._objects[key].metadata for key in self.keys_in(namespace) if key not in listed
+            self._objects[key].metadata
+            for key in self.keys_in(namespace)
+            if key not in listed and key not in keep
         ]
         missing = [meta for meta in unlisted if not is_newer(meta.resource_version, listed_at)]
         gone = [

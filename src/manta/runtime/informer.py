@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 from typing import Any, Generic, TypeVar
 
@@ -24,7 +24,8 @@ from manta.kube.watch_stream import WatchEvent
 from manta.runtime.cache import Cache, Change, Named
 from manta.runtime.index import IndexFunction
 from manta.runtime.interning import share
-from manta.runtime.reflector import Pace, Reflector, Selection
+from manta.runtime.reflector import Pace, Reflector
+from manta.runtime.selection import Selection, list_readable
 from manta.runtime.versions import is_newer, number
 
 T = TypeVar("T", bound=Named)
@@ -169,27 +170,27 @@ class Informer(Generic[T]):
 
     async def read_namespace(self, namespace: str) -> None:
         """Ask the server for all our objects of one namespace, and take the list in."""
-        chosen = self._selection
-        listing = await self._client.list(
-            chosen.resource,
-            namespace,
-            into=chosen.into,
-            labels=chosen.labels,
-            fields=chosen.fields,
-        )
-        items = [share(one) for one in listing.items]
-        for change in self._cache.replace(items, listing.resource_version, namespace, bury=True):
+        listed = await list_readable(self._client, self._selection, namespace)
+        items = [share(one) for one in listed.items]
+        there = (listed.resource_version, namespace)
+        for change in self._cache.replace(items, *there, bury=True, keep=listed.unreadable):
             self._tell(change)
 
     # ── what the reflectors say ──────────────────────────────────────────────────────────
 
-    def listed(self, scope: str, objects: Sequence[T], resource_version: str) -> None:
+    def listed(
+        self,
+        scope: str,
+        objects: Sequence[T],
+        resource_version: str,
+        unreadable: Collection[Key] = (),
+    ) -> None:
         if is_newer(self._versions.get(scope, ""), resource_version):
             log.warning("%s: the server's history began anew", self._label(scope))
             for change in self._cache.forget(scope):
                 self._tell(change)
         items = [share(one) for one in objects]
-        for change in self._cache.replace(items, resource_version, scope):
+        for change in self._cache.replace(items, resource_version, scope, keep=unreadable):
             self._tell(change)
         self._advance(scope, resource_version)
         if len(self._versions) == len(self._reflectors):

@@ -4,26 +4,37 @@ Promises: an error is never an empty list; a watch resumes where it ended and li
 when the server has forgotten that point (410, as a status or inside the stream); a server that
 cannot stream a list is asked to page it; a stream that has gone silent is given up; a server
 that is gone, refuses us, forgets what it just listed or does not know the resource is asked
-again with growing, jittered pauses, and the reason is there to be seen.
+again with growing, jittered pauses, and the reason is there to be seen; one object that cannot be
+read hides no other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, Protocol, TypeVar
 
-from manta.api.meta import Key
-from manta.api.resources import Resource
+import msgspec
+
+from manta.api.meta import Key, Object
 from manta.kube.client import Client
-from manta.kube.errors import BadRequest, Gone, Invalid, MantaError, NotFound, Unavailable
+from manta.kube.errors import (
+    BadRequest,
+    Gone,
+    Invalid,
+    Malformed,
+    MantaError,
+    NotFound,
+    Unavailable,
+)
 from manta.kube.watch_stream import WatchEvent
 from manta.runtime.backoff import WATCH_BACKOFF, Backoff
 from manta.runtime.cache import Named
+from manta.runtime.selection import OddObjects, Selection, key_of, list_readable, read_event
 from manta.runtime.versions import is_newer
 
 T = TypeVar("T", bound=Named)
@@ -33,7 +44,16 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class Sink(Protocol[T_contra]):
     """Who takes in what a reflector learns."""
 
-    def listed(self, scope: str, objects: Sequence[T_contra], resource_version: str) -> None: ...
+    def listed(
+        self,
+        scope: str,
+        objects: Sequence[T_contra],
+        resource_version: str,
+        unreadable: Collection[Key] = (),
+    ) -> None:
+        """`unreadable` are there too: what is known of them is neither mended nor dropped."""
+        ...
+
     def happened(self, scope: str, event: WatchEvent[Any]) -> None: ...
     def trouble_in(self, scope: str, why: str | None) -> None:
         """Why this scope cannot be kept up; None: it can again."""
@@ -51,16 +71,6 @@ class Pace:
     brief: float = 1.0
     """A watch that ends sooner than this without an event counts as a failure."""
     backoff: Backoff = WATCH_BACKOFF
-
-
-@dataclass(frozen=True, slots=True)
-class Selection(Generic[T]):
-    """Which objects, and as what they are decoded."""
-
-    resource: Resource
-    into: type[T]
-    labels: str = ""
-    fields: str = ""
 
 
 class Reflector(Generic[T]):
@@ -84,6 +94,9 @@ class Reflector(Generic[T]):
         self._failures = 0
         self._listed_at = -math.inf
         self._lists_lost = 0
+        self._odd = OddObjects()
+        self._one_by_one = False
+        """An object could not be read: each is now decoded by itself."""
         self.restarts = 0
 
     async def run(self) -> None:
@@ -94,33 +107,35 @@ class Reflector(Generic[T]):
             except Gone:
                 self._version = ""
                 await self._pause_after_gone()
+            except Malformed as error:
+                if self._one_by_one:  # then it is no object that is odd, but the stream
+                    await self._pause_after(error)
+                self._one_by_one = True
             except (MantaError, TimeoutError) as error:
                 if isinstance(error, TimeoutError) and self._failures:
                     # Silent again where it was resumed: a point that this server never reaches,
                     # because it was restored from a backup, is told apart by a new list only.
                     self._version = ""
-                self._failures += 1
-                self._sink.trouble_in(self._scope, self._reason(error))
-                await self._pause(_longest_pause(error))
+                await self._pause_after(error)
             self.restarts += 1
+
+    async def _pause_after(self, error: Exception) -> None:
+        self._failures += 1
+        self._sink.trouble_in(self._scope, self._reason(error))
+        await self._pause(_longest_pause(error))
 
     async def _keep_up(self) -> None:
         """One list, if the last one is of no more use, or one watch."""
         if self._version:
             await self._stream(self._version)
-        elif not self._streams_lists or not await self._stream_list():
+        elif self._one_by_one or not self._streams_lists or not await self._stream_list():
             await self._page_list()
 
     async def _page_list(self) -> None:
-        chosen = self._selection
-        listing = await self._client.list(
-            chosen.resource,
-            self._scope,
-            into=chosen.into,
-            labels=chosen.labels,
-            fields=chosen.fields,
-        )
-        self._took(listing.items, listing.resource_version)
+        listed = await list_readable(self._client, self._selection, self._scope)
+        self._odd.listed(listed.unreadable)
+        self._one_by_one = bool(listed.unreadable)
+        self._took(listed.items, listed.resource_version, listed.unreadable)
 
     async def _stream_list(self) -> bool:
         """Take the list from the head of a watch. False: this server must be asked to page it."""
@@ -161,19 +176,31 @@ class Reflector(Generic[T]):
         if loop.time() - started < self._pace.brief:
             await self._pause()
 
-    def _pass_on(self, event: WatchEvent[T]) -> None:
+    def _pass_on(self, event: WatchEvent[Any]) -> None:
         if is_newer(self._version, event.resource_version):
             # Restored from a backup, say: what we know is of a past that never was.
             raise Gone(410, "Expired", "the server's history began anew")
+        self._sink.happened(self._scope, self._read(event) if self._one_by_one else event)
         self._version = event.resource_version or self._version
-        self._sink.happened(self._scope, event)
         if self._failures:
             self._recovered()
 
-    def _took(self, items: Sequence[T], resource_version: str) -> None:
+    def _read(self, event: WatchEvent[msgspec.Raw]) -> WatchEvent[Any]:
+        """The event, its object read; of an odd one no more is told than that time has passed."""
+        try:
+            read = read_event(self._selection, event)
+        except Malformed as error:
+            self._odd.found(key_of(event.object, self._selection), str(error))
+            return WatchEvent("BOOKMARK", Object(), event.resource_version)
+        self._odd.mended(read.object.metadata.key)
+        return read
+
+    def _took(
+        self, items: Sequence[T], resource_version: str, unreadable: Collection[Key] = ()
+    ) -> None:
         self._version = resource_version
         self._listed_at = asyncio.get_running_loop().time()
-        self._sink.listed(self._scope, items, resource_version)
+        self._sink.listed(self._scope, items, resource_version, unreadable)
         self._recovered()
 
     def _recovered(self) -> None:
@@ -182,13 +209,14 @@ class Reflector(Generic[T]):
 
     def _watch(
         self, resource_version: str, *, initial_events: bool = False
-    ) -> AsyncGenerator[WatchEvent[T], None]:
+    ) -> AsyncGenerator[WatchEvent[Any], None]:
         chosen = self._selection
+        into: type[Any] = msgspec.Raw if self._one_by_one else chosen.into
         lifetime = self._pace.watch_seconds
         return self._client.watch(
             chosen.resource,
             self._scope,
-            into=chosen.into,
+            into=into,
             labels=chosen.labels,
             fields=chosen.fields,
             resource_version=resource_version,
