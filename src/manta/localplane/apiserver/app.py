@@ -179,7 +179,11 @@ class App:
         elif verb not in served.verbs and not (verb == "watch" and "get" in served.verbs):
             raise method_not_allowed()
         streamed = route.subresource in Streams.names
-        answer = PLAIN if streamed else negotiate(request.headers.get("accept", ""))
+        answer = (
+            PLAIN
+            if streamed
+            else negotiate(request.headers.get("accept", ""), many=verb in ("list", "watch"))
+        )
         call = Call(request, route, served, verb, answer)
         call.warn(served.warning)
         return call

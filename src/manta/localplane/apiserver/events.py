@@ -33,7 +33,11 @@ def to_stored(event: dict[str, Any]) -> dict[str, Any]:
 
 def from_stored(stored: dict[str, Any]) -> dict[str, Any]:
     """The events.k8s.io/v1 form of a stored Event."""
-    event = {_OLD_TO_NEW.get(name, name): value for name, value in stored.items()}
+    event = {
+        _OLD_TO_NEW.get(name, name): value
+        for name, value in stored.items()
+        if value != "" or name not in ("reportingComponent", "reportingInstance")
+    }
     event.setdefault("eventTime", None)
     event.setdefault("deprecatedSource", {})
     event.setdefault("deprecatedFirstTimestamp", None)

@@ -30,19 +30,20 @@ _SHAPES = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 
 
 @lru_cache(maxsize=256)
-def negotiate(accept: str) -> Answer:
+def negotiate(accept: str, *, many: bool = False) -> Answer:
     """The first wish that can be met. Protobuf answers are never given: JSON always follows."""
     if not accept:
         return PLAIN
-    for media, params in _media_types(accept):
+    wishes = _media_types(accept)
+    for media, params in wishes:
         found = _meet(media, params)
         if found is not None:
             return found
-    raise not_acceptable()
+    raise not_acceptable(many=many, shape=any(media == JSON for media, _ in wishes))
 
 
 def _meet(media: str, params: dict[str, str]) -> Answer | None:
-    if media in ("*/*", "application/*", JSON):
+    if media in ("*/*", JSON):
         shape = params.get("as", "")
         if not shape:
             return PLAIN

@@ -59,9 +59,13 @@ def shown(served: Served, record: Record) -> bytes:
 
 def item(served: Served, record: Record) -> bytes:
     """The JSON inside a list: built-in kinds leave out what the list already says."""
-    if served.custom is None and is_current(served, record):
+    if served.custom is not None:
+        return shown(served, record)
+    if is_current(served, record):
         return record.raw
-    return shown(served, record)
+    body = whole(served, record)
+    del body["kind"], body["apiVersion"]
+    return _encode(body)
 
 
 def listed(

@@ -58,7 +58,8 @@ def details(
         shown["name"] = name
     if group:
         shown["group"] = group
-    shown["kind"] = kind
+    if kind:
+        shown["kind"] = kind
     if uid:
         shown["uid"] = uid
     if causes:
@@ -100,8 +101,15 @@ def method_not_allowed() -> Refusal:
     return Refusal(405, "MethodNotAllowed", message, {})
 
 
-def not_acceptable() -> Refusal:
+def not_acceptable(*, many: bool = False, shape: bool = False) -> Refusal:
+    """`many`: a list, which could also be watched; `shape`: JSON, but of an unknown shape."""
     available = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+    if shape:
+        message = f"only the following media types are accepted: {available}"
+        return Refusal(406, "NotAcceptable", message)
+    if many:
+        available += ", application/json;stream=watch"
+        available += ", application/vnd.kubernetes.protobuf;stream=watch"
     message = f"406: Not Acceptable\n\nAvailable representations: {available}"
     return Refusal(406, "NotAcceptable", message, {})
 

@@ -23,6 +23,7 @@ from manta.localplane.apiserver.status_errors import (
     conflict,
     internal,
     invalid,
+    invalid_patch,
     method_not_allowed,
     not_found,
     too_many_requests,
@@ -175,11 +176,22 @@ class Subresources:
             if asked and asked != old["metadata"]["resourceVersion"]:
                 raise conflict(call.served.plural, call.served.group, call.route.name)
             replicas = (wanted.get("spec") or {}).get("replicas", 0)
-            if not isinstance(replicas, int) or replicas < 0:
+            if isinstance(replicas, bool) or not isinstance(replicas, int):
+                found = decoding.json_type(replicas)
+                why = f"json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas"
+                raise invalid_patch(f"{why} of type int32", "{}")
+            if replicas < 0:
+                served = call.served
+                custom = served.custom is not None
                 cause = invalid_value(
-                    "spec.replicas", replicas, "must be greater than or equal to 0"
+                    ".spec.replicas" if custom else "spec.replicas",
+                    replicas,
+                    "should be a non-negative integer"
+                    if custom
+                    else "must be greater than or equal to 0",
                 )
-                raise invalid("Scale", "autoscaling", call.route.name, [cause])
+                kind, group = (served.kind, served.group) if custom else ("Scale", "autoscaling")
+                raise invalid(kind, group, call.route.name, [cause])
             return _with(old, paths.spec_replicas, replicas)
 
         return produce

@@ -218,7 +218,9 @@ class Writer:
 
     def _refuse_invalid(self, served: Served, obj: Object, causes: list[Cause]) -> None:
         if causes:
-            raise invalid(served.kind, served.group, obj["metadata"].get("name", ""), causes)
+            # Events are one kind, whichever group they come by.
+            group = "" if served.shelf == "events" else served.group
+            raise invalid(served.kind, group, obj["metadata"].get("name", ""), causes)
 
     def _store(self, served: Served, key: str, obj: Object, options: WriteOptions) -> Record:
         storage = self._core.registry.storage_of(served)

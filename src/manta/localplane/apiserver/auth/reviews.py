@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from manta.localplane.apiserver import decoding
+from manta.localplane.apiserver import decoding, machinery
 from manta.localplane.apiserver.auth.authenticator import Authenticator
 from manta.localplane.apiserver.auth.authorizer import Authorizer
 from manta.localplane.apiserver.auth.rules import Attempt, as_json
@@ -15,6 +15,17 @@ from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.status_errors import bad_request, invalid
 
 Object = dict[str, Any]
+
+
+def _ambiguous(spec: Object) -> list[Cause]:
+    """A question is about a resource or about a path, never about both or neither."""
+    if bool(spec.get("resourceAttributes")) != bool(spec.get("nonResourceAttributes")):
+        return []
+    message = (
+        "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be "
+        "specified"
+    )
+    return [Cause("FieldValueInvalid", message, "spec.resourceAttributes")]
 
 
 class Reviews:
@@ -37,17 +48,17 @@ class Reviews:
         return kind in self._answers
 
     def answer(self, call: Call) -> HttpResponse:
-        review = decoding.read_object(call.request, call.served)
+        served = call.served
+        sent = decoding.read_object(call.request, served)
+        review = machinery.canonical(served, sent, [])
         spec = review.get("spec") or {}
-        if not isinstance(spec, dict):
-            raise decoding.wrong_type(call.served, spec, "spec", "Spec")
-        status = self._answers[call.served.kind](call, spec)
-        body = {
-            "kind": call.served.kind,
-            "apiVersion": call.served.api_version,
-            "metadata": {"creationTimestamp": self._core.now_text()},
-        }
-        if call.served.kind != "SelfSubjectReview":
+        status = self._answers[served.kind](call, spec)
+        body: Object = {"kind": served.kind, "apiVersion": served.api_version, "metadata": {}}
+        if served.namespaced:
+            body["metadata"] = {"namespace": call.route.namespace}
+        if served.kind == "SelfSubjectReview":
+            body["metadata"] = {"creationTimestamp": self._core.now_text()}
+        else:
             body["spec"] = spec
         return json_response(201, body | {"status": status})
 
@@ -69,14 +80,11 @@ class Reviews:
 
     def _may_they(self, call: Call, spec: Object) -> Object:
         user = User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
-        if not user.name and not user.groups:
-            cause = Cause(
-                "FieldValueInvalid",
-                'Invalid value: "": at least one of user or group must be specified',
-                "spec.user",
-            )
-            raise invalid(call.served.kind, call.served.group, "", [cause])
-        return self._verdict(call, user, spec)
+        if user.name or user.groups:
+            return self._verdict(call, user, spec)
+        message = 'Invalid value: "": at least one of user or group must be specified'
+        causes = [*_ambiguous(spec), Cause("FieldValueInvalid", message, "spec.user")]
+        raise invalid("", call.served.group, "", causes)
 
     def _may_they_here(self, call: Call, spec: Object) -> Object:
         attributes = dict(spec.get("resourceAttributes") or {})
@@ -87,17 +95,11 @@ class Reviews:
         return self._may_they(call, spec)
 
     def _verdict(self, call: Call, user: User, spec: Object) -> Object:
+        causes = _ambiguous(spec)
+        if causes:
+            raise invalid("", call.served.group, "", causes)
         resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-        if bool(resource) == bool(path):
-            cause = Cause(
-                "FieldValueInvalid",
-                "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must "
-                "be specified",
-                "spec.resourceAttributes",
-            )
-            raise invalid(call.served.kind, call.served.group, "", [cause])
-        allowed = self._authorizer.may(user, _attempt(resource or {}, path or {}))
-        return {"allowed": allowed} if allowed else {"allowed": False, "reason": ""}
+        return {"allowed": self._authorizer.may(user, _attempt(resource or {}, path or {}))}
 
     def _what_may_i(self, call: Call, spec: Object) -> Object:
         namespace = spec.get("namespace") or ""

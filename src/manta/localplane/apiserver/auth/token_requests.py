@@ -21,7 +21,7 @@ def issue_token(
     core: Core, tokens: Tokens, account: Record, body: dict[str, Any], call: Call
 ) -> HttpResponse:
     spec = body.get("spec") or {}
-    seconds = _seconds(spec.get("expirationSeconds"), account.name)
+    seconds = _seconds(spec.get("expirationSeconds"))
     reference = spec.get("boundObjectRef")
     binding = _binding(core, account, reference)
     audiences = list(spec.get("audiences") or AUDIENCES)
@@ -45,7 +45,7 @@ def issue_token(
     return json_response(201, answer, call.headers())
 
 
-def _seconds(asked: Any, name: str) -> int:
+def _seconds(asked: Any) -> int:
     if asked is None:
         return USUAL
     problem = ""
@@ -56,7 +56,7 @@ def _seconds(asked: Any, name: str) -> int:
     if problem:
         message = f"Invalid value: {asked}: {problem}"
         cause = Cause("FieldValueInvalid", message, "spec.expirationSeconds")
-        raise invalid("TokenRequest", "authentication.k8s.io", name, [cause])
+        raise invalid("TokenRequest", "authentication.k8s.io", "", [cause])
     return int(asked)
 
 

@@ -12,6 +12,7 @@ from manta.localplane.apiserver import rendering
 from manta.localplane.apiserver.listing import Page
 from manta.localplane.apiserver.negotiation import Answer
 from manta.localplane.apiserver.served import Served
+from manta.localplane.apiserver.status_errors import Refusal, bad_request
 from manta.localplane.apiserver.tables.columns import table_of
 from manta.localplane.store.objects import Record
 
@@ -25,13 +26,36 @@ class _Partial(msgspec.Struct):
 _metadata_of = msgspec.json.Decoder(_Partial).decode
 
 
+def check(answer: Answer, include: str, listed: str) -> None:
+    """Refuse what cannot be shown; `listed` is the kind of a list, where one is asked for."""
+    if answer.shape == "Table" and include not in ("", "None", "Metadata", "Object"):
+        raise bad_request(
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
+    if answer.shape == "PartialObjectMetadata" and listed:
+        raise Refusal(
+            406,
+            "NotAcceptable",
+            f"you requested PartialObjectMetadata, but the requested object is a list ({listed})",
+        )
+
+
 def one(served: Served, record: Record, answer: Answer, include: str, now: datetime) -> bytes:
+    check(answer, include, "")
     if answer.shape == "Table":
         return _encode(_table(served, [record], str(record.revision), answer, include, now))
     return partial(record, answer.version)
 
 
 def many(served: Served, page: Page, answer: Answer, include: str, now: datetime) -> bytes:
+    group = "core" if not served.group else served.group.partition(".")[0]
+    custom = served.custom is not None
+    check(
+        answer,
+        include,
+        "*unstructured.UnstructuredList" if custom else f"*{group}.{served.list_kind}",
+    )
     meta: dict[str, Any] = {"resourceVersion": str(page.revision)}
     if page.token:
         meta["continue"] = page.token
@@ -89,7 +113,9 @@ def _table(
         row: dict[str, Any] = {"cells": cells_of(obj, now) if record.key else blank}
         if include == "Object":
             row["object"] = obj
-        elif include != "None":
+        elif include == "None":
+            row["object"] = None
+        else:
             row["object"] = msgspec.Raw(partial(record, answer.version))
         rows.append(row)
     return {

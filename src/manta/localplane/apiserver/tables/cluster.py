@@ -136,7 +136,7 @@ def role_binding_cells(binding: Object, now: datetime) -> list[Any]:
     ref = binding.get("roleRef") or {}
     names: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
     for one in binding.get("subjects") or ():
-        prefix = f"{one.get('namespace')}/" if one.get("kind") == "ServiceAccount" else ""
+        prefix = f"{one.get('namespace', '')}/" if one.get("kind") == "ServiceAccount" else ""
         names.setdefault(one.get("kind", ""), []).append(f"{prefix}{one.get('name')}")
     return [
         binding["metadata"]["name"],

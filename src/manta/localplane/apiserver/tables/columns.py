@@ -104,6 +104,11 @@ _TABLES: dict[str, tuple[str, Cells]] = {
         "Name, Scope, Versions, Created At, *Group, *Kind, *ShortNames, *Established",
         cluster.definition_cells,
     ),
+    "limitranges": ("Name, Created At", cluster.role_cells),
+    "ingressclasses.networking.k8s.io": (
+        "Name, Controller, Parameters, Age",
+        networking.ingress_class_cells,
+    ),
     "resourcequotas": ("Name, Request, Limit, Age", cluster.quota_cells),
     "priorityclasses.scheduling.k8s.io": (
         "Name, Value, Global-Default, Age, PreemptionPolicy",
@@ -119,8 +124,22 @@ _TABLES: dict[str, tuple[str, Cells]] = {
     ),
 }
 
-_NUMBERS = frozenset(("Data", "Active", "Up-to-date", "Available", "Desired", "Current", "Value"))
-_TIMES = frozenset(("Created At",))
+_TYPES = {
+    "Created At": "date",
+    "Desired": "integer",
+    "Current": "integer",
+    "Active": "integer",
+    "Value": "integer",
+    "Allowed Disruptions": "integer",
+    "Suspend": "boolean",
+    "Global-Default": "boolean",
+}
+_COUNTS = {
+    "replicasets": ("Ready",),
+    "replicationcontrollers": ("Ready",),
+    "daemonsets": ("Ready", "Up-to-date", "Available"),
+}
+"""Columns that are numbers here and text elsewhere."""
 
 
 def table_of(served: Served) -> tuple[Definitions, Cells]:
@@ -135,11 +154,9 @@ def table_of(served: Served) -> tuple[Definitions, Cells]:
 
 def _typed(served: Served, column: dict[str, Any]) -> dict[str, Any]:
     name = column["name"]
-    if name in _TIMES:
-        return column | {"type": "date"}
-    if name in _NUMBERS or (name == "Ready" and served.plural.startswith("replica")):
+    if name in _COUNTS.get(served.plural, ()):
         return column | {"type": "integer"}
-    return column
+    return column | {"type": _TYPES.get(name, column["type"])}
 
 
 def _name_and_age(obj: dict[str, Any], now: datetime) -> list[Any]:

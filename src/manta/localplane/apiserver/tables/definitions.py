@@ -39,7 +39,9 @@ NAME = definition("Name", text=_NAME_TEXT, form="name")
 def columns(text: str) -> Definitions:
     """Columns from a line such as `Name, Ready, *IP`; a star marks what only `-o wide` shows."""
     return [
-        NAME if name == "Name" else definition(name.lstrip("*"), wide=name.startswith("*"))
+        NAME | {"priority": int(name.startswith("*"))}
+        if name.lstrip("*") == "Name"
+        else definition(name.lstrip("*"), wide=name.startswith("*"))
         for name in text.split(", ")
     ]
 

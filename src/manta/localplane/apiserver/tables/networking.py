@@ -72,6 +72,16 @@ def _some(values: list[str]) -> str:
     return ",".join(values[:3]) + more
 
 
+def ingress_class_cells(one: Object, now: datetime) -> list[Any]:
+    spec = one.get("spec") or {}
+    below = spec.get("parameters")
+    shown = "<none>"
+    if below:
+        kind = f"{below['kind']}.{below['apiGroup']}" if below.get("apiGroup") else below["kind"]
+        shown = f"{kind}/{below['name']}"
+    return [one["metadata"]["name"], spec.get("controller", ""), shown, object_age(one, now)]
+
+
 def ingress_cells(ingress: Object, now: datetime) -> list[Any]:
     spec = ingress.get("spec") or {}
     hosts = [rule["host"] for rule in spec.get("rules") or () if rule.get("host")]
