@@ -7,7 +7,8 @@ from typing import Any
 
 from manta.api.meta import Key
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.preview import Effect, Preview, preview
+from manta.controllers.raycluster.preview import ONLY_NEW_PODS, Effect, preview
+from manta.reconcile.preview import Preview
 from manta.rules.settings import Settings
 from support.raycluster import NAMESPACE, group, ray_cluster
 from support.rayoperator import Operated, operated
@@ -54,7 +55,7 @@ async def test_edits_of_a_live_cluster_are_weighed() -> None:
         assert (await ask(op, edited(rayVersion="2.61.0"))).effect is Effect.ALL_PODS
         spared = await ask(op, edited(rayVersion="2.61.0", upgradeStrategy={"type": "None"}))
         assert spared.effect is Effect.NOTHING
-        assert spared.only_new_pods
+        assert ONLY_NEW_PODS in spared.remarks
         asleep = await ask(op, edited(suspend=True))
         assert asleep.effect is Effect.ALL_PODS
         wrong = await ask(op, edited(groups=[group("a"), group("a")]))

@@ -1,26 +1,51 @@
-"""`manta plan NAME` or `-f FILE`: what the operator would do to a RayCluster now, and why."""
+"""`manta plan NAME` or `-f FILE`: what the operator would do to an object now, and why.
+
+A kind has a plan when its controller can foresee one: it is a row of `PREVIEWERS`. What a controller
+answers (`reconcile.preview.Preview`) is printed here, in the same words for every kind.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from manta.api.meta import Key
 from manta.cli.connection import add_connection_flags, open_client
 from manta.cli.manifests import Document, read_manifests
 from manta.cli.usage import UsageError
-from manta.controllers.raycluster.preview import Preview
+from manta.kube.client import Client
 from manta.reconcile.actions import Action, Call
+from manta.reconcile.preview import Preview
 from manta.rules.settings import Settings
+from manta.runtime.clock import Clock
 
-KIND = "RayCluster"
+Previewer = Callable[
+    [Client, Settings, Clock, Key, Mapping[str, Any] | None], Awaitable[Preview | None]
+]
+"""Of the live object under this key, or of the manifest laid over it. None: there is none, or
+another operator looks after it. Writes nothing."""
+
+
+def _raycluster() -> Previewer:
+    from manta.controllers.raycluster.preview import preview
+
+    return preview
+
+
+# Each row imports its controller only when it is asked for.
+PREVIEWERS: dict[str, Callable[[], Previewer]] = {
+    "RayCluster": _raycluster,
+}
+UNNAMED_KIND = "RayCluster"
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("plan", help="show what the operator would do")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="RayClusters on the server")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="a RayCluster on the server, or KIND/NAME"
+    )
     parser.add_argument("-f", "--filename", action="append", default=[], metavar="FILE")
     parser.add_argument("-n", "--namespace", default="default")
     add_connection_flags(parser)
@@ -29,45 +54,65 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     if not args.names and not args.filename:
         raise UsageError("of what? manta plan NAME, or manta plan -f FILE")
-    documents = [one for one in read_manifests(args.filename) if one["kind"] == KIND]
+    documents = [one for one in read_manifests(args.filename) if one["kind"] in PREVIEWERS]
     if args.filename and not documents:
-        raise UsageError(f"no {KIND} in {', '.join(args.filename)}")
-    return asyncio.run(_plan(args, documents))
+        raise UsageError(f"no {' or '.join(PREVIEWERS)} in {', '.join(args.filename)}")
+    wanted = [*_named(args.names, args.namespace), *_written(documents, args.namespace)]
+    return asyncio.run(_plan(args, wanted))
 
 
-async def _plan(args: argparse.Namespace, documents: list[Document]) -> int:
-    from manta.controllers.raycluster.preview import preview
-    from manta.runtime.clock import SystemClock
+Wanted = tuple[str, Key, Document | None]
 
-    wanted: list[tuple[Key, Document | None]] = [
-        (Key(args.namespace, name.rpartition("/")[2]), None) for name in args.names
-    ]
+
+def _named(words: list[str], namespace: str) -> Iterator[Wanted]:
+    for word in words:
+        kind, _, name = word.rpartition("/")
+        yield _kind(kind), Key(namespace, name), None
+
+
+def _kind(word: str) -> str:
+    """`rayservice`, `RayServices` and `rayservices.ray.io` are all the kind RayService."""
+    if not word:
+        return UNNAMED_KIND
+    plain = word.lower().removesuffix(".ray.io").removesuffix("s")
+    for kind in PREVIEWERS:
+        if kind.lower() == plain:
+            return kind
+    raise UsageError(f'no plan for "{word}": it is made for {", ".join(PREVIEWERS)}')
+
+
+def _written(documents: list[Document], namespace: str) -> Iterator[Wanted]:
     for document in documents:
         meta = document["metadata"]
-        wanted.append((Key(meta.get("namespace", args.namespace), meta["name"]), document))
+        yield document["kind"], Key(meta.get("namespace", namespace), meta["name"]), document
+
+
+async def _plan(args: argparse.Namespace, wanted: list[Wanted]) -> int:
+    from manta.runtime.clock import SystemClock
+
     async with open_client(args) as client:
-        for key, manifest in wanted:
+        for kind, key, manifest in wanted:
+            preview = PREVIEWERS[kind]()
             found = await preview(client, Settings(), SystemClock(), key, manifest)
-            print("\n".join(describe(key, found)))
+            print("\n".join(describe(kind, key, found)))
     return 0
 
 
-def describe(key: Key, found: Preview | None) -> Iterator[str]:
+def describe(kind: str, key: Key, found: Preview | None) -> Iterator[str]:
     """The plan in words, one line for each action."""
     if found is None:
-        yield f"{KIND} {key}: not there, or another operator looks after it"
+        yield f"{kind} {key}: not there, or another operator looks after it"
         return
-    yield f"{KIND} {key}: {found.effect}"
+    yield f"{kind} {key}: {found.effect}"
+    for change in found.changes:
+        yield f"  edit     {change}"
     for violation in found.violations:
         yield f"  invalid  {violation}"
     for number, stage in enumerate(found.plan.stages, 1):
         for action in stage.actions:
             yield f"  {number}. {_action(action)}"
-    if found.only_new_pods:
-        yield "  note: Pods that run keep their template; only new ones get the changed one"
-        yield "        (upgradeStrategy.type: Recreate would replace them)"
-    for note in found.plan.notes:
-        yield f"  note: {note}"
+    for remark in (*found.remarks, *found.plan.notes):
+        yield f"  note: {remark}"
     if found.plan.wait and not found.violations:
         yield f"  then waits: {found.plan.wait.why}"
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from manta.api.meta import Key
-from manta.cli.plan import describe
+from manta.cli.main import main
+from manta.cli.plan import PREVIEWERS, describe
 from manta.controllers.raycluster.preview import foresee
 from support.raycluster import group, ray_cluster
 from support.raycluster_world import World, decode
@@ -13,7 +16,7 @@ KEY = Key("default", "demo")
 
 def test_every_action_has_a_line_with_its_stage_and_cause() -> None:
     world = World(decode(ray_cluster(groups=[group(replicas=1)])))
-    lines = list(describe(KEY, foresee(world.seen(), None)))
+    lines = list(describe("RayCluster", KEY, foresee(world.seen(), None)))
     assert lines[0] == "RayCluster default/demo: changed in place; no running Pod is replaced"
     assert lines[1] == "  1. create Service default/demo-head-svc: head service"
     assert lines[2] == "  2. create Pod default/demo-head: no head"
@@ -25,16 +28,36 @@ def test_an_edit_that_spares_running_pods_says_so() -> None:
     world.settle()
     live = world.cluster
     world.set_spec(ray_cluster(rayVersion="2.61.0"))
-    text = "\n".join(describe(KEY, foresee(world.seen(), live)))
+    text = "\n".join(describe("RayCluster", KEY, foresee(world.seen(), live)))
     assert "nothing changes" in text
     assert "only new ones" in text
 
 
 def test_what_is_wrong_is_said_field_by_field() -> None:
     world = World(decode(ray_cluster(groups=[group(minReplicas=-1)])))
-    text = "\n".join(describe(KEY, foresee(world.seen(), None)))
+    text = "\n".join(describe("RayCluster", KEY, foresee(world.seen(), None)))
     assert "invalid  spec.workerGroupSpecs[0].minReplicas: -1: must be zero or more" in text
 
 
 def test_what_is_not_there_is_said_to_be_not_there() -> None:
-    assert "not there" in next(describe(KEY, None))
+    assert "not there" in next(describe("RayCluster", KEY, None))
+
+
+def test_the_fields_of_an_edit_are_named() -> None:
+    world = World(decode(ray_cluster()))
+    world.settle()
+    live = world.cluster
+    world.set_spec(ray_cluster(rayVersion="2.61.0"))
+    lines = list(describe("RayCluster", KEY, foresee(world.seen(), live)))
+    assert any(line.startswith("  edit     spec.rayVersion:") for line in lines)
+
+
+def test_a_kind_without_a_plan_is_told_those_that_have_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["plan", "pod/x"]) == 2
+    assert "RayCluster" in capsys.readouterr().err
+
+
+def test_every_kind_with_a_plan_can_be_loaded() -> None:
+    assert all(callable(load()) for load in PREVIEWERS.values())

@@ -7,7 +7,7 @@ server. Nothing is written. For an edit, the new spec is laid over the live obje
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from random import Random
 from typing import Any, Generic, TypeVar, cast
@@ -42,11 +42,11 @@ from manta.kube.client import Client
 from manta.kube.errors import NotFound
 from manta.reconcile.actions import Action, Delete
 from manta.reconcile.outcome import UNTRIED
-from manta.reconcile.plan import Plan
+from manta.reconcile.preview import Preview
+from manta.rules.differences import differences
 from manta.rules.selection import CLEANUP_JOBS, OF_A_CLUSTER, RAY_PODS
 from manta.rules.settings import Settings
 from manta.rules.spec_hash import spec_hash
-from manta.rules.validation.violation import Violation
 from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
 
@@ -63,13 +63,10 @@ class Effect(StrEnum):
     ALL_PODS = "all Pods go"
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    plan: Plan
-    violations: tuple[Violation, ...]
-    effect: Effect
-    only_new_pods: bool
-    """The Pod templates differ, but without `upgradeStrategy: Recreate` running Pods keep theirs."""
+ONLY_NEW_PODS = (
+    "Pods that run keep their template; only new ones get the changed one "
+    "(upgradeStrategy.type: Recreate would replace them)"
+)
 
 
 async def preview(
@@ -101,7 +98,20 @@ def foresee(seen: ClusterSnapshot, live: RayCluster | None) -> Preview:
     changed = live is not None and spec_hash(live.spec) != spec_hash(seen.cluster.spec)
     effect = _effect(chosen.actions, seen)
     spared = effect in (Effect.NOTHING, Effect.IN_PLACE)
-    return Preview(chosen, seen.violations, effect, only_new_pods=changed and spared)
+    return Preview(
+        effect,
+        chosen,
+        violations=tuple(str(one) for one in seen.violations),
+        changes=_changes(live, seen.cluster),
+        remarks=(ONLY_NEW_PODS,) if changed and spared else (),
+    )
+
+
+def _changes(live: RayCluster | None, wanted: RayCluster) -> tuple[str, ...]:
+    if live is None:
+        return ()
+    before, after = msgspec.to_builtins(live.spec), msgspec.to_builtins(wanted.spec)
+    return tuple(str(one) for one in differences(before, after))
 
 
 def _effect(actions: tuple[Action, ...], seen: ClusterSnapshot) -> Effect:

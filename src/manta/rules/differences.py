@@ -1,0 +1,82 @@
+"""What differs between two specs, field by field, as a user would name the fields.
+
+Items of a list that bear a name (`workers` of workerGroupSpecs, `ray-head` of containers) are
+compared by it, so that a group put in front of the others is one change and not one for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_NAMES = ("groupName", "name")
+_LONGEST_VALUE = 60
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    field: str
+    """`spec.workerGroupSpecs[workers].replicas`: a named item by its name, another by its index."""
+    words: str
+    """`2 -> 3`, `added: "x"`, `removed (was "x")`."""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.words}"
+
+
+def differences(before: Any, after: Any, field: str = "spec") -> tuple[Difference, ...]:
+    """In the order of the fields; empty when both say the same."""
+    return tuple(_compare(field, before, after))
+
+
+def _compare(field: str, before: Any, after: Any) -> Iterator[Difference]:
+    if before == after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in (*before, *(key for key in after if key not in before)):
+            yield from _compare(f"{field}.{key}", before.get(key, _ABSENT), after.get(key, _ABSENT))
+    elif (pairs := _paired(before, after)) is not None:
+        for name, old, new in pairs:
+            yield from _compare(f"{field}[{name}]", old, new)
+    else:
+        yield Difference(field, _words(before, after))
+
+
+def _paired(before: Any, after: Any) -> list[tuple[str, Any, Any]] | None:
+    """Items of two lists, side by side. None: what is there is not a pair of lists of objects."""
+    if not _is_list_of_objects(before) or not _is_list_of_objects(after):
+        return None
+    old, new = _by_name(before), _by_name(after)
+    if old is None or new is None:
+        old = {str(index): item for index, item in enumerate(before)}
+        new = {str(index): item for index, item in enumerate(after)}
+    names = (*old, *(name for name in new if name not in old))
+    return [(name, old.get(name, _ABSENT), new.get(name, _ABSENT)) for name in names]
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and bool(value) and all(isinstance(item, Mapping) for item in value)
+
+
+def _by_name(items: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    for key in _NAMES:
+        named = {str(item[key]): item for item in items if item.get(key)}
+        if len(named) == len(items):
+            return named
+    return None
+
+
+def _words(before: Any, after: Any) -> str:
+    if before is _ABSENT:
+        return f"added: {_short(after)}"
+    if after is _ABSENT:
+        return f"removed (was {_short(before)})"
+    return f"{_short(before)} -> {_short(after)}"
+
+
+def _short(value: Any) -> str:
+    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
