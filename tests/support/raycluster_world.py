@@ -27,6 +27,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.rbac import Role, RoleBinding
 from manta.api.resources import PODS, SECRETS, Resource
+from manta.api.scheduling import PodGroup
 from manta.api.times import format_time
 from manta.controllers.raycluster.pacing import write_in
 from manta.controllers.raycluster.plan import plan
@@ -92,6 +93,7 @@ class World:
             network_policies=tuple(
                 self._view(one, NetworkPolicy) for one in self.of("NetworkPolicy")
             ),
+            pod_group=self._first("PodGroup", PodGroup),
             gcs_claim=self._first("PersistentVolumeClaim", PersistentVolumeClaim),
             cleanup_jobs=tuple(self._view(one, Job) for one in self.of("Job")),
         )

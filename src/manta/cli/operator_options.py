@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from manta.cli.usage import UsageError
+from manta.manifests.gang import SCHEDULERS
 from manta.rules.settings import FeatureGates, Settings
 from manta.runtime.health import Address
 
@@ -88,8 +89,14 @@ OPTIONS: tuple[Option, ...] = (
     Option("log-file-path", str, "", "also log to this file", "logFile"),
     Option("log-file-encoder", str, "json", "json or console", "logFileEncoder", ENCODERS),
     Option("log-stdout-encoder", str, "json", "json or console", "logStdoutEncoder", ENCODERS),
-    Option("enable-batch-scheduler", bool, False, "refused: none is here", "enableBatchScheduler"),
-    Option("batch-scheduler", str, "", "refused: no gang scheduler is here", "batchScheduler"),
+    Option("enable-batch-scheduler", bool, False, "as volcano; deprecated", "enableBatchScheduler"),
+    Option(
+        "batch-scheduler",
+        str,
+        "",
+        f"start the Pods of a cluster all together or not at all: {', '.join(SCHEDULERS)}",
+        "batchScheduler",
+    ),
     Option(
         "use-kubernetes-proxy", bool, False, "reach Ray by the API server", "useKubernetesProxy"
     ),
@@ -301,19 +308,23 @@ def _values(given: Mapping[str, Any], configuration: Configuration | None) -> di
         if configuration is not None and option.flag not in _ALWAYS_FROM_FLAGS:
             told = configuration.flags.get(option.flag)
         values[option.flag] = option.default if told is None else told
-    _refuse_gang_scheduling(values)
     return values
 
 
-def _refuse_gang_scheduling(values: Mapping[str, Any]) -> None:
-    """Half a gang that waits for the other half holds its nodes for ever: better not to start."""
-    wanted = values["batch-scheduler"] or ("volcano" if values["enable-batch-scheduler"] else "")
-    if wanted:
+def _batch_scheduler(values: Mapping[str, Any]) -> str:
+    """Better not to start than to start half a gang that waits for ever for its other half."""
+    wanted, legacy = str(values["batch-scheduler"]), values["enable-batch-scheduler"]
+    if wanted and wanted not in SCHEDULERS:
+        known = ", ".join(SCHEDULERS)
         raise UsageError(
-            f"batch scheduler {wanted!r}: Manta has no gang scheduling, and Pods would start one by "
-            "one. Leave out --batch-scheduler and --enable-batch-scheduler (in a configuration "
-            "file: batchScheduler and enableBatchScheduler); Kueue needs neither of them"
+            f"--batch-scheduler: {wanted!r} is none of {known}; Kueue needs no scheduler here"
         )
+    if legacy and wanted not in ("", "volcano"):
+        raise UsageError(
+            f"--enable-batch-scheduler means volcano, and --batch-scheduler says {wanted}: "
+            "leave out --enable-batch-scheduler"
+        )
+    return "volcano" if legacy else wanted
 
 
 def _ignored(given: Mapping[str, Any], configuration: Configuration | None) -> Sequence[str]:
@@ -375,6 +386,7 @@ def settings_from(
         ),
         use_kubernetes_proxy=values["use-kubernetes-proxy"],
         enable_metrics=values["enable-metrics"],
+        batch_scheduler=_batch_scheduler(values),
         cron_replay_missed=values["cron-replay-missed"],
         cron_successful_history=_history("cron-successful-history", values),
         cron_failed_history=_history("cron-failed-history", values),

@@ -84,6 +84,29 @@ def desired_resources(spec: RayClusterSpec) -> dict[str, Quantity]:
     return total
 
 
+def gang_members(spec: RayClusterSpec) -> int:
+    """How many Pods are scheduled together: what the autoscaler adds later comes one by one."""
+    workers = min_workers(spec) if spec.enable_in_tree_autoscaling else desired_workers(spec)
+    return workers + 1
+
+
+def gang_resources(spec: RayClusterSpec) -> dict[str, Quantity]:
+    """What exactly the members of the gang ask for."""
+    total = pod_resources(spec.head_group_spec.template)
+    for group in _active(spec):
+        least = min_replicas(group) * hosts(group)
+        count = least if spec.enable_in_tree_autoscaling else desired_pods(group)
+        one = pod_resources(group.template)
+        total = added(total, {name: amount * count for name, amount in one.items() if count})
+    return total
+
+
+def added(amounts: Amounts, others: Amounts) -> dict[str, Quantity]:
+    return {
+        name: amounts.get(name, ZERO) + others.get(name, ZERO) for name in {**amounts, **others}
+    }
+
+
 def total_gpus(amounts: Amounts) -> Quantity:
     return sum((amount for name, amount in amounts.items() if is_gpu_key(name)), ZERO)
 

@@ -53,6 +53,8 @@ class Settings:
     default_pod_annotations: Mapping[str, str] = field(default_factory=dict)
 
     # how clusters are run
+    batch_scheduler: str = ""
+    """The gang scheduler that Pods are marked for; empty: each Pod is scheduled by itself."""
     head_cluster_ip_service: bool = False
     random_pod_delete: bool = False
     gcs_ft_redis_cleanup: bool = True

@@ -70,9 +70,13 @@ def test_flags_are_written_as_in_kuberays_charts() -> None:
     ("flag", "named"),
     [("--batch-scheduler=yunikorn", "yunikorn"), ("--enable-batch-scheduler", "volcano")],
 )
-def test_gang_scheduling_is_refused_and_not_silently_left_out(flag: str, named: str) -> None:
-    with pytest.raises(UsageError, match=f"'{named}': Manta has no gang scheduling"):
-        read(flag)
+def test_a_gang_scheduler_is_chosen_by_name(flag: str, named: str) -> None:
+    assert read(flag).settings.batch_scheduler == named
+
+
+def test_two_gang_schedulers_at_once_are_refused() -> None:
+    with pytest.raises(UsageError, match="leave out --enable-batch-scheduler"):
+        read("--enable-batch-scheduler", "--batch-scheduler=yunikorn")
 
 
 def test_a_rate_below_zero_is_no_limit() -> None:
@@ -186,8 +190,7 @@ def test_a_configuration_replaces_the_flags_but_gates_and_encoders(tmp_path: Pat
         ("- a list", "YAML object"),
         ("{broken", "no YAML"),
         ("apiVersion: v1\nkind: Pod", "v1 Pod"),
-        ("batchScheduler: volcano", "no gang scheduling"),
-        ("enableBatchScheduler: true", "no gang scheduling"),
+        ("batchScheduler: kueue", "'kueue' is none of volcano, yunikorn"),
         ("cronSuccessfulHistory: -1", "cron-successful-history must be at least 0"),
         ("cronFailedHistory: -1", "cron-failed-history must be at least 0"),
         ("reconcileConcurrency: 0", "reconcile-concurrency"),

@@ -25,6 +25,7 @@ from manta.api.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
+from manta.api.scheduling import PodGroup
 from manta.controllers.raycluster import metrics
 from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.doubts import QUIET, Doubts
@@ -35,6 +36,7 @@ from manta.controllers.raycluster.plan import plan
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import is_whole, next_status
 from manta.controllers.raycluster.warnings import warnings
+from manta.manifests.gang import gang_scheduler
 from manta.reconcile.events import Told
 from manta.reconcile.loop import reconcile
 from manta.reconcile.outcome import Outcome
@@ -46,6 +48,7 @@ from manta.rules.settings import Settings
 from manta.runtime.cache import Named
 from manta.runtime.controller import Controller, Watch, own_key, owner_keys
 from manta.runtime.freshness import Owner
+from manta.runtime.informer import Informer
 from manta.runtime.manager import Manager
 from manta.runtime.queue import Done, Retry
 from manta.runtime.recorder import ObjectReference, Recorder
@@ -86,7 +89,15 @@ def _caches(manager: Manager, settings: Settings) -> Caches:
         routes=manager.informer(ROUTES, Object, labels=OF_A_CLUSTER)
         if settings.openshift
         else None,
+        pod_groups=_pod_groups(manager, settings),
     )
+
+
+def _pod_groups(manager: Manager, settings: Settings) -> Informer[PodGroup] | None:
+    scheduler = gang_scheduler(settings)
+    if scheduler is None or scheduler.pod_groups is None:
+        return None
+    return manager.informer(scheduler.pod_groups, PodGroup)
 
 
 def _watches(caches: Caches) -> list[Watch[Any]]:
@@ -101,6 +112,7 @@ def _watches(caches: Caches) -> list[Watch[Any]]:
         caches.claims,
         caches.network_policies,
         caches.routes,
+        caches.pod_groups,
     )
     return [
         Watch(caches.clusters, own_key),

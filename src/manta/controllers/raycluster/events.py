@@ -47,6 +47,8 @@ class Cause(StrEnum):
     NETWORK_POLICY_DRIFT = "NetworkPolicyDrift"
     STALE_POLICY = "StalePolicy"
     AUTH_SECRET = "AuthSecret"  # noqa: S105 - the name of a cause
+    POD_GROUP = "PodGroup"
+    POD_GROUP_DRIFT = "PodGroupDrift"
     GCS_CLAIM = "GcsClaim"
     GCS_CLAIM_OWNER = "GcsClaimOwner"
     # deletion
@@ -96,6 +98,8 @@ EVENTS: EventTable = {
         failed_note="Failed to delete NetworkPolicy {key}: {error}",
     ),
     Cause.AUTH_SECRET: created("Secret"),
+    Cause.POD_GROUP: created("PodGroup"),
+    Cause.POD_GROUP_DRIFT: updated("PodGroup"),
     Cause.GCS_CLAIM: created("PVC"),
     Cause.GCS_CLAIM_OWNER: updated("PVC"),
     Cause.ADD_FINALIZER: _SILENT,

@@ -13,7 +13,9 @@ from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.rbac import Role, RoleBinding
+from manta.api.scheduling import PodGroup
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.manifests.gang import gang_group_name
 from manta.manifests.gcs_fault_tolerance import claim_name
 from manta.manifests.ingress import ingress_name, route_name
 from manta.manifests.rbac import rbac_name
@@ -58,6 +60,8 @@ class Caches:
     """Only with the gate for network policies."""
     routes: Informer[Object] | None = None
     """Only on OpenShift."""
+    pod_groups: Informer[PodGroup] | None = None
+    """Only with a gang scheduler that is told by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,8 @@ class Observer:
             found["network_policies"] = mine
         if caches.claims is not None and storage_backend(cluster) is StorageBackend.ROCKSDB:
             found["gcs_claim"] = caches.claims.get(named(claim_name(cluster)))
+        if caches.pod_groups is not None and (group := gang_group_name(cluster, self.settings)):
+            found["pod_group"] = caches.pod_groups.get(named(group))
         return found
 
     def _services(self, cluster: RayCluster) -> dict[str, Service]:

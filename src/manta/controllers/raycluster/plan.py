@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from manta.controllers.raycluster.planners.autoscaler_rbac import plan_autoscaler_rbac
 from manta.controllers.raycluster.planners.deletion import plan_deletion, plan_finalizer
+from manta.controllers.raycluster.planners.gang import plan_gang
 from manta.controllers.raycluster.planners.gcs_storage import plan_gcs_storage
 from manta.controllers.raycluster.planners.ingress import plan_ingress
 from manta.controllers.raycluster.planners.joining import join
@@ -47,6 +48,7 @@ PLANNERS = (
     plan_surroundings,
     plan_suspension,
     plan_recreate_upgrade,
+    plan_gang,
     plan_pods,
 )
 

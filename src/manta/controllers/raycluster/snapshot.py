@@ -20,6 +20,7 @@ from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.rbac import Role, RoleBinding
+from manta.api.scheduling import PodGroup
 from manta.rules.settings import Settings
 from manta.rules.suffix import suffix
 from manta.rules.validation.violation import Violation
@@ -46,6 +47,7 @@ class ClusterSnapshot:
     route: Object | None = None
     network_policies: tuple[NetworkPolicy, ...] = ()
     gcs_claim: PersistentVolumeClaim | None = None
+    pod_group: PodGroup | None = None
     cleanup_jobs: tuple[Job, ...] = ()
 
     @cached_property

@@ -25,6 +25,7 @@ from manta.rules.validation.cluster_gcs import gcs_violations
 from manta.rules.validation.cluster_groups import group_violations, head_violations
 from manta.rules.validation.cluster_history import history_violations
 from manta.rules.validation.cluster_security import security_violations
+from manta.rules.validation.gang import gang_label_violations
 from manta.rules.validation.violation import Violation
 
 
@@ -32,6 +33,7 @@ def cluster_violations(cluster: RayCluster, settings: Settings) -> tuple[Violati
     """Everything that is wrong with this object; metadata first, then spec, then status."""
     return (
         *_metadata(cluster),
+        *gang_label_violations(cluster.metadata.labels, settings),
         *spec_violations(cluster.spec, cluster.metadata.annotations, settings),
         *_upgrade(cluster),
         *_status(cluster),

@@ -18,6 +18,7 @@ from manta.api.ray.job import (
 from manta.api.ray.naming import MAX_RAY_JOB_NAME
 from manta.rules.settings import Settings
 from manta.rules.traits import kubernetes_token_auth
+from manta.rules.validation.gang import gang_job_violations
 from manta.rules.validation.violation import Violation
 
 _ORDER = (
@@ -31,6 +32,7 @@ def validate_job(job: RayJob, settings: Settings) -> list[Violation]:
     """Everything of the RayJob itself; `runtimeEnvYAML` and the cluster are checked by others."""
     return [
         *_metadata(job),
+        *gang_job_violations(job, settings),
         *validate_job_spec(job.spec, settings),
         *_status(job),
     ]
@@ -227,4 +229,4 @@ def _status(job: RayJob) -> Iterator[Violation]:
     waiting = job.status.job_deployment_status == JobDeploymentStatus.WAITING
     if waiting and job.spec.submission_mode != SubmissionMode.INTERACTIVE:
         cure = "only InteractiveMode waits: set submissionMode back"
-        yield Violation("spec.submissionMode", job.spec.submission_mode, cure)
+        yield Violation("status.jobDeploymentStatus", "Waiting", cure)

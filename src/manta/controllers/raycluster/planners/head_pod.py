@@ -11,6 +11,7 @@ from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.auth_secret import plan_auth_secret
 from manta.controllers.raycluster.planners.backoff import sick_pods
+from manta.controllers.raycluster.planners.gang import marked
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.head_pod import build_head_pod
 from manta.reconcile.actions import Create, Delete
@@ -82,4 +83,5 @@ def _create(seen: ClusterSnapshot) -> Plan:
         suffix=seen.suffix("head"),
         spec_hash=spec_hash(seen.cluster.spec),
     )
-    return plan_auth_secret(seen).then(do(Create(PODS, manifest, Cause.NO_HEAD)))
+    pod = marked(seen, manifest, names.HEAD_GROUP)
+    return plan_auth_secret(seen).then(do(Create(PODS, pod, Cause.NO_HEAD)))

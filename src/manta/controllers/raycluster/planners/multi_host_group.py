@@ -10,11 +10,12 @@ from manta.api.ray.cluster import WorkerGroupSpec
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.backoff import sick_pods
+from manta.controllers.raycluster.planners.gang import worker_mold
 from manta.controllers.raycluster.planners.joining import join
 from manta.controllers.raycluster.planners.terminating import still_counts
 from manta.controllers.raycluster.planners.victims import usefulness
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.manifests.worker_pod import Slot, WorkerPodMold, worker_pod_mold
+from manta.manifests.worker_pod import Slot, WorkerPodMold
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.pod_health import is_terminating
@@ -120,7 +121,7 @@ def _index(replica: Replica) -> int:
 def _grow(
     seen: ClusterSnapshot, group: WorkerGroupSpec, kept: Mapping[str, Replica], missing: int
 ) -> Plan:
-    mold = worker_pod_mold(seen.cluster, group, seen.settings)
+    mold = worker_mold(seen, group)
     taken = {_index(replica) for replica in kept.values()}
     creations: list[Create] = []
     index = 0

@@ -16,12 +16,13 @@ from manta.api.ray.cluster import WorkerGroupSpec
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.backoff import Sick, sick_pods
+from manta.controllers.raycluster.planners.gang import worker_mold
 from manta.controllers.raycluster.planners.joining import join
 from manta.controllers.raycluster.planners.multi_host_group import plan_multi_host_group
 from manta.controllers.raycluster.planners.terminating import still_counts
 from manta.controllers.raycluster.planners.victims import in_order_of_departure
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.manifests.worker_pod import Slot, worker_pod_mold
+from manta.manifests.worker_pod import Slot
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.pod_health import is_terminating
@@ -105,7 +106,7 @@ def _resize(
 
 
 def _grow(seen: ClusterSnapshot, group: WorkerGroupSpec, pods: Sequence[Pod], missing: int) -> Plan:
-    mold = worker_pod_mold(seen.cluster, group, seen.settings)
+    mold = worker_mold(seen, group)
     indexed = seen.settings.gates.ray_multi_host_indexing
     creations = []
     for index in free_indexes(pods, missing):
