@@ -12,6 +12,8 @@ from manta.manifests.ray_start import Params
 from manta.rules.traits import ray_version_at_least
 
 UNIFIED_HEALTH_SINCE = (2, 53, 0)
+SERVE_FAILURES = 2
+"""One answer that comes late on a busy machine must not take the only worker out of service."""
 
 
 def add_probes(
@@ -24,7 +26,7 @@ def add_probes(
     if container.get("readinessProbe") is None:
         failures = 10
         if serving and not head:
-            check, failures = _serve_check(container, params), 1
+            check, failures = _serve_check(container), SERVE_FAILURES
         container["readinessProbe"] = {**check, **_pace(head=head, delay=10, failures=failures)}
 
 
@@ -52,9 +54,11 @@ def _health_check(params: Params, *, head: bool, ray_version: str) -> Json:
     return _exec(paths, timeout=_timeout(head=head))
 
 
-def _serve_check(container: Json, params: Params) -> Json:
+def _serve_check(container: Json) -> Json:
+    """The proxy alone: what takes requests is asked whether it does. Neither a raylet that waits for
+    a lost head (C53) nor an image without wget takes a worker out of service."""
     port = find_port(container, names.PORT_NAME_SERVE, names.PORT_SERVE)
-    return _exec([_raylet(params), f"{port}/-/healthz"], timeout=_timeout(head=False))
+    return {"httpGet": {"path": "/-/healthz", "port": port}}
 
 
 def _raylet(params: Params) -> str:
