@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
-from manta.api.core import Pod
-from manta.api.meta import ObjectMeta
+from manta.api.batch import Job, JobStatus
+from manta.api.core import Pod, PodCondition
+from manta.api.meta import ObjectMeta, Uid
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
 from manta.api.ray.job import RayJob, RayJobSpec, RayJobStatus
 from manta.api.ray.names import FINALIZER_RAY_JOB
 from manta.api.times import format_time
-from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot
 from manta.rules.settings import Settings
 from support.raycluster import NAMESPACE, ray_cluster
 
@@ -51,6 +52,23 @@ def a_cluster(state: str = "ready") -> RayCluster:
 
 def a_head(uid: str = "head-1") -> Pod:
     return Pod(metadata=ObjectMeta(name="demo-abcde-head", namespace=NAMESPACE, uid=uid))
+
+
+def a_submitter(finished: str = "", head: str = "head-1/0", message: str = "") -> Job:
+    """The submitter Job of the attempt that `running` shows; it ended ten seconds ago."""
+    meta = ObjectMeta(
+        name="demo",
+        namespace=NAMESPACE,
+        uid=Uid("sub"),
+        annotations={SUBMITTED_TO: f"demo-12345@demo-abcde@{head}"},
+    )
+    if not finished:
+        return Job(metadata=meta)
+    ended = format_time(NOW - timedelta(seconds=10))
+    condition = PodCondition(
+        type=finished, status="True", message=message, last_transition_time=ended
+    )
+    return Job(metadata=meta, status=JobStatus(conditions=(condition,)))
 
 
 def seen(

@@ -33,6 +33,8 @@ class Submission:
     """`host:port` of the dashboard, without a scheme, as KubeRay's environment variable has it."""
     runtime_env: Mapping[str, Any]
     login_shell: bool = False
+    restarts: bool = False
+    """A submitter beside the head is started again when it fails (gate SidecarSubmitterRestart)."""
 
 
 def build_submit_command(job: RayJob, submission: Submission) -> str:
@@ -42,7 +44,7 @@ def build_submit_command(job: RayJob, submission: Submission) -> str:
     wait = _wait_loop(address)
     options = " ".join(_options(job, submission))
     entrypoint = job.spec.entrypoint.strip()
-    if sidecar:
+    if sidecar and not submission.restarts:
         return f"{wait} ray job submit --address {address} {options} -- {entrypoint} ;"
     known = f"ray job status --address {address} {submission.job_id} >/dev/null 2>&1"
     submit = f"ray job submit --address {address} --no-wait {options} -- {entrypoint}"
@@ -169,6 +171,8 @@ def build_sidecar(job: RayJob, cluster: RayCluster, submission: Submission) -> J
     """The container that SidecarMode puts beside the head."""
     container = _default_container(cluster)
     _complete(job, cluster, {}, container, submission)
+    if submission.restarts:
+        container["restartPolicy"] = "OnFailure"
     return container
 
 

@@ -2,6 +2,10 @@
 
 Of the rules that are due, the most far-reaching is carried out: after a downtime the user wants
 the resources back, and not the stages replayed.
+
+A job that somebody stopped ends as STOPPED, which no rule can name. There the default clean-up is:
+the cluster goes when the last of the rules would have been due. A cluster that a rule could have
+named and did not (rules for success only, say) stays, and `unmatched` says so.
 """
 
 from __future__ import annotations
@@ -11,8 +15,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from manta.api.ray.job import DeletionPolicyType, DeletionRule, JobStatus, RayJob
-from manta.api.times import parse_time
+from manta.api.ray.job import (
+    DeletionPolicyType,
+    DeletionRule,
+    DeletionStrategy,
+    JobDeploymentStatus,
+    JobStatus,
+    RayJob,
+)
+from manta.api.times import format_time, parse_time
 from manta.rules.settings import Settings
 
 IMPACT: Final = (
@@ -23,6 +34,9 @@ IMPACT: Final = (
 )
 
 
+DEFAULT: Final = "the default for an end that no deletion rule can name"
+
+
 @dataclass(frozen=True, slots=True)
 class Deletion:
     policy: DeletionPolicyType
@@ -31,11 +45,34 @@ class Deletion:
 
 
 def deletions(job: RayJob, settings: Settings) -> tuple[Deletion, ...]:
-    """All that this job's end calls for, soonest first. Nothing on a borrowed cluster."""
-    if job.spec.cluster_selector or not job.status.end_time:
+    """All that this job's end calls for, soonest first. Nothing of a borrowed cluster."""
+    if not job.status.end_time:
         return ()
     ended = parse_time(job.status.end_time)
-    return tuple(sorted(_called_for(job, ended, settings), key=lambda one: one.at))
+    found = sorted(_called_for(job, ended, settings), key=lambda one: one.at)
+    if job.spec.cluster_selector:
+        # KubeRay does nothing at all there; but to delete itself is what the rule asks for.
+        asked = job.spec.deletion_strategy is not None
+        return tuple(one for one in found if asked and one.policy == DeletionPolicyType.DELETE_SELF)
+    return tuple(found)
+
+
+def unmatched(job: RayJob, settings: Settings) -> str:
+    """Why the rules do not speak of this end; empty when they do, or when there are none."""
+    strategy = job.spec.deletion_strategy
+    if strategy is None or not job.status.end_time or job.spec.cluster_selector:
+        return ""
+    end = job.status.job_status or job.status.job_deployment_status
+    found = deletions(job, settings)
+    if found and found[0].why is DEFAULT:
+        return f"no deletion rule can name an end as {end}: {_spoken(found[0])}"
+    if not found and strategy.deletion_rules:
+        return f"no deletion rule names an end as {end}: the RayCluster stays until it is deleted"
+    return ""
+
+
+def _spoken(deletion: Deletion) -> str:
+    return f"the RayCluster is deleted at {format_time(deletion.at)}"
 
 
 def due(
@@ -55,7 +92,9 @@ def next_after(job: RayJob, now: datetime, settings: Settings) -> timedelta | No
 def _called_for(job: RayJob, ended: datetime, settings: Settings) -> Iterator[Deletion]:
     strategy = job.spec.deletion_strategy
     ttl = timedelta(seconds=job.spec.ttl_seconds_after_finished)
-    if strategy is not None and strategy.deletion_rules:
+    if strategy is not None and _was_stopped(job):
+        yield from _default(strategy, ended, ttl)
+    elif strategy is not None and strategy.deletion_rules:
         yield from _by_rules(job, ended, strategy.deletion_rules)
     elif strategy is not None and (legacy := _legacy_policy(job)):
         yield Deletion(legacy, ended + ttl, "deletionStrategy for this end of the job")
@@ -75,12 +114,28 @@ def _by_rules(job: RayJob, ended: datetime, rules: tuple[DeletionRule, ...]) -> 
             yield Deletion(DeletionPolicyType(rule.policy), at, why)
 
 
+def _was_stopped(job: RayJob) -> bool:
+    """By somebody; what a deadline has stopped has failed, and rules can name that."""
+    stage, status = job.status.job_deployment_status, job.status.job_status
+    return stage == JobDeploymentStatus.COMPLETE and status == JobStatus.STOPPED
+
+
+def _default(strategy: DeletionStrategy, ended: datetime, ttl: timedelta) -> Iterator[Deletion]:
+    """For an end that no rule can name; a strategy that deletes nothing ever is left at that."""
+    rules = strategy.deletion_rules
+    named = [one.policy for one in (*rules, strategy.on_success, strategy.on_failure) if one]
+    if all(policy == DeletionPolicyType.DELETE_NONE for policy in named):
+        return
+    if rules:
+        ttl = timedelta(seconds=max(rule.condition.ttl_seconds for rule in rules))
+    yield Deletion(DeletionPolicyType.DELETE_CLUSTER, ended + ttl, DEFAULT)
+
+
 def _legacy_policy(job: RayJob) -> DeletionPolicyType | None:
+    """A RayJob that failed without a word of Ray's (by a deadline, say) has failed all the same."""
     strategy = job.spec.deletion_strategy
     if strategy is None:
         return None
-    chosen = {
-        JobStatus.SUCCEEDED: strategy.on_success,
-        JobStatus.FAILED: strategy.on_failure,
-    }.get(JobStatus(job.status.job_status))
+    failed = job.status.job_deployment_status == JobDeploymentStatus.FAILED
+    chosen = strategy.on_failure if failed else strategy.on_success
     return DeletionPolicyType(chosen.policy) if chosen and chosen.policy else None

@@ -13,5 +13,8 @@ RAY_PODS: Final = (
 
 CLEANUP_JOBS: Final = f"{names.LABEL_NODE_TYPE}={names.NODE_REDIS_CLEANUP}"
 
+SUBMITTER_PODS: Final = f"{names.LABEL_ORIGIN_KIND}=RayJob,batch.kubernetes.io/job-name"
+"""Pods of the Jobs that submit for RayJobs; a cluster's own Pods belong to no Job."""
+
 OF_A_CLUSTER: Final = names.LABEL_CLUSTER
 """Roles, Ingresses, Secrets: whatever says which RayCluster it belongs to."""

@@ -49,6 +49,11 @@ def head_port(spec: RayClusterSpec) -> str:
     return spec.head_group_spec.ray_start_params.get("port") or str(names.PORT_GCS)
 
 
+def has_dashboard(spec: RayClusterSpec) -> bool:
+    said = spec.head_group_spec.ray_start_params.get("include-dashboard", "true")
+    return said.strip().lower() != "false"
+
+
 def head_service_name(cluster: RayCluster) -> str:
     custom = (cluster.spec.head_group_spec.head_service or {}).get("metadata") or {}
     return custom.get("name") or f"{cluster.metadata.name}-head-svc"

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Condition, ObjectMeta, View
 from manta.api.ray.cluster import RayClusterSpec, RayClusterStatus
-from manta.api.ray.fieldinfo import MANAGED_BY_RULES, Int64, PodTemplate, Time, info
+from manta.api.ray.fieldinfo import MANAGED_BY_RULES, Int64, PodTemplate, Time, info, list_map
 
 
 class JobStatus(StrEnum):
@@ -54,6 +54,15 @@ class JobFailedReason(StrEnum):
     TRANSITION_GRACE_PERIOD_EXCEEDED = "JobDeploymentStatusTransitionGracePeriodExceeded"
     STATUS_CHECK_TIMEOUT_EXCEEDED = "JobStatusCheckTimeoutExceeded"
     VALIDATION_FAILED = "ValidationFailed"
+
+
+class JobConditionType(StrEnum):
+    """Ours: KubeRay's RayJob has no conditions."""
+
+    READY = "Ready"
+    """Ray has the job, or has done it; while it is False, reason and message say what is waited for."""
+    COMPLETE = "Complete"
+    FAILED = "Failed"
 
 
 class SubmissionMode(StrEnum):
@@ -213,6 +222,10 @@ class RayJobStatus(View, frozen=True, kw_only=True):
         Time | None, info("Since when the dashboard has not answered.")
     ] = None
     observed_generation: Annotated[Int64, info("The generation that this status speaks of.")] = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        info("What is true of the RayJob, and what it waits for.", **list_map("type")),
+    ] = ()
 
 
 class RayJob(View, frozen=True, kw_only=True):

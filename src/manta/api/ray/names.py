@@ -11,6 +11,7 @@ from typing import Final
 OPERATOR_NAME: Final = "kuberay-operator"
 APPLICATION_NAME: Final = "kuberay"
 MANAGED_BY_OPERATOR: Final = "ray.io/kuberay-operator"
+LABEL_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 MANAGED_BY_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 
 # ── labels ───────────────────────────────────────────────────────────────────────────────

@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-import msgspec
-
 from manta.api.batch import Job
-from manta.api.core import Pod, SecretData, Service
+from manta.api.core import Pod, Service
 from manta.api.meta import Key
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
-from manta.api.ray.job import RayJobStatus
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
-from manta.api.resources import JOBS, PODS, SECRETS, SERVICES
+from manta.api.resources import JOBS, PODS, SERVICES
+from manta.controllers.rayjob import metrics
+from manta.controllers.rayjob.announce import announcements
+from manta.controllers.rayjob.asker import Asker
+from manta.controllers.rayjob.conditions import differs
 from manta.controllers.rayjob.events import CONTROLLER, EVENTS
-from manta.controllers.rayjob.handover import submission
-from manta.controllers.rayjob.inquire import Question, whom_to_ask
+from manta.controllers.rayjob.inquire import whom_to_ask
+from manta.controllers.rayjob.metrics import Attempts
 from manta.controllers.rayjob.observe import (
     BY_CLUSTER,
+    BY_JOB,
+    BY_USED_CLUSTER,
     CachedRayJob,
     Caches,
     Observer,
+    cluster_in_use,
     head_of_cluster,
+    submits_for,
 )
-from manta.controllers.rayjob.plan import next_status, plan
+from manta.controllers.rayjob.plan import plan
 from manta.controllers.rayjob.snapshot import JobSnapshot
-from manta.kube.client import Client
-from manta.kube.errors import MantaError
+from manta.controllers.rayjob.status import next_status
 from manta.ray.dashboard import Dashboard
-from manta.ray.models import (
-    Accepted,
-    AlreadySubmitted,
-    JobAnswer,
-    JobRequest,
-    Refused,
-    SubmitAnswer,
-    Target,
-    Unreachable,
-)
+from manta.ray.models import JobAnswer
 from manta.ray.watch import DashboardWatch, Pace
 from manta.reconcile import events
 from manta.reconcile.actions import Call
@@ -50,8 +45,9 @@ from manta.reconcile.outcome import Outcome
 from manta.reconcile.perform import KubePerformer
 from manta.reconcile.plan import Plan
 from manta.reconcile.report import StatusWriter
-from manta.rules.selection import RAY_PODS
+from manta.rules.selection import RAY_PODS, SUBMITTER_PODS
 from manta.rules.settings import Settings
+from manta.runtime.cache import Named
 from manta.runtime.controller import Controller, Watch, own_key, owner_keys
 from manta.runtime.freshness import Owner
 from manta.runtime.manager import Manager
@@ -65,45 +61,6 @@ PACE = Pace(busy=1.0, calm=5.0)
 CREATED_BY_US = f"{names.LABEL_APP_CREATED_BY}={names.OPERATOR_NAME}"
 
 
-class DashboardError(MantaError):
-    """Ray did not do what it was asked."""
-
-
-class Asker:
-    """Asks dashboards on behalf of RayJobs, with the token that each of them wants."""
-
-    def __init__(self, dashboard: Dashboard, client: Client) -> None:
-        self._dashboard = dashboard
-        self._client = client
-        self._tokens: dict[tuple[str, str], str] = {}
-
-    async def job(self, asked: Question) -> JobAnswer:
-        target = await self.target(asked)
-        if isinstance(target, Unreachable):
-            return target
-        return await self._dashboard.job(target, asked.job_id)
-
-    async def target(self, asked: Question) -> Target | Unreachable:
-        token = ""
-        if asked.secret:
-            try:
-                token = await self._token(asked.namespace, asked.secret)
-            except (MantaError, ValueError) as error:
-                return Unreachable(f"the token in Secret {asked.secret}: {error}", sent=False)
-        return Target(asked.namespace, asked.service, asked.host, asked.port, token=token)
-
-    async def _token(self, namespace: str, name: str) -> str:
-        """Read once and kept: tokens of a cluster do not change while it lives."""
-        address = (namespace, name)
-        if address not in self._tokens:
-            secret = await self._client.get(SECRETS, Key(namespace, name), into=SecretData)
-            encoded = secret.data.get(names.SECRET_KEY_AUTH_TOKEN)
-            if encoded is None:
-                raise ValueError(f"it has no key {names.SECRET_KEY_AUTH_TOKEN}")
-            self._tokens[address] = base64.b64decode(encoded).decode()
-        return self._tokens[address]
-
-
 class RayJobRooms:
     def __init__(
         self,
@@ -112,16 +69,16 @@ class RayJobRooms:
         status: StatusWriter,
         recorder: Recorder,
         asker: Asker,
-        dashboard: Dashboard,
         watch: DashboardWatch[Key, JobAnswer],
+        attempts: Attempts,
     ) -> None:
         self.observe = observer.observe
         self._performer = performer
         self._status = status
         self._recorder = recorder
         self._asker = asker
-        self._dashboard = dashboard
         self._watch = watch
+        self._attempts = attempts
 
     def plan(self, seen: JobSnapshot) -> Plan:
         return plan(seen)
@@ -134,52 +91,30 @@ class RayJobRooms:
 
     async def _call(self, seen: JobSnapshot, call: Call) -> Mapping[str, Any]:
         asked = whom_to_ask(seen)
-        target = await self._asker.target(asked) if asked else Unreachable("no head", sent=False)
-        if isinstance(target, Unreachable):
-            raise DashboardError(target.why)
-        answer: SubmitAnswer
-        if call.verb == "stop":
-            answer = await self._dashboard.stop(target, call.arguments["job_id"])
-        else:
-            answer = await self._dashboard.submit(target, _request(seen))
-        self._watch.ask_now(seen.job.metadata.key)
-        match answer:
-            case Accepted() | AlreadySubmitted():
-                return {}
-            case Refused(status=status, why=why):
-                raise DashboardError(f"Ray refused ({status}): {why}")
-            case Unreachable(why=why):
-                raise DashboardError(why)
+        try:
+            if call.verb == "stop":
+                await self._asker.stop(asked, call.arguments["job_id"])
+            else:
+                await self._asker.submit(asked, seen)
+        finally:
+            self._watch.ask_now(seen.job.metadata.key)
+        return {}
 
     async def report(self, seen: JobSnapshot, plan: Plan, outcome: Outcome) -> bool:
         meta = seen.job.metadata
-        events.emit(self._recorder, CONTROLLER, ObjectReference.to(RAY_JOBS, meta), EVENTS, outcome)
+        regarding = ObjectReference.to(RAY_JOBS, meta)
+        events.emit(self._recorder, CONTROLLER, regarding, EVENTS, outcome)
         new = next_status(seen, outcome)
         if meta.deletion_timestamp is not None or not differs(seen.status, new):
             return False
-        return await self._status.write(_owner(seen), RAY_JOBS, meta, seen.status, new)
+        written = await self._status.write(_owner(seen), RAY_JOBS, meta, seen.status, new)
+        if written:
+            events.tell(self._recorder, CONTROLLER, regarding, announcements(seen, new))
+            self._attempts.note(seen, new)
+        return written
 
     def idle_delay(self, _: JobSnapshot) -> timedelta | None:
         return None
-
-
-def differs(old: RayJobStatus, new: RayJobStatus) -> bool:
-    """A status that differs only in the generation that it speaks of is not worth a write."""
-    return msgspec.structs.replace(new, observed_generation=old.observed_generation) != old
-
-
-def _request(seen: JobSnapshot) -> JobRequest:
-    spec, handed_over = seen.spec, submission(seen)
-    resources = msgspec.json.decode(spec.entrypoint_resources or "{}")
-    return JobRequest(
-        handed_over.job_id,
-        spec.entrypoint,
-        handed_over.runtime_env,
-        spec.metadata,
-        spec.entrypoint_num_cpus or None,
-        spec.entrypoint_num_gpus or None,
-        resources,
-    )
 
 
 def _owner(seen: JobSnapshot) -> Owner:
@@ -189,13 +124,16 @@ def _owner(seen: JobSnapshot) -> Owner:
 def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Controller:
     """Wire the controller into a manager, which then runs it."""
     caches = Caches(
-        jobs=manager.informer(RAY_JOBS, CachedRayJob),
+        jobs=manager.informer(RAY_JOBS, CachedRayJob, indexes={BY_USED_CLUSTER: cluster_in_use}),
         clusters=manager.informer(RAY_CLUSTERS, RayCluster),
         pods=manager.informer(PODS, Pod, labels=RAY_PODS, indexes={BY_CLUSTER: head_of_cluster}),
         services=manager.informer(SERVICES, Service),
         submitters=manager.informer(JOBS, Job, labels=CREATED_BY_US),
+        submitter_pods=manager.informer(
+            PODS, Pod, labels=SUBMITTER_PODS, indexes={BY_JOB: submits_for}
+        ),
     )
-    asker = Asker(dashboard, manager.client)
+    asker, attempts = Asker(dashboard, manager.client), Attempts()
 
     def news_of(key: Key) -> None:
         controller.enqueue(key)
@@ -207,8 +145,8 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         StatusWriter(manager.client, manager.freshness),
         manager.recorder,
         asker,
-        dashboard,
         watch,
+        attempts,
     )
 
     async def run_round(key: Key) -> Done | Retry:
@@ -218,26 +156,55 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
     watches = (
         Watch(caches.jobs, own_key),
         Watch(caches.clusters, owned),
+        Watch(caches.clusters, _each(lambda one: _users_of(caches, one.metadata.key))),
         Watch(caches.services, owned),
         Watch(caches.submitters, owned),
-        Watch(caches.pods, _jobs_on(caches)),
+        Watch(caches.submitter_pods, _each(_submitted_for)),
+        Watch(caches.pods, _each(lambda pod: _jobs_of_head(caches, pod))),
     )
     controller = Controller(CONTROLLER, run_round, watches, workers=WORKERS)
+    manager.add_service("RayJob questions", _end_with(watch))
+    if settings.enable_metrics:
+        metrics.register(manager.registry, caches.jobs, attempts)
     return controller
 
 
-def _jobs_on(caches: Caches) -> Any:
-    """Head Pods concern the RayJob that owns, or borrows, their cluster."""
+def _end_with(watch: DashboardWatch[Key, JobAnswer]) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Nobody is asked any more when the manager has ended."""
 
-    def keys(old: Pod | None, new: Pod | None) -> tuple[Key, ...]:
-        pod = new or old
-        if pod is None or not head_of_cluster(pod):
-            return ()
-        name = pod.metadata.labels.get(names.LABEL_CLUSTER, "")
-        cluster = caches.clusters.get(Key(pod.metadata.namespace, name))
-        owner = cluster.metadata.controller if cluster else None
-        if owner and owner.kind == RAY_JOBS.kind:
-            return (Key(pod.metadata.namespace, owner.name),)
-        return ()
+    async def run() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            watch.close()
+
+    return run
+
+
+# ── whom a change concerns ───────────────────────────────────────────────────────────────
+
+
+def _each(whom: Callable[[Any], Iterable[Key]]) -> Callable[[Any, Any], tuple[Key, ...]]:
+    def keys(old: Named | None, new: Named | None) -> tuple[Key, ...]:
+        return tuple(
+            dict.fromkeys(key for one in (old, new) if one is not None for key in whom(one))
+        )
 
     return keys
+
+
+def _users_of(caches: Caches, cluster: Key) -> Iterable[Key]:
+    """The RayJobs that run on this cluster, whether they own or borrow it."""
+    return (job.metadata.key for job in caches.jobs.by(BY_USED_CLUSTER, str(cluster)))
+
+
+def _jobs_of_head(caches: Caches, pod: Pod) -> Iterable[Key]:
+    if not head_of_cluster(pod):
+        return ()
+    name = pod.metadata.labels.get(names.LABEL_CLUSTER, "")
+    return _users_of(caches, Key(pod.metadata.namespace, name))
+
+
+def _submitted_for(pod: Pod) -> Iterable[Key]:
+    name = pod.metadata.labels.get(names.LABEL_ORIGIN_NAME, "")
+    return (Key(pod.metadata.namespace, name),) if name else ()

@@ -24,6 +24,7 @@ class Cause(StrEnum):
     RETRY = "Retry"
     SUBMITTER_GIVEN_BACK = "SubmitterGivenBack"
     HEAD_LOST = "HeadLost"
+    SIDECAR_LOST = "SidecarLost"
     DELETE_CLUSTER_BY_RULE = "DeleteClusterByRule"
     DELETE_WORKERS_BY_RULE = "DeleteWorkersByRule"
     DELETE_SELF_BY_RULE = "DeleteSelfByRule"
@@ -57,6 +58,7 @@ EVENTS: EventTable = {
     Cause.RETRY: deleted("RayCluster"),
     Cause.SUBMITTER_GIVEN_BACK: deleted("RayJobSubmitter", "submitter Job"),
     Cause.HEAD_LOST: deleted("RayJobSubmitter", "submitter Job"),
+    Cause.SIDECAR_LOST: updated("RayCluster"),
     Cause.DELETE_CLUSTER_BY_RULE: deleted("RayCluster"),
     Cause.DELETE_WORKERS_BY_RULE: updated("RayCluster", "worker groups of RayCluster"),
     Cause.DELETE_SELF_BY_RULE: Reasons(

@@ -10,6 +10,10 @@ from manta.manifests.submitter import Submission
 from manta.rules.traits import head_fqdn
 
 
+class SubmissionRefusedError(Exception):
+    """Ray looked at the job and said no: to ask again would bring the same answer."""
+
+
 def dashboard_port(seen: JobSnapshot) -> int:
     service = seen.cluster_head_service
     ports = service.spec.ports if service else ()
@@ -33,6 +37,7 @@ def submission(seen: JobSnapshot) -> Submission:
         address,
         seen.runtime_env or {},
         login_shell=seen.settings.login_shell,
+        restarts=seen.settings.gates.sidecar_submitter_restart,
     )
 
 
@@ -40,7 +45,8 @@ def _sidecar_port(seen: JobSnapshot) -> int:
     spec = seen.spec.ray_cluster_spec
     if spec is None:
         return names.PORT_DASHBOARD
-    return int(spec.head_group_spec.ray_start_params.get("dashboard-port", names.PORT_DASHBOARD))
+    said = spec.head_group_spec.ray_start_params.get("dashboard-port", "")
+    return int(said) if said.isdecimal() else names.PORT_DASHBOARD
 
 
 def planned_cluster(seen: JobSnapshot) -> RayCluster:

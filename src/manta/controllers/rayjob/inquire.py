@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
-from manta.api.ray.job import JobDeploymentStatus
+from manta.api.ray.job import TERMINAL_JOB_STATUSES, JobDeploymentStatus, JobFailedReason
+from manta.api.times import parse_time
 from manta.controllers.rayjob.handover import dashboard_port
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.rules.traits import auth_secret_name, head_fqdn, head_service_name, token_auth
@@ -26,11 +28,26 @@ class Question:
 
 def question(seen: JobSnapshot) -> Question | None:
     """None where the answer cannot matter, or nobody is there to ask."""
-    asking = (JobDeploymentStatus.RUNNING, JobDeploymentStatus.SUSPENDING)
-    deleted = seen.job.metadata.deletion_timestamp is not None
-    if (seen.stage not in asking and not deleted) or not seen.status.job_id:
+    running = seen.stage is JobDeploymentStatus.RUNNING
+    if not (running or still_to_stop(seen)) or not seen.status.job_id:
         return None
     return whom_to_ask(seen)
+
+
+STOP_CONFIRMED_WITHIN = timedelta(minutes=5)
+
+
+def still_to_stop(seen: JobSnapshot) -> bool:
+    """A deadline ended the RayJob; Ray has not confirmed yet that its job ended too."""
+    status = seen.status
+    return (
+        seen.stage is JobDeploymentStatus.FAILED
+        and status.reason == JobFailedReason.DEADLINE_EXCEEDED
+        and bool(status.job_status)
+        and status.job_status not in TERMINAL_JOB_STATUSES
+        and status.end_time is not None
+        and seen.now - parse_time(status.end_time) < STOP_CONFIRMED_WITHIN
+    )
 
 
 def whom_to_ask(seen: JobSnapshot) -> Question | None:
@@ -50,5 +67,7 @@ def whom_to_ask(seen: JobSnapshot) -> Question | None:
 
 def expects_change(seen: JobSnapshot) -> bool:
     """Before Ray has said a first word, and once a submitter has ended, news is due at once."""
+    if still_to_stop(seen):
+        return True
     submitter_ended = seen.submitter is not None and seen.submitter.finished is not None
     return not seen.status.job_status or submitter_ended

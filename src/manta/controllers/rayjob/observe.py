@@ -17,7 +17,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob, RayJobSpec, RayJobStatus
 from manta.api.ray.resources import RAY_JOBS
-from manta.controllers.rayjob.inquire import Question, expects_change, question
+from manta.controllers.rayjob.inquire import expects_change, question
 from manta.controllers.rayjob.snapshot import (
     Answer,
     JobSnapshot,
@@ -38,6 +38,8 @@ from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
 
 BY_CLUSTER = "by-cluster"
+BY_JOB = "by-submitter-of"
+BY_USED_CLUSTER = "by-used-cluster"
 
 
 class CachedRayJob(View, frozen=True, kw_only=True):
@@ -60,12 +62,25 @@ def head_of_cluster(pod: Pod) -> tuple[str, ...]:
     return (f"{pod.metadata.namespace}/{labels.get(names.LABEL_CLUSTER, '')}",)
 
 
+def cluster_in_use(job: CachedRayJob) -> tuple[str, ...]:
+    """The index of RayJobs by the cluster that they run on, their own or a borrowed one."""
+    name = job.status.ray_cluster_name
+    return (f"{job.metadata.namespace}/{name}",) if name else ()
+
+
+def submits_for(pod: Pod) -> tuple[str, ...]:
+    """The index of submitter Pods by their RayJob."""
+    name = pod.metadata.labels.get(names.LABEL_ORIGIN_NAME, "")
+    return (f"{pod.metadata.namespace}/{name}",)
+
+
 class Caches(msgspec.Struct, frozen=True):
     jobs: Informer[CachedRayJob]
     clusters: Informer[RayCluster]
     pods: Informer[Pod]
     services: Informer[Service]
     submitters: Informer[Job]
+    submitter_pods: Informer[Pod]
 
 
 class Observer:
@@ -87,14 +102,14 @@ class Observer:
 
     async def observe(self, key: Key) -> JobSnapshot | None:
         cached = self._caches.jobs.get(key)
-        if cached is None:
+        spec = msgspec.json.decode(cached.spec, type=RayJobSpec) if cached else None
+        if cached is None or spec is None or _is_managed_elsewhere(spec):
             self._watch.forget(key)
             return None
-        seen = self._world(cached)
+        seen = self._world(cached, spec)
         return replace(seen, answer=self._answer(key, seen))
 
-    def _world(self, cached: CachedRayJob) -> JobSnapshot:
-        spec = msgspec.json.decode(cached.spec, type=RayJobSpec)
+    def _world(self, cached: CachedRayJob, spec: RayJobSpec) -> JobSnapshot:
         job = RayJob(metadata=cached.metadata, spec=spec, status=cached.status)
         namespace, name = job.metadata.key
         cluster = self._caches.clusters.get(Key(namespace, job.status.ray_cluster_name))
@@ -112,6 +127,7 @@ class Observer:
             cluster_head_service=self._head_service(cluster),
             job_head_service=self._caches.services.get(Key(namespace, f"{name}-head-svc")),
             submitter=self._submitter(job),
+            submitter_pods=self._caches.submitter_pods.by(BY_JOB, str(job.metadata.key)),
         )
 
     def _head_pod(self, cluster: RayCluster | None) -> Pod | None:
@@ -144,6 +160,10 @@ class Observer:
             return answer
 
         return translate(self._watch.answer(key, asked, ask, expecting=expects_change(seen)))
+
+
+def _is_managed_elsewhere(spec: RayJobSpec) -> bool:
+    return bool(spec.managed_by) and spec.managed_by != names.MANAGED_BY_OPERATOR
 
 
 def translate(answer: JobAnswer | None) -> Answer:
@@ -193,6 +213,3 @@ def _of_cluster(job: RayJob, settings: Settings) -> Iterator[Violation]:
         RayCluster(metadata=meta, spec=job.spec.ray_cluster_spec), settings
     ):
         yield replace(one, field=one.field.replace("spec.", "spec.rayClusterSpec.", 1))
-
-
-__all__ = ["BY_CLUSTER", "CachedRayJob", "Caches", "Observer", "Question", "head_of_cluster"]

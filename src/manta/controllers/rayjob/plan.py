@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from manta.api.ray.job import JobDeploymentStatus as Stage
-from manta.api.ray.job import JobFailedReason, RayJobStatus
+from manta.api.ray.job import JobFailedReason
 from manta.api.resources import SERVICES
 from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.snapshot import JobSnapshot
@@ -18,7 +16,6 @@ from manta.controllers.rayjob.stages.running import run
 from manta.controllers.rayjob.step import Step, move
 from manta.manifests.job_cluster import build_job_head_service
 from manta.reconcile.actions import Action, Create, Patch
-from manta.reconcile.outcome import Outcome
 from manta.reconcile.plan import Plan, do
 from manta.rules.validation.violation import sentence
 
@@ -37,11 +34,14 @@ STAGES: dict[Stage, Callable[[JobSnapshot], Step]] = {
 
 WITH_HEAD_SERVICE = (Stage.INITIALIZING, Stage.WAITING, Stage.RUNNING)
 
+NOT_VALIDATED = (Stage.SUSPENDING, Stage.RETRYING, Stage.COMPLETE, Stage.FAILED)
+"""What is given back, or over, is not taken up again because of an edit of the spec."""
+
 
 def step(seen: JobSnapshot) -> Step:
     if seen.job.metadata.deletion_timestamp is not None:
         return leave(seen)
-    if seen.violations:
+    if seen.violations and seen.stage not in NOT_VALIDATED:
         message = sentence(seen.violations)
         reason = JobFailedReason.VALIDATION_FAILED
         return move(seen, Stage.VALIDATION_FAILED, reason=reason, message=message)
@@ -50,23 +50,6 @@ def step(seen: JobSnapshot) -> Step:
 
 def plan(seen: JobSnapshot) -> Plan:
     return plan_head_service(seen).then(step(seen).plan)
-
-
-def next_status(seen: JobSnapshot, outcome: Outcome) -> RayJobStatus:
-    """The status after this round; a failed action keeps the stage."""
-    answer = step(seen)
-    failed = [one for one in outcome.failures if one.action.cause not in SIDE_CAUSES]
-    if any(one.matters for one in failed) or outcome.skipped:
-        status = answer.otherwise or seen.status
-        if failed:
-            status = msgspec.structs.replace(status, message=str(failed[0].error))
-    else:
-        status = answer.status
-    generation = seen.job.metadata.generation
-    return msgspec.structs.replace(status, observed_generation=generation)
-
-
-SIDE_CAUSES = frozenset((Cause.HEAD_SERVICE, Cause.HEAD_SERVICE_DRIFT))
 
 
 def plan_head_service(seen: JobSnapshot) -> Plan:

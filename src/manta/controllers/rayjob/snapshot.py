@@ -17,7 +17,8 @@ from manta.rules.suffix import suffix
 from manta.rules.validation.violation import Violation
 
 SUBMITTED_TO = "manta.ray.io/submitted-to"
-"""Annotation: the head (Pod UID and restarts) that a job was handed to, written before it was."""
+"""Annotation `ID@CLUSTER@HEAD`: the attempt and the head (Pod UID and restarts) that the job was
+handed to, written before it was. The cluster's name tells attempts apart that share an id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class JobSnapshot:
     cluster_head_service: Service | None = None
     job_head_service: Service | None = None
     submitter: Job | None = None
+    submitter_pods: tuple[Pod, ...] = ()
     answer: Answer = NotAsked()
 
     @property
@@ -98,9 +100,14 @@ class JobSnapshot:
         """Which incarnation of the head there is now; empty when there is none."""
         if self.head_pod is None:
             return ""
-        statuses = self.head_pod.status.container_statuses
-        restarts = statuses[0].restart_count if statuses else 0
-        return f"{self.head_pod.metadata.uid}/{restarts}"
+        containers = self.head_pod.spec.containers
+        ray = self.head_pod.container_status(containers[0].name) if containers else None
+        return f"{self.head_pod.metadata.uid}/{ray.restart_count if ray else 0}"
+
+    @property
+    def mark(self) -> str:
+        """What is written down before the job is handed to the head that there is now."""
+        return f"{self.status.job_id}@{self.status.ray_cluster_name}@{self.head}"
 
     @property
     def submitted_to(self) -> str:
@@ -109,8 +116,8 @@ class JobSnapshot:
             kept = self.submitter.metadata.annotations if self.submitter else {}
         else:
             kept = self.job.metadata.annotations
-        job_id, _, head = kept.get(SUBMITTED_TO, "").partition("@")
-        return head if job_id == self.status.job_id else ""
+        attempt, _, head = kept.get(SUBMITTED_TO, "").rpartition("@")
+        return head if attempt == f"{self.status.job_id}@{self.status.ray_cluster_name}" else ""
 
     @property
     def sidecar(self) -> ContainerStatus | None:
@@ -123,6 +130,12 @@ class JobSnapshot:
             if one.name == names.CONTAINER_SUBMITTER
         )
         return next(found, None)
+
+    @property
+    def sidecar_began(self) -> bool:
+        """Whether that container has started at all: from then on the job may be with Ray."""
+        state = self.sidecar.state if self.sidecar else None
+        return state is not None and (state.running is not None or state.terminated is not None)
 
     def suffix(self, what: str) -> str:
         """Five characters for a name: equal for equal arguments within a round."""

@@ -17,6 +17,7 @@ from manta.api.ray.job import (
 from manta.api.times import format_time
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.reconcile.plan import NOTHING, Plan, Wait
+from manta.rules.pod_health import Blockage
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class Step:
     """The status when every action of the plan succeeded."""
     otherwise: RayJobStatus | None = None
     """The status when one failed; None keeps the old one."""
+    held_up: Blockage | None = None
+    """What is waited for, for the condition `Ready`; None: nothing but time."""
 
 
 def stay(seen: JobSnapshot, plan: Plan = NOTHING, **changes: Any) -> Step:
@@ -33,9 +36,11 @@ def stay(seen: JobSnapshot, plan: Plan = NOTHING, **changes: Any) -> Step:
     return Step(plan, msgspec.structs.replace(seen.status, **changes))
 
 
-def wait(seen: JobSnapshot, why: str, **changes: Any) -> Step:
+def wait(seen: JobSnapshot, held_up: Blockage, **changes: Any) -> Step:
     """The same stage: say what is waited for, and go on when something changes."""
-    return stay(seen, Plan(wait=Wait(why)), message=why, **changes)
+    why = held_up.message
+    changed = msgspec.structs.replace(seen.status, message=why, **changes)
+    return Step(Plan(wait=Wait(why)), changed, held_up=held_up)
 
 
 def move(

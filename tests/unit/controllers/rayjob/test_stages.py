@@ -6,43 +6,23 @@ from datetime import timedelta
 
 import pytest
 
-from manta.api.batch import Job
-from manta.api.core import PodCondition
 from manta.api.meta import ObjectMeta
 from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS
 from manta.api.times import format_time
 from manta.controllers.rayjob.events import EVENTS, Cause
-from manta.controllers.rayjob.plan import next_status, plan, step
+from manta.controllers.rayjob.plan import plan, step
 from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot, Silent, Told, Unknown
+from manta.controllers.rayjob.status import next_status
 from manta.reconcile.actions import Call, Create, Delete, Patch
 from manta.reconcile.outcome import UNTRIED
 from manta.rules.validation.violation import Violation
-from support.rayjob import NOW, a_cluster, a_head, ray_cluster, running, seen
+from support.rayjob import NOW, a_cluster, a_head, a_submitter, ray_cluster, running, seen
 
 
 def stage_after(snapshot: JobSnapshot) -> str:
     return next_status(snapshot, UNTRIED).job_deployment_status
-
-
-def submitter(finished: str = "", head: str = "head-1/0", message: str = "") -> Job:
-    meta = ObjectMeta(
-        name="demo",
-        namespace="default",
-        uid="sub",
-        annotations={SUBMITTED_TO: f"demo-12345@{head}"},
-    )
-    ended = format_time(NOW - timedelta(seconds=10))
-    conditions = (
-        (PodCondition(type=finished, status="True", message=message, last_transition_time=ended),)
-        if finished
-        else ()
-    )
-    job = Job(metadata=meta)
-    return (
-        job if not finished else Job(metadata=meta, status=type(job.status)(conditions=conditions))
-    )
 
 
 # ── beginning ────────────────────────────────────────────────────────────────────────────
@@ -81,7 +61,9 @@ def test_a_ready_cluster_gets_its_submitter_which_remembers_the_head() -> None:
     snapshot = running(status={"jobDeploymentStatus": "Initializing"})
     creates = [one for one in plan(snapshot).actions if isinstance(one, Create)]
     [job] = [one for one in creates if one.resource is JOBS]
-    assert job.manifest["metadata"]["annotations"] == {SUBMITTED_TO: "demo-12345@head-1/0"}
+    assert job.manifest["metadata"]["annotations"] == {
+        SUBMITTED_TO: "demo-12345@demo-abcde@head-1/0"
+    }
     assert stage_after(snapshot) == Stage.RUNNING
 
 
@@ -114,29 +96,31 @@ def test_interactive_mode_waits_for_the_users_id() -> None:
     ],
 )
 def test_what_ray_says_is_the_truth(told: str, stage: Stage, reason: str) -> None:
-    status = next_status(running(answer=Told(told), submitter=submitter("Complete")), UNTRIED)
+    status = next_status(running(answer=Told(told), submitter=a_submitter("Complete")), UNTRIED)
     assert (status.job_deployment_status, status.reason) == (stage, reason)
 
 
 def test_c58_a_submitter_that_exits_0_does_not_make_a_failed_job_succeed() -> None:
     assert (
-        stage_after(running(answer=Told("FAILED"), submitter=submitter("Complete"))) == Stage.FAILED
+        stage_after(running(answer=Told("FAILED"), submitter=a_submitter("Complete")))
+        == Stage.FAILED
     )
 
 
 def test_c57_a_submitter_that_fails_does_not_fail_a_job_that_runs() -> None:
     assert (
-        stage_after(running(answer=Told("RUNNING"), submitter=submitter("Failed"))) == Stage.RUNNING
+        stage_after(running(answer=Told("RUNNING"), submitter=a_submitter("Failed")))
+        == Stage.RUNNING
     )
-    ended = running(answer=Told("SUCCEEDED"), submitter=submitter("Failed"))
+    ended = running(answer=Told("SUCCEEDED"), submitter=a_submitter("Failed"))
     assert stage_after(ended) == Stage.COMPLETE
 
 
 def test_the_submitter_may_print_the_log_to_its_end() -> None:
     just_ended = Told("SUCCEEDED", ended=NOW - timedelta(seconds=1))
-    assert stage_after(running(answer=just_ended, submitter=submitter())) == Stage.RUNNING
+    assert stage_after(running(answer=just_ended, submitter=a_submitter())) == Stage.RUNNING
     long_ended = Told("SUCCEEDED", ended=NOW - timedelta(seconds=301))
-    assert stage_after(running(answer=long_ended, submitter=submitter())) == Stage.COMPLETE
+    assert stage_after(running(answer=long_ended, submitter=a_submitter())) == Stage.COMPLETE
 
 
 def test_http_mode_notes_the_head_before_it_submits() -> None:
@@ -148,7 +132,7 @@ def test_http_mode_notes_the_head_before_it_submits() -> None:
 
 
 def test_c56_a_job_whose_head_came_back_empty_fails_and_is_not_run_again() -> None:
-    snapshot = running(submitter=submitter(), head_pod=a_head("head-2"), answer=Unknown())
+    snapshot = running(submitter=a_submitter(), head_pod=a_head("head-2"), answer=Unknown())
     status = next_status(snapshot, UNTRIED)
     assert (status.job_deployment_status, status.reason) == (Stage.FAILED, "AppFailed")
     [delete] = [one for one in plan(snapshot).actions if isinstance(one, Delete)]
@@ -156,13 +140,13 @@ def test_c56_a_job_whose_head_came_back_empty_fails_and_is_not_run_again() -> No
 
 
 def test_a_job_that_ray_knew_and_knows_no_more_has_failed() -> None:
-    snapshot = running(status={"jobStatus": "RUNNING"}, submitter=submitter(), answer=Unknown())
+    snapshot = running(status={"jobStatus": "RUNNING"}, submitter=a_submitter(), answer=Unknown())
     assert stage_after(snapshot) == Stage.FAILED
 
 
 def test_a_submitter_that_never_got_through_is_a_failed_submission() -> None:
     snapshot = running(
-        answer=Unknown(), submitter=submitter("Failed", message="BackoffLimitExceeded")
+        answer=Unknown(), submitter=a_submitter("Failed", message="BackoffLimitExceeded")
     )
     status = next_status(snapshot, UNTRIED)
     assert status.reason == "SubmissionFailed"
@@ -217,21 +201,21 @@ def test_c66_a_job_that_does_not_come_to_run_names_what_it_waited_for() -> None:
 
 def test_a_failure_within_the_backoff_limit_is_retried() -> None:
     snapshot = running(
-        answer=Told("FAILED"), submitter=submitter("Complete"), spec={"backoffLimit": 2}
+        answer=Told("FAILED"), submitter=a_submitter("Complete"), spec={"backoffLimit": 2}
     )
     status = next_status(snapshot, UNTRIED)
     assert (status.job_deployment_status, status.failed) == (Stage.RETRYING, 1)
     last = running(
         status={"failed": 2},
         answer=Told("FAILED"),
-        submitter=submitter("Complete"),
+        submitter=a_submitter("Complete"),
         spec={"backoffLimit": 2},
     )
     assert (stage_after(last), next_status(last, UNTRIED).failed) == (Stage.FAILED, 3)
 
 
 def test_c62_suspending_gives_back_cluster_and_submitter_and_forgets_both() -> None:
-    both = running(status={"jobDeploymentStatus": "Suspending"}, submitter=submitter())
+    both = running(status={"jobDeploymentStatus": "Suspending"}, submitter=a_submitter())
     kinds = {one.resource for one in plan(both).actions if isinstance(one, Delete)}
     assert kinds == {RAY_CLUSTERS, JOBS}
     assert stage_after(both) == Stage.SUSPENDING

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manta.api.ray import names
-from manta.api.ray.job import JobDeploymentStatus, SubmissionMode
+from manta.api.ray.job import JobDeploymentStatus, JobStatus, SubmissionMode
 from manta.api.ray.resources import RAY_JOBS
 from manta.api.times import format_time
 from manta.controllers.rayjob.events import Cause
@@ -52,7 +52,17 @@ def _cluster_name(seen: JobSnapshot) -> str:
 
 
 def recover(seen: JobSnapshot) -> Step:
-    """The spec is valid again: take up the attempt where it stood, or begin one."""
-    if not seen.status.job_id and not seen.status.ray_cluster_name:
-        return move(seen, JobDeploymentStatus.NEW, reason="", message="")
-    return move(seen, JobDeploymentStatus.INITIALIZING, reason="", message="")
+    """The spec is valid again: take up the attempt where it stood, or begin one.
+
+    What was handed over is never handed over again: without its cluster it counts as lost.
+    """
+    status = seen.status
+    stage = JobDeploymentStatus.INITIALIZING
+    if status.end_time:
+        won = status.job_status in (JobStatus.SUCCEEDED, JobStatus.STOPPED)
+        stage = JobDeploymentStatus.COMPLETE if won else JobDeploymentStatus.FAILED
+    elif status.job_status or status.dashboard_url:
+        stage = JobDeploymentStatus.RUNNING
+    elif not status.ray_cluster_name:
+        stage = JobDeploymentStatus.NEW
+    return move(seen, stage, reason="", message="")

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+
 from manta.api.meta import Key
 from manta.api.ray import names
-from manta.api.ray.job import DeletionPolicyType, JobDeploymentStatus
+from manta.api.ray.job import TERMINAL_JOB_STATUSES, DeletionPolicyType, JobDeploymentStatus
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS
+from manta.api.times import parse_time
 from manta.controllers.rayjob.events import Cause
-from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.controllers.rayjob.inquire import still_to_stop
+from manta.controllers.rayjob.snapshot import JobSnapshot, Told
 from manta.controllers.rayjob.stages.initializing import nested_status
 from manta.controllers.rayjob.stages.running import stop
 from manta.controllers.rayjob.step import Step, forget_attempt, stay
 from manta.reconcile.actions import Action, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.job_deletion import Deletion, due, next_after
+
+STOP_PATIENCE = timedelta(seconds=10)
 
 
 def suspend(seen: JobSnapshot) -> Step:
@@ -65,6 +74,30 @@ def _delete_cluster(seen: JobSnapshot, cause: Cause, why: str) -> Delete:
 
 def finish(seen: JobSnapshot) -> Step:
     """Complete or Failed: only deletions by rule are left, to the second."""
+    if seen.violations:
+        return stay(seen, **nested_status(seen))  # rules that make no sense delete nothing
+    step = _by_rule(seen)
+    return _confirm_stop(seen, step) if still_to_stop(seen) else step
+
+
+def _confirm_stop(seen: JobSnapshot, step: Step) -> Step:
+    """A deadline has stopped the job, or so we asked: say what Ray says, and ask again (C63)."""
+    told = seen.answer
+    again = NOTHING
+    if isinstance(told, Told):
+        if told.status in TERMINAL_JOB_STATUSES:
+            return replace(
+                step, status=msgspec.structs.replace(step.status, job_status=told.status)
+            )
+        if seen.now - parse_time(seen.status.end_time or "") >= STOP_PATIENCE:
+            again = stop(seen, "it still runs after its deadline")
+    waits = step.plan.wait.retry_in if step.plan.wait else None
+    soon = min(waits, STOP_PATIENCE) if waits else STOP_PATIENCE
+    stages = (*again.stages, *step.plan.stages)
+    return replace(step, plan=Plan(stages, Wait("the job to stop", retry_in=soon)))
+
+
+def _by_rule(seen: JobSnapshot) -> Step:
     found = due(seen.job, seen.now, _achieved(seen), seen.settings)
     if found is not None:
         return stay(seen, do(*_carry_out(seen, found)), **nested_status(seen))

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
-from manta.api.conditions import find
-from manta.api.ray.cluster import ClusterConditionType
 from manta.api.ray.job import JobDeploymentStatus, JobFailedReason, SubmissionMode
-from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS
 from manta.api.times import parse_time
 from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.handover import dashboard_address, planned_cluster, submission
 from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot
 from manta.controllers.rayjob.step import Step, fail, move, stay, wait
+from manta.controllers.rayjob.waits import cluster_missing, cluster_not_ready, dashboard_missing
 from manta.manifests.job_cluster import build_job_cluster
 from manta.manifests.submitter import build_submitter_job
-from manta.reconcile.actions import Create
+from manta.reconcile.actions import Create, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
-
-BLOCKING = (
-    ClusterConditionType.REPLICA_FAILURE,
-    ClusterConditionType.HEAD_POD_READY,
-    ClusterConditionType.PROVISIONED,
-)
+from manta.rules.pod_health import Blockage
 
 
 def initialize(seen: JobSnapshot) -> Step:
@@ -34,28 +29,47 @@ def initialize(seen: JobSnapshot) -> Step:
         return late
     if seen.cluster is None:
         return _without_cluster(seen)
-    if not seen.cluster_is_ready:
-        return _patiently(seen, wait(seen, _what_cluster_waits_for(seen), **nested_status(seen)))
+    if held_up := dashboard_missing(seen) or _cluster_trouble(seen):
+        return _patiently(seen, wait(seen, held_up, **nested_status(seen)))
     if seen.mode is SubmissionMode.INTERACTIVE and not seen.spec.job_id:
-        message = "the cluster is ready; set spec.jobId to the id of the job that you submit"
-        return _patiently(seen, move(seen, JobDeploymentStatus.WAITING, message=message))
+        return _patiently(
+            seen, wait(seen, FOR_USER, job_deployment_status=JobDeploymentStatus.WAITING)
+        )
     return _start(seen)
+
+
+FOR_USER: Final = Blockage(
+    "WaitingForJobId",
+    "the cluster is ready; set spec.jobId to the id of the job that you submit",
+)
+
+
+def _cluster_trouble(seen: JobSnapshot) -> Blockage | None:
+    """A sidecar submits as soon as its head is up, whatever the workers do (C60)."""
+    begun = seen.mode is SubmissionMode.SIDECAR and seen.sidecar_began
+    return None if seen.cluster_is_ready or begun else cluster_not_ready(seen)
 
 
 def wait_for_user(seen: JobSnapshot) -> Step:
     """InteractiveMode: the user submits, and tells us the id."""
+    if seen.spec.suspend:
+        return move(seen, JobDeploymentStatus.SUSPENDING)
     if late := missed_deadline(seen):
         return late
     if not seen.spec.job_id:
-        return _patiently(seen, stay(seen, **nested_status(seen)))
-    return move(seen, JobDeploymentStatus.RUNNING, job_id=seen.spec.job_id, message="")
+        return _patiently(seen, wait(seen, FOR_USER, **nested_status(seen)))
+    return move(
+        seen,
+        JobDeploymentStatus.RUNNING,
+        job_id=seen.spec.job_id,
+        message="",
+        dashboard_url=dashboard_address(seen),
+    )
 
 
 def _without_cluster(seen: JobSnapshot) -> Step:
     if seen.borrows_cluster:
-        name = seen.status.ray_cluster_name
-        why = f'clusterSelector names RayCluster "{name}", and there is none in this namespace'
-        return _patiently(seen, wait(seen, why))
+        return _patiently(seen, wait(seen, cluster_missing(seen)))
     create = Create(RAY_CLUSTERS, _cluster_manifest(seen), Cause.NEW_ATTEMPT)
     return _patiently(seen, stay(seen, do(create)))
 
@@ -69,30 +83,31 @@ def _cluster_manifest(seen: JobSnapshot) -> dict[str, Any]:
 def _start(seen: JobSnapshot) -> Step:
     """The cluster is ready: hand the job over, in the way that the mode says."""
     started = {**nested_status(seen), "dashboard_url": dashboard_address(seen), "message": ""}
+    return move(seen, JobDeploymentStatus.RUNNING, _hand_over(seen), **started)
+
+
+def _hand_over(seen: JobSnapshot) -> Plan:
+    if seen.mode is SubmissionMode.SIDECAR:
+        return do(note_head(seen))
     if seen.mode is not SubmissionMode.K8S_JOB or seen.submitter is not None:
-        return move(seen, JobDeploymentStatus.RUNNING, **started)
+        return NOTHING
     assert seen.cluster is not None
     manifest = build_submitter_job(seen.job, seen.cluster, submission(seen))
     # The Job itself remembers which head it was made for: one write, and no way to lose it.
-    manifest["metadata"]["annotations"] = {SUBMITTED_TO: f"{seen.status.job_id}@{seen.head}"}
-    create = Create(JOBS, manifest, Cause.SUBMIT_BY_JOB)
-    return move(seen, JobDeploymentStatus.RUNNING, do(create), **started)
+    manifest["metadata"]["annotations"] = {SUBMITTED_TO: seen.mark}
+    return do(Create(JOBS, manifest, Cause.SUBMIT_BY_JOB))
+
+
+def note_head(seen: JobSnapshot) -> Patch:
+    """Write down which head has the job, on the RayJob itself."""
+    meta = seen.job.metadata
+    body = {"metadata": {"annotations": {SUBMITTED_TO: seen.mark}}}
+    return Patch(RAY_JOBS, meta.key, body, Cause.NOTE_HEAD, uid=meta.uid)
 
 
 def nested_status(seen: JobSnapshot) -> dict[str, Any]:
     """The cluster's own status, shown inside the RayJob's (C28)."""
     return {"ray_cluster_status": seen.cluster.status} if seen.cluster else {}
-
-
-def _what_cluster_waits_for(seen: JobSnapshot) -> str:
-    """The cluster's own words on what keeps it from being ready (C29)."""
-    assert seen.cluster is not None
-    for type_ in BLOCKING:
-        condition = find(seen.cluster.status.conditions, type_)
-        bad = "True" if type_ is ClusterConditionType.REPLICA_FAILURE else "False"
-        if condition is not None and condition.status == bad and condition.message:
-            return f"RayCluster {seen.cluster.metadata.name}: {condition.message}"
-    return f"waiting for RayCluster {seen.cluster.metadata.name} to be ready"
 
 
 # ── deadlines ────────────────────────────────────────────────────────────────────────────
@@ -131,4 +146,4 @@ def _patiently(seen: JobSnapshot, step: Step) -> Step:
         return step
     old = step.plan.wait or Wait("a deadline")
     timer = Wait(old.why, retry_in=max(min(left), timedelta(milliseconds=100)))
-    return Step(Plan(step.plan.stages, timer, step.plan.notes), step.status, step.otherwise)
+    return replace(step, plan=Plan(step.plan.stages, timer, step.plan.notes))

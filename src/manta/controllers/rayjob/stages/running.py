@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from manta.api.conditions import is_true
 from manta.api.meta import Key
+from manta.api.ray.cluster import ClusterConditionType
 from manta.api.ray.job import (
     TERMINAL_JOB_STATUSES,
     JobDeploymentStatus,
@@ -16,7 +19,7 @@ from manta.api.ray.job import (
     RayJobInfo,
     SubmissionMode,
 )
-from manta.api.ray.resources import RAY_JOBS
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import JOBS
 from manta.api.times import format_time, parse_time
 from manta.controllers.rayjob.events import Cause
@@ -28,14 +31,24 @@ from manta.controllers.rayjob.snapshot import (
     Told,
     Unknown,
 )
-from manta.controllers.rayjob.stages.initializing import missed_active_deadline, nested_status
-from manta.controllers.rayjob.step import Step, complete, fail, move, stay
+from manta.controllers.rayjob.stages.initializing import (
+    missed_active_deadline,
+    nested_status,
+    note_head,
+)
+from manta.controllers.rayjob.step import Step, complete, fail, move, stay, wait
+from manta.controllers.rayjob.waits import DASHBOARD_SILENT, submitter_at_work
 from manta.reconcile.actions import Call, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
+from manta.rules.pod_health import Blockage
 from manta.rules.traits import StorageBackend, storage_backend
 
 SUBMITTER_GRACE = timedelta(seconds=30)
 """How long a finished submitter may leave us without any word of Ray on the job."""
+
+
+SIDECAR_RESTARTS = 2
+"""How often a submitter beside the head is started again (gate SidecarSubmitterRestart)."""
 
 
 def run(seen: JobSnapshot) -> Step:
@@ -128,37 +141,45 @@ def _lost(seen: JobSnapshot) -> Step | None:
     if storage_backend(seen.cluster) is not StorageBackend.NONE:
         return None  # the job's record outlives the head: the dashboard will tell
     if seen.mode is SubmissionMode.SIDECAR and seen.head_pod is None:
-        return fail(seen, JobFailedReason.APP_FAILED, "Ray head pod not found.")
-    if not seen.submitted_to or seen.submitted_to == seen.head:
+        why = "Ray head pod not found."
+    elif not seen.submitted_to or seen.submitted_to == seen.head:
         return None
-    why = f"the Ray head that ran the job ({seen.submitted_to.partition('/')[0]}) is gone"
+    else:
+        why = f"the Ray head that ran the job ({seen.submitted_to.partition('/')[0]}) is gone"
     return fail(seen, JobFailedReason.APP_FAILED, why, _withdraw_submitter(seen, why))
 
 
 def _withdraw_submitter(seen: JobSnapshot, why: str) -> Plan:
     """A submitter that is still trying would hand the job to the next head."""
+    if seen.mode is SubmissionMode.SIDECAR:
+        return _withdraw_sidecar(seen, why)
     if seen.submitter is None or seen.submitter.finished is not None:
         return NOTHING
     meta = seen.submitter.metadata
     return do(Delete(JOBS, meta.key, meta.uid, Cause.HEAD_LOST, why))
 
 
+def _withdraw_sidecar(seen: JobSnapshot, why: str) -> Plan:
+    """A provisioned cluster makes no second head in this mode. One that never came so far would,
+    and with it a second submitter: it is suspended, and kept to be looked at."""
+    assert seen.cluster is not None
+    if is_true(seen.cluster.status.conditions, ClusterConditionType.PROVISIONED):
+        return NOTHING
+    meta, body = seen.cluster.metadata, {"spec": {"suspend": True}}
+    return do(Patch(RAY_CLUSTERS, meta.key, body, Cause.SIDECAR_LOST, why, uid=meta.uid))
+
+
 def _silent(seen: JobSnapshot, why: str) -> Step:
     """The dashboard does not answer: tolerable for some minutes (C40), then a failure."""
     since = seen.status.job_status_check_failure_start_time
-    if since is None:
-        return _with_timers(
-            seen,
-            stay(
-                seen,
-                **nested_status(seen),
-                message=f"the dashboard does not answer: {why}",
-                job_status_check_failure_start_time=format_time(seen.now),
-            ),
-        )
     limit = seen.settings.job_status_check_timeout
-    if seen.now - parse_time(since) < limit:
-        return _with_timers(seen, stay(seen, **nested_status(seen)))
+    if since is None or seen.now - parse_time(since) < limit:
+        # The first complaint is kept: the words of a timeout differ from try to try.
+        said = seen.status.message if since else f"the dashboard does not answer: {why}"
+        held_up = Blockage(DASHBOARD_SILENT, said)
+        began = since or format_time(seen.now)
+        silence = {"job_status_check_failure_start_time": began, **nested_status(seen)}
+        return _with_timers(seen, wait(seen, held_up, **silence))
     message = f"the dashboard has not answered for {limit.total_seconds():.0f} s: {why}"
     return fail(seen, JobFailedReason.STATUS_CHECK_TIMEOUT_EXCEEDED, message)
 
@@ -177,17 +198,21 @@ def _unknown(seen: JobSnapshot) -> Step:
             return _unknown_to_submitter(seen, _sidecar_end(seen))
         case SubmissionMode.INTERACTIVE:
             why = f"Ray knows no job {seen.status.job_id} yet; is spec.jobId right?"
-            return _with_timers(seen, stay(seen, message=why, **nested_status(seen)))
+            return _heard_of_no_job(seen, Blockage("UnknownJobId", why))
+
+
+def _heard_of_no_job(seen: JobSnapshot, held_up: Blockage) -> Step:
+    """The dashboard answered, so its silence is over; the job is not there yet."""
+    heard = {"job_status_check_failure_start_time": None, **nested_status(seen)}
+    return _with_timers(seen, wait(seen, held_up, **heard))
 
 
 def _submit(seen: JobSnapshot) -> Step:
     """HTTPMode: note the head first, submit a round later. A lost reply then repeats the same id
     on the same head, which Ray refuses."""
-    meta, mark = seen.job.metadata, f"{seen.status.job_id}@{seen.head}"
-    if meta.annotations.get(SUBMITTED_TO) != mark:
-        body = {"metadata": {"annotations": {SUBMITTED_TO: mark}}}
-        patch = Patch(RAY_JOBS, meta.key, body, Cause.NOTE_HEAD, uid=meta.uid)
-        return stay(seen, do(patch))
+    meta = seen.job.metadata
+    if meta.annotations.get(SUBMITTED_TO) != seen.mark:
+        return stay(seen, do(note_head(seen)))
     key = Key(meta.namespace, seen.status.ray_cluster_name)
     call = Call("submit", key, Cause.SUBMIT_BY_HTTP, arguments={"job_id": seen.status.job_id})
     heard = {**nested_status(seen), "job_status_check_failure_start_time": None}
@@ -198,9 +223,7 @@ def _submit(seen: JobSnapshot) -> Step:
 
 def _unknown_to_submitter(seen: JobSnapshot, end: tuple[str, datetime] | None) -> Step:
     if end is None:
-        return _with_timers(
-            seen, stay(seen, message="the submitter is at work", **nested_status(seen))
-        )
+        return _heard_of_no_job(seen, submitter_at_work(seen))
     how, when = end
     if how:
         return fail(seen, JobFailedReason.SUBMISSION_FAILED, f"the submitter failed: {how}")
@@ -227,7 +250,10 @@ def _job_end(seen: JobSnapshot) -> tuple[str, datetime] | None:
 
 def _sidecar_end(seen: JobSnapshot) -> tuple[str, datetime] | None:
     ended = seen.sidecar.state.terminated if seen.sidecar else None
-    if ended is None:
+    if seen.sidecar is None or ended is None:
+        return None
+    may_restart = seen.settings.gates.sidecar_submitter_restart and ended.exit_code
+    if may_restart and seen.sidecar.restart_count < SIDECAR_RESTARTS:
         return None
     when = parse_time(ended.finished_at) if ended.finished_at else seen.now
     how = f"{ended.reason or 'Error'}, exit code {ended.exit_code}" if ended.exit_code else ""
@@ -246,4 +272,4 @@ def _with_timers(seen: JobSnapshot, step: Step) -> Step:
         return step
     soon = max(min(left), timedelta(milliseconds=100))
     why = step.plan.wait.why if step.plan.wait else "the job to end"
-    return Step(Plan(step.plan.stages, Wait(why, retry_in=soon)), step.status, step.otherwise)
+    return replace(step, plan=Plan(step.plan.stages, Wait(why, retry_in=soon)))
