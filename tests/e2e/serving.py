@@ -1,0 +1,293 @@
+"""A RayService of real Ray Serve under load: what is served, who calls it, and what befalls it.
+
+All requests take the worker path: the head runs no replica and takes no request, so that it can die.
+With fault tolerance the workers go on without it (C53).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.conftest import ROOT, Machine
+from e2e.objects import IMAGE
+
+LOADER = ROOT / "tests" / "support" / "loader.py"
+NEW_CLUSTER = "NewCluster"
+INCREMENTAL = "NewClusterWithIncrementalUpgrade"
+EDITION = re.compile(r"\d+(?=:|\"})")
+"""The edition as the examples' answers say it: `3: ...`, or `{... "edition":"3"}`."""
+Json = dict[str, Any]
+
+EXAMPLES = {NEW_CLUSTER: "rayservice.yaml", INCREMENTAL: "rayservice-incremental.yaml"}
+PACE = {"stepSizePercent": 25, "intervalSeconds": 2, "maxSurgePercent": 50}
+
+
+# ── what is served ───────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Served:
+    """A RayService of the examples; another edition is another cluster."""
+
+    strategy: str = NEW_CLUSTER
+    delete_after: int = 5
+
+    @property
+    def is_incremental(self) -> bool:
+        return self.strategy == INCREMENTAL
+
+    @property
+    def name(self) -> str:
+        return "echo" if self.is_incremental else "words"
+
+    @property
+    def path(self) -> str:
+        return "" if self.is_incremental else "count"
+
+    def manifests(self, edition: str) -> list[Json]:
+        text = (ROOT / "examples" / EXAMPLES[self.strategy]).read_text()
+        *others, service = yaml.safe_load_all(text)
+        spec = service["spec"]
+        spec["rayClusterDeletionDelaySeconds"] = self.delete_after
+        spec["excludeHeadPodFromServeSvc"] = True
+        if self.is_incremental:
+            spec["upgradeStrategy"]["clusterUpgradeOptions"] |= PACE
+        config = spec["rayClusterConfig"]
+        config["gcsFaultToleranceOptions"] = {"backend": "rocksdb"}
+        config["headGroupSpec"]["rayStartParams"] = {"num-cpus": "0"}
+        for group in (config["headGroupSpec"], *config["workerGroupSpecs"]):
+            _set_edition(group, edition)
+        return [*others, service]
+
+
+def _set_edition(group: Json, edition: str) -> None:
+    [ray] = group["template"]["spec"]["containers"]
+    kept = [one for one in ray["env"] if one["name"] != "EDITION"]
+    ray["env"] = [*kept, {"name": "EDITION", "value": edition}]
+
+
+# ── who calls it ─────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Traffic:
+    """Two who call without a pause: a Pod by the name that Pods use, and somebody on the machine."""
+
+    machine: Machine
+    served: Served
+    _outside: subprocess.Popen[str] | None = None
+    _pod: str = ""
+
+    def start(self) -> None:
+        inside, outside, host = self._addresses()
+        self._pod = f"{self.served.name}-caller"
+        self.machine.apply(*_caller(self._pod, inside))
+        command = [sys.executable, str(LOADER), outside, "--callers", "2", "--host", host]
+        self._outside = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.machine.until("the first answers", lambda: self._inside()["requests"] > 10, 60)
+
+    def _addresses(self) -> tuple[str, str, str]:
+        """For a Pod; for the machine; and the Host that the machine has to say."""
+        if not self.served.is_incremental:
+            name = f"{self.served.name}-serve-svc"
+            address = self.machine.get("service", name)["spec"]["clusterIP"]
+            path = f"8000/{self.served.path}"
+            return f"http://{name}:{path}", f"http://{address}:{path}", ""
+        name = f"{self.served.name}-gateway"
+        address = self.machine.get("gateway", name)["status"]["addresses"][0]["value"]
+        record = self.machine.directory / "node" / "ingress.json"
+        port = json.loads(record.read_text())["port"]
+        return (
+            f"http://{address}/",
+            f"http://127.0.0.1:{port}/",
+            f"{name}.default.gateway.localhost",
+        )
+
+    def _inside(self) -> Json:
+        done = self.machine.manta("logs", self._pod, "--tail", "1", check=False)
+        return _last(done.stdout)
+
+    def editions(self) -> set[str]:
+        """Which editions have answered a Pod so far."""
+        return set(EDITION.findall(" ".join(self._inside()["answers"])))
+
+    def so_far(self) -> Json:
+        seen = self._inside()
+        return {
+            "requests": seen["requests"],
+            "failed": seen["failed"],
+            "failures": seen["failures"],
+        }
+
+    def stop(self) -> dict[str, Json]:
+        """What each of them saw, from beginning to end."""
+        self.machine.manta("exec", self._pod, "--", "touch", "/tmp/ended")
+        assert self._outside is not None
+        self._outside.send_signal(signal.SIGTERM)
+        outside, _ = self._outside.communicate(timeout=60)
+        pod = self._pod
+        self.machine.until("the caller to end", lambda: self._phase() == "Succeeded", 60)
+        inside = self._inside()
+        self.machine.manta("delete", "pod", pod)
+        return {"pod": inside, "machine": _last(outside)}
+
+    def _phase(self) -> str:
+        return str(self.machine.get("pod", self._pod).get("status", {}).get("phase", ""))
+
+    def kill(self) -> None:
+        """After a failure: nobody is to call on."""
+        if self._outside is not None and self._outside.poll() is None:
+            self._outside.kill()
+            self._outside.communicate()
+
+
+def _last(text: str) -> Json:
+    lines = text.strip().splitlines()
+    if not lines:
+        return {"requests": 0, "failed": 0, "failures": [], "answers": {}}
+    found: Json = json.loads(lines[-1])
+    return found
+
+
+def _caller(name: str, url: str) -> list[Json]:
+    container = {
+        "name": "caller",
+        "image": IMAGE,
+        "command": ["python", "-u", "/load/loader.py", url],
+        "args": ["--callers", "2", "--until", "/tmp/ended"],
+        "volumeMounts": [{"name": "load", "mountPath": "/load"}],
+    }
+    spec = {
+        "restartPolicy": "Never",
+        "containers": [container],
+        "volumes": [{"name": "load", "configMap": {"name": "loader"}}],
+    }
+    meta = {"name": name}
+    source = {"loader.py": LOADER.read_text()}
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "loader"}, "data": source},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec},
+    ]
+
+
+# ── what befalls it ──────────────────────────────────────────────────────────────────────
+
+FREEZE = (
+    "import os, signal\n"
+    "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
+    "    try: words = open(f'/proc/{pid}/cmdline').read()\n"
+    "    except OSError: continue\n"
+    "    if '/dashboard' + '.py' in words:\n"
+    "        os.kill(int(pid), signal.SIG%s)\n"
+)
+
+
+def head_of(machine: Machine, cluster_name: str) -> Json:
+    found = machine.list("pods", f"ray.io/cluster={cluster_name},ray.io/node-type=head")
+    alive = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+    assert alive, f"{cluster_name} has no head"
+    return alive[0]
+
+
+def kill_head(machine: Machine, active: str) -> None:
+    """All that runs in the head of the cluster that serves is gone in one blow."""
+    head = head_of(machine, active)["metadata"]["name"]
+    blow = ("python", "-c", "import os; os.kill(-1, 9)")
+    machine.manta("exec", "-c", "ray-head", head, "--", *blow, check=False)
+
+
+def kill_operator(machine: Machine, _: str) -> None:
+    for pid in operators(machine.directory):
+        os.kill(pid, signal.SIGKILL)
+
+
+def freeze_dashboard(machine: Machine, active: str) -> None:
+    """It accepts connections and says nothing for 20 s."""
+    head = head_of(machine, active)["metadata"]["name"]
+    machine.exec(head, "python", "-c", FREEZE % "STOP", container="ray-head")
+    time.sleep(20)
+    machine.exec(head, "python", "-c", FREEZE % "CONT", container="ray-head")
+
+
+MISHAPS: dict[str, Callable[[Machine, str], None]] = {
+    "head": kill_head,
+    "operator": kill_operator,
+    "dashboard": freeze_dashboard,
+}
+
+
+def operators(directory: Path) -> list[int]:
+    mark = str(directory / "operator.kubeconfig").encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and mark in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+# ── its life ─────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Life:
+    """One service from its first start over any number of upgrades."""
+
+    machine: Machine
+    served: Served
+    edition: int = 0
+    most_clusters: int = 0
+
+    def status(self) -> Json:
+        found: Json = self.machine.get("rayservice", self.served.name).get("status", {})
+        return found
+
+    def active(self) -> str:
+        return str(self.status().get("activeServiceStatus", {}).get("rayClusterName", ""))
+
+    def start(self, seconds: float = 400) -> None:
+        self.machine.apply(*self.served.manifests("0"))
+        self.machine.until("the service to run", self._is_at_rest, seconds)
+
+    def upgrade(self, mishap: str = "", seconds: float = 600) -> float:
+        """To the next edition; returns how long it took."""
+        before, began = self.active(), time.monotonic()
+        self.edition += 1
+        self.machine.apply(*self.served.manifests(str(self.edition)))
+        self.machine.until("the pending cluster", lambda: len(self.clusters()) == 2, 60)
+        if mishap:
+            MISHAPS[mishap](self.machine, before)
+        self.machine.until(
+            f"upgrade {self.edition} to be over",
+            lambda: self.active() != before and self._is_at_rest() and len(self.clusters()) == 1,
+            seconds,
+        )
+        return time.monotonic() - began
+
+    def clusters(self) -> list[Json]:
+        labels = f"ray.io/originated-from-cr-name={self.served.name}"
+        found = self.machine.list("rayclusters", labels)
+        self.most_clusters = max(self.most_clusters, len(found))
+        return found
+
+    def end(self) -> None:
+        self.machine.manta("delete", "rayservice", self.served.name)
+
+    def _is_at_rest(self) -> bool:
+        status = self.status()
+        pending = status.get("pendingServiceStatus", {}).get("rayClusterName")
+        return status.get("serviceStatus") == "Running" and not pending
