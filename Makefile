@@ -52,6 +52,10 @@ test: check ## everything that guards main: check, contract, controllers on the 
 histories: setup ## 1,000 histories of concurrent clients and kill -9 (hours); COUNT=n for fewer
 	$(BIN)/python -m tests.histories --count $(or $(COUNT),1000)
 
+.PHONY: upgrades
+upgrades: setup ## real Ray Serve under load: 10 upgrades of each kind, heads, operator and dashboard hurt (20 minutes)
+	$(BIN)/python -m tests.e2e.upgrades --count $(or $(COUNT),10)
+
 .PHONY: golden
 golden: setup ## write the golden files anew; read the diff
 	MANTA_GOLDEN=1 $(PYTEST) -q tests/unit tests/cluster -k golden
@@ -69,8 +73,8 @@ bench: setup ## measure, print JSON, keep it in benchmarks/results.json
 	$(BIN)/python -m benchmarks
 
 .PHONY: test-kubernetes
-test-kubernetes: setup ## the contract suite on a real kube-apiserver and etcd, built from their Go modules (cached)
-	$(BIN)/python tools/kubernetes/run.py -- $(PYTEST) -q tests/contract -m "not embedded_only"
+test-kubernetes: setup ## contract and controllers on real Kubernetes, built from its Go modules (cached), or EXTERNAL=1 KUBECONFIG=...
+	$(BIN)/python tools/kubernetes/run.py $(if $(EXTERNAL),--external) -- $(PYTEST) -q tests/kubernetes tests/contract -m "not embedded_only"
 
 .PHONY: lock
 lock: setup ## resolve the dependencies anew into requirements.lock

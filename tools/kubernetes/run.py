@@ -1,10 +1,12 @@
 """Run a command beside a real control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
 
     python tools/kubernetes/run.py [--dir DIR] [--without NAME]... -- COMMAND ...
+    KUBECONFIG=... python tools/kubernetes/run.py --external -- COMMAND ...
 
 Everything listens on loopback, with TLS and RBAC, on free ports, and ends with the command. The command
 gets KUBECONFIG (a member of system:masters) and MANTA_CONTRACT_KUBECONFIG in its environment. Without a
-command, it stays up until Ctrl-C and prints the kubeconfig's path.
+command, it stays up until Ctrl-C and prints the kubeconfig's path. With --external nothing is started: the
+command runs on the cluster of KUBECONFIG, and MANTA_EXTERNAL tells it that others use that cluster too.
 """
 
 from __future__ import annotations
@@ -187,6 +189,7 @@ def apiserver_command(binaries: Path, pki: Path, etcd: str, port: int) -> list[s
         f"--service-account-key-file={pki}/sa.pub",
         f"--service-account-signing-key-file={pki}/sa.key",
         "--authorization-mode=RBAC",
+        "--allow-privileged=true",  # as every cluster that runs a CNI or a CSI driver
         "--service-cluster-ip-range=10.96.0.0/16",
         f"--cert-dir={pki}",
     ]
@@ -252,8 +255,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--dir", type=Path, help="keep certificates, data and logs here")
     parser.add_argument("--without", action="append", default=[], choices=PARTS)
+    parser.add_argument("--external", action="store_true", help="on the cluster of KUBECONFIG")
     parser.add_argument("command", nargs="*")
     args = parser.parse_args()
+    if args.external:
+        return on_external(args.command)
     build = subprocess.run(
         ["bash", str(HERE / "build.sh")], stdout=subprocess.PIPE, text=True, check=True
     )
@@ -274,6 +280,15 @@ def main() -> int:
             "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
         }
         return subprocess.run(args.command, env=environment, check=False).returncode
+
+
+def on_external(command: list[str]) -> int:
+    """Run the command on a cluster that somebody has."""
+    kubeconfig = os.environ.get("KUBECONFIG", "")
+    if not kubeconfig or not command:
+        sys.exit("--external needs KUBECONFIG and a command")
+    more = {"MANTA_CONTRACT_KUBECONFIG": kubeconfig, "MANTA_EXTERNAL": "1"}
+    return subprocess.run(command, env={**os.environ, **more}, check=False).returncode
 
 
 def signal_wait() -> None:

@@ -162,9 +162,12 @@ class FakeNodes(Builtin[PodScene]):
         move = forced or next_move(pod, life, self._script_of(pod), now)
         index = self._names[pod.spec.node_name]
         host = machines.host_ip(index)
-        own = host if pod.spec.host_network else self._addresses.of(pod.metadata.uid)
+        own = host if pod.spec.host_network else self._address(pod.metadata.uid)
         stamp = format_time(self.manager.clock.now())
         return PodScene(pod, life, move, Place(host, own, stamp), now)
+
+    def _address(self, uid: str) -> str:
+        return self.options.pod_ip or self._addresses.of(uid)
 
     def _is_lost(self, pod: Pod) -> bool:
         return pod.spec.node_name in self._lost

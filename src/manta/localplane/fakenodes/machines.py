@@ -29,6 +29,10 @@ class FakeNodeOptions:
     """What Pods do that have no script."""
     job_seconds: float = 1.0
     """After how long the Pods of Jobs succeed, unless their script says otherwise."""
+    pod_ip: str = ""
+    """The address of every Pod, where something answers for all of them; empty: each its own."""
+    taint: str = ""
+    """Keeps everyone else's Pods away from these nodes, on a cluster that others use too."""
 
     def names(self) -> tuple[str, ...]:
         return tuple(f"{self.prefix}{number}" for number in range(self.count))
@@ -53,9 +57,13 @@ def node_manifest(options: FakeNodeOptions, index: int, now: str) -> dict[str, A
         "apiVersion": NODES.api_version,
         "kind": NODES.kind,
         "metadata": {"name": name, "labels": labels},
-        "spec": {"providerID": f"fake://{name}"},
+        "spec": {"providerID": f"fake://{name}", **_tainted(options)},
         "status": node_status(options, index, now),
     }
+
+
+def _tainted(options: FakeNodeOptions) -> dict[str, Any]:
+    return {"taints": [{"key": options.taint, "effect": "NoSchedule"}]} if options.taint else {}
 
 
 def node_status(options: FakeNodeOptions, index: int, now: str) -> dict[str, Any]:

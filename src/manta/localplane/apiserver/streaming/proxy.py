@@ -16,6 +16,7 @@ from manta.localplane.apiserver.streaming.port_forward import join
 
 HEADERS_WITHIN = 60.0
 _CHUNK = 64 * 1024
+_PATH = "/:@!$&'()*+,;=~-._%"
 _HOP = frozenset(
     (
         "connection",
@@ -49,7 +50,8 @@ async def forward(request: HttpRequest, rest: str, base: str, dial: Dial) -> Htt
         reader, writer = await dial()
     except OSError as error:
         raise unreachable(error) from None
-    writer.write(_head(request, rest, upgrade=False) + request.body)
+    via = f"X-Forwarded-Uri: {quote(base.rstrip('/') + '/' + rest, safe=_PATH)}"
+    writer.write(_head(request, rest, via, upgrade=False) + request.body)
     answer = _Answer(reader, writer)
     try:
         async with asyncio.timeout(HEADERS_WITHIN):
@@ -64,10 +66,10 @@ async def forward(request: HttpRequest, rest: str, base: str, dial: Dial) -> Htt
     return answer.response(base)
 
 
-def _head(request: HttpRequest, rest: str, *, upgrade: bool) -> bytes:
+def _head(request: HttpRequest, rest: str, *more: str, upgrade: bool) -> bytes:
     query = f"?{urlencode(request.query)}" if request.query else ""
-    path = quote("/" + rest, safe="/:@!$&'()*+,;=~-._%")
-    lines = [f"{request.method} {path}{query} HTTP/1.1", "Host: localhost"]
+    path = quote("/" + rest, safe=_PATH)
+    lines = [f"{request.method} {path}{query} HTTP/1.1", "Host: localhost", *more]
     for name, value in request.headers.items():
         if name not in _HOP and "\n" not in value and "\r" not in value:
             lines.append(f"{name}: {value}")
