@@ -142,16 +142,23 @@ class _Parser:
         self.next = 0
 
     def requirements(self) -> Iterator[Requirement]:
+        if self._peek() in _SIGNS - {"!"}:
+            raise self._outside(", expected: !, identifier, or 'end of string'")
         yield self._requirement()
         while self._peek() is not None:
-            self._expect(",", "a comma before the next requirement")
+            if self._peek() != ",":
+                raise self._outside(", expected: ',' or 'end of string'")
+            self._take()
+            if self._peek() is None or self._peek() in _SIGNS - {"!"}:
+                raise self._outside(", expected: identifier after ','")
             yield self._requirement()
 
     def _requirement(self) -> Requirement:
         if self._peek() == "!":
             self._take()
-            return _requirement(self._word("a label key after '!'"), Operator.ABSENT, ())
-        key = self._word("a label key")
+            return _requirement(self._word(), Operator.ABSENT, ())
+        key = self._word()
+        _check_key(key)
         sign = self._peek()
         if sign is None or sign == ",":
             return _requirement(key, Operator.EXISTS, ())
@@ -166,31 +173,31 @@ class _Parser:
             case ">" | "<":
                 return _requirement(key, Operator(sign), [self._value()])
             case _:
-                raise self._error("one of = == != in notin > <", sign)
+                self.next -= 1
+                raise self._error(", expected: in, notin, =, ==, !=, gt, lt")
 
     def _set(self) -> list[str]:
-        self._expect("(", "'(' before the values")
+        if self._peek() != "(":
+            raise self._error(" expected: '('")
+        self._take()
         values = [self._value()]
         while self._peek() == ",":
             self._take()
             values.append(self._value())
-        self._expect(")", "')' after the values")
+        if self._peek() != ")":
+            raise self._error(", expected: ',' or ')'")
+        self._take()
         return values
 
     def _value(self) -> str:
         """A value may be empty, and then nothing stands for it."""
-        return "" if self._peek() in (None, ",", ")") else self._word("a value")
+        return "" if self._peek() in (None, ",", ")") else self._word()
 
-    def _word(self, what: str) -> str:
+    def _word(self) -> str:
         token = self._peek()
         if token is None or token in _SIGNS:
-            raise self._error(what, token)
+            raise self._error(", expected: identifier")
         return self._take()
-
-    def _expect(self, token: str, what: str) -> None:
-        if self._peek() != token:
-            raise self._error(what, self._peek())
-        self._take()
 
     def _peek(self) -> str | None:
         return self.tokens[self.next] if self.next < len(self.tokens) else None
@@ -199,11 +206,12 @@ class _Parser:
         self.next += 1
         return self.tokens[self.next - 1]
 
-    def _error(self, wanted: str, found: str | None) -> SelectorError:
-        there = "the end" if found is None else repr(found)
-        return SelectorError(
-            f"unable to parse label selector {self.text!r}: found {there}, expected {wanted}"
-        )
+    def _error(self, wanted: str) -> SelectorError:
+        return SelectorError(f"unable to parse requirement: {self._outside(wanted)}")
+
+    def _outside(self, wanted: str) -> SelectorError:
+        """What is wrong between requirements; the words are those of the real server."""
+        return SelectorError(f"found '{self._peek() or ''}'{wanted}")
 
 
 _SIGNS: Final = frozenset(("!=", "==", "=", "!", ",", "(", ")", ">", "<"))
@@ -215,24 +223,35 @@ def _tokens(text: str) -> tuple[str, ...]:
 
 def _requirement(key: str, operator: Operator, values: Iterable[str]) -> Requirement:
     wanted = frozenset(values)
-    errors = [f"key {key!r}: {error}" for error in qualified_name_errors(key)]
-    errors += _value_errors(operator, wanted)
+    _check_key(key)
+    errors = _value_errors(key, operator, wanted)
     if errors:
         raise SelectorError(f"unable to parse requirement: {'; '.join(errors)}")
     return Requirement(key, operator, wanted)
 
 
-def _value_errors(operator: Operator, values: frozenset[str]) -> list[str]:
-    errors = [
-        f"value {one!r}: {error}" for one in sorted(values) for error in label_value_errors(one)
-    ]
+def _check_key(key: str) -> None:
+    errors = "; ".join(qualified_name_errors(key))
+    if errors:
+        raise SelectorError(f'unable to parse requirement: <nil>: Invalid value: "{key}": {errors}')
+
+
+def _value_errors(key: str, operator: Operator, values: frozenset[str]) -> list[str]:
     if operator in (Operator.IN, Operator.NOT_IN) and not values:
-        errors.append("for 'in', 'notin' operators, values set can't be empty")
+        wish = "for 'in', 'notin' operators, values set can't be empty"
+        return [f"values: Invalid value: []: {wish}"]
     if operator in (Operator.EXISTS, Operator.ABSENT) and values:
-        errors.append("values set must be empty for exists and does not exist")
-    if operator in (Operator.GREATER, Operator.LESS) and not all(map(_is_integer, values)):
-        errors.append("for 'Gt', 'Lt' operators, the value must be an integer")
-    return errors
+        return ["values set must be empty for exists and does not exist"]
+    if operator in (Operator.GREATER, Operator.LESS):
+        wish = "for 'Gt', 'Lt' operators, the value must be an integer"
+        return [
+            f'values[0]: Invalid value: "{one}": {wish}' for one in values if not _is_integer(one)
+        ]
+    return [
+        f'values[{index}][{key}]: Invalid value: "{one}": {error}'
+        for index, one in enumerate(sorted(values))
+        for error in label_value_errors(one)
+    ]
 
 
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
@@ -290,12 +309,18 @@ def parse_field_selector(text: str) -> FieldSelector:
     for term in _split_terms(text):
         match = _FIELD.fullmatch(term)
         if match is None:
-            raise SelectorError(
-                f"invalid field selector {text!r}: can't understand {term!r}; write path=value"
-            )
+            raise SelectorError(_field_fault(text, term))
         value = re.sub(r"\\([\\,=])", r"\1", match[3])
         requirements.append(FieldRequirement(match[1], value, equal=match[2] != "!="))
     return FieldSelector(tuple(requirements))
+
+
+def _field_fault(text: str, term: str) -> str:
+    rest = re.match(r"[^=!]+(?:==|!=|=)(?P<value>.*)", term, re.DOTALL)
+    if rest is None:
+        return f"invalid selector: '{text}'; can't understand '{term}'"
+    odd = re.search(r"(?<!\\)[=\\]", rest["value"])
+    return f"invalid field selector: unescaped character in value: {ord(odd[0]) if odd else 92}"
 
 
 _TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)

@@ -25,6 +25,10 @@ from manta.localplane.builtin.quota.controller import QuotaController
 from manta.localplane.builtin.replicaset.controller import ReplicaSetController
 from manta.localplane.builtin.serviceaccount.controller import ServiceAccountController
 from manta.localplane.builtin.serviceaccount.token_controller import TokenController
+from manta.localplane.builtin.storageprotection.controller import (
+    ClaimProtection,
+    VolumeProtection,
+)
 from manta.localplane.builtin.views import (
     Deployment,
     EndpointSlice,
@@ -91,6 +95,8 @@ def built_in_controllers(client: Client, clock: Clock, options: ControllerOption
     ReplicaSetController(manager)
     DeploymentController(manager)
     EndpointsController(manager)
+    ClaimProtection(manager)
+    VolumeProtection(manager)
     if options.node_lifecycle:
         NodeLifecycleController(manager)
     manager.add_service("scheduler", Scheduler(manager).run)

@@ -246,7 +246,7 @@ async def test_m12_label_selectors(tape: Tape) -> None:
         answer = await tape.get(where, query={"labelSelector": selector})
         if answer.status == 200:
             names = [one["metadata"]["name"] for one in answer.body["items"]]
-            tape.exchanges[-1]["body"] = names
+            tape.retell(names)
 
 
 async def test_m12_field_selectors(tape: Tape, taped_widgets: Widgets) -> None:
@@ -283,11 +283,11 @@ async def test_m12_field_selectors(tape: Tape, taped_widgets: Widgets) -> None:
     ):
         answer = await tape.get(tape.path(where), query={"fieldSelector": selector})
         if answer.status == 200:
-            tape.exchanges[-1]["body"] = [one["metadata"]["name"] for one in answer.body["items"]]
+            tape.retell([one["metadata"]["name"] for one in answer.body["items"]])
     for selector in ("spec.mode=b", "spec.mode!=b", "spec.replicas=1", "metadata.name=a"):
         answer = await tape.get(taped_widgets.path(), query={"fieldSelector": selector})
         if answer.status == 200:
-            tape.exchanges[-1]["body"] = [one["metadata"]["name"] for one in answer.body["items"]]
+            tape.retell([one["metadata"]["name"] for one in answer.body["items"]])
     for plural, api, selector in (
         ("jobs", "/apis/batch/v1", "status.successful=0"),
         ("replicasets", "/apis/apps/v1", "status.replicas=0"),

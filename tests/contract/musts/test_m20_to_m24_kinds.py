@@ -107,7 +107,7 @@ async def test_m20_pods_change_little(tape: Tape) -> None:
     ):
         answer = await tape.patch(where, {"spec": spec}, STRATEGIC)
         if answer.status == 422:  # the rest of the message is Go's own diff
-            tape.exchanges[-1]["body"] = answer.causes
+            tape.retell(answer.causes)
     await tape.patch(where, {"status": {"phase": "Failed"}})
     await tape.patch(where, {"metadata": {"labels": {"a": "b"}}})
 
@@ -183,7 +183,7 @@ async def test_m20_a_job_changes_little(tape: Tape) -> None:
         {"completionMode": "Indexed"},
     ):
         answer = await tape.patch(f"{where}/j", {"spec": spec}, STRATEGIC)
-        tape.exchanges[-1]["body"] = answer.causes if answer.status != 200 else "fine"
+        tape.retell(answer.causes if answer.status != 200 else "fine")
 
 
 OTHERS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -291,12 +291,12 @@ async def test_m20_quantities_are_canonical(tape: Tape) -> None:
         body = pod("p", containers=[container(resources={"requests": requests})])
         answer = await tape.create(tape.path("pods"), body, query=DRY)
         if answer.status == 201:
-            tape.exchanges[-1]["body"] = answer.body["spec"]["containers"][0]["resources"]
+            tape.retell(answer.body["spec"]["containers"][0]["resources"])
     for value in (1, 0.5, 1000000000, 0.0001):
         body = pod("p", containers=[container(resources={"limits": {"cpu": value}})])
         answer = await tape.create(tape.path("pods"), body, query=DRY)
         if answer.status == 201:
-            tape.exchanges[-1]["body"] = answer.body["spec"]["containers"][0]["resources"]
+            tape.retell(answer.body["spec"]["containers"][0]["resources"])
 
 
 # ── M21: field validation and dry run ────────────────────────────────────────────────────
@@ -383,10 +383,12 @@ async def test_m22_every_kind_has_its_columns(tape: Tape) -> None:
         where = template.format(f"namespaces/{tape.namespace}")
         answer = await tape.get(where, accept=TABLE)
         if answer.status == 200:
-            tape.exchanges[-1]["body"] = [
-                (one["name"], one["type"], one["format"], one["priority"])
-                for one in answer.body["columnDefinitions"]
-            ]
+            tape.retell(
+                [
+                    [one["name"], one["type"], one["format"], one["priority"]]
+                    for one in answer.body["columnDefinitions"]
+                ]
+            )
 
 
 async def test_m22_rows_of_pods(tape: Tape) -> None:
@@ -421,7 +423,7 @@ async def test_m22_rows_of_pods(tape: Tape) -> None:
     for cells in rows.values():
         cells[3] = str(cells[3]).partition("(")[0]
         cells[4] = "<age>"
-    tape.exchanges[-1]["body"] = rows
+    tape.retell(rows)
 
 
 async def test_m22_rows_of_other_kinds(tape: Tape) -> None:
@@ -434,7 +436,7 @@ async def test_m22_rows_of_other_kinds(tape: Tape) -> None:
                 assert answer.status == 200, answer.text
         await tape.get(f"{path}/{name}", accept=TABLE, query={"includeObject": "None"})
         body = tape.exchanges[-1]["body"]
-        tape.exchanges[-1]["body"] = body.get("rows", body)
+        tape.retell(body.get("rows", body))
 
     tape.expect_generated("x-")
     for name in ("plain", "headless", "several", "external"):
@@ -489,7 +491,7 @@ async def test_m23_resize_and_ephemeral_containers(tape: Tape) -> None:
     await tape.get(where)
     image = {"spec": {"containers": [container(image="other")]}}
     answer = await tape.patch(where, image, STRATEGIC)
-    tape.exchanges[-1]["body"] = answer.causes if answer.status != 200 else answer.body["spec"]
+    tape.retell(answer.causes if answer.status != 200 else answer.body["spec"])
     extra = {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}]}}
     where = tape.path("pods", "p", "ephemeralcontainers")
     await tape.patch(where, extra, STRATEGIC)
@@ -532,7 +534,7 @@ async def test_m23_reviews(tape: Tape) -> None:
     await tape.create(tape.path("localsubjectaccessreviews", api=api), local)
     token = {"spec": {"token": "nonsense"}}
     answer = await tape.create("/apis/authentication.k8s.io/v1/tokenreviews", token)
-    tape.exchanges[-1]["body"] = answer.body["status"].get("authenticated", False)
+    tape.retell(answer.body["status"].get("authenticated", False))
 
 
 # ── M24: Events ──────────────────────────────────────────────────────────────────────────

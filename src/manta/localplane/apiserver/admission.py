@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from manta.localplane.apiserver import quotas
+from manta.localplane.apiserver import limits, quotas
 from manta.localplane.apiserver.auth.authorizer import Authorizer
 from manta.localplane.apiserver.auth.escalation import check_escalation
 from manta.localplane.apiserver.core import Call, Core
@@ -81,9 +81,20 @@ class Admission:
         check_escalation(self._authorizer, call, obj, old)
         return obj
 
+    def fill_in(self, call: Call, obj: dict[str, Any]) -> dict[str, Any]:
+        """What a namespace gives to new objects that do not say it themselves."""
+        return limits.filled_in(self._core, call, obj)
+
+    def check_bounds(
+        self, call: Call, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str = ""
+    ) -> None:
+        """Pods change what they ask for by resizing only; claims may grow."""
+        changes = subresource == "resize" or (call.served.kind != "Pod" and not subresource)
+        if old is None or (changes and obj.get("spec") != old.get("spec")):
+            limits.check_bounds(self._core, call, obj)
+
     def charge(
         self, call: Call, obj: dict[str, Any], old: dict[str, Any] | None, *, dry_run: bool
     ) -> None:
         """Quotas: the last question before an object is stored."""
-        if old is None:
-            quotas.charge(self._core, call, obj, dry_run=dry_run)
+        quotas.charge(self._core, call, obj, old, dry_run=dry_run)

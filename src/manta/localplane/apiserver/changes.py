@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from manta.localplane.apiserver import metadata
 from manta.localplane.apiserver.schema.causes import Cause
@@ -31,6 +32,15 @@ def check_identity(served: Served, old: Object, new: Object, *, replace: bool) -
         raise conflict(served.plural, served.group, name)
     if replace and meta.get("uid") and meta["uid"] != before["uid"]:
         raise _other_uid(served, before, meta["uid"])
+
+
+def check_uid(served: Served, old: Object, uid: str | None) -> None:
+    """An applied uid must be the one that the object has."""
+    if uid and uid != old["metadata"]["uid"]:
+        cause = Cause(
+            "FieldValueInvalid", f'Invalid value: "{uid}": field is immutable', "metadata.uid"
+        )
+        raise invalid(served.kind, served.group, old["metadata"]["name"], [cause, cause])
 
 
 def check_name(meta: Object, name: str) -> None:
@@ -80,13 +90,26 @@ def counted_parts(served: Served, old: Object, new: Object, subresource: str) ->
     return merged
 
 
+def tracked_parts(served: Served, old: Object, sent: Object, new: Object, part: str) -> Object:
+    """Whom a field belongs to is decided by what was sent, also where not all of it is taken."""
+    if part in NARROW:
+        return sent | {
+            "kind": served.kind,
+            "apiVersion": served.api_version,
+            "metadata": metadata.carry_over(old, sent),
+        }
+    if part == "status" and served.custom is not None:
+        return new | {"metadata": metadata.carry_over(old, sent)}
+    return new
+
+
 def _without_status(obj: Object) -> Object:
     return {name: value for name, value in obj.items() if name != "status"}
 
 
-def count_generation(served: Served, old: Object, new: Object) -> None:
+def count_generation(served: Served, old: Object, new: Object, subresource: str = "") -> None:
     """A change of anything but metadata and status is a new generation."""
-    if not served.generation:
+    if not served.generation or subresource == "status":
         return
     apart = {"metadata", "kind", "apiVersion"} | ({"status"} if served.has_status else set())
     names = (old.keys() | new.keys()) - apart
@@ -96,3 +119,54 @@ def count_generation(served: Served, old: Object, new: Object) -> None:
     if changed:
         generation = int(old["metadata"].get("generation") or 0) + 1
         new["metadata"] = new["metadata"] | {"generation": generation}
+
+
+# ── subresources that write a part of the object ─────────────────────────────────────────
+def _only_finalizers(old: Object, new: Object) -> Object:
+    finalizers = (new.get("spec") or {}).get("finalizers") or []
+    spec = dict(old.get("spec") or {})
+    spec.pop("finalizers", None)
+    if finalizers:
+        spec["finalizers"] = finalizers
+    return old | {"spec": spec, "metadata": _identity(old, new)}
+
+
+def _only_resources(old: Object, new: Object) -> Object:
+    spec = dict(old.get("spec") or {})
+    for member in ("containers", "initContainers"):
+        wanted = {one.get("name"): one for one in (new.get("spec") or {}).get(member) or ()}
+        spec_members = spec.get(member)
+        if spec_members:
+            spec[member] = [_resized(one, wanted.get(one["name"])) for one in spec_members]
+    return old | {"spec": spec, "metadata": _identity(old, new)}
+
+
+def _resized(container: Object, wanted: Object | None) -> Object:
+    if wanted is None:
+        return container
+    changed = {name: wanted[name] for name in ("resources", "resizePolicy") if name in wanted}
+    return container | changed
+
+
+def _only_ephemeral(old: Object, new: Object) -> Object:
+    wanted = (new.get("spec") or {}).get("ephemeralContainers") or []
+    spec = dict(old.get("spec") or {})
+    spec.pop("ephemeralContainers", None)
+    if wanted:
+        spec["ephemeralContainers"] = wanted
+    return old | {"spec": spec, "metadata": _identity(old, new)}
+
+
+def _identity(old: Object, new: Object) -> Object:
+    """Old metadata, but with what the client said about name, uid and revision, to be checked."""
+    said = new.get("metadata") or {}
+    kept = {name: said[name] for name in ("name", "uid", "resourceVersion") if name in said}
+    return dict(old["metadata"]) | kept
+
+
+NARROW: Final[Mapping[str, Callable[[Object, Object], Object]]] = {
+    "finalize": _only_finalizers,
+    "resize": _only_resources,
+    "ephemeralcontainers": _only_ephemeral,
+}
+"""Some subresources write only a part of the object, whatever is sent."""

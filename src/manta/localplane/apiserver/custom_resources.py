@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from manta.localplane.apiserver.schema.causes import Cause
+from manta.api.names import dns1035_label_errors
+from manta.localplane.apiserver.schema.causes import Cause, invalid
 from manta.localplane.apiserver.schema.compiled import CompiledSchema, compile_schema
 from manta.localplane.apiserver.schema.structural import check_structural
 from manta.localplane.apiserver.served import (
@@ -78,9 +79,12 @@ def check(crd: Mapping[str, Any]) -> list[Cause]:
             ("scope", spec.get("scope")),
             ("names.plural", names.get("plural")),
             ("names.kind", names.get("kind")),
+            ("names.singular", names.get("singular")),
+            ("names.listKind", names.get("listKind")),
         )
         if not value
     ]
+    causes += _name_causes(names)
     wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
     name = crd["metadata"].get("name", "")
     if name != wanted:
@@ -89,26 +93,72 @@ def check(crd: Mapping[str, Any]) -> list[Cause]:
     if spec.get("scope") not in ("Cluster", "Namespaced", None, ""):
         message = f'Unsupported value: "{spec["scope"]}": supported values: "Cluster", "Namespaced"'
         causes.append(Cause("FieldValueNotSupported", message, "spec.scope"))
-    return causes + list(_version_causes(spec.get("versions") or []))
+    stored = list((crd.get("status") or {}).get("storedVersions") or ())
+    return causes + list(_version_causes(spec.get("versions") or [], stored))
 
 
-def _version_causes(versions: list[dict[str, Any]]) -> Iterator[Cause]:
-    stored = [version for version in versions if version.get("storage")]
-    if len(stored) != 1:
-        message = (
-            "Invalid value: "
-            + msgspec.json.encode(versions)[:300].decode(errors="replace")
-            + ": must have exactly one version marked as storage version"
-        )
-        yield Cause("FieldValueInvalid", message, "spec.versions")
+def _name_causes(names: Mapping[str, Any]) -> Iterator[Cause]:
+    for member in ("plural", "singular"):
+        for error in dns1035_label_errors(names.get(member) or "x"):
+            yield invalid(f"spec.names.{member}", names[member], error)
+    for member in ("kind", "listKind"):
+        for error in dns1035_label_errors((names.get(member) or "x").lower()):
+            wish = f"may have mixed case, but should otherwise match: {error}"
+            yield invalid(f"spec.names.{member}", names[member], wish)
+    for number, name in enumerate(names.get("shortNames") or ()):
+        for error in dns1035_label_errors(name):
+            yield invalid(f"spec.names.shortNames[{number}]", name, error)
+
+
+def _stored_causes(versions: list[dict[str, Any]], stored: list[str]) -> Iterator[Cause]:
+    """One version is the stored one, and the status knows it."""
+    storage = [str(version.get("name")) for version in versions if version.get("storage")]
+    if len(storage) != 1:
+        wish = "must have exactly one version marked as storage version"
+        yield _of_versions(versions, wish)
+    known = list(dict.fromkeys([*stored, *storage[:1]]))
+    if not known:
+        yield invalid("status.storedVersions", None, "must have at least one stored version")
+    elif storage and storage[-1] not in known:
+        wish = f"must have the storage version {storage[-1]}"
+        yield invalid("status.storedVersions", known, wish)
+
+
+def _of_versions(versions: list[dict[str, Any]], wish: str) -> Cause:
+    """The real server shows its own, internal form of versions here."""
+    shown = [
+        {
+            "Name": version.get("name", ""),
+            "Served": bool(version.get("served")),
+            "Storage": bool(version.get("storage")),
+            "Deprecated": bool(version.get("deprecated")),
+            "DeprecationWarning": version.get("deprecationWarning"),
+            "Schema": None,
+            "Subresources": None,
+            "AdditionalPrinterColumns": None,
+            "SelectableFields": None,
+        }
+        for version in versions
+    ]
+    text = msgspec.json.encode(shown).decode()
+    return Cause("FieldValueInvalid", f"Invalid value: {text}: {wish}", "spec.versions")
+
+
+def _version_causes(versions: list[dict[str, Any]], stored: list[str]) -> Iterator[Cause]:
+    yield from _stored_causes(versions, stored)
+    if len({version.get("name") for version in versions}) < len(versions):
+        yield _of_versions(versions, "must contain unique version names")
     single = len(versions) == 1
     for number, version in enumerate(versions):
+        for error in dns1035_label_errors(str(version.get("name") or "")):
+            places = ("spec.version", "spec.versions[0].name")
+            for place in places if number == 0 else (f"spec.versions[{number}].name",):
+                yield invalid(place, version.get("name") or "", error)
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         place = "spec.validation" if single else f"spec.versions[{number}].schema"
         if schema is None:
-            message = "Required value: schemas are required"
             field = f"spec.versions[{number}].schema.openAPIV3Schema"
-            yield Cause("FieldValueRequired", message, field)
+            yield Cause("FieldValueRequired", "Required value", field)
         else:
             yield from check_structural(schema, f"{place}.openAPIV3Schema")
 

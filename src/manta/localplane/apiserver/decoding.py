@@ -92,7 +92,10 @@ def read_object(request: HttpRequest, served: Served, kind: str = "") -> dict[st
     if value is None and served.custom is None:
         value = {}
     if not isinstance(value, dict):
-        why = f"json: cannot unmarshal {json_type(value)} into Go value of type struct"
+        why = (
+            f"json: cannot unmarshal {json_type(value)} into Go value of type struct {{ APIVersion "
+            'string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        )
         raise _unrecognized(wanted, Malformed(f"json parse error: {why}"), request.body)
     if not kind:
         _check_named(value, served, request.body)
@@ -102,11 +105,19 @@ def read_object(request: HttpRequest, served: Served, kind: str = "") -> dict[st
 
 
 def _unrecognized(kind: str, error: Malformed, body: bytes) -> Refusal:
-    shown = body[:1000].decode(errors="replace")
     return bad_request(
         f"the object provided is unrecognized (must be of type {kind}): couldn't get "
-        f"version/kind; {error} ({shown})"
+        f"version/kind; {error} ({_summary(body)})"
     )
+
+
+def _summary(body: bytes) -> str:
+    """The beginning of a body: as text where it may be JSON, in hexadecimal otherwise."""
+    if not body:
+        return "<empty>"
+    more = " ..." if len(body) > 30 else ""
+    shown = body[:30]
+    return (shown.decode(errors="replace") if body[:1] == b"{" else shown.hex()) + more
 
 
 def _check_named(value: dict[str, Any], served: Served, body: bytes) -> None:
@@ -118,7 +129,7 @@ def _check_named(value: dict[str, Any], served: Served, body: bytes) -> None:
             text = body[:1000].decode(errors="replace")
             raise bad_request(
                 f"the object provided is unrecognized (must be of type {served.kind}): Object "
-                f"'{shown}' is missing in '{text}' ({text})"
+                f"'{shown}' is missing in '{text}' ({_summary(body)})"
             )
 
 
@@ -135,10 +146,13 @@ def check_type(value: dict[str, Any], served: Served) -> None:
             f"{unregistered(version, kind)}"
         )
     if version != served.api_version:
-        raise bad_request(
+        refusal = bad_request(
             f"the API version in the data ({version}) does not match the expected API version "
             f"({served.api_version})"
         )
+        if served.custom is not None:  # of a version that is not served, no field is known
+            refusal.unknown = sorted(value.keys() - {"apiVersion", "kind", "metadata"})
+        raise refusal
     if served.custom is not None:
         raise _other_kind(value, served)
     raise bad_request(
@@ -149,25 +163,28 @@ def check_type(value: dict[str, Any], served: Served) -> None:
 
 def check_patched_type(new: dict[str, Any], served: Served) -> None:
     """A patch may change everything but what the object is."""
-    kind, version = str(new.get("kind")), str(new.get("apiVersion"))
-    if (version, kind) == (served.api_version, served.kind):
+    said = str(new.get("kind") or served.kind), str(new.get("apiVersion") or served.api_version)
+    kind, version = said
+    if (version, kind) == (served.api_version, served.kind) and served.custom is None:
         return
     if served.custom is not None:
+        if (new.get("apiVersion"), new.get("kind")) == (served.api_version, served.kind):
+            return
         raise _other_kind(new, served)
     known = message_of(version, kind) is not None
     why = _unconvertible(kind, served) if known else unregistered(version, kind)
-    raise invalid_patch(why, _quoted(new))
+    raise invalid_patch(why, quoted(new))
 
 
-def unpatchable(refusal: Refusal, new: dict[str, Any], served: Served) -> Refusal:
+def unpatchable(refusal: Refusal, shown: str, served: Served) -> Refusal:
     """What a patch has made cannot be read: said as the real server says it."""
     why = refusal.message.partition(f"cannot be handled as a {served.kind}: ")[2]
     if refusal.code != 400 or not why or served.custom is not None:
         return refusal
-    return invalid_patch(why, _quoted(new))
+    return invalid_patch(why, shown)
 
 
-def _quoted(value: dict[str, Any]) -> str:
+def quoted(value: dict[str, Any]) -> str:
     return json.dumps(json.dumps(value, separators=(",", ":")))[1:-1]
 
 

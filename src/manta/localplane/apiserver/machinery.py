@@ -14,10 +14,18 @@ from manta.localplane.apiserver.builtin_kinds import preparing, validation
 from manta.localplane.apiserver.builtin_kinds.context import Context, RefusedError
 from manta.localplane.apiserver.builtin_kinds.nodes import node_of_custom, node_of_kind
 from manta.localplane.apiserver.builtin_kinds.reading import WrongTypeError, read_object
+from manta.localplane.apiserver.builtin_kinds.warnings import warnings_of
+from manta.localplane.apiserver.custom_scale import scale_causes
 from manta.localplane.apiserver.patching.apply import conflict_message, server_side_apply
 from manta.localplane.apiserver.patching.errors import PatchError
+from manta.localplane.apiserver.patching.go_text import go_text
 from manta.localplane.apiserver.patching.json_patch import apply_json_patch
-from manta.localplane.apiserver.patching.managed_fields import Manager, nothing, track_update
+from manta.localplane.apiserver.patching.managed_fields import (
+    Manager,
+    nothing,
+    read_entries,
+    track_update,
+)
 from manta.localplane.apiserver.patching.merge import apply_merge_patch
 from manta.localplane.apiserver.patching.strategic import apply_strategic_patch
 from manta.localplane.apiserver.schema.causes import Cause
@@ -27,7 +35,9 @@ from manta.localplane.apiserver.status_errors import (
     Refusal,
     bad_request,
     forbidden,
+    invalid_patch,
     patch_failed,
+    plain_failure,
     unknown_patch_type,
 )
 
@@ -110,19 +120,29 @@ def validate(
 ) -> list[Cause]:
     """What is wrong beside metadata; `earlier` is what is wrong with that."""
     if served.custom is not None:
-        return served.custom.schema.validate(obj, old, earlier=earlier)
+        counted = list(scale_causes(served.custom.scale, obj))
+        return counted + served.custom.schema.validate(obj, old, earlier=earlier)
     if subresource == "status":
         return []
     return validation.validate(served.api_version, served.kind, obj, old, subresource)
+
+
+def warnings(served: Served, obj: Object, old: Object | None) -> list[str]:
+    """What is allowed, and yet probably not meant."""
+    return [] if served.custom is not None else list(warnings_of(served.kind, obj, old))
 
 
 # ── who owns which field ─────────────────────────────────────────────────────────────────
 def track(served: Served, old: Object | None, new: Object, writing: Writing) -> list[Object]:
     """managedFields after an update; `old` is None for a create."""
     manager = Manager(writing.manager, "Update", served.api_version, writing.subresource)
-    before = _empty(served, new) if old is None else old
-    if old is not None and _forgotten(new):
-        before = old | {"metadata": _without_owners(old["metadata"])}
+    if old is None:
+        before = _empty(served, new)
+    else:
+        owners = _owners(old, new, writing.subresource)
+        if not owners:  # what nobody tracked from its beginning is not tracked later
+            return []
+        before = old | {"metadata": old["metadata"] | {"managedFields": owners}}
     return track_update(
         before,
         new,
@@ -181,19 +201,19 @@ def _printed_empty(api_version: str, kind: str) -> Object:
 def _not_written(served: Served, obj: Object, subresource: str) -> frozenset[str]:
     """The parts that this endpoint leaves as they are, so that nobody comes to own them here."""
     if subresource == "status":
-        kept = {"status"} if served.custom is not None else {"status", "metadata"}
-        return frozenset(obj.keys() - kept)
+        return frozenset(obj.keys() - {"status", "metadata"})
     return frozenset(("status",)) if served.has_status else frozenset()
 
 
-def _forgotten(new: Object) -> bool:
-    """A client may wipe the record of owners by an empty list."""
+def _owners(old: Object, new: Object, subresource: str) -> list[Object]:
+    """The entries before this write: a client may rewrite them, and `[{}]` wipes them."""
+    kept: list[Object] = old["metadata"].get("managedFields") or []
     said = new["metadata"].get("managedFields")
-    return said is not None and said in ([], [{}])
-
-
-def _without_owners(meta: Object) -> Object:
-    return {name: value for name, value in meta.items() if name != "managedFields"}
+    if not said or subresource or said is kept:
+        return kept
+    if said == [{}]:
+        return []
+    return said if len(read_entries(new)) == len(said) else kept
 
 
 # ── patches ──────────────────────────────────────────────────────────────────────────────
@@ -218,11 +238,15 @@ def strategic_patch(obj: Object, patch: Any, served: Served) -> Object:
     try:
         return apply_strategic_patch(obj, patch, node)
     except PatchError as error:
+        if error.unreadable:
+            raise invalid_patch(str(error), go_text(patch)) from None
         raise _refusal(error) from None
 
 
 def _refusal(error: PatchError) -> Refusal:
     if error.status == 422:
         return patch_failed()
+    if error.status == 500:
+        return plain_failure(error.message)
     reason = {400: "BadRequest", 413: "RequestEntityTooLarge"}.get(error.status, "Invalid")
     return Refusal(error.status, reason, error.message)

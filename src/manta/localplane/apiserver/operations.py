@@ -24,6 +24,7 @@ from manta.localplane.apiserver.options import (
     list_options,
     write_options,
 )
+from manta.localplane.apiserver.patching.go_text import go_text
 from manta.localplane.apiserver.routes import Route
 from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.selectors import Selection, select
@@ -40,7 +41,7 @@ from manta.localplane.apiserver.status_errors import (
     unknown_patch_type,
     unsupported_media_type,
 )
-from manta.localplane.apiserver.subresources import NARROW, Subresources
+from manta.localplane.apiserver.subresources import Subresources
 from manta.localplane.apiserver.watching import WatchRequest, open_watch
 from manta.localplane.apiserver.writing import Produce, Writer
 from manta.localplane.store.objects import Record, key_of
@@ -77,6 +78,15 @@ class Operations:
         }
 
     async def perform(self, call: Call) -> HttpResponse:
+        try:
+            return await self._performed(call)
+        except Refusal as refusal:  # what was odd about the request is told even then
+            for name in refusal.unknown:
+                call.warn(f'unknown field "{name}"')
+            refusal.headers += call.headers()
+            raise
+
+    async def _performed(self, call: Call) -> HttpResponse:
         if call.route.subresource in self._subresources.names:
             return await self._subresources.perform(call)
         act = self._verbs.get(call.verb)
@@ -144,7 +154,7 @@ class Operations:
         obj = decoding.read_object(call.request, call.served)
         obj = self._checked(call, obj, options)
         written = self._writer.update(
-            call, self._key(call), _narrowed(call, lambda _: obj), options, call.route.subresource
+            call, self._key(call), lambda _: obj, options, call.route.subresource
         )
         return await self._written(call, written)
 
@@ -158,7 +168,7 @@ class Operations:
             raise invalid_options("PatchOptions", cause)
         produce = self._patcher(call, options)
         written = self._writer.update(
-            call, self._key(call), _narrowed(call, produce), options, call.route.subresource
+            call, self._key(call), produce, options, call.route.subresource
         )
         return await self._written(call, written)
 
@@ -181,12 +191,11 @@ class Operations:
         def produce(old: dict[str, Any]) -> dict[str, Any]:
             if wanted and wanted != old["metadata"]["resourceVersion"]:
                 raise conflict(call.served.plural, call.served.group, call.route.name)
+            changes.check_uid(call.served, old, config["metadata"].get("uid"))
             new = machinery.apply(call.served, old, config, writing)
             return new if new is old else machinery.canonical(call.served, new, [])
 
-        written = self._writer.update(
-            call, self._key(call), _narrowed(call, produce), options, subresource
-        )
+        written = self._writer.update(call, self._key(call), produce, options, subresource)
         return await self._written(call, written)
 
     def _apply_new(
@@ -261,7 +270,9 @@ class Operations:
                 decoding.check_metadata(new, served)
                 return self._checked(call, new, options)
             except Refusal as refusal:
-                raise decoding.unpatchable(refusal, new, served) from None
+                strategic = media == _STRATEGIC_PATCH
+                shown = go_text(patch) if strategic else decoding.quoted(new)
+                raise decoding.unpatchable(refusal, shown, served) from None
 
         return produce
 
@@ -373,12 +384,6 @@ def _type_name(obj: dict[str, Any]) -> str:
     """A type as Go prints it: `apps/v1, Kind=Deployment`, and `/v1` for the core group."""
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
     return f"{group}/{version}, Kind={obj.get('kind') or ''}"
-
-
-def _narrowed(call: Call, produce: Produce) -> Produce:
-    """Some subresources write only a part of the object, whatever is sent."""
-    narrow = NARROW.get(call.route.subresource)
-    return produce if narrow is None else lambda old: narrow(old, produce(old))
 
 
 def _options_body(request: HttpRequest) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ResourceQuotas at admission: a new object must fit into every quota of its namespace.
+"""ResourceQuotas at admission: a new or growing object must fit into every quota of its namespace.
 
 What an object needs is counted by the same rules as the quota controller counts what is used. A
 charge is written in the same turn as the object, so two writers can never share the last place.
@@ -29,25 +29,36 @@ _REQUIRED = {
 _decode_quota = msgspec.json.Decoder(Quota).decode
 
 
-def charge(core: Core, call: Call, obj: dict[str, Any], *, dry_run: bool) -> None:
+def charge(
+    core: Core, call: Call, obj: dict[str, Any], old: dict[str, Any] | None, *, dry_run: bool
+) -> None:
     """Refuse what does not fit; otherwise count it in, unless it is only a dry run."""
     served = call.served
-    if not served.namespaced:
+    if not served.namespaced or (old is not None and not _may_grow(call)):
         return
     quotas = core.store.select(SHELF, obj["metadata"]["namespace"])
     if not quotas:
         return
     held = _held(served.group_resource, obj)
+    before = _held(served.group_resource, old) if old is not None else None
     charges: list[tuple[Record, dict[str, str]]] = []
     for record in quotas:
         quota = _decode_quota(record.raw)
         if not held.pods or in_scope(quota, held.pods[0]):
-            charges.append((record, _fitting(call, record.name, quota, held, obj)))
+            charges.append((record, _fitting(call, record.name, quota, (held, before), obj)))
     if dry_run:
         return
     for record, used in charges:
         if used:
             _write(core, record, used)
+
+
+def _may_grow(call: Call) -> bool:
+    """Which writes can change what an object that exists uses: the others ask no quota."""
+    if call.served.group_resource == "pods":
+        return call.route.subresource == "resize"
+    grows = call.served.group_resource in ("services", "persistentvolumeclaims")
+    return grows and not call.route.subresource
 
 
 def _held(group_resource: str, obj: dict[str, Any]) -> Holdings:
@@ -64,20 +75,32 @@ def _held(group_resource: str, obj: dict[str, Any]) -> Holdings:
 
 
 def _fitting(
-    call: Call, name: str, quota: Quota, held: Holdings, obj: dict[str, Any]
+    call: Call,
+    name: str,
+    quota: Quota,
+    held: tuple[Holdings, Holdings | None],
+    obj: dict[str, Any],
 ) -> dict[str, str]:
-    """The amounts in use once this object is in; refuses when one is over its limit."""
+    """The amounts in use once this object is in; refuses when one is over its limit.
+
+    `held` is what the object uses, and what it used before this change.
+    """
     hard = {key: Quantity.parse(value) for key, value in (quota.status.hard or {}).items()}
     if not hard:
         return {}
     limited = Quota(metadata=quota.metadata, spec=quota.spec, status=QuotaStatus())
-    asked = _quantities(next_status(limited, held).used)
+    zero = Quantity(0)
+    asked = _quantities(next_status(limited, held[0]).used)
+    if held[1] is not None:
+        before = _quantities(next_status(limited, held[1]).used)
+        asked = {key: asked.get(key, zero) - before.get(key, zero) for key in asked | before}
     asked = {key: amount for key, amount in asked.items() if amount and key in hard}
-    if held.pods:
+    if held[0].pods:
         _require_amounts(call, name, hard, obj)
     used = _quantities(quota.status.used)
-    zero = Quantity(0)
-    over = sorted(key for key in asked if used.get(key, zero) + asked[key] > hard[key])
+    over = sorted(
+        key for key in asked if asked[key] > zero and used.get(key, zero) + asked[key] > hard[key]
+    )
     if over:
         told = [
             ",".join(f"{key}={amounts.get(key, zero)}" for key in over)

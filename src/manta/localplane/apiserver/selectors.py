@@ -29,6 +29,8 @@ from manta.localplane.store.objects import Record
 FieldsReader = Callable[[bytes], Mapping[str, str]]
 
 _ALL_FIELDS = FieldSelector()
+_UNSAID = {"spec.hostNetwork": "false", "spec.unschedulable": "false"}
+"""What is not said of these is a `false`, which selectors can ask for."""
 _parse_labels = lru_cache(maxsize=512)(parse_label_selector)
 _parse_fields = lru_cache(maxsize=512)(parse_field_selector)
 
@@ -108,7 +110,9 @@ def fields_reader(names: tuple[str, ...]) -> FieldsReader:
 
     def read(raw: bytes) -> Mapping[str, str]:
         decoded = decode(raw)
-        return {name: _text(decoded, parts) for name, parts in places.items()}
+        return {
+            name: _text(decoded, parts) or _UNSAID.get(name, "") for name, parts in places.items()
+        }
 
     return read
 

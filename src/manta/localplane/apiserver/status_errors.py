@@ -31,6 +31,8 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault
         self.details = details
         self.headers = headers
         self.metadata: Mapping[str, Any] = {}
+        self.unknown: Sequence[str] = ()
+        """Fields that were not even known, of which the client is warned besides."""
 
     def status(self) -> dict[str, Any]:
         body: dict[str, Any] = {

@@ -1,6 +1,6 @@
-"""Subresources with a body of their own: binding, eviction and scale; and those that write a part.
+"""Subresources with a body of their own: binding, eviction, scale and token.
 
-Status needs nothing special: it is an update of which only the status counts.
+The others need nothing special: they are updates of which only a part counts (`changes`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from manta.localplane.apiserver.status_errors import (
     invalid_patch,
     method_not_allowed,
     not_found,
+    plain_failure,
     too_many_requests,
     unknown_patch_type,
 )
@@ -34,6 +35,7 @@ from manta.localplane.store.objects import Record, key_of
 
 Object = dict[str, Any]
 
+_DISRUPTED = "DisruptionTarget"
 _BUILTIN_SCALE = ScalePaths(("spec", "replicas"), ("status", "replicas"), ())
 
 
@@ -59,8 +61,7 @@ class Subresources:
         binding = decoding.read_object(call.request, call.served, "Binding")
         node = (binding.get("target") or {}).get("name")
         if not node:
-            cause = Cause("FieldValueRequired", "Required value", "target.name")
-            raise invalid("Binding", "", call.route.name, [cause])
+            raise plain_failure("target.name: Required value")
         written = self._writer.amend(
             call,
             key_of(call.route.namespace, call.route.name),
@@ -91,6 +92,7 @@ class Subresources:
             "lastTransitionTime": self._core.now_text(),
         }
         status["conditions"] = [*others, scheduled]
+        status.pop("nominatedNodeName", None)  # the promise is kept
         meta = dict(pod["metadata"])
         annotations = (binding.get("metadata") or {}).get("annotations") or {}
         if annotations:
@@ -112,9 +114,27 @@ class Subresources:
         record = self._core.store.get(call.served.shelf, key)
         if record is not None:
             self._spend_budget(record, dry_run=options.dry_run)
+            if not options.dry_run:
+                self._writer.amend(call, key, self._disrupted, write)
         self._writer.delete(call, key, options)
         await self._core.store.settled(self._core.store.revision)
         return _success(201)
+
+    def _disrupted(self, pod: Object) -> Object:
+        """Why a Pod goes, for whoever looks at it afterwards."""
+        if "deletionTimestamp" in pod["metadata"]:
+            return pod
+        status = dict(pod.get("status") or {})
+        others = [one for one in status.get("conditions") or () if one["type"] != _DISRUPTED]
+        told = {
+            "type": _DISRUPTED,
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": self._core.now_text(),
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }
+        return pod | {"status": status | {"conditions": [*others, told]}}
 
     def _spend_budget(self, pod: Record, *, dry_run: bool) -> None:
         """A PodDisruptionBudget must allow one more; the eviction uses it up."""
@@ -271,52 +291,3 @@ def _success(code: int) -> HttpResponse:
         "code": code,
     }
     return json_response(code, body)
-
-
-# ── subresources that write a part of the object ─────────────────────────────────────────
-def _only_finalizers(old: Object, new: Object) -> Object:
-    finalizers = (new.get("spec") or {}).get("finalizers") or []
-    spec = dict(old.get("spec") or {})
-    spec.pop("finalizers", None)
-    if finalizers:
-        spec["finalizers"] = finalizers
-    return old | {"spec": spec, "metadata": _identity(old, new)}
-
-
-def _only_resources(old: Object, new: Object) -> Object:
-    spec = dict(old.get("spec") or {})
-    for member in ("containers", "initContainers"):
-        wanted = {one.get("name"): one for one in (new.get("spec") or {}).get(member) or ()}
-        spec_members = spec.get(member)
-        if spec_members:
-            spec[member] = [_resized(one, wanted.get(one["name"])) for one in spec_members]
-    return old | {"spec": spec, "metadata": _identity(old, new)}
-
-
-def _resized(container: Object, wanted: Object | None) -> Object:
-    if wanted is None:
-        return container
-    changed = {name: wanted[name] for name in ("resources", "resizePolicy") if name in wanted}
-    return container | changed
-
-
-def _only_ephemeral(old: Object, new: Object) -> Object:
-    wanted = (new.get("spec") or {}).get("ephemeralContainers") or []
-    spec = dict(old.get("spec") or {})
-    if wanted:
-        spec["ephemeralContainers"] = wanted
-    return old | {"spec": spec, "metadata": _identity(old, new)}
-
-
-def _identity(old: Object, new: Object) -> Object:
-    """Old metadata, but with what the client said about name, uid and revision, to be checked."""
-    said = new.get("metadata") or {}
-    kept = {name: said[name] for name in ("name", "uid", "resourceVersion") if name in said}
-    return dict(old["metadata"]) | kept
-
-
-NARROW: Mapping[str, Callable[[Object, Object], Object]] = {
-    "finalize": _only_finalizers,
-    "resize": _only_resources,
-    "ephemeralcontainers": _only_ephemeral,
-}

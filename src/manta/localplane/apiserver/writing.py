@@ -58,9 +58,13 @@ class Writer:
         obj = machinery.with_defaults(served, obj)
         if owners is None:
             owners = machinery.track(served, None, obj, self._writing(options))
+        obj = self._admission.fill_in(call, obj)
         obj = machinery.prepare_create(served, obj, self._surroundings)
         obj = self._admission.admit(call, obj, None)
         self._refuse_invalid(served, obj, self._causes(served, obj, None))
+        self._admission.check_bounds(call, obj, None)
+        for text in machinery.warnings(served, obj, None):
+            call.warn(text)
         if served.kind == "CustomResourceDefinition":
             obj = self._definitions.accept(obj)
         key = self._free_key(served, obj)
@@ -85,7 +89,9 @@ class Writer:
         return begun
 
     def _writing(self, options: WriteOptions, subresource: str = "") -> machinery.Writing:
-        return machinery.Writing(options.manager, self._core.now_text(), subresource, options.force)
+        # The real server tells no time of those who scale.
+        now = "" if subresource == "scale" else self._core.now_text()
+        return machinery.Writing(options.manager, now, subresource, options.force)
 
     def _free_key(self, served: Served, obj: Object) -> str:
         meta = obj["metadata"]
@@ -109,17 +115,25 @@ class Writer:
         sent = produce(old)
         changes.check_identity(served, old, sent, replace=call.verb == "update")
         owners = sent["metadata"].get("managedFields") if call.verb == "apply" else None
-        new = changes.counted_parts(served, old, sent, subresource)
+        narrow = changes.NARROW.get(subresource)
+        part = sent if narrow is None else narrow(old, sent)
+        new = changes.counted_parts(served, old, part, subresource)
         new = machinery.with_defaults(served, new)
         if owners is None:
-            owners = machinery.track(served, old, new, self._writing(options, subresource))
+            told = changes.tracked_parts(served, old, sent, new, subresource)
+            if narrow is not None:
+                told = machinery.with_defaults(served, told)
+            owners = machinery.track(served, old, told, self._writing(options, subresource))
         new = machinery.prepare_update(served, old, new, self._surroundings, subresource)
         new = self._admission.admit(call, new, old, subresource)
         self._refuse_invalid(served, new, self._change_causes(served, new, old, subresource))
+        self._admission.check_bounds(call, new, old, subresource)
+        for text in machinery.warnings(served, new, old):
+            call.warn(text)
         new = new | {"metadata": _with_owners(new["metadata"], owners)}
         if machinery.same(old, new):
             return Written(record)
-        changes.count_generation(served, old, new)
+        changes.count_generation(served, old, new, subresource)
         if served.kind == "CustomResourceDefinition" and not subresource:
             new = self._definitions.accept(new, old)
         if deletion.ready_to_go(new):
@@ -128,14 +142,11 @@ class Writer:
         return Written(self._store(served, key, new, options))
 
     def amend(self, call: Call, key: str, produce: Produce, options: WriteOptions) -> Written:
-        """A change that the server itself makes, such as a binding: trusted, and no new
-        generation."""
+        """A change that the server itself makes, such as a binding: trusted, owned by nobody,
+        and no new generation."""
         record = self._must_find(call.served, key)
         old = rendering.whole(call.served, record)
         new = produce(old)
-        writing = self._writing(options, call.route.subresource)
-        owners = machinery.track(call.served, old, new, writing)
-        new = new | {"metadata": _with_owners(new["metadata"], owners)}
         if machinery.same(old, new):
             return Written(record)
         return Written(self._store(call.served, key, new, options))
@@ -214,7 +225,7 @@ class Writer:
     def _change_causes(
         self, served: Served, new: Object, old: Object, subresource: str
     ) -> list[Cause]:
-        return metadata.check_change(old, new) + self._causes(served, new, old, subresource)
+        return metadata.check_change(old, new, served) + self._causes(served, new, old, subresource)
 
     def _refuse_invalid(self, served: Served, obj: Object, causes: list[Cause]) -> None:
         if causes:

@@ -110,6 +110,14 @@ class SchedulingGate(View, frozen=True, kw_only=True):
     name: str
 
 
+class PodClaim(View, frozen=True, kw_only=True):
+    claim_name: str = ""
+
+
+class PodVolume(View, frozen=True, kw_only=True):
+    persistent_volume_claim: PodClaim | None = None
+
+
 class PodSpec(View, frozen=True, kw_only=True):
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
@@ -129,6 +137,7 @@ class PodSpec(View, frozen=True, kw_only=True):
     host_network: bool = False
     hostname: str = ""
     subdomain: str = ""
+    volumes: tuple[PodVolume, ...] | None = None
 
 
 class Terminated(View, frozen=True, kw_only=True):
@@ -207,6 +216,22 @@ class Pod(View, frozen=True, kw_only=True):
     def is_ready(self) -> bool:
         ready = self.condition("Ready")
         return ready is not None and ready.status == "True"
+
+    @property
+    def claim_names(self) -> tuple[str, ...]:
+        """The PersistentVolumeClaims that it mounts."""
+        claims = (one.persistent_volume_claim for one in self.spec.volumes or ())
+        return tuple(one.claim_name for one in claims if one is not None)
+
+
+# ── storage ──────────────────────────────────────────────────────────────────────────────
+class ClaimSpec(View, frozen=True, kw_only=True):
+    resources: Resources | None = None
+
+
+class Claim(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ClaimSpec = ClaimSpec()
 
 
 # ── nodes ────────────────────────────────────────────────────────────────────────────────

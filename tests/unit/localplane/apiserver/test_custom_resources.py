@@ -28,7 +28,7 @@ def test_unsound_definitions_are_told():
     crd["spec"]["scope"] = "Everywhere"
     crd["spec"]["versions"][0]["storage"] = False
     fields = [cause.field for cause in custom_resources.check(crd)]
-    assert fields == ["spec.scope", "spec.versions"]
+    assert fields == ["spec.scope", "spec.versions", "status.storedVersions"]
     crd["spec"]["versions"][0].pop("schema")
     assert "spec.versions[0].schema.openAPIV3Schema" in [
         cause.field for cause in custom_resources.check(crd)

@@ -11,6 +11,7 @@ from manta.localplane.apiserver.auth.authorizer import Authorizer
 from manta.localplane.apiserver.auth.rules import Attempt, as_json
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.messages import HttpResponse, User, json_response
+from manta.localplane.apiserver.options import write_options
 from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.status_errors import bad_request, invalid
 
@@ -60,7 +61,14 @@ class Reviews:
             body["metadata"] = {"creationTimestamp": self._core.now_text()}
         else:
             body["spec"] = spec
+            body["metadata"]["managedFields"] = self._owners(call, body)
         return json_response(201, body | {"status": status})
+
+    def _owners(self, call: Call, review: Object) -> list[Object]:
+        """Reviews are not stored; the real server tells whose they are all the same."""
+        options = write_options(call.request, "CreateOptions")
+        writing = machinery.Writing(options.manager, self._core.now_text())
+        return machinery.track(call.served, None, review, writing)
 
     def _who_am_i(self, call: Call, _: Object) -> Object:
         return {"userInfo": user_info(call.user)}

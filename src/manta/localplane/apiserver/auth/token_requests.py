@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from manta.api.times import format_time
+from manta.localplane.apiserver import machinery
 from manta.localplane.apiserver.auth.tokens import AUDIENCES, Binding, Named, Tokens, uid_of
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.messages import HttpResponse, json_response
 from manta.localplane.apiserver.metadata import new_uid
+from manta.localplane.apiserver.options import write_options
 from manta.localplane.apiserver.schema.causes import Cause
+from manta.localplane.apiserver.served import Served
 from manta.localplane.apiserver.status_errors import bad_request, conflict, invalid, not_found
 from manta.localplane.store.objects import Record, key_of
 
 SHORTEST, USUAL, LONGEST = 600, 3600, 1 << 32
+_REQUESTS = Served("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest")
 _BINDABLE = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 
 
@@ -26,7 +30,7 @@ def issue_token(
     binding = _binding(core, account, reference)
     audiences = list(spec.get("audiences") or AUDIENCES)
     token, end = tokens.issue(binding, seconds, audiences, new_uid(core.random))
-    answer = {
+    answer: dict[str, Any] = {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
         "metadata": {
@@ -42,7 +46,14 @@ def issue_token(
         },
         "status": {"token": token, "expirationTimestamp": format_time(end)},
     }
+    answer["metadata"]["managedFields"] = _owners(core, call, spec | {"expirationSeconds": seconds})
     return json_response(201, answer, call.headers())
+
+
+def _owners(core: Core, call: Call, spec: dict[str, Any]) -> list[dict[str, Any]]:
+    options = write_options(call.request, "CreateOptions")
+    writing = machinery.Writing(options.manager, core.now_text(), "token")
+    return machinery.track(_REQUESTS, None, {"metadata": {}, "spec": spec}, writing)
 
 
 def _seconds(asked: Any) -> int:

@@ -137,6 +137,8 @@ def _quantity(value: Any, path: Path, reading: Reading) -> Any:
     if isinstance(value, bool | dict | list):
         raise reading.mismatch(value, path, "resource.Quantity")
     try:
+        if type(value) is str:
+            value = value.strip(" \t\r\n")
         return "0" if value is None else _same_if_equal(value, str(Quantity.parse(value)))
     except QuantityError:
         raise WrongTypeError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from manta.api.names import dns1123_subdomain_errors
 from manta.localplane.apiserver.builtin_kinds.context import Context, RefusedError
 
 Json = dict[str, Any]
@@ -20,7 +21,7 @@ def admit_pod(pod: Json, context: Context) -> None:
     """Changes the Pod, which must be a copy. Raises RefusedError."""
     _give_account(pod, context)
     _give_priority(pod, context)
-    _give_tolerations(pod)
+    give_tolerations(pod)
 
 
 def _give_account(pod: Json, context: Context) -> None:
@@ -30,7 +31,8 @@ def _give_account(pod: Json, context: Context) -> None:
     name = spec.get("serviceAccountName") or "default"
     namespace = meta.get("namespace", "")
     spec["serviceAccountName"] = spec["serviceAccount"] = name
-    account = context.service_account(namespace, name)
+    possible = not dns1123_subdomain_errors(name)
+    account = context.service_account(namespace, name) if possible else None
     if account is None:
         raise RefusedError(
             f"error looking up service account {namespace}/{name}: "
@@ -118,7 +120,7 @@ def _give_priority(pod: Json, context: Context) -> None:
     spec["preemptionPolicy"] = policy
 
 
-def _give_tolerations(pod: Json) -> None:
+def give_tolerations(pod: Json) -> None:
     """A node that is away for five minutes loses its Pods, unless they say otherwise."""
     spec = pod["spec"]
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):

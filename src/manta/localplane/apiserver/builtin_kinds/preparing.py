@@ -11,7 +11,7 @@ from typing import Any, Final
 from manta.localplane.apiserver.builtin_kinds.context import Context
 from manta.localplane.apiserver.builtin_kinds.defaults import objects, services, workloads
 from manta.localplane.apiserver.builtin_kinds.defaults.pods import default_pod, quality_of_service
-from manta.localplane.apiserver.builtin_kinds.pod_admission import admit_pod
+from manta.localplane.apiserver.builtin_kinds.pod_admission import admit_pod, give_tolerations
 from manta.localplane.apiserver.builtin_kinds.reading import read_object
 from manta.localplane.apiserver.schema.defaulting import copy_json
 
@@ -27,6 +27,7 @@ _DEFAULTS: Final[dict[str, Callable[[Json], None]]] = {
     "Endpoints": objects.default_endpoints,
     "HorizontalPodAutoscaler": objects.default_autoscaler,
     "Job": workloads.default_job,
+    "LimitRange": objects.default_limit_range,
     "Namespace": objects.default_namespace,
     "NetworkPolicy": objects.default_network_policy,
     "Node": objects.default_node,
@@ -36,6 +37,7 @@ _DEFAULTS: Final[dict[str, Callable[[Json], None]]] = {
     "PriorityClass": objects.default_priority_class,
     "ReplicaSet": workloads.default_replica_set,
     "ReplicationController": workloads.default_replication_controller,
+    "ResourceQuota": objects.default_quota,
     "RoleBinding": objects.default_binding,
     "Secret": objects.default_secret,
     "Service": services.default_service,
@@ -77,7 +79,6 @@ _FLAT: Final = frozenset(
         "Lease",
         "Namespace",
         "PriorityClass",
-        "ResourceQuota",
         "Role",
         "Secret",
         "ServiceAccount",
@@ -127,6 +128,10 @@ def prepare_update(
         services.keep_allocated(old, changed)
         services.drop_needless(old, changed)
         services.allocate(changed, context, old)
+    elif kind == "Pod" and not subresource:
+        give_tolerations(changed)
+    elif kind == "DaemonSet" and not subresource:
+        workloads.count_template(old, changed)
     return read_object(api_version, kind, changed)
 
 
@@ -148,6 +153,16 @@ def _fill(kind: str, obj: Json) -> None:
 def _begin_pod(pod: Json, context: Context) -> None:
     admit_pod(pod, context)
     pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(pod["spec"])}
+    if pod["spec"].get("schedulingGates"):
+        gated = {
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": None,
+            "lastTransitionTime": pod["metadata"].get("creationTimestamp"),
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }
+        pod["status"]["conditions"] = [gated]
 
 
 def _begin_namespace(namespace: Json, _: Context) -> None:
@@ -157,7 +172,21 @@ def _begin_namespace(namespace: Json, _: Context) -> None:
 
 
 def _begin_claim(claim: Json, _: Context) -> None:
+    _protect(claim, "kubernetes.io/pvc-protection")
     claim["status"] = {"phase": "Pending"}
+
+
+def _begin_volume(volume: Json, _: Context) -> None:
+    _protect(volume, "kubernetes.io/pv-protection")
+    made = volume["metadata"].get("creationTimestamp")
+    volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": made}
+
+
+def _protect(obj: Json, finalizer: str) -> None:
+    """Storage in use is not deleted: the storage protection controllers let it go."""
+    names = obj["metadata"].get("finalizers") or []
+    if finalizer not in names:
+        obj["metadata"]["finalizers"] = [*names, finalizer]
 
 
 def _begin_job(job: Json, _: Context) -> None:
@@ -168,7 +197,7 @@ def _begin_job(job: Json, _: Context) -> None:
 _BEGINNINGS: Final[dict[str, Callable[[Json, Context], None]]] = {
     "Job": _begin_job,
     "Namespace": _begin_namespace,
-    "PersistentVolume": _begin_claim,
+    "PersistentVolume": _begin_volume,
     "PersistentVolumeClaim": _begin_claim,
     "Pod": _begin_pod,
     "Service": services.allocate,

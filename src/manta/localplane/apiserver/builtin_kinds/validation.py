@@ -7,6 +7,7 @@ from typing import Final
 from manta.localplane.apiserver.builtin_kinds.checks import (
     cluster,
     data,
+    limits,
     pods,
     services,
     workloads,
@@ -35,6 +36,8 @@ _CHECKS: Final[dict[str, Check]] = {
     "scheduling.k8s.io/v1/PriorityClass": data.check_priority_class,
     "v1/ConfigMap": data.check_config_map,
     "v1/Event": data.check_core_event,
+    "v1/LimitRange": limits.check_limit_range,
+    "v1/Node": cluster.check_node,
     "v1/PersistentVolumeClaim": data.check_claim,
     "v1/Pod": pods.check_pod,
     "v1/ResourceQuota": data.check_quota,

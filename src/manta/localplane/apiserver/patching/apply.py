@@ -24,6 +24,7 @@ from manta.localplane.apiserver.patching.ownership import (
     compare,
     merge,
     owned,
+    refuse_duplicates,
     remove,
     with_named_fields,
 )
@@ -87,6 +88,7 @@ def server_side_apply(  # noqa: PLR0913 - the facts of one request
         raise malformed("metadata.managedFields must be nil")
     before = live if live is not None else (empty or {})
     config = _without_system_fields(applied)
+    refuse_duplicates(node, config, _named(applied))
     entries = _entries(live, node, now)
     mine = next((one for one in entries if one.manager.identity == manager.identity), None)
     others = [one for one in entries if one is not mine]
@@ -103,10 +105,18 @@ def server_side_apply(  # noqa: PLR0913 - the facts of one request
         return Applied(live or {}, tuple(sorted(named, key=lambda one: one.manager)))
     lost = union(taken, changes.removed)
     kept = [Entry(one.manager, difference(one.fields, lost), one.time) for one in others]
-    time = now if changes or mine is None else mine.time
+    time = now if changes else mine.time if mine is not None else ""
     if manager.name == KUBECTL:
         merged = _with_last_applied(merged, applied)
     return Applied(_finish(live, merged, [*kept, Entry(manager, claimed, time)]))
+
+
+def _named(applied: Json) -> str:
+    """An object as Go prints it: `namespace/name; group/version, Kind=kind`."""
+    metadata = applied.get("metadata") or {}
+    group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
+    kind = f"{group}/{version}, Kind={applied.get('kind') or ''}"
+    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind}"
 
 
 # ── kubectl changes over from client-side apply ──────────────────────────────────────────

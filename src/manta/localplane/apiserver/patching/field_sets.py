@@ -98,12 +98,12 @@ def paths(tree: Tree, prefix: str = "") -> Iterator[str]:
     elements = sorted(element for element in tree if element != SELF)
     for element in elements:
         if is_member(tree[element]):
-            yield prefix + _printed(element)
+            yield prefix + printed(element)
     for element in elements:
-        yield from paths(tree[element], prefix + _printed(element))
+        yield from paths(tree[element], prefix + printed(element))
 
 
-def _printed(element: str) -> str:
+def printed(element: str) -> str:
     kind, text = element[:2], element[2:]
     if kind == "f:":
         return f".{text}"

@@ -12,7 +12,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from manta.localplane.apiserver.patching.field_sets import LEAF, SELF, Tree, as_member, is_member
+from manta.localplane.apiserver.patching.errors import failed
+from manta.localplane.apiserver.patching.field_sets import (
+    LEAF,
+    SELF,
+    Tree,
+    as_member,
+    is_member,
+    printed,
+)
 from manta.localplane.apiserver.schema.node import NO_DEFAULT, Node
 from manta.localplane.apiserver.schema.pruning import TYPE_META
 
@@ -77,6 +85,25 @@ _compact: Callable[[Any], str] = json.JSONEncoder(
 
 def _items(node: Node, items: list[Any] | None) -> dict[str, Any]:
     return {element_of(node, item): item for item in items or ()}
+
+
+def refuse_duplicates(node: Node | None, value: Any, named: str, path: str = "") -> None:
+    """An applied list that has keys may name each key once; otherwise a PatchError."""
+    if type(value) is dict and _is_shared_map(node, value):
+        for name, member in value.items():
+            if type(member) is dict or type(member) is list:
+                refuse_duplicates(_child(node, name), member, named, f"{path}.{name}")
+    elif node is not None and _is_keyed_list(node, value):
+        seen: set[str] = set()
+        for item in value:
+            element = element_of(node, item)
+            if element in seen:
+                raise failed(
+                    f"failed to create typed patch object ({named}): {path}: duplicate entries "
+                    f"for key {printed(element)}"
+                )
+            seen.add(element)
+            refuse_duplicates(node.items, item, named, f"{path}{printed(element)}")
 
 
 # ── what differs ─────────────────────────────────────────────────────────────────────────

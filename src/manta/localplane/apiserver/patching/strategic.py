@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from manta.localplane.apiserver.patching.errors import PatchError, malformed
+from manta.localplane.apiserver.patching.errors import PatchError, failed, malformed
+from manta.localplane.apiserver.patching.go_text import go_text
 from manta.localplane.apiserver.schema.node import Node
 
 _DIRECTIVE: Final = "$patch"
@@ -74,6 +75,8 @@ def _merge_member(result: Json, key: str, value: Any, node: Node | None) -> None
         result[key] = _merge(current, value, node)
     elif isinstance(value, list) and isinstance(current, list) and _merges(node):
         result[key] = _merge_list(current, value, node)
+    elif isinstance(value, dict) and isinstance(current, list):
+        raise PatchError("cannot restore slice from map", unreadable=True)
     else:
         result[key] = _clean(value)
 
@@ -198,7 +201,7 @@ def _identity(node: Node | None) -> Callable[[Any], Any]:
         if not isinstance(item, dict):
             return item
         if merge_key not in item:
-            raise PatchError(f"the element does not contain the declared merge key: {merge_key}")
+            raise failed(f"map: {go_text(item)} does not contain declared merge key: {merge_key}")
         return item[merge_key]
 
     return identity

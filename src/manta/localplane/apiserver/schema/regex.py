@@ -32,7 +32,24 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(_translate(pattern), re.ASCII)
     except re.error as error:
-        raise BadPatternError(str(error)) from None
+        raise BadPatternError(_in_words_of_re2(pattern, error)) from None
+
+
+def _in_words_of_re2(pattern: str, error: re.error) -> str:
+    for theirs, ours in _WORDS.items():
+        if error.msg.startswith(theirs):
+            return f"error parsing regexp: {ours}: `{pattern}`"
+    return f"error parsing regexp: {error}"
+
+
+_WORDS = {
+    "missing )": "missing closing )",
+    "unbalanced parenthesis": "unexpected )",
+    "unterminated character set": "missing closing ]",
+    "nothing to repeat": "missing argument to repetition operator",
+    "multiple repeat": "invalid nested repetition operator",
+    "bad character range": "invalid character class range",
+}
 
 
 def _translate(pattern: str) -> str:

@@ -31,6 +31,7 @@ REASONS: Final = (
     "FieldValueRequired",
 )
 _LOOPS: Final = frozenset({"all", "exists", "exists_one", "existsOne", "filter", "map"})
+_SCALARS: Final = {"string": "string", "integer": "int", "number": "double", "boolean": "bool"}
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
@@ -121,6 +122,10 @@ def _check_fields(tree: Tree, known: Mapping[str, Schema]) -> Schema | None:
 def _field(select: Select, holder: Schema | None) -> Schema | None:
     if holder is None or "__" in select.field:
         return None
+    scalar = _SCALARS.get(str(holder.get("type")))
+    if scalar and not holder.get("format"):
+        message = f"type '{scalar}' does not support field selection"
+        raise BadExpressionError(message, select.at)
     properties = holder.get("properties") or {}
     if select.field in properties:
         found: Schema = properties[select.field]

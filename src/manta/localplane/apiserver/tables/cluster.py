@@ -148,25 +148,6 @@ def role_binding_cells(binding: Object, now: datetime) -> list[Any]:
     ]
 
 
-def definition_cells(crd: Object, _: datetime) -> list[Any]:
-    spec, status = crd.get("spec") or {}, crd.get("status") or {}
-    names = spec.get("names") or {}
-    versions = [one.get("name", "") for one in spec.get("versions") or ()]
-    established = [
-        one.get("status") for one in status.get("conditions") or () if one["type"] == "Established"
-    ]
-    return [
-        crd["metadata"]["name"],
-        spec.get("scope", ""),
-        ",".join(versions),
-        crd["metadata"].get("creationTimestamp"),
-        spec.get("group", ""),
-        names.get("kind", ""),
-        ",".join(names.get("shortNames") or ()),
-        established[0] if established else "False",
-    ]
-
-
 def priority_class_cells(priority: Object, now: datetime) -> list[Any]:
     return [
         priority["metadata"]["name"],

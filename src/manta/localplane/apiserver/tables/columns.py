@@ -73,6 +73,11 @@ _TABLES: dict[str, tuple[str, Cells]] = {
         ),
         workloads.daemon_set_cells,
     ),
+    "podtemplates": ("Name, Containers, Images, Pod Labels", workloads.pod_template_cells),
+    "horizontalpodautoscalers.autoscaling": (
+        "Name, Reference, Targets, MinPods, MaxPods, Replicas, Age",
+        workloads.autoscaler_cells,
+    ),
     "ingresses.networking.k8s.io": (
         "Name, Class, Hosts, Address, Ports, Age",
         networking.ingress_cells,
@@ -101,8 +106,8 @@ _TABLES: dict[str, tuple[str, Cells]] = {
     f"rolebindings.{_RBAC}": (_BINDINGS, cluster.role_binding_cells),
     f"clusterrolebindings.{_RBAC}": (_BINDINGS, cluster.role_binding_cells),
     "customresourcedefinitions.apiextensions.k8s.io": (
-        "Name, Scope, Versions, Created At, *Group, *Kind, *ShortNames, *Established",
-        cluster.definition_cells,
+        "Name, Created At",
+        cluster.role_cells,
     ),
     "limitranges": ("Name, Created At", cluster.role_cells),
     "ingressclasses.networking.k8s.io": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
 from manta.api.selectors import SelectorError, from_object
@@ -148,3 +149,39 @@ def selector_text(selector: Object | None) -> str:
 
 def pairs(labels: Object) -> str:
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or "<none>"
+
+
+def pod_template_cells(template: Object, _: datetime) -> list[Any]:
+    labels = ((template.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    shown = ",".join(f"{name}={labels[name]}" for name in sorted(labels)) or "<none>"
+    return [template["metadata"]["name"], *_template(template), shown]
+
+
+def autoscaler_cells(autoscaler: Object, now: datetime) -> list[Any]:
+    spec, status = autoscaler.get("spec") or {}, autoscaler.get("status") or {}
+    target = spec.get("scaleTargetRef") or {}
+    return [
+        autoscaler["metadata"]["name"],
+        f"{target.get('kind', '')}/{target.get('name', '')}",
+        _targets(spec, status),
+        str(spec["minReplicas"]) if spec.get("minReplicas") is not None else "<unset>",
+        int(spec.get("maxReplicas") or 0),
+        int(status.get("currentReplicas") or 0),
+        object_age(autoscaler, now),
+    ]
+
+
+def _targets(spec: Object, status: Object) -> str:
+    """`cpu: 50%/80%`: what is measured, and what is wanted."""
+    shown = []
+    for metric, now in zip_longest(spec.get("metrics") or (), status.get("currentMetrics") or ()):
+        resource = (metric or {}).get("resource")
+        if not resource:
+            continue
+        wanted = resource.get("target") or {}
+        current = ((now or {}).get("resource") or {}).get("current") or {}
+        sign = "%" if wanted.get("averageUtilization") is not None else ""
+        name = "averageUtilization" if sign else "averageValue"
+        found = f"{current[name]}{sign}" if current.get(name) is not None else "<unknown>"
+        shown.append(f"{resource.get('name')}: {found}/{wanted.get(name, '<auto>')}{sign}")
+    return ", ".join(shown) or "<none>"

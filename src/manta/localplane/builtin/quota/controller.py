@@ -17,21 +17,12 @@ from manta.api.resources import (
 from manta.localplane.builtin.everything.watcher import Everything
 from manta.localplane.builtin.quota.usage import Holdings, next_status
 from manta.localplane.builtin.shell import Builtin
-from manta.localplane.builtin.views import Pod, Quota, Resources, Service
+from manta.localplane.builtin.views import Claim, Pod, Quota, Service
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.plan import NOTHING, Plan
 from manta.runtime.cache import Named
 from manta.runtime.controller import Watch, own_key
 from manta.runtime.manager import Manager
-
-
-class ClaimSpec(View, frozen=True, kw_only=True):
-    resources: Resources | None = None
-
-
-class Claim(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: ClaimSpec = ClaimSpec()
 
 
 @dataclass(frozen=True, slots=True)

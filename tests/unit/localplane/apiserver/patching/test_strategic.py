@@ -150,7 +150,7 @@ def test_null_deletes_and_an_unknown_directive_is_refused():
 def test_an_element_without_its_key_is_refused():
     with pytest.raises(PatchError) as refused:
         patched(pod(A), {"spec": {"containers": [{"image": "x"}]}})
-    assert refused.value.status == 422
+    assert refused.value.status == 500
 
 
 def test_references_merge_by_their_name_and_owners_by_uid():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
+from manta.api.names import label_value_errors, qualified_name_errors
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
 from manta.localplane.apiserver.builtin_kinds.defaults.objects import RBAC
@@ -209,6 +210,31 @@ def check_network_policy(policy: Json, _: Json | None) -> Causes:
                 if port.get("port") is not None:
                     yield from rules.port_number_or_name(f"{field}.port", port["port"])
                 yield from rules.protocol(f"{field}.protocol", port.get("protocol", ""))
+
+
+# ── nodes ────────────────────────────────────────────────────────────────────────────────
+def check_node(node: Json, old: Json | None) -> Causes:
+    taints = (node.get("spec") or {}).get("taints") or []
+    if old is not None and taints == ((old.get("spec") or {}).get("taints") or []):
+        return
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        field = f"metadata.taints[{index}]"  # where the real server believes them to be
+        key, value, effect = (taint.get(name) or "" for name in ("key", "value", "effect"))
+        yield from rules.all_invalid(f"{field}.key", key, qualified_name_errors(key))
+        yield from rules.all_invalid(f"{field}.value", value, label_value_errors(value))
+        if not effect:
+            yield required(f"{field}.effect")
+        elif effect not in _EFFECTS:
+            yield not_supported(f"{field}.effect", effect, _EFFECTS)
+        if (key, effect) in seen:
+            shown = compact_json({"key": key, "value": value, "effect": effect})
+            wish = "taints must be unique by key and effect pair"
+            yield Cause("FieldValueDuplicate", f"Duplicate value: {shown}: {wish}", field)
+        seen.add((key, effect))
+
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 # ── autoscaling ──────────────────────────────────────────────────────────────────────────

@@ -14,15 +14,52 @@ from manta.localplane.apiserver.schema.causes import (
     forbidden,
     invalid,
     not_found,
+    not_supported,
     required,
 )
 
 _ENVIRONMENT_NAME = re.compile(r"[ -<>-~]+")
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_SUBSCRIPT = re.compile(r"metadata\.(?:labels|annotations)\['[^']*'\]")
+_FIELD_PATHS = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+_OTHER_FIELD_PATHS = frozenset(
+    {
+        "metadata.annotations",
+        "metadata.labels",
+        "spec.hostNetwork",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "status.nominatedNodeName",
+        "status.phase",
+    }
+)
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 _STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+
+
+def check_host_ports(containers: list[Json], path: str) -> Causes:
+    """A port of the node belongs to one container."""
+    taken: set[str] = set()
+    for index, container in enumerate(containers):
+        for number, port in enumerate(container.get("ports") or []):
+            if not port.get("hostPort"):
+                continue
+            place = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if place in taken:
+                yield duplicate(f"{path}[{index}].ports[{number}].hostPort", place)
+            taken.add(place)
 
 
 def check_containers(containers: list[Json], path: str, volumes: frozenset[str]) -> Causes:
@@ -115,8 +152,8 @@ def _check_source(source: Json, variable: Json, field: str) -> Causes:
     for name in ("configMapKeyRef", "secretKeyRef"):
         if source.get(name) is not None and not source[name].get("key"):
             yield required(f"{field}.{name}.key")
-    if source.get("fieldRef") is not None and not source["fieldRef"].get("fieldPath"):
-        yield required(f"{field}.fieldRef.fieldPath")
+    if source.get("fieldRef") is not None:
+        yield from _check_field_path(source["fieldRef"], f"{field}.fieldRef.fieldPath")
     if not given:
         names = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         yield invalid(field, "", f"must specify one of: {names}")
@@ -124,6 +161,19 @@ def _check_source(source: Json, variable: Json, field: str) -> Causes:
         yield invalid(field, "", "may not be specified when `value` is not empty")
     elif len(given) > 1:
         yield invalid(field, "", "may not have more than one field specified at a time")
+
+
+def _check_field_path(reference: Json, field: str) -> Causes:
+    path = reference.get("fieldPath", "")
+    if not path:
+        yield required(field)
+    elif _SUBSCRIPT.fullmatch(path) or path in _FIELD_PATHS:
+        return
+    elif path in _OTHER_FIELD_PATHS:
+        yield not_supported(field, path, _FIELD_PATHS)
+    else:
+        wish = f"error converting fieldPath: field label not supported: {path}"
+        yield invalid(field, path, wish)
 
 
 def _check_mounts(mounts: list[Json], path: str, volumes: frozenset[str]) -> Causes:

@@ -205,13 +205,59 @@ def check_priority_class(priority_class: Json, old: Json | None) -> Causes:
 
 
 def check_quota(quota: Json, old: Json | None) -> Causes:
-    hard = (quota.get("spec") or {}).get("hard") or {}
-    for name, amount in hard.items():
-        if Quantity.parse(amount).nano < 0:
-            yield invalid(f"spec.hard[{name}]", amount, "must be greater than or equal to 0")
+    spec = quota.get("spec") or {}
+    for name, amount in (spec.get("hard") or {}).items():
+        yield from _check_hard(name, amount, f"spec.hard[{name}]")
+    if any(scope not in _SCOPES for scope in spec.get("scopes") or ()):
+        yield invalid("spec.scopes", spec["scopes"], "unsupported scope")
     if old is not None:
         scopes, before = ((one.get("spec") or {}).get("scopes") for one in (quota, old))
         yield from rules.immutable("spec.scopes", scopes, before)
+
+
+def _check_hard(name: str, amount: str, field: str) -> Causes:
+    yield from rules.all_invalid(field, name, qualified_name_errors(name))
+    if "/" not in name and name not in QUOTA_RESOURCES and "hugepages-" not in name:
+        yield invalid(field, name, "must be a standard resource type or fully qualified")
+        yield invalid(field, name, "must be a standard resource for quota")
+    quantity = Quantity.parse(amount)
+    if quantity.nano < 0:
+        yield invalid(field, amount, "must be greater than or equal to 0")
+    if (name in _COUNTED or name.startswith("count/")) and quantity.nano % 10**9:
+        yield invalid(field, amount, "must be an integer")
+
+
+_COUNTED = frozenset(
+    {
+        "pods",
+        "services",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+_MEASURED = ("cpu", "memory", "ephemeral-storage")
+QUOTA_RESOURCES = _COUNTED | {
+    *_MEASURED,
+    "storage",
+    "requests.storage",
+    *(f"{side}.{name}" for side in ("requests", "limits") for name in _MEASURED),
+}
+_SCOPES = frozenset(
+    {
+        "Terminating",
+        "NotTerminating",
+        "BestEffort",
+        "NotBestEffort",
+        "PriorityClass",
+        "CrossNamespacePodAffinity",
+        "VolumeAttributesClass",
+    }
+)
 
 
 def check_budget(budget: Json, _: Json | None) -> Causes:

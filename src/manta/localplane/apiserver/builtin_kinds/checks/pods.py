@@ -7,6 +7,7 @@ from typing import Any
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.containers import (
     check_containers,
+    check_host_ports,
     check_init_containers,
 )
 from manta.localplane.apiserver.builtin_kinds.checks.rules import (
@@ -65,6 +66,7 @@ def check_pod_spec(spec: Json, path: str) -> Causes:
     if not containers:
         yield required(f"{path}.containers")
     yield from check_containers(containers, f"{path}.containers", known)
+    yield from check_host_ports(containers, f"{path}.containers")
     taken = frozenset(container.get("name", "") for container in containers)
     inits = spec.get("initContainers") or []
     yield from check_init_containers(inits, f"{path}.initContainers", known, taken)
@@ -132,7 +134,7 @@ def _check_tolerations(tolerations: list[Json], path: str) -> Causes:
             yield invalid(f"{field}.effect", effect, wish)
         if operator == "Exists" and toleration.get("value"):
             wish = "value must be empty when `operator` is 'Exists'"
-            yield invalid(f"{field}.operator", dict(toleration), wish)
+            yield invalid(f"{field}.operator", toleration["value"], wish)
         elif operator not in {"Equal", "Exists"}:
             yield not_supported(f"{field}.operator", operator, ("Equal", "Exists"))
         if effect and effect not in _EFFECTS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
+from manta.localplane.apiserver.builtin_kinds.defaults.services import is_address
 from manta.localplane.apiserver.schema.causes import (
     Cause,
     duplicate,
@@ -59,11 +60,15 @@ def _check_type(spec: Json, type_: str, *, headless: bool) -> Causes:
 
 def _check_families(spec: Json) -> Causes:
     addresses = spec.get("clusterIPs") or []
+    for index, address in enumerate(addresses):
+        if address != "None" and not is_address(address):
+            wish = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            yield invalid(f"spec.clusterIPs[{index}]", address, wish)
     if addresses and addresses[0] != spec.get("clusterIP"):
         yield invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
     pairs = zip(addresses, spec.get("ipFamilies") or [], strict=False)
     for index, (address, family) in enumerate(pairs):
-        if address != "None" and (":" in address) != (family == "IPv6"):
+        if is_address(address) and (":" in address) != (family == "IPv6"):
             wish = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
             yield invalid(f"spec.clusterIPs[{index}]", address, wish)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zoneinfo
+from functools import lru_cache
 from typing import Any
 
 from manta.api.selectors import from_object
@@ -34,14 +36,17 @@ def check_job(job: Json, old: Json | None) -> Causes:
     spec = job.get("spec") or {}
     if old is not None and spec == old.get("spec"):
         return
-    if old is None:
-        yield from _check_generated(job, spec)
-    elif not spec.get("manualSelector") and spec.get("selector") != old["spec"].get("selector"):
-        yield invalid("spec.selector", spec.get("selector"), "`selector` not auto-generated")
-        yield from _check_match(spec.get("selector"), spec.get("template") or {})
-    yield from check_job_spec(spec, "spec")
-    if old is not None:
+    yield from _check_generated(job, spec)
+    yield from _check_matched_spec(spec)
+    if old is not None:  # the real server checks all of it once more for an update
+        yield from _check_matched_spec(spec)
         yield from _check_job_change(spec, old.get("spec") or {}, old)
+
+
+def _check_matched_spec(spec: Json) -> Causes:
+    yield from check_job_spec(spec, "spec")
+    if spec.get("selector"):
+        yield from _check_match(spec["selector"], spec.get("template") or {})
 
 
 def check_job_spec(spec: Json, path: str) -> Causes:
@@ -69,7 +74,7 @@ def check_job_spec(spec: Json, path: str) -> Causes:
 def _check_generated(job: Json, spec: Json) -> Causes:
     """Labels that the server gives may not be chosen otherwise."""
     if spec.get("manualSelector"):
-        if not spec.get("selector"):
+        if spec.get("selector") is None:
             yield required("spec.selector")
         return
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
@@ -79,6 +84,10 @@ def _check_generated(job: Json, spec: Json) -> Causes:
             if labels.get(prefix + key) != value:
                 field = f"spec.template.metadata.labels[{prefix}{key}]"
                 yield invalid(field, labels, f"must be '{value}'")
+    own = {"matchLabels": {"batch.kubernetes.io/controller-uid": meta.get("uid")}}
+    selector = spec.get("selector")
+    if selector and selector not in (own, {"matchLabels": {"controller-uid": meta.get("uid")}}):
+        yield invalid("spec.selector", selector, "`selector` not auto-generated")
 
 
 def _check_job_change(spec: Json, old: Json, job: Json) -> Causes:
@@ -117,12 +126,36 @@ def check_cron_job(cron_job: Json, _: Json | None) -> Causes:
         parts = spec["schedule"].split()
         wish = f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
         yield invalid("spec.schedule", spec["schedule"], wish)
+    yield from _check_time_zone(spec.get("timeZone"))
     policies = ("Allow", "Forbid", "Replace")
     yield from rules.one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy", ""), policies)
     for name in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
         yield from rules.not_negative(f"spec.{name}", spec.get(name))
     template = (spec.get("jobTemplate") or {}).get("spec") or {}
     yield from check_job_spec(template, "spec.jobTemplate.spec")
+
+
+def _check_time_zone(name: str | None) -> Causes:
+    if name is None:
+        return
+    if not name or name.lower() == "local":
+        wish = (
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        )
+        yield invalid(
+            "spec.timeZone", name, "timeZone must be nil or non-empty string" if not name else wish
+        )
+    elif not _is_time_zone(name):
+        yield invalid("spec.timeZone", name, f"unknown time zone {name}")
+
+
+@lru_cache(maxsize=64)
+def _is_time_zone(name: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return not zoneinfo.available_timezones()  # where there are none, nobody can tell
+    return True
 
 
 def check_deployment(deployment: Json, old: Json | None) -> Causes:
@@ -132,7 +165,7 @@ def check_deployment(deployment: Json, old: Json | None) -> Causes:
     rolling = strategy.get("rollingUpdate")
     if strategy.get("type") not in _STRATEGIES:
         yield from _bad_strategy(strategy)
-    if strategy.get("type") == "Recreate" and rolling:
+    if strategy.get("type") == "Recreate" and rolling is not None:
         wish = "may not be specified when strategy `type` is 'Recreate'"
         yield Cause("FieldValueForbidden", f"Forbidden: {wish}", "spec.strategy.rollingUpdate")
     elif rolling and _is_zero(rolling.get("maxSurge")) and _is_zero(rolling.get("maxUnavailable")):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from manta.localplane.apiserver.builtin_kinds.defaults.pods import round_up
+
 Json = dict[str, Any]
 
 RBAC = "rbac.authorization.k8s.io"
@@ -25,6 +27,24 @@ def default_namespace(namespace: Json) -> None:
     meta = namespace.setdefault("metadata", {})
     if meta.get("name"):
         meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}
+
+
+def default_quota(quota: Json) -> None:
+    round_up((quota.get("spec") or {}).get("hard"))
+
+
+def default_limit_range(limit_range: Json) -> None:
+    """Limits of containers speak for one another: a highest is a default, a default a request."""
+    for item in (limit_range.get("spec") or {}).get("limits") or []:
+        for name in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
+            round_up(item.get(name))
+        if item.get("type") != "Container":
+            continue
+        limits = {**(item.get("max") or {}), **(item.get("default") or {})}
+        requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
+        for name, amounts in (("default", limits), ("defaultRequest", requests)):
+            if amounts:
+                item[name] = amounts
 
 
 def default_claim(claim: Json) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from manta.api.quantity import Quantity
+from manta.api.quantity import Quantity, QuantityError
 
 Json = dict[str, Any]
 
@@ -32,6 +32,8 @@ def default_template(holder: Json) -> None:
 def default_pod_spec(spec: Json) -> None:
     spec.setdefault("restartPolicy", "Always")
     _fill(spec, "terminationGracePeriodSeconds", 30)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     spec.setdefault("dnsPolicy", "ClusterFirst")
     _fill(spec, "securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
@@ -56,6 +58,8 @@ def default_container(container: Json) -> None:
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = pull_policy(container.get("image") or "")
     container.setdefault("resources", {})
+    for amounts in ("limits", "requests"):
+        round_up((container["resources"] or {}).get(amounts))
     for port in container.get("ports") or []:
         if not port.get("protocol"):
             port["protocol"] = "TCP"
@@ -67,6 +71,24 @@ def default_container(container: Json) -> None:
     for handler in (container.get("lifecycle") or {}).values():
         if isinstance(handler, dict):
             _default_http(handler.get("httpGet"))
+
+
+def round_up(amounts: Json | None) -> None:
+    """No amount is finer than a thousandth."""
+    for name, text in (amounts or {}).items():
+        amount = _parsed(text)
+        if amount is not None and amount.nano % 10**6 and amounts is not None:
+            amounts[name] = str(Quantity(amount.milli() * 10**6, amount.family))
+
+
+def _parsed(text: Any) -> Quantity | None:
+    """Only what is written in the smallest units can be too fine."""
+    if not isinstance(text, str) or text[-1:] not in {"u", "n"}:
+        return None
+    try:
+        return Quantity.parse(text)
+    except QuantityError:
+        return None
 
 
 def pull_policy(image: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any
 
 from manta.localplane.apiserver.builtin_kinds.context import Context
@@ -80,6 +81,8 @@ def drop_needless(old: Json, new: Json) -> None:
                 port.pop("nodePort", None)
     if spec.get("type") not in {"NodePort", "LoadBalancer"}:
         spec.pop("externalTrafficPolicy", None)
+    if spec.get("type") == "ExternalName" and before.get("type") != "ExternalName":
+        spec.pop("internalTrafficPolicy", None)
     if spec.get("type") != "LoadBalancer" and before.get("type") == "LoadBalancer":
         spec.pop("allocateLoadBalancerNodePorts", None)
 
@@ -92,7 +95,11 @@ def allocate(service: Json, context: Context, old: Json | None = None) -> None:
     _give_families(spec)
     if not spec.get("clusterIP") and spec.get("clusterIPs"):
         spec["clusterIP"] = spec["clusterIPs"][0]
-    if spec.get("clusterIP") not in {HEADLESS, before.get("clusterIP") or HEADLESS}:
+    wanted = spec.get("clusterIP") or ""
+    if wanted and wanted != HEADLESS and not is_address(wanted):
+        spec["clusterIPs"] = spec.get("clusterIPs") or [wanted]
+        return  # validation says why not
+    if wanted not in {HEADLESS, before.get("clusterIP") or HEADLESS}:
         spec["clusterIP"] = context.cluster_ip(service["metadata"], spec.get("clusterIP") or "")
     if not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
@@ -102,6 +109,14 @@ def allocate(service: Json, context: Context, old: Json | None = None) -> None:
             if port.get("nodePort") not in owned:
                 wanted = port.get("nodePort") or 0
                 port["nodePort"] = context.node_port(service["metadata"], wanted)
+
+
+def is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _give_families(spec: Json) -> None:

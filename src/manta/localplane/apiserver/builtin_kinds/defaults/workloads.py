@@ -10,6 +10,7 @@ Json = dict[str, Any]
 
 _MAX_INT32 = 2**31 - 1
 _QUARTER = "25%"
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 def default_job(job: Json) -> None:
@@ -118,6 +119,8 @@ def default_stateful_set(stateful_set: Json) -> None:
 
 def default_daemon_set(daemon_set: Json) -> None:
     spec = daemon_set.setdefault("spec", {})
+    meta = daemon_set.setdefault("metadata", {})
+    meta["annotations"] = {TEMPLATE_GENERATION: "1", **(meta.get("annotations") or {})}
     strategy = spec.setdefault("updateStrategy", {})
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
@@ -128,6 +131,14 @@ def default_daemon_set(daemon_set: Json) -> None:
         strategy["rollingUpdate"] = rolling
     _fill(spec, "revisionHistoryLimit", 10)
     default_template(spec)
+
+
+def count_template(old: Json, new: Json) -> None:
+    """A DaemonSet's template has a count of its own."""
+    if (old.get("spec") or {}).get("template") != new["spec"].get("template"):
+        before = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0")
+        count = int(before) + 1 if before.isdigit() else 1
+        new["metadata"]["annotations"][TEMPLATE_GENERATION] = str(count)
 
 
 def _fill(holder: Json, name: str, value: Any) -> None:
