@@ -123,6 +123,16 @@ def build_submitter_job(job: RayJob, cluster: RayCluster, submission: Submission
     }
 
 
+def submitter_template(job: RayJob, cluster: RayCluster) -> Json | None:
+    """What submits, as a Pod template; None: the operator or the user does."""
+    mode = job.spec.submission_mode or SubmissionMode.K8S_JOB
+    if mode == SubmissionMode.K8S_JOB:
+        return _template(job, cluster, submitter_labels(job))
+    if mode == SubmissionMode.SIDECAR:
+        return {"spec": {"containers": [_default_container(cluster)]}}
+    return None
+
+
 def submitter_labels(job: RayJob) -> dict[str, str]:
     return {
         names.LABEL_ORIGIN_NAME: job.metadata.name,

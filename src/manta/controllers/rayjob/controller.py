@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
 from manta.api.batch import Job
 from manta.api.core import Pod, Service
 from manta.api.meta import Key
@@ -14,6 +16,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS, PODS, SERVICES
+from manta.api.scheduling import PodGroup
 from manta.controllers.rayjob import metrics
 from manta.controllers.rayjob.announce import announcements
 from manta.controllers.rayjob.asker import Asker
@@ -35,6 +38,7 @@ from manta.controllers.rayjob.observe import (
 from manta.controllers.rayjob.plan import plan
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.status import next_status
+from manta.manifests.gang import pod_groups
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import JobAnswer
 from manta.ray.watch import DashboardWatch, Pace
@@ -133,6 +137,8 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
             PODS, Pod, labels=SUBMITTER_PODS, indexes={BY_JOB: submits_for}
         ),
     )
+    if (groups := pod_groups(settings)) is not None:
+        caches = msgspec.structs.replace(caches, pod_groups=manager.informer(groups, PodGroup))
     asker, attempts = Asker(dashboard, manager.client), Attempts()
 
     def news_of(key: Key) -> None:
@@ -153,7 +159,7 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         return await reconcile(rooms, key)
 
     owned = owner_keys(RAY_JOBS.kind, RAY_JOBS.group)
-    watches = (
+    watches: tuple[Watch[Any], ...] = (
         Watch(caches.jobs, own_key),
         Watch(caches.clusters, owned),
         Watch(caches.clusters, _each(lambda one: _users_of(caches, one.metadata.key))),
@@ -162,6 +168,8 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         Watch(caches.submitter_pods, _each(_submitted_for)),
         Watch(caches.pods, _each(lambda pod: _jobs_of_head(caches, pod))),
     )
+    if caches.pod_groups is not None:
+        watches += (Watch(caches.pod_groups, owned),)
     controller = Controller(CONTROLLER, run_round, watches, workers=WORKERS)
     manager.add_service("RayJob questions", _end_with(watch))
     if settings.enable_metrics:

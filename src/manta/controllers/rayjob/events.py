@@ -19,6 +19,8 @@ class Cause(StrEnum):
     NOTE_HEAD = "NoteHead"
     HEAD_SERVICE = "HeadService"
     HEAD_SERVICE_DRIFT = "HeadServiceDrift"
+    POD_GROUP = "PodGroup"
+    POD_GROUP_DRIFT = "PodGroupDrift"
     STOP_JOB = "StopJob"
     SUSPENDED = "Suspended"
     RETRY = "Retry"
@@ -47,6 +49,8 @@ EVENTS: EventTable = {
     ),
     Cause.HEAD_SERVICE: created("Service"),
     Cause.HEAD_SERVICE_DRIFT: updated("Service"),
+    Cause.POD_GROUP: created("PodGroup"),
+    Cause.POD_GROUP_DRIFT: updated("PodGroup"),
     Cause.STOP_JOB: Reasons(
         "Delete",
         done="StoppedRayJob",

@@ -17,6 +17,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob, RayJobSpec, RayJobStatus
 from manta.api.ray.resources import RAY_JOBS
+from manta.api.scheduling import PodGroup
 from manta.controllers.rayjob.inquire import expects_change, question
 from manta.controllers.rayjob.snapshot import (
     Answer,
@@ -81,6 +82,8 @@ class Caches(msgspec.Struct, frozen=True):
     services: Informer[Service]
     submitters: Informer[Job]
     submitter_pods: Informer[Pod]
+    pod_groups: Informer[PodGroup] | None = None
+    """Only with a gang scheduler that is told by them."""
 
 
 class Observer:
@@ -127,6 +130,7 @@ class Observer:
             cluster_head_service=self._head_service(cluster),
             job_head_service=self._caches.services.get(Key(namespace, f"{name}-head-svc")),
             submitter=self._submitter(job),
+            pod_group=self._pod_group(job),
             submitter_pods=self._caches.submitter_pods.by(BY_JOB, str(job.metadata.key)),
         )
 
@@ -143,6 +147,11 @@ class Observer:
         return self._caches.services.get(
             Key(cluster.metadata.namespace, head_service_name(cluster))
         )
+
+    def _pod_group(self, job: RayJob) -> PodGroup | None:
+        groups = self._caches.pod_groups
+        key = Key(job.metadata.namespace, f"ray-{job.metadata.name}-pg")
+        return groups.get(key) if groups is not None else None
 
     def _submitter(self, job: RayJob) -> Job | None:
         found = self._caches.submitters.get(job.metadata.key)

@@ -8,6 +8,7 @@ from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.ray.job import JobFailedReason
 from manta.api.resources import SERVICES
 from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.gang import plan_gang
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.stages.beginning import begin, recover
 from manta.controllers.rayjob.stages.ending import finish, leave, rest, retry, suspend
@@ -49,7 +50,7 @@ def step(seen: JobSnapshot) -> Step:
 
 
 def plan(seen: JobSnapshot) -> Plan:
-    return plan_head_service(seen).then(step(seen).plan)
+    return plan_head_service(seen).then(plan_gang(seen)).then(step(seen).plan)
 
 
 def plan_head_service(seen: JobSnapshot) -> Plan:

@@ -12,6 +12,7 @@ from manta.api.core import ContainerStatus, Pod, Service
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import JobDeploymentStatus, RayJob, RayJobSpec, RayJobStatus, SubmissionMode
+from manta.api.scheduling import PodGroup
 from manta.rules.settings import Settings
 from manta.rules.suffix import suffix
 from manta.rules.validation.violation import Violation
@@ -67,6 +68,8 @@ class JobSnapshot:
     cluster_head_service: Service | None = None
     job_head_service: Service | None = None
     submitter: Job | None = None
+    pod_group: PodGroup | None = None
+    """Only with a gang scheduler that has one for a RayJob."""
     submitter_pods: tuple[Pod, ...] = ()
     answer: Answer = NotAsked()
 

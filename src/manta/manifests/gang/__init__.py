@@ -8,6 +8,7 @@ PodGroups true.
 from __future__ import annotations
 
 from manta.api.ray.cluster import RayCluster
+from manta.api.resources import Resource
 from manta.manifests.gang.kai import KAI
 from manta.manifests.gang.members import GangScheduler, cluster_leader
 from manta.manifests.gang.scheduler_plugins import SCHEDULER_PLUGINS
@@ -26,6 +27,12 @@ SCHEDULERS: dict[str, GangScheduler] = {
 def gang_scheduler(settings: Settings) -> GangScheduler | None:
     """The one that this operator was told to use; None: Pods are scheduled one by one."""
     return SCHEDULERS[settings.batch_scheduler] if settings.batch_scheduler else None
+
+
+def pod_groups(settings: Settings) -> Resource | None:
+    """The kind of the chosen scheduler's PodGroups; None: it has none, or none is chosen."""
+    scheduler = gang_scheduler(settings)
+    return scheduler.pod_groups if scheduler else None
 
 
 def gang_group_name(cluster: RayCluster, settings: Settings) -> str:

@@ -11,6 +11,7 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS
 from manta.api.times import parse_time
 from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.gang import ganged_cluster, ganged_submitter
 from manta.controllers.rayjob.handover import dashboard_address, planned_cluster, submission
 from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot
 from manta.controllers.rayjob.step import Step, fail, move, stay, wait
@@ -75,9 +76,10 @@ def _without_cluster(seen: JobSnapshot) -> Step:
 
 
 def _cluster_manifest(seen: JobSnapshot) -> dict[str, Any]:
-    return build_job_cluster(
+    manifest = build_job_cluster(
         seen.job, seen.cluster_spec or {}, submission(seen), planned_cluster(seen)
     )
+    return ganged_cluster(seen, manifest)
 
 
 def _start(seen: JobSnapshot) -> Step:
@@ -95,6 +97,7 @@ def _hand_over(seen: JobSnapshot) -> Plan:
     manifest = build_submitter_job(seen.job, seen.cluster, submission(seen))
     # The Job itself remembers which head it was made for: one write, and no way to lose it.
     manifest["metadata"]["annotations"] = {SUBMITTED_TO: seen.mark}
+    manifest["spec"]["template"] = ganged_submitter(seen, manifest["spec"]["template"])
     return do(Create(JOBS, manifest, Cause.SUBMIT_BY_JOB))
 
 
