@@ -56,6 +56,10 @@ histories: setup ## 1,000 histories of concurrent clients and kill -9 (hours); C
 upgrades: setup ## real Ray Serve under load: 10 upgrades of each kind, heads, operator and dashboard hurt (20 minutes)
 	$(BIN)/python -m tests.e2e.upgrades --count $(or $(COUNT),10)
 
+.PHONY: chaos
+chaos: setup ## 50 planes, killed at random (kill -9), leave nothing behind (20 minutes); CYCLES=n for fewer
+	$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50)
+
 .PHONY: golden
 golden: setup ## write the golden files anew; read the diff
 	MANTA_GOLDEN=1 $(PYTEST) -q tests/unit tests/cluster -k golden
@@ -63,6 +67,12 @@ golden: setup ## write the golden files anew; read the diff
 .PHONY: crds
 crds: setup ## write src/manta/api/schemas anew from the types
 	$(BIN)/python -m tools.crds.generate
+
+.PHONY: chart
+chart: setup ## write the generated parts of charts/manta anew, then lint, render and install it with Helm
+	$(BIN)/python -m tools.chart.generate
+	@bash tools/helm.sh >/dev/null
+	$(PYTEST) -q tests/unit/charts tests/contract/test_chart.py
 
 .PHONY: docs
 docs: setup ## write docs/reference anew from the code

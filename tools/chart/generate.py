@@ -1,80 +1,68 @@
-"""Write the generated parts of charts/manta: permissions, CRDs, and the schema of its values.
+"""Write the parts of charts/manta that follow from the code: permissions, schema, dashboard, page.
+
+The CRDs are a link to those of the package.
 
 python -m tools.chart.generate [--check]
 """
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from manta.api.crds import CRD_NAMES, crd_json
-from manta.cli.installation import RULES
+from manta.cli.permissions import LEASE_PERMISSIONS, PERMISSIONS, default_features
+from tools.chart.dashboard import dashboard
+from tools.chart.values import page_of, schema_of
 
 CHART = Path(__file__).parents[2] / "charts/manta"
 
 
 def rules() -> str:
-    head = "# Written by `make chart` from src/manta/cli/installation.py. Do not edit.\n"
-    return head + str(
-        yaml.safe_dump(list(RULES), sort_keys=False, default_flow_style=None, width=200)
-    )
-
-
-def values_schema() -> str:
-    """The types of values.yaml, so that a misspelt value is an error and not a surprise."""
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    schema = {"$schema": "http://json-schema.org/draft-07/schema#", **_schema(values)}
-    schema["properties"]["featureGates"]["items"] = {
-        "type": "object",
-        "required": ["name", "enabled"],
-        "properties": {"name": {"type": "string"}, "enabled": {"type": "boolean"}},
+    """By the setting or feature gate that needs them."""
+    table: dict[str, Any] = {
+        "always": [one.rule for one in PERMISSIONS if not one.when],
+        "leader": [one.rule for one in LEASE_PERMISSIONS],
+        "onByDefault": sorted(default_features() & {one.when for one in PERMISSIONS}),
+        "when": {},
     }
-    schema["properties"]["global"] = {"type": "object"}
-    return json.dumps(schema, indent=2) + "\n"
+    for one in PERMISSIONS:
+        if one.when:
+            table["when"].setdefault(one.when, []).append(one.rule)
+    head = "# Written by `make chart` from src/manta/cli/permissions.py. Do not edit.\n"
+    body: str = yaml.safe_dump(table, sort_keys=False, default_flow_style=None, width=200)
+    return head + body
 
 
-FREE_FORM = frozenset(
-    (
-        "resources",
-        "podSecurityContext",
-        "securityContext",
-        "livenessProbe",
-        "readinessProbe",
-        "labels",
-    )
-)
-"""Values that are passed on to Kubernetes as they are."""
-
-
-def _schema(value: Any, name: str = "") -> dict[str, Any]:
-    if isinstance(value, Mapping) and value and name not in FREE_FORM:
-        properties = {key: _schema(item, key) for key, item in value.items()}
-        return {"type": "object", "properties": properties, "additionalProperties": False}
-    kinds = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
-    return {"type": kinds.get(type(value), "object")}
+def page(values: str) -> str:
+    head = "# The chart's values\n\n<!-- Written by `make chart`. Do not edit. -->\n\n"
+    return f"{head}How to install: [docs/guide/install.md](../../docs/guide/install.md).\n\n{page_of(values)}"
 
 
 def files() -> dict[Path, str]:
-    made = {CHART / "rbac/rules.yaml": rules(), CHART / "values.schema.json": values_schema()}
-    for name in CRD_NAMES:
-        made[CHART / "crds-json" / f"{name}.json"] = crd_json(name).decode()
-    return made
+    values = (CHART / "values.yaml").read_text()
+    return {
+        CHART / "rbac/rules.yaml": rules(),
+        CHART / "values.schema.json": schema_of(values),
+        CHART / "monitoring/dashboard.json": dashboard(),
+        CHART / "README.md": page(values),
+    }
+
+
+def stale() -> list[Path]:
+    return [path for path, text in files().items() if not path.exists() or path.read_text() != text]
 
 
 def main(arguments: list[str]) -> int:
-    stale = [p for p, text in files().items() if not p.exists() or p.read_text() != text]
-    for path in stale:
+    texts, old = files(), stale()
+    for path in old:
         print(path)
         if "--check" not in arguments:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(files()[path])
-    return 1 if stale and "--check" in arguments else 0
+            path.write_text(texts[path])
+    return 1 if old and "--check" in arguments else 0
 
 
 if __name__ == "__main__":

@@ -17,14 +17,20 @@ app.kubernetes.io/name: {{ include "manta.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- define "manta.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{/* Labels that stay the same from version to version: those of Pods. */}}
+{{- define "manta.podLabels" -}}
 {{ include "manta.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/component: {{ .Values.componentOverride }}
 {{- with .Values.labels }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{- define "manta.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{ include "manta.podLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{- define "manta.serviceAccountName" -}}
@@ -35,7 +41,58 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{/* KubeRay's chart calls the list watchNamespace; both are taken. */}}
+{{- define "manta.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* The namespaces to look after as a JSON list; empty: all of them. */}}
 {{- define "manta.namespaces" -}}
-{{- concat .Values.watchNamespaces .Values.watchNamespace | uniq | toJson -}}
+{{- $named := concat .Values.watchNamespaces .Values.watchNamespace | uniq -}}
+{{- if and .Values.singleNamespaceInstall (not $named) -}}
+{{- $named = list .Release.Namespace -}}
+{{- end -}}
+{{- $named | toJson -}}
+{{- end -}}
+
+{{- define "manta.batchScheduler" -}}
+{{- if .Values.batchScheduler.enabled }}volcano{{ else if ne .Values.batchScheduler.name "default" }}{{ .Values.batchScheduler.name }}{{ end -}}
+{{- end -}}
+
+{{/* The rules that are always needed, and those of the settings and gates that are on. */}}
+{{- define "manta.rules" -}}
+{{- $table := .Files.Get "rbac/rules.yaml" | fromYaml -}}
+{{- $on := dict -}}
+{{- range $table.onByDefault }}{{ $_ := set $on . true }}{{ end -}}
+{{- range .Values.featureGates }}{{ $_ := set $on .name .enabled }}{{ end -}}
+{{- $_ := set $on "useKubernetesProxy" .Values.useKubernetesProxy -}}
+{{- $_ := set $on "openshift" (.Capabilities.APIVersions.Has "route.openshift.io/v1") -}}
+{{- with include "manta.batchScheduler" . }}{{ $_ := set $on . true }}{{ end -}}
+{{- $rules := $table.always -}}
+{{- range $feature, $more := $table.when -}}
+{{- if get $on $feature }}{{ $rules = concat $rules $more }}{{ end -}}
+{{- end -}}
+{{- toYaml $rules -}}
+{{- end -}}
+
+{{- define "manta.logFile" -}}
+{{- if .Values.logging.fileName -}}
+{{- printf "%s/%s" (.Values.logging.baseDir | default "/tmp") .Values.logging.fileName -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What cannot be meant is refused here, before anything is installed. */}}
+{{- define "manta.check" -}}
+{{- if and .Values.batchScheduler.enabled (not (has .Values.batchScheduler.name (list "" "volcano"))) -}}
+{{- fail "batchScheduler: `enabled` means volcano, and `name` says another one. Leave out `enabled`." -}}
+{{- end -}}
+{{- if and (not .Values.leaderElectionEnabled) (gt (int .Values.replicas) 1) -}}
+{{- fail "replicas: more than one operator needs leaderElectionEnabled, or they fight." -}}
+{{- end -}}
+{{- if and .Values.logging.baseDir (not .Values.logging.fileName) -}}
+{{- fail "logging.baseDir: says where the log file is; logging.fileName must name it." -}}
+{{- end -}}
 {{- end -}}

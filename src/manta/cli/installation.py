@@ -1,6 +1,6 @@
 """What the operator needs of a cluster: CRDs, a namespace, a ServiceAccount and its permissions.
 
-The rules are those of the chart (`charts/manta`), and a test compares both.
+The permissions are those of `permissions.py`, as in the chart.
 """
 
 from __future__ import annotations
@@ -20,42 +20,12 @@ from manta.api.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
+from manta.cli.permissions import LEASE_PERMISSIONS, PERMISSIONS, rules
 from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists
 
 OPERATOR = "manta-operator"
 NAMESPACE = "manta-system"
-READ = ("get", "list", "watch")
-WRITE = ("create", "delete", "patch")
-
-
-def _rule(group: str, resources: str, *verbs: str) -> dict[str, Any]:
-    return {"apiGroups": [group], "resources": resources.split(), "verbs": list(verbs)}
-
-
-RAY_KINDS = "rayclusters rayjobs rayservices raycronjobs"
-RULES: tuple[dict[str, Any], ...] = (
-    _rule("", "pods", *READ, *WRITE, "deletecollection"),
-    _rule("", "services persistentvolumeclaims", *READ, *WRITE),
-    _rule("", "serviceaccounts", *READ, "create"),
-    _rule("", "secrets", "get", "create"),
-    _rule("", "pods/proxy services/proxy", "get", "create", "update"),
-    # Held only so that it may be granted to the Role of an autoscaler.
-    _rule("", "pods/resize", "patch"),
-    _rule("ray.io", RAY_KINDS, *READ, *WRITE, "update"),
-    _rule(
-        "ray.io", " ".join(f"{kind}/status" for kind in RAY_KINDS.split()), "get", "patch", "update"
-    ),
-    _rule("ray.io", " ".join(f"{kind}/finalizers" for kind in RAY_KINDS.split()), "update"),
-    _rule("batch", "jobs", *READ, *WRITE),
-    _rule("rbac.authorization.k8s.io", "roles rolebindings", *READ, *WRITE),
-    _rule("networking.k8s.io", "ingresses networkpolicies", *READ, *WRITE),
-    _rule("gateway.networking.k8s.io", "gateways httproutes", *READ, *WRITE),
-    _rule("discovery.k8s.io", "endpointslices", *READ),
-    _rule("events.k8s.io", "events", "create", "patch"),
-    _rule("coordination.k8s.io", "leases", "create", "get", "update", "patch"),
-    _rule("apiextensions.k8s.io", "customresourcedefinitions", "get"),
-)
 
 
 async def install(client: Client) -> None:
@@ -69,7 +39,8 @@ async def install(client: Client) -> None:
 
 
 def _objects() -> list[tuple[Resource, dict[str, Any]]]:
-    role = {**_named(OPERATOR), "rules": list(RULES)}
+    held = [*rules(one.when for one in PERMISSIONS), *(one.rule for one in LEASE_PERMISSIONS)]
+    role = {**_named(OPERATOR), "rules": held}
     binding = {
         **_named(OPERATOR),
         "roleRef": {"apiGroup": CLUSTER_ROLES.group, "kind": "ClusterRole", "name": OPERATOR},

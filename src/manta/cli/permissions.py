@@ -1,0 +1,121 @@
+"""What the operator may do: the one table behind the chart, `manta install` and `manta up`.
+
+Every line is there because a request of the operator needs it, and `tests/cluster/test_permissions.py`
+holds the table against a recorded run: nothing is missing, and nothing is granted that is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    when: str = ""
+    """The setting or feature gate that needs it; '' when it is always needed."""
+    held_for: str = ""
+    """Why it is held although no request of the operator uses it."""
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        return {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            "verbs": list(self.verbs),
+        }
+
+
+READ = ("get", "list", "watch")
+
+PROXY = "useKubernetesProxy"
+"""The setting under which Ray is reached through the API server."""
+MTLS = "RayClusterMTLS"
+OPENSHIFT = "openshift"
+"""A server that has Routes."""
+
+
+def _may(group: str, resources: str, *verbs: str, when: str = "", held_for: str = "") -> Permission:
+    return Permission(group, tuple(resources.split()), verbs, when, held_for)
+
+
+def _sub(kinds: str, name: str) -> str:
+    return " ".join(f"{kind}/{name}" for kind in kinds.split())
+
+
+RAY_KINDS = "rayclusters rayjobs rayservices"
+CRON, CRON_GATE = "raycronjobs", "RayCronJob"
+GATEWAY = "gateway.networking.k8s.io"
+TO_GRANT = "an account can grant no more than it has, and the autoscaler's Role gets this"
+TO_OWN = "the admission plugin OwnerReferencesPermissionEnforcement asks it of owners"
+POD_GROUPS = ("podgroups", *READ, "create", "delete", "patch")
+
+PERMISSIONS: tuple[Permission, ...] = (
+    _may("", "pods", *READ, "create", "delete", "patch", "deletecollection"),
+    _may("", "services", *READ, "create", "delete", "patch"),
+    _may("", "serviceaccounts", *READ, "create"),
+    _may("", "secrets", "get", "create"),
+    _may("", "pods/resize", "patch", held_for=TO_GRANT),
+    _may("ray.io", RAY_KINDS, *READ, "create", "delete", "patch", "update"),
+    _may("ray.io", _sub(RAY_KINDS, "status"), "get", "patch", "update"),
+    _may("ray.io", _sub(RAY_KINDS, "finalizers"), "update", held_for=TO_OWN),
+    _may("batch", "jobs", *READ, "create", "delete", "patch"),
+    _may("rbac.authorization.k8s.io", "roles rolebindings", *READ, "create", "delete", "patch"),
+    _may("networking.k8s.io", "ingresses", *READ, "create", "delete", "patch"),
+    _may("discovery.k8s.io", "endpointslices", *READ),
+    _may("events.k8s.io", "events", "create", "patch"),
+    _may("", "pods/proxy services/proxy", "get", "create", "update", when=PROXY),
+    _may("ray.io", CRON, *READ, "patch", when=CRON_GATE),
+    _may("ray.io", f"{CRON}/status", "patch", when=CRON_GATE),
+    _may("ray.io", f"{CRON}/finalizers", "update", when=CRON_GATE, held_for=TO_OWN),
+    _may(
+        GATEWAY,
+        "gateways httproutes",
+        *(*READ, "create", "delete", "patch"),
+        when="RayServiceIncrementalUpgrade",
+    ),
+    _may(
+        "",
+        "persistentvolumeclaims",
+        *(*READ, "create", "delete", "patch"),
+        when="GCSFaultToleranceEmbeddedStorage",
+    ),
+    _may(
+        "networking.k8s.io",
+        "networkpolicies",
+        *(*READ, "create", "delete", "patch"),
+        when="RayClusterNetworkPolicy",
+    ),
+    _may("route.openshift.io", "routes", *(*READ, "create", "delete", "patch"), when=OPENSHIFT),
+    _may("cert-manager.io", "issuers", *READ, "create", when=MTLS),
+    _may("cert-manager.io", "certificates", *READ, "create", "patch", when=MTLS),
+    _may("cert-manager.io", "certificates/finalizers", "update", when=MTLS, held_for=TO_OWN),
+    _may("", "secrets", "patch", when=MTLS),
+    _may("scheduling.volcano.sh", *POD_GROUPS, when="volcano"),
+    _may("scheduling.x-k8s.io", *POD_GROUPS, when="scheduler-plugins"),
+)
+
+LEASE_PERMISSIONS: tuple[Permission, ...] = (
+    _may("coordination.k8s.io", "leases", "create", "get", "update", "patch"),
+)
+"""For the lease of the leader, in the operator's own namespace only."""
+
+
+def default_features() -> frozenset[str]:
+    """The gates that are on unless someone switches them off."""
+    from manta.cli.operator_options import GATES
+    from manta.rules.settings import FeatureGates
+
+    gates = FeatureGates()
+    return frozenset(name for name, gate in GATES.items() if getattr(gates, gate))
+
+
+def rules(features: Iterable[str]) -> list[dict[str, Any]]:
+    """The rules of the operator's Role with these settings and gates switched on."""
+    on = {"", *features}
+    chosen = sorted((one for one in PERMISSIONS if one.when in on), key=lambda one: one.when)
+    return [one.rule for one in chosen]
