@@ -12,10 +12,19 @@ def rss_mib(pid: int | str = "self") -> float:
     if pid == "self":
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)
+    return _line("VmRSS", pid)
+
+
+def peak_mib(pid: int) -> float:
+    """The most that was ever resident."""
+    return _line("VmHWM", pid)
+
+
+def _line(name: str, pid: int | str) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1]) / 1024
-    raise ValueError(f"/proc/{pid}/status has no VmRSS")
+    raise ValueError(f"/proc/{pid}/status has no {name}")
 
 
 def cpu_seconds(pid: int) -> float:

@@ -32,12 +32,12 @@ def a_pod(number: int) -> dict[str, Any]:
             "nodeName": f"node-{number % 100}",
             "volumes": [{"name": f"volume-{index}", "emptyDir": {}} for index in range(6)],
         },
-        "status": _status(number),
+        "status": status_of(number),
     }
 
 
 def _metadata(name: str, cluster: str, number: int) -> dict[str, Any]:
-    owned = {f"f:{key}": {} for key in (f"setting{index}" for index in range(170))}
+    owned: dict[str, Any] = {f"f:{key}": {} for key in (f"setting{index}" for index in range(170))}
     return {
         "name": name,
         "namespace": f"team-{number % 10}",
@@ -76,7 +76,7 @@ def _metadata(name: str, cluster: str, number: int) -> dict[str, Any]:
     }
 
 
-def _status(number: int) -> dict[str, Any]:
+def status_of(number: int) -> dict[str, Any]:
     moment = "2026-01-01T00:00:10Z"
     types = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     return {
@@ -102,6 +102,18 @@ def _status(number: int) -> dict[str, Any]:
             }
         ],
     }
+
+
+def a_created_pod(number: int) -> dict[str, Any]:
+    """As an operator sends it: no status, and nothing that the server adds."""
+    pod = a_pod(number)
+    name, labels = pod["metadata"]["name"], pod["metadata"]["labels"]
+    owners = pod["metadata"]["ownerReferences"]
+    container = pod["spec"]["containers"][0]
+    few = container | {"env": container["env"][:12], "volumeMounts": container["volumeMounts"][:3]}
+    spec = pod["spec"] | {"containers": [few], "volumes": pod["spec"]["volumes"][:3]}
+    meta = {"name": name, "labels": labels, "ownerReferences": owners}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": spec}
 
 
 def pod_list(count: int, first: int = 0) -> bytes:

@@ -222,4 +222,4 @@ def _load_changes(database: sqlite3.Connection, store: Store, compacted: int) ->
         if record is None or record.revision != revision:
             record = Record(key, raw, revision, epoch)
         previous = None if before is None else Record(key, before, before_revision, epoch)
-        shelf.remember(Change(revision, kind, record, previous, store.elapsed()))
+        shelf.remember(Change(revision, kind, record, previous, store.elapsed(), len(raw)))

@@ -3,7 +3,8 @@
 One integer counts every write of the whole store. A shelf is the place of one resource (all its
 namespaces); it keeps its objects sorted as raw JSON and remembers its latest changes, so that a
 watch can resume and a list can be continued at the revision where it began. Raw JSON carries no
-`kind` and no `apiVersion`: these belong to the version in which a client asks.
+`kind` and no `apiVersion`: these belong to the version in which a client asks. A shelf that has
+grown large packs what has not been written lately.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from manta.localplane.store.packing import Packer, is_packed
+
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 # A shelf forgets by age, by number and by size, whichever comes first.
@@ -24,6 +27,10 @@ KEEP_CHANGES = 20_000
 KEEP_LINES = 256
 """Of so many changes the finished watch lines are kept: whoever resumes further back pays."""
 KEEP_BYTES = 24 * 1024 * 1024
+FRESH_BYTES = 4 * 1024 * 1024
+"""So much of a shelf, the latest writes, lies ready to be sent; the rest is packed."""
+_PACKED_AT_ONCE = 2
+"""Per write: a shelf shrinks faster than it grows, and no write waits for a big cleaning."""
 
 
 class Compacted(Exception):  # noqa: N818 - an answer about history, not a fault
@@ -50,17 +57,32 @@ _NO_LABELS: dict[str, str] = {}
 class Record:
     """One object at one revision. What selectors need is read from the JSON once, when asked."""
 
-    __slots__ = ("_labels", "epoch", "fields", "key", "raw", "revision")
+    __slots__ = ("_labels", "_packer", "_text", "epoch", "fields", "key", "revision")
 
     def __init__(self, key: str, raw: bytes, revision: int, epoch: int = 0) -> None:
         self.key = key
-        self.raw = raw
+        self._text = raw
+        self._packer: Packer | None = None
         self.revision = revision
         self.epoch = epoch
         """Which schema the writer obeyed; an older one means that defaults may be missing."""
         self.fields: Mapping[str, str] | None = None
         """Values for field selectors, kept by whoever reads them first."""
         self._labels: dict[str, str] | None = None
+
+    @property
+    def raw(self) -> bytes:
+        """The JSON. Whoever reads from another thread meets the text before or after packing."""
+        text = self._text
+        if self._packer is None or not is_packed(text):
+            return text
+        return self._packer.unpack(text)
+
+    def pack(self, packer: Packer) -> None:
+        if self._packer is None:
+            packed = packer.pack(self._text)
+            self._packer = packer
+            self._text = packed
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -91,6 +113,8 @@ class Change:
     record: Record
     previous: Record | None
     at: float
+    size: int
+    """Of the JSON, packed or not."""
     encoded: dict[tuple[str, str], bytes] | None = None
     """The finished watch lines, by (event type, version): written once, shared by all watchers."""
 
@@ -112,6 +136,9 @@ class Shelf:
         self._order: list[str] = []
         self._changes: deque[Change] = deque()
         self._bytes = 0
+        self._packer: Packer | None = None
+        self._fresh: deque[tuple[Record, int]] = deque()
+        self._fresh_bytes = 0
 
     def __len__(self) -> int:
         return len(self.records)
@@ -122,6 +149,7 @@ class Shelf:
             self._order.append(record.key)
         self.records[record.key] = record
         self.revision = max(self.revision, record.revision)
+        self._freshen(record, len(record.raw))
 
     def loaded(self) -> None:
         self._order.sort()
@@ -131,14 +159,16 @@ class Shelf:
         if previous is None:
             insort(self._order, record.key)
         self.records[record.key] = record
-        return self.remember(
-            Change(record.revision, "MODIFIED" if previous else "ADDED", record, previous, at)
-        )
+        size = len(record.raw)
+        self._freshen(record, size)
+        self._pack_stale()
+        kind: ChangeType = "MODIFIED" if previous else "ADDED"
+        return self.remember(Change(record.revision, kind, record, previous, at, size))
 
     def remove(self, last: Record, at: float) -> Change:
         previous = self.records.pop(last.key)
         del self._order[bisect_left(self._order, last.key)]
-        return self.remember(Change(last.revision, "DELETED", last, previous, at))
+        return self.remember(Change(last.revision, "DELETED", last, previous, at, len(last.raw)))
 
     def select(self, namespace: str = "") -> list[Record]:
         """Everything now, in key order."""
@@ -197,7 +227,7 @@ class Shelf:
         self._changes.append(change)
         if len(self._changes) > KEEP_LINES:
             self._changes[-KEEP_LINES].encoded = None
-        self._bytes += len(change.record.raw)
+        self._bytes += change.size
         while (
             len(self._changes) > KEEP_CHANGES
             or self._bytes > KEEP_BYTES
@@ -208,8 +238,23 @@ class Shelf:
 
     def _drop_oldest(self) -> None:
         oldest = self._changes.popleft()
-        self._bytes -= len(oldest.record.raw)
+        self._bytes -= oldest.size
         self.compacted = max(self.compacted, oldest.revision)
+
+    # ── packing ──────────────────────────────────────────────────────────────────────────
+    def _freshen(self, record: Record, size: int) -> None:
+        self._fresh.append((record, size))
+        self._fresh_bytes += size
+
+    def _pack_stale(self) -> None:
+        for _ in range(_PACKED_AT_ONCE):
+            if self._fresh_bytes <= FRESH_BYTES:
+                return
+            record, size = self._fresh.popleft()
+            self._fresh_bytes -= size
+            if self._packer is None:
+                self._packer = Packer(record.raw)
+            record.pack(self._packer)
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records.values())
