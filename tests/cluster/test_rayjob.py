@@ -3,129 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from random import Random
-from typing import Any
 
 import pytest
 
 from manta.api.meta import Key
-from manta.api.ray.job import RayJob
-from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
-from manta.api.resources import JOBS, PODS
-from manta.controllers.raycluster import controller as raycluster
-from manta.controllers.rayjob import controller as rayjob
+from manta.api.ray.resources import RAY_JOBS
+from manta.api.resources import PODS
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
-from manta.ray.dashboard import Dashboard
-from manta.rules.settings import Settings
-from manta.runtime.manager import Manager
-from support.fake_ray import FakeRay
 from support.faults import FaultTransport
-from support.plane import MemoryPlane
-from support.raycluster import NAMESPACE, Kubelet
-from support.raycrds import ray_crds
-from support.rayjob import ray_job
-from support.virtual import faulty, virtual_plane, virtually
-
-KEY = Key(NAMESPACE, "demo")
-Check = Callable[[RayJob], bool]
-
-
-@dataclass
-class World:
-    plane: MemoryPlane
-    ray: FakeRay
-
-    async def job(self) -> RayJob:
-        return await self.plane.client.get(RAY_JOBS, KEY, into=RayJob)
-
-    async def until(self, check: Check, seconds: float = 600) -> RayJob:
-        try:
-            async with asyncio.timeout(seconds):
-                while not check(job := await self.job()):
-                    await asyncio.sleep(0.25)
-        except TimeoutError:
-            raise AssertionError(
-                f"it did not come to pass; last: {(await self.job()).status}"
-            ) from None
-        return job
-
-    async def clusters(self) -> list[dict[str, Any]]:
-        return (await self.plane.client.list(RAY_CLUSTERS, NAMESPACE)).items
-
-    async def create(self, **spec: Any) -> None:
-        await self.plane.client.create(RAY_JOBS, NAMESPACE, ray_job(**spec))
-
-
-@asynccontextmanager
-async def operator(world: World, client: Client | None = None) -> AsyncIterator[Manager]:
-    manager = Manager(client or world.plane.client, world.plane.clock, Random(7))
-    manager.add(raycluster.build(manager, Settings()))
-    manager.add(rayjob.build(manager, Settings(), Dashboard(world.ray)))
-    task = asyncio.create_task(manager.run())
-    try:
-        yield manager
-    finally:
-        manager.stop()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-class Submitters:
-    """Plays the Pods of submitter Jobs: each submits once if Ray does not know the id, and follows."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._seen: set[str] = set()
-
-    async def run(self) -> None:
-        client = self._world.plane.client
-        while True:
-            async for event in client.watch(JOBS, initial_events=True):
-                if event.type == "ADDED" and event.object["metadata"]["uid"] not in self._seen:
-                    self._seen.add(event.object["metadata"]["uid"])
-                    await self._submit(event.object)
-
-    async def _submit(self, job: dict[str, Any]) -> None:
-        env = {
-            one["name"]: one.get("value", "")
-            for one in job["spec"]["template"]["spec"]["containers"][0]["env"]
-        }
-        service = env["RAY_DASHBOARD_ADDRESS"].partition(".")[0]
-        head = self._world.ray.head(NAMESPACE, service)
-        job_id = env["RAY_JOB_SUBMISSION_ID"]
-        if job_id not in head.jobs:
-            self._world.ray.start(service, head, job_id, "python main.py")
-
-
-@asynccontextmanager
-async def a_world(**ray: Any) -> AsyncIterator[World]:
-    async with virtual_plane(crds=ray_crds()) as plane:
-        world = World(plane, FakeRay(**ray))
-        tasks = [
-            asyncio.create_task(Kubelet(plane.client).run()),
-            asyncio.create_task(Submitters(world).run()),
-        ]
-        try:
-            yield world
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def complete(job: RayJob) -> bool:
-    return job.status.job_deployment_status == "Complete"
-
-
-def failed(job: RayJob) -> bool:
-    return job.status.job_deployment_status == "Failed"
-
-
-def is_running(job: RayJob) -> bool:
-    return job.status.job_status == "RUNNING"
+from support.raycluster import NAMESPACE
+from support.rayjobworld import KEY, a_world, complete, failed, is_running, operator
+from support.virtual import faulty, virtually
 
 
 @virtually
@@ -138,24 +27,17 @@ async def test_http_mode_runs_the_job_once_and_completes() -> None:
         assert len(world.ray.executions) == 1
 
 
-@virtually
-async def test_k8s_job_mode_runs_the_job_once_and_completes() -> None:
-    async with a_world(finish_after=30) as world, operator(world):
-        await world.create()
-        await world.until(is_running)
-        submitter = await world.plane.client.get(JOBS, KEY)
-        done = [
-            {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:01:00Z"}
-        ]
-        await asyncio.sleep(40)
-        await world.plane.client.patch(
-            JOBS,
-            Key(NAMESPACE, submitter["metadata"]["name"]),
-            {"status": {"conditions": done}},
-            subresource="status",
-        )
-        await world.until(complete)
-        assert len(world.ray.executions) == 1
+@pytest.mark.parametrize("mode", ["K8sJobMode", "SidecarMode"])
+def test_a_mode_with_a_submitter_runs_the_job_once_and_completes(mode: str) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world(finish_after=30) as world, operator(world):
+            await world.create(submissionMode=mode)
+            job = await world.until(complete)
+            assert job.status.job_status == "SUCCEEDED"
+            assert len(world.ray.executions) == 1
+
+    scenario()
 
 
 @virtually

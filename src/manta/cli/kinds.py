@@ -13,13 +13,12 @@ from manta.kube.client import Client
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
-# Words of ours that are shorter than Kubernetes' own, for the four kinds that this is all about.
+# Words of ours for what this is all about. Kubernetes' own Jobs are `jobs.batch`.
 SHORTHAND = {
     "cluster": "rayclusters",
     "clusters": "rayclusters",
-    "job/": "rayjobs",
-    "service/": "rayservices",
-    "cronjob/": "raycronjobs",
+    "job": "rayjobs",
+    "jobs": "rayjobs",
 }
 
 

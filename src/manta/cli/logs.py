@@ -1,4 +1,4 @@
-"""`manta logs POD`: what a container printed, also while it prints."""
+"""`manta logs POD` or `job/NAME`: what a container or a RayJob printed, also while it prints."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from manta.cli.connection import add_connection_flags, open_client
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("logs", help="print the logs of a Pod")
-    parser.add_argument("pod", help="name of the Pod, with or without pod/ in front")
+    parser = subparsers.add_parser("logs", help="print the logs of a Pod or a RayJob")
+    parser.add_argument("pod", metavar="POD", help="a Pod; job/NAME: a RayJob")
     parser.add_argument("-c", "--container", default="")
     parser.add_argument("-n", "--namespace", default="default")
     parser.add_argument("-f", "--follow", action="store_true")
@@ -31,7 +31,17 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(_logs(args))
 
 
+OF_A_JOB = ("job", "jobs", "rayjob", "rayjobs")
+
+
 async def _logs(args: argparse.Namespace) -> int:
+    kind, slash, name = args.pod.partition("/")
+    if slash and kind in OF_A_JOB:
+        from manta.cli.joblogs import print_job_log
+
+        async with open_client(args) as client:
+            await print_job_log(client, Key(args.namespace, name), follow=args.follow)
+        return 0
     key = Key(args.namespace, args.pod.removeprefix("pod/"))
     async with open_client(args) as client:
         path = PODS.path(key.namespace, key.name, "log")

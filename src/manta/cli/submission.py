@@ -1,0 +1,156 @@
+"""The RayJob that `manta submit` makes of its flags. Pure: flags in, manifests out.
+
+Nothing in it is known to Manta only: KubeRay would run it as well. The files travel in a ConfigMap
+that the submitter mounts; Ray's own client in the submitter hands them on to the cluster.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from manta.api.ray.naming import MAX_RAY_JOB_NAME
+from manta.cli.package import Package
+from manta.rules.traits import parse_ray_version
+
+Document = dict[str, Any]
+DEFAULT_IMAGE: Final = "rayproject/ray:2.60.0-py311"
+FOLDER: Final = "/manta/package"
+FILE: Final = "package.zip"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the flags ask for."""
+
+    name: str
+    namespace: str
+    command: Sequence[str]
+    image: str = DEFAULT_IMAGE
+    cluster: str = ""
+    """Run on this RayCluster; empty: on one that is made for the job, and deleted after it."""
+    workers: int = 1
+    cpus: str = "1"
+    memory: str = "2Gi"
+    gpus: int = 0
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    retries: int = 0
+    deadline: int | None = None
+    keep: bool = False
+
+
+def job_name(command: Sequence[str], suffix: str) -> str:
+    """`train-x7k2p` for `python train.py`: readable, valid and new."""
+    words = [word for word in command if not word.startswith("-")]
+    chosen = next((word for word in words if word.endswith(".py")), words[0] if words else "job")
+    stem = chosen.rsplit("/", 1)[-1].removesuffix(".py").lower()
+    plain = re.sub(r"[^a-z0-9]+", "-", stem).strip("-")
+    plain = plain if plain[:1].isalpha() else f"job-{plain}".strip("-")
+    return f"{plain[: MAX_RAY_JOB_NAME - len(suffix) - 1].rstrip('-')}-{suffix}"
+
+
+def build_job(wanted: Wanted, package: Package | None, uploaded: str = "") -> Document:
+    """`uploaded`: the package is with Ray already, under this URI."""
+    environment = dict(wanted.runtime_env)
+    mounted = package is not None and not uploaded
+    if package is not None:
+        environment["working_dir"] = uploaded or f"{FOLDER}/{FILE}"
+    spec: Document = {"entrypoint": shlex.join(wanted.command), "submissionMode": "K8sJobMode"}
+    if environment:
+        spec["runtimeEnvYAML"] = _yaml(environment)
+    if mounted:
+        spec["submitterPodTemplate"] = _submitter(wanted)
+    if wanted.deadline is not None:
+        spec["activeDeadlineSeconds"] = wanted.deadline
+    spec |= _where(wanted)
+    meta = {"name": wanted.name, "namespace": wanted.namespace}
+    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": meta, "spec": spec}
+
+
+def build_package(wanted: Wanted, package: Package) -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": _package_name(wanted), "namespace": wanted.namespace},
+        "binaryData": {FILE: base64.b64encode(package.data).decode()},
+    }
+
+
+def _package_name(wanted: Wanted) -> str:
+    return f"{wanted.name}-package"
+
+
+def _where(wanted: Wanted) -> Document:
+    if wanted.cluster:
+        return {"clusterSelector": {"ray.io/cluster": wanted.cluster}}
+    own: Document = {
+        "rayClusterSpec": _cluster(wanted),
+        "shutdownAfterJobFinishes": not wanted.keep,
+    }
+    return own | ({"backoffLimit": wanted.retries} if wanted.retries else {})
+
+
+def _cluster(wanted: Wanted) -> Document:
+    spec: Document = {"headGroupSpec": {"template": _template(wanted, "ray-head", gpus=0)}}
+    tag = wanted.image.rpartition(":")[2]
+    version = parse_ray_version(tag) if tag[:1].isdigit() else None
+    if version is not None:
+        spec = {"rayVersion": ".".join(map(str, version)), **spec}
+    if wanted.workers:
+        group = {
+            "groupName": "workers",
+            "replicas": wanted.workers,
+            "minReplicas": wanted.workers,
+            "maxReplicas": wanted.workers,
+            "template": _template(wanted, "ray-worker", gpus=wanted.gpus),
+        }
+        spec["workerGroupSpecs"] = [group]
+    return spec
+
+
+def _template(wanted: Wanted, container: str, *, gpus: int) -> Document:
+    amounts: Document = {"cpu": wanted.cpus, "memory": wanted.memory}
+    if gpus:
+        amounts["nvidia.com/gpu"] = str(gpus)
+    resources = {"requests": amounts, "limits": amounts}
+    return {
+        "spec": {"containers": [{"name": container, "image": wanted.image, "resources": resources}]}
+    }
+
+
+def _submitter(wanted: Wanted) -> Document:
+    container = {
+        "name": "ray-job-submitter",
+        "image": wanted.image,
+        "resources": {
+            "requests": {"cpu": "500m", "memory": "200Mi"},
+            "limits": {"cpu": "1", "memory": "1Gi"},
+        },
+        "volumeMounts": [{"name": "package", "mountPath": FOLDER, "readOnly": True}],
+    }
+    volume = {"name": "package", "configMap": {"name": _package_name(wanted)}}
+    return {"spec": {"restartPolicy": "Never", "containers": [container], "volumes": [volume]}}
+
+
+def _yaml(value: Mapping[str, Any]) -> str:
+    import yaml
+
+    return str(yaml.safe_dump(dict(value), sort_keys=True))
+
+
+# ── how it ended ─────────────────────────────────────────────────────────────────────────
+
+
+def exit_code(status: Mapping[str, Any]) -> int:
+    """The job's own exit code as far as Ray tells it; 1 for a failure that has none."""
+    if status.get("jobDeploymentStatus") == "ValidationFailed":
+        return 2
+    if status.get("jobStatus") == "SUCCEEDED" and status.get("jobDeploymentStatus") == "Complete":
+        return 0
+    told = re.search(r"exit code (-?\d+)", status.get("message") or "")
+    code = int(told.group(1)) if told else 1
+    return code if 0 < code < 256 else 1

@@ -1,0 +1,337 @@
+"""`manta submit -- python train.py`: run a local script or directory as a RayJob, and follow it.
+
+It exits with the job's own code. Ctrl-C asks whether to stop the job; left alone, it goes on, and
+`manta logs -f job/NAME` follows it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from manta.api.conditions import find
+from manta.api.meta import Key
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.job import RayJob
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.resources import CONFIG_MAPS
+from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.dashboards import ProxyCourier
+from manta.cli.joblogs import OVER, Print, dashboard_of, stream_pod, submitter_pods, to_stdout
+from manta.cli.package import Package, pack
+from manta.cli.submission import (
+    DEFAULT_IMAGE,
+    Wanted,
+    build_job,
+    build_package,
+    exit_code,
+    job_name,
+)
+from manta.cli.usage import UsageError
+from manta.kube.client import Client
+from manta.kube.errors import MantaError, NotFound
+from manta.kube.errors import Unreachable as ServerUnreachable
+from manta.ray.dashboard import Dashboard
+from manta.ray.models import Accepted, Target, Unreachable
+from manta.rules.traits import head_service_name, ray_container_of
+
+PAUSE = 2.0
+LAST_WORDS = 15.0
+"""Seconds that a log may lag behind the job's end."""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser("submit", help="run a script as a job on a Ray cluster")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="after --: what to run")
+    parser.add_argument("--name", help="of the RayJob (default: from the script)")
+    parser.add_argument("-n", "--namespace", default="default")
+    where = parser.add_argument_group("where", "on a cluster that is there, or on one of its own")
+    where.add_argument("--cluster", default="", metavar="NAME", help="a RayCluster that is there")
+    where.add_argument("--image", metavar="IMAGE", help=f"of its own cluster ({DEFAULT_IMAGE})")
+    where.add_argument("--workers", type=int, metavar="N", help="of its own cluster (1)")
+    where.add_argument("--cpus", metavar="N", help="of each Pod of its own cluster (1)")
+    where.add_argument("--memory", metavar="AMOUNT", help="of each Pod of its own cluster (2Gi)")
+    where.add_argument("--gpus", type=int, metavar="N", help="of each worker (0)")
+    where.add_argument("--keep", action="store_true", help="keep its own cluster after the end")
+    what = parser.add_argument_group("what goes along")
+    what.add_argument("--working-dir", type=Path, metavar="DIR", help="this directory, as zip")
+    what.add_argument("--exclude", action="append", default=[], metavar="PATTERN")
+    what.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    what.add_argument("--pip", action="append", default=[], metavar="PACKAGE")
+    parser.add_argument("--retries", type=int, default=0, metavar="N", help="each on a new cluster")
+    parser.add_argument("--timeout", type=int, metavar="SECONDS", help="then it is stopped")
+    parser.add_argument("--detach", action="store_true", help="do not wait for it")
+    parser.add_argument("--dry-run", action="store_true", help="print the manifests, do nothing")
+    add_connection_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    wanted = wanted_from(args)
+    package = pack(wanted.command, args.working_dir, args.exclude)
+    if args.dry_run:
+        print(as_yaml(wanted, package))
+        return 0
+    try:
+        return asyncio.run(_submit(args, wanted, package))
+    except KeyboardInterrupt:
+        return asyncio.run(_interrupted(args, Key(wanted.namespace, wanted.name)))
+
+
+def wanted_from(args: argparse.Namespace) -> Wanted:
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UsageError("what is to be run? for example: manta submit -- python train.py")
+    own = {name: getattr(args, name) for name in ("image", "workers", "cpus", "memory", "gpus")}
+    own = {name: value for name, value in own.items() if value is not None}
+    if args.cluster and (own or args.retries or args.keep):
+        flags = [*own, *(["retries"] if args.retries else []), *(["keep"] if args.keep else [])]
+        raise UsageError(
+            f"--{flags[0]} is about a cluster of the job's own: leave it out, or --cluster"
+        )
+    if own.get("workers", 1) < 0 or args.retries < 0:
+        raise UsageError("--workers and --retries must not be negative")
+    suffix = os.urandom(3).hex()[:5]
+    return Wanted(
+        name=args.name or job_name(command, suffix),
+        namespace=args.namespace,
+        command=command,
+        cluster=args.cluster,
+        runtime_env=_runtime_env(args),
+        retries=args.retries,
+        deadline=args.timeout,
+        keep=args.keep,
+        **own,
+    )
+
+
+def _runtime_env(args: argparse.Namespace) -> dict[str, Any]:
+    variables = {}
+    for pair in args.env:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--env {pair}: write it as NAME=VALUE")
+        variables[name] = value
+    found: dict[str, Any] = {"env_vars": variables} if variables else {}
+    return found | ({"pip": args.pip} if args.pip else {})
+
+
+def as_yaml(wanted: Wanted, package: Package | None) -> str:
+    import yaml
+
+    documents = [build_job(wanted, package)]
+    if package is not None:
+        documents.insert(0, build_package(wanted, package))
+    return str(yaml.safe_dump_all(documents, sort_keys=False)).rstrip()
+
+
+# ── handing over ─────────────────────────────────────────────────────────────────────────
+
+
+async def _submit(args: argparse.Namespace, wanted: Wanted, package: Package | None) -> int:
+    async with open_client(args) as client:
+        key = await create(client, wanted, package)
+        if args.detach:
+            print(f"rayjob/{key.name} submitted; follow it with: manta logs -f job/{key.name}")
+            return 0
+        return await follow(client, key)
+
+
+async def create(client: Client, wanted: Wanted, package: Package | None) -> Key:
+    """The ConfigMap first, then the RayJob that mounts it, which then owns it."""
+    if wanted.cluster:
+        wanted = await _as_the_cluster(client, wanted)
+    uploaded = ""
+    if package is not None and not package.fits_configmap:
+        uploaded = await _upload(client, wanted, package)
+    carried = package is not None and not uploaded
+    if package is not None and carried:
+        manifest = build_package(wanted, package)
+        await client.create(CONFIG_MAPS, wanted.namespace, manifest)
+    key = Key(wanted.namespace, wanted.name)
+    job = await client.create(
+        RAY_JOBS, wanted.namespace, build_job(wanted, package, uploaded), into=RayJob
+    )
+    if carried:
+        owner = {
+            "apiVersion": RAY_JOBS.api_version,
+            "kind": RAY_JOBS.kind,
+            "name": key.name,
+            "uid": job.metadata.uid,
+        }
+        body = {"metadata": {"ownerReferences": [owner]}}
+        await client.patch(CONFIG_MAPS, Key(key.namespace, f"{key.name}-package"), body)
+    if package is not None:
+        _say(f"rayjob/{key.name} takes along {package.what}, {len(package.data)} bytes zipped")
+    return key
+
+
+async def _as_the_cluster(client: Client, wanted: Wanted) -> Wanted:
+    """The submitter needs the very Ray that the cluster has: it uses the head's image."""
+    cluster = await _cluster(client, wanted)
+    image = ray_container_of(cluster.spec.head_group_spec.template).get("image", "")
+    return replace(wanted, image=image)
+
+
+async def _cluster(client: Client, wanted: Wanted) -> RayCluster:
+    try:
+        return await client.get(
+            RAY_CLUSTERS, Key(wanted.namespace, wanted.cluster), into=RayCluster
+        )
+    except NotFound:
+        raise UsageError(
+            f"--cluster {wanted.cluster}: there is no such RayCluster in namespace "
+            f"{wanted.namespace}; `manta get clusters` lists them"
+        ) from None
+
+
+async def _upload(client: Client, wanted: Wanted, package: Package) -> str:
+    """Too large for a ConfigMap: straight to the Ray that is there, through the API server."""
+    if not wanted.cluster:
+        raise UsageError(
+            f"{package.what}: {len(package.data)} bytes zipped do not fit into a ConfigMap "
+            "(900 kB), and a cluster of the job's own is not there yet to take them: leave files "
+            "out with --exclude, put them into the image, or use --cluster NAME"
+        )
+    cluster = await _cluster(client, wanted)
+    target = Target(wanted.namespace, head_service_name(cluster), host="")
+    path = f"/api/packages/gcs/{package.name}"
+    reply = await ProxyCourier(client, timeout=300).send(target, "PUT", path, package.data)
+    if isinstance(reply, Unreachable):
+        raise SubmitError(f"the package did not reach RayCluster {wanted.cluster}: {reply.why}")
+    if reply.status >= 300:
+        text = reply.body[:300].decode("utf-8", "replace")
+        raise SubmitError(f"Ray refused the package ({reply.status}): {text}")
+    return f"gcs://{package.name}"
+
+
+class SubmitError(MantaError):
+    """The job could not be handed over."""
+
+
+# ── following ────────────────────────────────────────────────────────────────────────────
+
+
+async def follow(client: Client, key: Key, out: Print = to_stdout) -> int:
+    """Print what it waits for and what it prints, until it is over; its exit code."""
+    printing = asyncio.create_task(_print_log(client, key, out))
+    try:
+        status = await _until_over(client, key)
+        await asyncio.wait([printing], timeout=LAST_WORDS)
+    finally:
+        printing.cancel()
+        await asyncio.gather(printing, return_exceptions=True)
+    if status is None:
+        _say(f"rayjob/{key.name} was deleted")
+        return 1
+    code = exit_code(status)
+    why = "" if code == 0 else f": {_first_line(status.get('message') or '')}"
+    end = status.get("jobStatus") or status.get("reason") or ""
+    _say(f"rayjob/{key.name} {status['jobDeploymentStatus']} ({end}){why}")
+    return code
+
+
+async def _until_over(client: Client, key: Key) -> dict[str, Any] | None:
+    """The last status; None when the RayJob was deleted. A lost connection is only a pause."""
+    said = ""
+    while True:
+        try:
+            async for document in _changes(client, key):
+                if document is None:
+                    return None
+                status = document.get("status") or {}
+                if status.get("jobDeploymentStatus") in OVER:
+                    return dict(status)
+                now = _waits_for(document)
+                if now != said:
+                    said = now
+                    _say(f"rayjob/{key.name} {now}")
+        except ServerUnreachable as error:
+            _say(f"manta: {error}; looking again")
+            await asyncio.sleep(PAUSE)
+
+
+async def _changes(client: Client, key: Key) -> AsyncIterator[dict[str, Any] | None]:
+    fields = f"metadata.name={key.name}"
+    watch = client.watch(RAY_JOBS, key.namespace, fields=fields, initial_events=True)
+    async with aclosing(watch) as events:
+        async for event in events:
+            if event.type in ("ADDED", "MODIFIED"):
+                yield event.object
+            elif event.type == "DELETED":
+                yield None
+
+
+def _waits_for(document: dict[str, Any]) -> str:
+    job = RayJob() if not document.get("status") else _decoded(document)
+    ready = find(job.status.conditions, "Ready")
+    stage = job.status.job_deployment_status
+    if ready is not None and ready.status != "True":
+        return f"{stage or 'New'}: {ready.message}"
+    return f"{stage} {job.status.job_status}".strip()
+
+
+def _decoded(document: dict[str, Any]) -> RayJob:
+    return msgspec.convert(document, RayJob)
+
+
+async def _print_log(client: Client, key: Key, out: Print) -> None:
+    async with aclosing(submitter_pods(client, key)) as pods:
+        async for name in pods:
+            await stream_pod(client, Key(key.namespace, name), out, follow=True)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+# ── Ctrl-C ───────────────────────────────────────────────────────────────────────────────
+
+
+def ask(question: str) -> str:
+    """What a person at the terminal says; nothing where there is none, or at a second Ctrl-C."""
+    if not sys.stdin.isatty():
+        return ""
+    try:
+        return input(question).strip().lower()
+    except (EOFError, KeyboardInterrupt):
+        return ""
+
+
+async def _interrupted(args: argparse.Namespace, key: Key) -> int:
+    _say("")
+    if ask(f"Stop rayjob/{key.name}? [y/N] ") in ("y", "yes"):
+        async with open_client(args) as client:
+            await stop(client, key)
+    else:
+        _say(f"rayjob/{key.name} goes on; follow it with: manta logs -f job/{key.name}")
+    return 130
+
+
+async def stop(client: Client, key: Key) -> None:
+    """Ask Ray to stop the job; what Ray does not have yet, or does not answer for, is deleted."""
+    try:
+        job = await client.get(RAY_JOBS, key, into=RayJob)
+    except NotFound:
+        _say(f"rayjob/{key.name} is not there")
+        return
+    target = await dashboard_of(client, job)
+    if target is not None and job.status.job_status in ("PENDING", "RUNNING"):
+        answer = await Dashboard(ProxyCourier(client)).stop(target, job.status.job_id)
+        if isinstance(answer, Accepted):
+            _say(f"Ray stops the job; rayjob/{key.name} will be Complete (STOPPED)")
+            return
+    await client.delete(RAY_JOBS, key, uid=job.metadata.uid)
+    _say(f"rayjob/{key.name} is deleted, and its cluster with it")

@@ -1,0 +1,109 @@
+"""`manta submit` against the embedded server: what it creates runs, and Ctrl-C can stop it."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.resources import CONFIG_MAPS
+from manta.cli import submit
+from manta.cli.package import Package, pack
+from manta.cli.submission import Wanted
+from manta.cli.usage import UsageError
+from manta.kube.errors import NotFound
+from support.raycluster import NAMESPACE, ray_cluster
+from support.rayjobworld import a_world, is_running, operator
+from support.virtual import virtually
+
+BIG = Package(b"x" * 2_000_000, "a directory")
+
+
+def wanted(**fields: object) -> Wanted:
+    base = {"name": "demo", "namespace": NAMESPACE, "command": ("python", "train.py")}
+    return Wanted(**{**base, **fields})  # type: ignore[arg-type]
+
+
+@virtually
+async def test_a_script_becomes_a_job_that_owns_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print(1)")
+    async with a_world(finish_after=30) as world, operator(world):
+        key = await submit.create(world.client, wanted(), pack(wanted().command, None))
+        carried = await world.client.get(CONFIG_MAPS, Key(NAMESPACE, "demo-package"))
+        job = await world.job()
+        [owner] = carried["metadata"]["ownerReferences"]
+        assert owner["uid"] == job.metadata.uid
+        assert await submit.follow(world.client, key, out=lambda _: None) == 0
+        assert len(world.ray.executions) == 1
+
+
+@virtually
+async def test_a_failing_job_ends_with_its_own_code() -> None:
+    async with a_world() as world, operator(world):
+        key = await submit.create(world.client, wanted(command=("python", "-c", "x")), None)
+        following = asyncio.create_task(submit.follow(world.client, key, out=lambda _: None))
+        job = await world.until(is_running)
+        world.end(job, "FAILED", "Job entrypoint command failed with exit code 7, last logs")
+        assert await following == 7
+
+
+@virtually
+async def test_a_job_that_is_deleted_meanwhile_ends_with_1() -> None:
+    async with a_world() as world, operator(world):
+        key = await submit.create(world.client, wanted(command=("true",)), None)
+        following = asyncio.create_task(submit.follow(world.client, key, out=lambda _: None))
+        await world.until(is_running)
+        await world.client.delete(RAY_JOBS, key)
+        assert await following == 1
+
+
+@virtually
+async def test_to_stop_what_ray_does_not_have_yet_deletes_it() -> None:
+    async with a_world() as world:
+        key = await submit.create(world.client, wanted(command=("true",)), None)
+        await submit.stop(world.client, key)
+        with pytest.raises(NotFound):
+            await world.job()
+
+
+@virtually
+async def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
+    async with a_world() as world:
+        with pytest.raises(UsageError, match="there is no such RayCluster"):
+            await submit.create(world.client, wanted(cluster="nowhere"), None)
+
+
+@virtually
+async def test_what_fits_no_configmap_needs_a_cluster_that_is_there() -> None:
+    async with a_world() as world:
+        with pytest.raises(UsageError, match="--cluster NAME"):
+            await submit.create(world.client, wanted(), BIG)
+        await world.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster("shared"))
+        with pytest.raises(submit.SubmitError, match="shared"):
+            await submit.create(world.client, wanted(cluster="shared"), BIG)
+        with pytest.raises(NotFound):
+            await world.job()
+
+
+@pytest.mark.parametrize(("answer", "stopped"), [("y", True), ("", False), ("n", False)])
+def test_ctrl_c_asks_and_does_what_is_said(
+    answer: str, stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world:
+            key = await submit.create(world.client, wanted(command=("true",)), None)
+            monkeypatch.setattr(submit, "ask", lambda _question: answer)
+            monkeypatch.setattr(submit, "open_client", world.opened)
+            assert await submit._interrupted(Namespace(), key) == 130
+            left = (await world.client.list(RAY_JOBS, NAMESPACE)).items
+            assert bool(left) is not stopped
+
+    scenario()
