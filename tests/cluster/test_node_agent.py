@@ -12,8 +12,8 @@ import pytest
 from manta.api.meta import Key
 from manta.api.resources import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
-from manta.localplane.node.network import plane_id
-from support.nodeplane import a_container, node_plane, restarts, state
+from manta.localplane.node.planeid import plane_id
+from support.nodeplane import Pod, a_container, is_ready, node_plane, restarts, state
 
 pytestmark = [
     pytest.mark.root,
@@ -349,3 +349,35 @@ async def test_a_node_can_be_lost_and_found(tmp_path: Path) -> None:
             lambda pod: restarts(pod) == 1 and "running" in state(pod), "manta-2"
         )
         assert state(pod, last=True)["terminated"]["exitCode"] == 137
+
+
+async def test_an_ephemeral_container_looks_at_a_running_pod_and_runs_once(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sleep", "987654")
+        await node.until_ready()
+        look = "grep -l -a 987654 /proc/[0-9]*/cmdline | wc -l; exit 3"
+        debugger = {
+            **a_container("bash", "-c", look, name="debugger"),
+            "targetContainerName": "main",
+        }
+        body = {"spec": {"ephemeralContainers": [debugger]}}
+        key = Key("default", "pod")
+        await node.client.patch(PODS, key, body, subresource="ephemeralcontainers")
+
+        def ended(pod: Pod) -> bool:
+            found = pod["status"].get("ephemeralContainerStatuses") or [{}]
+            return found[0].get("state", {}).get("terminated", {}).get("exitCode") == 3
+
+        pod = await node.until(ended)
+        assert is_ready(pod)
+        assert pod["status"]["phase"] == "Running"
+        assert int(await node.logs(container="debugger")) >= 1
+
+
+async def test_a_success_counts_before_the_initial_delay_of_a_probe_is_over(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        serve = "import socket; s = socket.create_server(('', 8000)); import time; time.sleep(1000)"
+        probe = {"tcpSocket": {"port": 8000}, "initialDelaySeconds": 3600}
+        await node.create("pod", a_container("python3", "-c", serve, readinessProbe=probe))
+        await node.until_ready()
+        assert "Unhealthy" not in await node.reasons()

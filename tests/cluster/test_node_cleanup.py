@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from manta.localplane.node.cleanup import marked_processes, remove_everything
-from manta.localplane.node.network import interface_prefix
+from manta.localplane.node.planeid import interface_prefix
 from support.nodeplane import node_plane
 
 pytestmark = [
@@ -82,7 +82,7 @@ def test_pods_outlive_a_killed_agent_until_they_are_removed(killed_plane: Path) 
 
 def test_removing_twice_is_harmless(killed_plane: Path) -> None:
     remove_everything(killed_plane)
-    again = remove_everything(killed_plane)
+    again = remove_everything(killed_plane, purge=True)
     assert (again.processes, again.interfaces) == ((), ())
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from manta.api.meta import Key
 from manta.api.resources import ENDPOINT_SLICES, NODES, SERVICES
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
 from manta.localplane.node.egress import open_way
-from manta.localplane.node.network import interface_prefix
+from manta.localplane.node.planeid import interface_prefix
 from support.nodeplane import NodePlane, a_container, node_plane
 
 pytestmark = [
@@ -36,7 +38,7 @@ FETCH = (
 )
 
 
-async def serve(node: NodePlane, name: str, cluster_ip: str, **port: Any) -> None:
+async def serve(node: NodePlane, name: str, number: int | None, **port: Any) -> None:
     """A Pod that says its name, and a Service before it (its slice is written by hand)."""
     probe = {"tcpSocket": {"port": 8000}, "periodSeconds": 1}
     await node.create(name, a_container("python3", "-c", SERVE, name, readinessProbe=probe))
@@ -44,7 +46,7 @@ async def serve(node: NodePlane, name: str, cluster_ip: str, **port: Any) -> Non
     service = {
         "metadata": {"name": name},
         "spec": {
-            "clusterIP": cluster_ip,
+            "clusterIP": node.service_address(number) if number else "None",
             "type": "NodePort" if "nodePort" in port else "ClusterIP",
             "ports": [{"name": "web", "port": 80, "targetPort": 8000, **port}],
         },
@@ -78,9 +80,10 @@ async def test_services_are_reached_by_name_and_address_from_pods(tmp_path: Path
     async with node_plane(tmp_path) as node:
         await node.create("client", a_container("sleep", "1000"))
         await node.until_ready("client")
-        await serve(node, "web", "10.96.7.7")
-        assert await ask(node, RESOLVE, "web") == "10.96.7.7"
-        assert await ask(node, RESOLVE, "web.default.svc.cluster.local") == "10.96.7.7"
+        await serve(node, "web", 77)
+        address = node.service_address(77)
+        assert await ask(node, RESOLVE, "web") == address
+        assert await ask(node, RESOLVE, "web.default.svc.cluster.local") == address
         assert await ask(node, FETCH, "web", "80") == "web"
 
 
@@ -88,7 +91,7 @@ async def test_a_headless_service_is_its_pods(tmp_path: Path) -> None:
     async with node_plane(tmp_path) as node:
         await node.create("client", a_container("sleep", "1000"))
         await node.until_ready("client")
-        await serve(node, "head", "None")
+        await serve(node, "head", None)
         address = (await node.get("head"))["status"]["podIP"]
         assert await ask(node, RESOLVE, "head.default.svc") == address
         assert await ask(node, RESOLVE, "head-0.head.default.svc.cluster.local") == address
@@ -101,7 +104,7 @@ async def test_a_headless_service_is_its_pods(tmp_path: Path) -> None:
 
 async def test_a_node_port_is_open_on_the_machines_loopback(tmp_path: Path) -> None:
     async with node_plane(tmp_path) as node:
-        await serve(node, "web", "10.96.7.8", nodePort=31987)
+        await serve(node, "web", 78, nodePort=31987)
         for _ in range(200):
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", 31987)
@@ -115,14 +118,24 @@ async def test_a_node_port_is_open_on_the_machines_loopback(tmp_path: Path) -> N
         writer.close()
 
 
-async def test_two_planes_use_the_same_addresses_without_meeting(tmp_path: Path) -> None:
+async def test_the_machine_reaches_the_services_of_every_plane(tmp_path: Path) -> None:
     async with node_plane(tmp_path / "one") as one, node_plane(tmp_path / "two") as two:
         for plane, name in ((one, "first"), (two, "second")):
             await plane.create("client", a_container("sleep", "1000"))
             await plane.until_ready("client")
-            await serve(plane, name, "10.96.7.9")
-        assert await ask(one, FETCH, "10.96.7.9", "80") == "first"
-        assert await ask(two, FETCH, "10.96.7.9", "80") == "second"
+            await serve(plane, name, 79)
+            address = plane.service_address(79)
+            assert await ask(plane, FETCH, address, "80") == name
+            assert await fetch_from_machine(address) == name
+
+
+async def fetch_from_machine(address: str) -> str:
+    reader, writer = await asyncio.open_connection(address, 80)
+    writer.write(b"x")
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer.decode()
 
 
 async def test_a_port_of_a_pod_is_dialled_inside_its_network(tmp_path: Path) -> None:
@@ -303,4 +316,94 @@ async def test_a_taken_dns_address_is_told_and_pods_run_without_names(
         conditions = {one["type"]: one["message"] for one in found["status"]["conditions"]}
         assert "bind-interfaces" in conditions["DnsUnavailable"]
         while "DnsUnavailable" not in await node.reasons():
+            await asyncio.sleep(0.02)
+
+
+ECHO = (
+    "import socket\n"
+    "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 8000))\n"
+    "while True:\n"
+    "  data, who = s.recvfrom(999); s.sendto(b'echo ' + data, who)"
+)
+SAY = (
+    "import socket, sys\n"
+    "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(1)\n"
+    "s.connect((sys.argv[1], int(sys.argv[2]))); s.send(b'hello'); print(s.recv(99).decode())"
+)
+
+
+def say_from_machine(host: str, port: int) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", SAY, host, str(port)], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
+
+
+async def until_answered(host: str, port: int) -> str:
+    for _ in range(50):
+        if answer := await asyncio.to_thread(say_from_machine, host, port):
+            return answer
+    raise AssertionError(f"no answer from {host}:{port}")
+
+
+async def test_udp_services_are_reached_from_pods_and_from_the_machine(tmp_path: Path) -> None:
+    async with node_plane(tmp_path) as node:
+        await node.create("client", a_container("sleep", "1000"))
+        await node.until_ready("client")
+        await node.create("echo", a_container("python3", "-c", ECHO))
+        pod = await node.until_ready("echo")
+        port = {"name": "echo", "port": 53, "targetPort": 8000, "protocol": "UDP"}
+        service = {
+            "metadata": {"name": "echo"},
+            "spec": {
+                "type": "NodePort",
+                "clusterIP": node.service_address(90),
+                "ports": [{**port, "nodePort": 31988}],
+            },
+        }
+        await node.client.create(SERVICES, "default", service)
+        endpoints = {
+            "metadata": {"name": "echo", "labels": {"kubernetes.io/service-name": "echo"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [pod["status"]["podIP"]], "conditions": {"ready": True}}],
+            "ports": [{"name": "echo", "port": 8000, "protocol": "UDP"}],
+        }
+        await node.client.create(ENDPOINT_SLICES, "default", endpoints)
+        address = node.service_address(90)
+        assert await ask(node, SAY, address, "53") == "echo hello"
+        assert await until_answered(address, 53) == "echo hello"
+        assert await until_answered("127.0.0.1", 31988) == "echo hello"
+
+
+async def test_host_ports_lead_into_the_pod_also_after_a_restart_of_the_agent(
+    tmp_path: Path,
+) -> None:
+    async with node_plane(tmp_path) as node:
+        tcp = {"containerPort": 8000, "hostPort": 31989}
+        probe = {"tcpSocket": {"port": 8000}, "periodSeconds": 1}
+        served = a_container("python3", "-c", SERVE, "me", ports=[tcp], readinessProbe=probe)
+        udp = {"containerPort": 8000, "hostPort": 31989, "protocol": "UDP"}
+        echo = a_container("python3", "-c", ECHO, name="echo", ports=[udp])
+        await node.create("pod", served, echo)
+        await node.until_ready()
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", 31989)
+            writer.write(b"x")
+            assert await reader.read() == b"me"
+            writer.close()
+            await writer.wait_closed()
+            assert await until_answered("127.0.0.1", 31989) == "echo hello"
+            await node.restart_agent()
+        await node.delete(grace=0)
+        await until_refused(31989)
+
+
+async def until_refused(port: int) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except ConnectionRefusedError:
+                return
+            writer.close()
             await asyncio.sleep(0.02)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from manta.localplane.node import wire
-from manta.localplane.node.network import interface_prefix
+from manta.localplane.node.planeid import interface_prefix
 from manta.localplane.node.processes import adopt, is_running
 from support.node import bench, container_spec, log_text
 

@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 from e2e.conftest import ROOT, Machine
-from manta.localplane.node.network import plane_id
+from manta.localplane.node.planeid import plane_id
 
 QUICKSTART = str(ROOT / "examples/quickstart.yaml")
 

@@ -6,15 +6,16 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from manta.localplane.node.network import PodNetwork, remove_interfaces
+from manta.localplane.node.cleanup import remove_everything
+from manta.localplane.node.network import PodNetwork
 from manta.localplane.node.podspec import NodePod
 from manta.localplane.node.processes import Launcher, Sandbox, SandboxSpec
+from manta.localplane.node.ranges import Wish, claim_ranges
 from manta.localplane.node.snapshot import (
     ContainerFacts,
     Ended,
@@ -31,7 +32,7 @@ class Bench:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.network = PodNetwork.open(directory, IPv4Network("10.96.0.0/16"))
+        self.network = PodNetwork.open(directory, claim_ranges(directory, Wish(), shared=True))
         self.launcher = Launcher(directory, "root")
         self.sandboxes: list[Sandbox] = []
         self.news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -93,7 +94,7 @@ async def bench(directory: Path) -> AsyncIterator[Bench]:
             await sandbox.ended.wait()
         made.launcher.close()
         made.network.close()
-        remove_interfaces(directory)
+        remove_everything(directory, purge=True)
 
 
 def a_pod(name: str = "pod", *, status: dict[str, Any] | None = None, **spec: Any) -> NodePod:

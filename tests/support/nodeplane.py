@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from manta.kube.errors import NotFound
 from manta.localplane.apiserver.streaming.connector import LogOptions
 from manta.localplane.node.agent import NodeAgent, NodeOptions
 from manta.localplane.node.cleanup import remove_everything
+from manta.localplane.node.machine import way_of
+from manta.localplane.node.ranges import Wish, claim_ranges
 from manta.runtime.clock import SystemClock
 from support.plane import MemoryPlane, memory_plane
 
@@ -33,6 +35,11 @@ class NodePlane:
     @property
     def client(self) -> Client:
         return self.plane.client
+
+    def service_address(self, number: int) -> str:
+        """An address of this plane's range that no other plane of the machine has."""
+        assert self.options.ranges is not None
+        return str(self.options.ranges.services[number])
 
     async def restart_agent(self) -> None:
         """End the agent as a crash of its loop would, and start another."""
@@ -149,8 +156,10 @@ async def stop(task: asyncio.Task[None]) -> None:
 
 @asynccontextmanager
 async def node_plane(directory: Path, **options: Any) -> AsyncIterator[NodePlane]:
-    async with memory_plane() as plane:
-        chosen = NodeOptions(dir=directory, **{"cache": directory / "images", **options})
+    chosen = NodeOptions(dir=directory, **{"cache": directory / "images", **options})
+    ranges = claim_ranges(directory, Wish(), shared=way_of(chosen) == "root")
+    chosen = replace(chosen, ranges=ranges)
+    async with memory_plane(services=ranges.services) as plane:
         agent, task = await start(plane, chosen)
         made = NodePlane(plane, chosen, agent, task)
         try:

@@ -13,6 +13,7 @@ import random
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from manta.kube.client import Client
 from manta.localplane.apiserver.app import App
 from manta.localplane.apiserver.bootstrap import bootstrap
 from manta.localplane.apiserver.messages import ADMIN, User
+from manta.localplane.apiserver.surroundings import SERVICE_NETWORK
 from manta.localplane.inprocess import InProcessTransport
 from manta.localplane.store.store import Store
 from manta.runtime.clock import Clock, SystemClock
@@ -44,11 +46,12 @@ async def memory_plane(
     seed: int = 1,
     crds: Iterable[Mapping[str, Any]] = (),
     user: User = ADMIN,
+    services: IPv4Network = SERVICE_NETWORK,
 ) -> AsyncIterator[MemoryPlane]:
     """A fresh server with the standard namespaces and the given CRDs already served."""
     clock = clock or SystemClock()
     store = Store(elapsed=clock.monotonic)
-    app = App(store, clock=clock.now, random=random.Random(seed))
+    app = App(store, clock=clock.now, random=random.Random(seed), services=services)
     bootstrap(app)
     for crd in crds:
         app.put("apiextensions.k8s.io/v1", "CustomResourceDefinition", json.loads(json.dumps(crd)))

@@ -173,6 +173,23 @@ def check_port(args: argparse.Namespace) -> Finding:
     return Finding(Level.OK, f"{args.port} is free")
 
 
+def check_remains(args: argparse.Namespace) -> Finding:
+    """Planes whose directory was removed while they ran: bridge and processes are still there."""
+    from manta.cli.planeprocess import plane_processes, read_record
+    from manta.cli.remains import lost_directories
+
+    lost = [str(directory) for directory in lost_directories()]
+    if args.dir.exists() and read_record(args.dir) is None and plane_processes(args.dir.resolve()):
+        lost.append(str(args.dir))
+    if not lost:
+        return Finding(Level.OK, "nothing is left of earlier planes")
+    return Finding(
+        Level.WARN,
+        f"processes or interfaces of planes that are gone: {', '.join(lost)}",
+        "`manta down` removes them; the next `manta up` does so too.",
+    )
+
+
 def check_tools(_: argparse.Namespace) -> Finding:
     present = [name for name in ("kubectl", "helm", "redis-server") if shutil.which(name)]
     if "kubectl" in present:
@@ -192,5 +209,6 @@ CHECKS: tuple[tuple[str, Callable[[argparse.Namespace], Finding]], ...] = (
     ("memory", check_memory),
     ("disk", check_disk),
     ("port", check_port),
+    ("remains", check_remains),
     ("tools", check_tools),
 )

@@ -7,7 +7,7 @@ import shutil
 from typing import Any
 
 from manta.cli.connection import add_directory_flag
-from manta.cli.planeprocess import read_record, record_path, stop
+from manta.cli.remains import clear, clear_lost_planes
 
 
 def add_parser(subparsers: Any) -> None:
@@ -17,24 +17,22 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from manta.localplane.node.cleanup import remove_everything
-
     directory = args.dir.resolve()
-    if record := read_record(directory):
-        graceful = stop(record)
-        print(f"stopped the plane (pid {record.pid}){'' if graceful else ', by force'}")
-    else:
+    for lost in clear_lost_planes():
+        print(f"removed what was left of the plane in {lost}, whose directory is gone")
+    cleared = clear(directory, purge=args.purge)
+    if cleared.graceful is None:
         print(f"no plane runs in {directory}")
-    removed = remove_everything(directory / "node", purge=args.purge)
-    if removed.processes or removed.interfaces:
+    else:
+        force = "" if cleared.graceful else ", by force"
+        print(f"stopped the plane (pid {cleared.pid}){force}")
+    if cleared.processes or cleared.interfaces:
         print(
-            f"removed {len(removed.processes)} processes and "
-            f"{len(removed.interfaces)} network interfaces of its Pods"
+            f"removed {cleared.processes} processes and {cleared.interfaces} network interfaces"
+            " of its Pods"
         )
-    if removed.cgroups:
-        print(f"still in use, and left: {', '.join(removed.cgroups)}")
-    record_path(directory).unlink(missing_ok=True)
-    (directory / "kubeconfig").unlink(missing_ok=True)
+    if cleared.cgroups:
+        print(f"still in use, and left: {', '.join(cleared.cgroups)}")
     if args.purge and directory.exists():
         shutil.rmtree(directory)
         print(f"removed {directory}")

@@ -84,7 +84,7 @@ def _judge_pod(pod: Mapping[str, Any]) -> Verdict:
     status = pod.get("status") or {}
     conditions = {c["type"]: c for c in status.get("conditions") or ()}
     if conditions.get("Ready", {}).get("status") == "True" or status.get("phase") == "Succeeded":
-        return Verdict(ready=True)
+        return Verdict(ready=True, why=conditions.get("DnsUnavailable", {}).get("message", ""))
     return Verdict(ready=False, why=pod_waits_for(pod))
 
 
@@ -99,10 +99,11 @@ def pod_waits_for(pod: Mapping[str, Any]) -> str:
         state = container.get("state") or {}
         if waiting := state.get("waiting"):
             detail = waiting.get("message") or waiting.get("reason", "")
-            return f"container {container['name']}: {detail}"
+            last = (container.get("lastState") or {}).get("terminated")
+            after = f" (after {_end(last)})" if last else ""
+            return f"container {container['name']}: {detail}{after}"
         if (ended := state.get("terminated")) and ended.get("exitCode"):
-            reason = ended.get("reason", "Error")
-            return f"container {container['name']}: {reason}, exit code {ended['exitCode']}"
+            return f"container {container['name']}: {_end(ended)}"
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message") or "no node found yet")
@@ -112,6 +113,11 @@ def pod_waits_for(pod: Mapping[str, Any]) -> str:
     if running:
         return f"container {running[0]} runs, its readiness probe has not passed yet"
     return f"phase {status.get('phase', 'Pending')}"
+
+
+def _end(ended: Mapping[str, Any]) -> str:
+    words = f"{ended.get('reason', 'Error')}, exit code {ended.get('exitCode')}"
+    return f"{words}: {ended['message']}" if ended.get("message") else words
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import ctypes
 import importlib.util
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +23,10 @@ from manta.cli.installation import OPERATOR, install, operator_token
 from manta.cli.manifests import Document
 from manta.cli.planeprocess import log_path, write_record
 from manta.kube.client import Client
-from manta.localplane.plane import Plane, PlaneOptions
+from manta.localplane.node.libc import end_with_parent
+from manta.localplane.node.processes import NoNamespaces
+from manta.localplane.node.ranges import Ranges, Wish, claim_ranges
+from manta.localplane.plane import Plane, PlaneBusy, PlaneOptions
 from manta.runtime.clock import SystemClock
 
 TOKEN_LIFE = 3600
@@ -37,7 +40,7 @@ def run_foreground(args: argparse.Namespace, documents: list[Document]) -> int:
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             code = runner.run(_serve(args, documents))
-    except* OSError as group:
+    except* (OSError, PlaneBusy, NoNamespaces) as group:
         for error in _leaves(group):
             print(f"manta: the plane cannot run: {error}", file=sys.stderr)
     return code
@@ -52,7 +55,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-def _leaves(group: BaseExceptionGroup[OSError]) -> Iterator[OSError]:
+def _leaves(group: BaseExceptionGroup[Exception]) -> Iterator[Exception]:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _leaves(error)
@@ -66,22 +69,40 @@ async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    options = PlaneOptions(dir=args.dir, port=args.port, fake_nodes=args.fake_nodes)
+    ranges = _ranges(args)
+    options = PlaneOptions(
+        dir=args.dir, port=args.port, fake_nodes=args.fake_nodes, services=ranges.services
+    )
     async with Plane(options) as plane:
         write_record(args.dir, plane.url, __version__)
-        await _run_beside(plane, args, documents, stopping)
+        await _run_beside(plane, args, documents, stopping, ranges)
     return 0
 
 
+def _ranges(args: argparse.Namespace) -> Ranges:
+    """Addresses of this plane. Only root's planes share a network with the machine."""
+    from manta.cli.up import parse_range
+
+    wish = Wish(
+        parse_range("--service-cidr", args.service_cidr), parse_range("--pod-cidr", args.pod_cidr)
+    )
+    shared = bool(args.nodes) and args.isolation != "none" and os.geteuid() == 0
+    return claim_ranges(args.dir / "node", wish, shared=shared)
+
+
 async def _run_beside(
-    plane: Plane, args: argparse.Namespace, documents: list[Document], stopping: asyncio.Event
+    plane: Plane,
+    args: argparse.Namespace,
+    documents: list[Document],
+    stopping: asyncio.Event,
+    ranges: Ranges,
 ) -> None:
     """Everything beside the API server; the first of it that ends, ends the rest."""
     tasks = [
         asyncio.create_task(_operate(plane.client, args.dir, args.feature_gates), name="operator")
     ]
     if args.nodes:
-        tasks.append(asyncio.create_task(_run_nodes(plane, args), name="nodes"))
+        tasks.append(asyncio.create_task(_run_nodes(plane, args, ranges), name="nodes"))
     if documents:
         from manta.cli.up import bring_up
 
@@ -107,7 +128,7 @@ async def _bring_up_and_rest(bring_up: Any, args: argparse.Namespace, documents:
     await asyncio.Event().wait()
 
 
-async def _run_nodes(plane: Plane, args: argparse.Namespace) -> None:
+async def _run_nodes(plane: Plane, args: argparse.Namespace, ranges: Ranges) -> None:
     from manta.api.quantity import Quantity
     from manta.localplane.node.agent import NodeAgent, NodeOptions
 
@@ -117,6 +138,7 @@ async def _run_nodes(plane: Plane, args: argparse.Namespace) -> None:
         cpus=args.cpus,
         memory=None if args.memory is None else Quantity.parse(args.memory).value(),
         isolation="none" if args.isolation == "none" else "namespaces",
+        ranges=ranges,
         api_server=(plane.options.host, plane.port),
     )
     agent = NodeAgent(plane.client, SystemClock(), options)
@@ -181,7 +203,7 @@ async def _run_operator(kubeconfig: Path, directory: Path, gates: str) -> int:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
-            preexec_fn=_die_with_parent,
+            preexec_fn=end_with_parent,  # killed with -9, a plane takes its operator along,
         )
     try:
         return await process.wait()
@@ -194,8 +216,3 @@ async def _run_operator(kubeconfig: Path, directory: Path, gates: str) -> int:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-
-
-def _die_with_parent() -> None:
-    """A plane that is killed with -9 takes its operator along (prctl PR_SET_PDEATHSIG)."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)

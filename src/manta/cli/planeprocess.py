@@ -17,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+_COMMAND = ("-m", "manta.cli.main", "up", "--foreground", "--dir")
+
 
 class PlaneRecord(msgspec.Struct, frozen=True):
     pid: int
@@ -55,19 +57,26 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] == "Z" else int(fields[19])
 
 
+def plane_processes(directory: Path) -> list[int]:
+    """Planes of `directory` and their operators, found by their command lines: a plane that was just
+    started has written no record yet, and one whose directory was removed has it no more."""
+    whole = str(directory.resolve())
+    plane = "\0".join(("", *_COMMAND, whole, "")).encode()
+    operator = f"\0operator\0--kubeconfig\0{whole}/operator.kubeconfig\0".encode()
+    found = []
+    for entry in Path("/proc").iterdir() if Path("/proc").exists() else ():
+        with contextlib.suppress(OSError):
+            line = b"\0" + (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            if (plane in line or operator in line) and int(entry.name) != os.getpid():
+                found.append(int(entry.name))
+    return found
+
+
 def spawn(directory: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start `manta up --foreground` detached from this terminal; its output goes to a log file."""
     log = log_path(directory)
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "manta.cli.main",
-        "up",
-        "--foreground",
-        "--dir",
-        str(directory),
-    ]
+    command = [sys.executable, *_COMMAND, str(directory)]
     with log.open("ab") as sink:
         return subprocess.Popen(  # noqa: S603 - our own program
             [*command, *arguments],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from manta.api.resources import NODES, PODS, Resource
@@ -50,9 +51,8 @@ async def _show(args: argparse.Namespace) -> int:
             _documents(client, PODS),
             *(_documents(client, kind) for kind in RAY_KINDS),
         )
-    print(
-        "\n" + table(("NODE", "CPU", "MEMORY", "PODS"), [_node_row(node, pods) for node in nodes])
-    )
+    rows = [_node_row(node, pods) for node in nodes]
+    print("\n" + table(("NODE", "CPU", "MEMORY", "PODS", "TROUBLE"), rows))
     found = [
         (kind, document) for kind, group in zip(RAY_KINDS, rays, strict=True) for document in group
     ]
@@ -76,7 +76,15 @@ def _node_row(node: dict[str, Any], pods: list[dict[str, Any]]) -> tuple[object,
     name = node["metadata"]["name"]
     capacity = node.get("status", {}).get("allocatable", {})
     mine = [pod for pod in pods if pod.get("spec", {}).get("nodeName") == name]
-    return name, capacity.get("cpu", "?"), capacity.get("memory", "?"), len(mine)
+    trouble = node_trouble(node)
+    return name, capacity.get("cpu", "?"), capacity.get("memory", "?"), len(mine), trouble
+
+
+def node_trouble(node: Mapping[str, Any]) -> str:
+    """What a node says is wrong: all its conditions but Ready are bad when they are True."""
+    conditions = node.get("status", {}).get("conditions") or ()
+    bad = [one for one in conditions if (one["status"] == "True") != (one["type"] == "Ready")]
+    return "; ".join(one.get("message") or one["type"] for one in bad)
 
 
 def _row(kind: str, document: dict[str, Any]) -> tuple[str, ...]:
@@ -84,5 +92,5 @@ def _row(kind: str, document: dict[str, Any]) -> tuple[str, ...]:
     metadata = document["metadata"]
     going = "it is being deleted" if metadata.get("deletionTimestamp") else ""
     ready = "yes" if verdict.ready else "no"
-    why = "" if verdict.ready else verdict.why
+    why = verdict.why if kind == "Pod" or not verdict.ready else ""
     return kind, metadata.get("namespace", ""), metadata["name"], ready, going or why

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from manta.cli.follow import Followed, Follower
 from manta.cli.kinds import Kinds
 from manta.cli.manifests import Document, read_manifests
 from manta.cli.planeprocess import last_log_lines, log_path, read_record, spawn
+from manta.cli.remains import clear_before_start
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, Unreachable
 
 START_PATIENCE = 60.0
+LARGEST, SMALLEST = 8, 26
+"""Prefixes of address ranges: Pods and Services need some room, and the machine too."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -45,6 +49,12 @@ def add_parser(subparsers: Any) -> None:
         default="auto",
         help="how Pods are kept apart; `none` is for one cluster on a locked-down machine",
     )
+    for flag, whose in (("--service-cidr", "Services"), ("--pod-cidr", "Pods")):
+        parser.add_argument(
+            flag,
+            metavar="CIDR",
+            help=f"addresses of {whose} (default: a range that nobody uses, and the same next time)",
+        )
     parser.add_argument(
         "--feature-gates", default="", metavar="A=true,B=false", help="passed on to the operator"
     )
@@ -62,19 +72,33 @@ def run(args: argparse.Namespace) -> int:
         from manta.cli.foreground import run_foreground
 
         return run_foreground(args, documents)
-    _start_in_background(args)
+    try:
+        _start_in_background(args)
+    except OSError as error:
+        raise UsageError(
+            f"--dir {args.dir}: {error.strerror}; choose a directory of yours"
+        ) from error
     _print_hints(args.dir)
     if not documents:
         return 0
     args.kubeconfig = args.dir / "kubeconfig"
-    return asyncio.run(bring_up(args, documents))
+    try:
+        return asyncio.run(bring_up(args, documents))
+    except KeyboardInterrupt:
+        print("the plane and your objects stay; `manta down` ends them", file=sys.stderr)
+        raise
 
 
 def _refuse_nonsense(args: argparse.Namespace) -> None:
     from manta.api.quantity import Quantity
 
-    if args.nodes < 0 or args.fake_nodes < 0:
-        raise UsageError("--nodes and --fake-nodes count nodes: 0 or more")
+    for flag, count in (("--nodes", args.nodes), ("--fake-nodes", args.fake_nodes)):
+        if count < 0:
+            raise UsageError(f"{flag} {count}: a number of nodes is 0 or more")
+    if not 0 <= args.port <= 65535:
+        raise UsageError(f"--port {args.port}: choose one between 1 and 65535, or 0 for a free one")
+    if args.timeout <= 0:
+        raise UsageError(f"--timeout {args.timeout:g}: give the manifests some seconds")
     if args.cpus is not None and args.cpus <= 0:
         raise UsageError(f"--cpus {args.cpus:g}: a node needs more than 0 CPUs")
     if args.memory is not None:
@@ -82,17 +106,38 @@ def _refuse_nonsense(args: argparse.Namespace) -> None:
             Quantity.parse(args.memory)
         except ValueError as error:
             raise UsageError(f"--memory {args.memory}: {error}") from error
+    for flag in ("service_cidr", "pod_cidr"):
+        parse_range(f"--{flag.replace('_', '-')}", getattr(args, flag))
+
+
+def parse_range(flag: str, text: str | None) -> IPv4Network | None:
+    """A range that is written as CIDR and large enough for a plane."""
+    if text is None:
+        return None
+    try:
+        network = IPv4Network(text)
+    except ValueError as error:
+        raise UsageError(f"{flag} {text}: {error}; write it as 10.96.0.0/16") from error
+    if not SMALLEST >= network.prefixlen >= LARGEST:
+        raise UsageError(f"{flag} {text}: choose a prefix between /{LARGEST} and /{SMALLEST}")
+    return network
 
 
 def _start_in_background(args: argparse.Namespace) -> None:
     if record := read_record(args.dir):
         print(f"A plane runs already: {record.url} (pid {record.pid}, state in {args.dir})")
         return
+    clear_before_start(args.dir)
     args.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     (args.dir / "kubeconfig").unlink(missing_ok=True)
     began = time.monotonic()
     process = spawn(args.dir, _foreground_arguments(args))
-    _await_kubeconfig(args.dir, process)
+    try:
+        _await_kubeconfig(args.dir, process)
+    except KeyboardInterrupt:
+        process.terminate()
+        print("interrupted; the plane that was starting is told to end", file=sys.stderr)
+        raise
     print(f"API server ready after {time.monotonic() - began:.1f} s")
 
 
@@ -102,8 +147,9 @@ def _foreground_arguments(args: argparse.Namespace) -> list[str]:
     arguments += ["--feature-gates", args.feature_gates]
     if args.cpus is not None:
         arguments += ["--cpus", str(args.cpus)]
-    if args.memory is not None:
-        arguments += ["--memory", args.memory]
+    for flag in ("memory", "service_cidr", "pod_cidr"):
+        if (value := getattr(args, flag)) is not None:
+            arguments += [f"--{flag.replace('_', '-')}", value]
     return arguments
 
 

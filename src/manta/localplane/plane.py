@@ -16,6 +16,7 @@ import os
 import secrets
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -28,6 +29,7 @@ from manta.localplane.apiserver.front import Front
 from manta.localplane.apiserver.http import HttpServer
 from manta.localplane.apiserver.messages import ADMIN, User
 from manta.localplane.apiserver.streaming.connector import NodeConnector
+from manta.localplane.apiserver.surroundings import SERVICE_NETWORK
 from manta.localplane.certificates import STANDARD_NAMES, Authority
 from manta.localplane.inprocess import InProcessTransport
 from manta.localplane.kubeconfig import write_kubeconfig
@@ -50,6 +52,8 @@ class PlaneOptions:
     """Nothing is kept on disk but certificates."""
     durable: bool = False
     """Acknowledged writes survive a power loss, not only the end of the process."""
+    services: IPv4Network = SERVICE_NETWORK
+    """Where Services get their addresses. Those of another range are given new ones."""
     fake_nodes: int = 0
     controllers: bool = True
     clock: Clock = field(default_factory=SystemClock)
@@ -123,6 +127,7 @@ class Plane:
             static_tokens={token: ADMIN},
             token_key=self.authority.token_key(),
             demand_accounts=options.controllers,
+            services=options.services,
         )
         self.client = Client(InProcessTransport(self.app))
         await self._listen()
@@ -147,7 +152,7 @@ class Plane:
 
     async def _listen(self) -> None:
         options = self.options
-        names = (options.host, *options.names)
+        names = (options.host, str(options.services[1]), *options.names)
         context = self.authority.server_context(names)
         server = HttpServer(Front(self.app), frozenset((*STANDARD_NAMES, *names)))
         remembered = options.dir / "port"

@@ -10,6 +10,7 @@ import logging
 import random as randomness
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from manta.localplane.apiserver.status_errors import (
 from manta.localplane.apiserver.streaming.connector import NodeConnector
 from manta.localplane.apiserver.streaming.pipe import Pipe
 from manta.localplane.apiserver.streaming.streams import Streams
-from manta.localplane.apiserver.surroundings import Surroundings
+from manta.localplane.apiserver.surroundings import SERVICE_NETWORK, Surroundings
 from manta.localplane.apiserver.writing import Writer
 from manta.localplane.store.store import Store, StoreFailed
 
@@ -77,13 +78,15 @@ class App:
         demand_accounts: bool = False,
         static_tokens: Mapping[str, User] | None = None,
         token_key: Path | None = None,
+        services: IPv4Network = SERVICE_NETWORK,
     ) -> None:
         self.core = Core(store, Registry(), clock, random or randomness.SystemRandom())
         self.tokens = Tokens(token_key, store, clock) if token_key is not None else None
         self.authenticator = Authenticator(static_tokens or {}, self.tokens)
         self.authorizer = Authorizer(store)
         self.admission = Admission(self.core, self.authorizer, demand_accounts=demand_accounts)
-        surroundings = Surroundings(self.core, demand_accounts=demand_accounts)
+        self.services = services
+        surroundings = Surroundings(self.core, demand_accounts=demand_accounts, network=services)
         self.writer = Writer(self.core, self.admission, surroundings)
         self._operations = Operations(
             self.core, self.writer, self.admission, self.authorizer, self.tokens

@@ -12,9 +12,9 @@ from manta.localplane.apiserver.selectors import fields_reader
 from manta.localplane.apiserver.status_errors import Refusal, internal, invalid
 from manta.localplane.store.objects import Record, key_of
 
-SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/16")
+SERVICE_NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)
-_RESERVED = frozenset(("10.96.0.0", "10.96.0.1", "10.96.0.10", "10.96.255.255"))
+_RESERVED = (0, 1, 10, -1)
 """Network, broadcast, and the usual addresses of the Service `kubernetes` and of cluster DNS."""
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _PRIORITIES = "priorityclasses.scheduling.k8s.io"
@@ -23,10 +23,18 @@ _read_service = fields_reader(("spec.clusterIP", "spec.type"))
 
 
 class Surroundings:
-    def __init__(self, core: Core, *, demand_accounts: bool) -> None:
+    def __init__(
+        self,
+        core: Core,
+        *,
+        demand_accounts: bool,
+        network: ipaddress.IPv4Network = SERVICE_NETWORK,
+    ) -> None:
         self._core = core
         self._demand_accounts = demand_accounts
-        self._last_address = int(SERVICE_NETWORK.network_address) + 1
+        self._network = network
+        self._reserved = frozenset(str(network[index]) for index in _RESERVED)
+        self._last_address = int(network.network_address) + 1
 
     def cluster_ip(self, metadata: Mapping[str, Any], wanted: str) -> str:
         """The wanted address, if it may be had, or the next free one."""
@@ -39,10 +47,10 @@ class Surroundings:
         problem = ""
         if used.get(wanted, own) != own:
             problem = "provided IP is already allocated"
-        elif ipaddress.ip_address(wanted) not in SERVICE_NETWORK:
+        elif ipaddress.ip_address(wanted) not in self._network:
             problem = (
-                "provided IP is not in the valid range. The range of valid IPs is "
-                f"{SERVICE_NETWORK}"
+                f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is "
+                f"{self._network}"
             )
         if problem:
             detail = f"failed to allocate IP {wanted}: {problem}"
@@ -50,12 +58,12 @@ class Surroundings:
         return wanted
 
     def _free_address(self, used: Mapping[str, str]) -> str:
-        for _ in range(SERVICE_NETWORK.num_addresses):
+        for _ in range(self._network.num_addresses):
             self._last_address += 1
-            if self._last_address > int(SERVICE_NETWORK.broadcast_address):
-                self._last_address = int(SERVICE_NETWORK.network_address) + 1
+            if self._last_address > int(self._network.broadcast_address):
+                self._last_address = int(self._network.network_address) + 1
             candidate = str(ipaddress.ip_address(self._last_address))
-            if candidate not in used and candidate not in _RESERVED:
+            if candidate not in used and candidate not in self._reserved:
                 return candidate
         raise internal("failed to allocate a serviceIP: range is full")
 

@@ -103,7 +103,7 @@ class NodeAgent:
             self._clock,
             self.options,
             machine.host_address,
-            lambda: self._network.trouble,
+            lambda: machine.dns_trouble,
         )
         losses = NodeLosses(self._client, self.names, self._lose_node, self._find_node, registrar)
         claims = ClaimBinder(self._client, machine.volumes)
@@ -159,8 +159,8 @@ class NodeAgent:
             lambda news: worker.hear(news),  # noqa: PLW0108 - made below
         )
         told = PodEvents(self._recorder, pod)
-        if self._network.trouble:
-            told.tell(DNS_UNAVAILABLE, self._network.trouble)
+        if runtime.dns_trouble:
+            told.tell(DNS_UNAVAILABLE, runtime.dns_trouble)
         worker = PodWorker(pod, runtime, self._client, self._clock, told)
         self._workers[uid] = worker
         task = asyncio.create_task(self._work(worker), name=f"pod {pod.metadata.key}")

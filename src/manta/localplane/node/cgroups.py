@@ -16,6 +16,7 @@ from pathlib import Path
 from manta.api.quantity import Quantity
 from manta.localplane.node import wire
 from manta.localplane.node.launchspec import Cgroup
+from manta.localplane.node.planeid import plane_id
 from manta.localplane.node.podspec import Resources
 
 _PERIOD = 100_000
@@ -103,14 +104,14 @@ def find_hierarchies(membership: str, mounts: str) -> Hierarchies | None:
 class Cgroups:
     """Makes and removes the groups of one plane."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path) -> None:
         self._record = directory / "cgroups.json"
         self._found = _hierarchies_of_this_process()
         self._bases: dict[str, Path] = {}
         known = wire.read_record(self._record) or {}
         if self._found is not None:
             for controller, (_, own) in self._found.own.items():
-                base = Path(known.get(controller, own / f"manta-{name}"))
+                base = Path(known.get(controller, own / f"manta-{plane_id(directory)}"))
                 if _make(base):
                     self._bases[controller] = base
         if self._found is not None and self._found.version == 2:
@@ -175,11 +176,21 @@ class Cgroups:
 
 def remove_all(directory: Path) -> list[str]:
     """Remove every group that a plane left behind (its processes must be gone)."""
-    known = wire.read_record(directory / "cgroups.json") or {}
-    bases = [Path(base) for base in known.values()]
+    known = wire.read_record(directory / "cgroups.json")
+    if known is None:
+        bases = list(_find_groups(f"manta-{plane_id(directory)}"))
+    else:
+        bases = [Path(base) for base in known.values()]
     for base in bases:
         remove_group(base)
     return [str(base) for base in bases if base.exists()]
+
+
+def _find_groups(name: str) -> Iterator[Path]:
+    """When nobody wrote down where they are: below every place where cgroups are mounted."""
+    found = _hierarchies_of_this_process()
+    for point in {point for point, _ in found.own.values()} if found else ():
+        yield from point.rglob(name)
 
 
 def remove_group(group: Path) -> None:

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from manta.localplane.node import cgroups
+from manta.localplane.node import cgroups, planeregister
 from manta.localplane.node.egress import close_way
-from manta.localplane.node.network import interface_prefix, other_planes, remove_interfaces
+from manta.localplane.node.network import planes_on_this_machine, remove_interfaces
+from manta.localplane.node.planeid import interface_prefix
 from manta.localplane.node.podruntime import pod_directories
 from manta.localplane.node.processes import (
     MARK,
@@ -24,6 +25,7 @@ from manta.localplane.node.processes import (
     end_sandbox,
     find_processes,
 )
+from manta.localplane.node.ranges import RECORD, read_ranges
 
 _PATIENCE = 10.0
 
@@ -44,18 +46,35 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
     directory = directory.resolve()
     sandboxes = [end_sandbox(pod) for pod in pod_directories(directory)]
     ended = end_all_processes(directory, [pid for pid in sandboxes if pid is not None])
-    interfaces = remove_interfaces(directory) if Path("/sys/class/net").exists() else []
+    prefix = interface_prefix(directory)
+    interfaces = remove_interfaces(prefix) if Path("/sys/class/net").exists() else []
     if os.geteuid() == 0:
-        close_way(interface_prefix(directory), last=not other_planes())
+        close_way(prefix, last=not planes_on_this_machine())
     deadline = time.monotonic() + 1.0
     while (stuck := cgroups.remove_all(directory)) and time.monotonic() < deadline:
         time.sleep(0.01)
     shutil.rmtree(directory / "pods", ignore_errors=True)
     if purge:
         shutil.rmtree(directory / "claims", ignore_errors=True)
-        for name in ("network.json", "cgroups.json"):
+        for name in (RECORD, "cgroups.json"):
             (directory / name).unlink(missing_ok=True)
+        _sign_off(directory)
     return Removed(tuple(ended), tuple(interfaces), tuple(stuck))
+
+
+def lost_planes() -> list[Path]:
+    """Planes of this machine whose state was removed without `manta down`. Whatever of them is
+    left can be removed by `remove_everything`, and they are forgotten with `purge`."""
+    if os.geteuid() != 0:
+        return []
+    with planeregister.locked() as register:
+        return [one for one in register.directories() if read_ranges(one) is None]
+
+
+def _sign_off(directory: Path) -> None:
+    if os.geteuid() == 0:
+        with planeregister.locked() as register:
+            register.remove(directory)
 
 
 def end_all_processes(directory: Path, dying: Sequence[int] = ()) -> list[int]:

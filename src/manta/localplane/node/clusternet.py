@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from ipaddress import IPv4Network
 
 from manta.api.core import Service
 from manta.api.discovery import EndpointSlice
@@ -25,8 +24,6 @@ log = logging.getLogger(__name__)
 class ClusterNetwork:
     def __init__(self, client: Client, machine: Machine) -> None:
         self.ready = asyncio.Event()
-        self.trouble = ""
-        """Why names cannot be resolved; empty when they can."""
         self._machine = machine
         self._services = Informer(client, SERVICES, Service)
         self._slices = Informer(
@@ -58,7 +55,7 @@ class ClusterNetwork:
             slices=lambda namespace, name: self._slices_of(Key(namespace, name)),
             all_slices=self._slices.all,
             all_services=self._services.all,
-            networks=(*pods, IPv4Network(options.service_cidr)),
+            networks=(*pods, self._machine.ranges.services),
         )
 
     async def run(self) -> None:
@@ -85,12 +82,12 @@ class ClusterNetwork:
             datagrams = await sockets.datagrams(address, 53)
             listener = await sockets.listener(address, 53, bridge)
         except OSError as error:
-            self.trouble = (
+            self._machine.dns_trouble = (
                 f"no DNS for Pods: {address}:53 cannot be used ({error.strerror}). A name server of"
                 " this machine that listens on all addresses must be told to leave it alone"
                 " (dnsmasq: bind-interfaces)"
             )
-            log.warning(self.trouble)
+            log.warning(self._machine.dns_trouble)
             return
         await self._dns.start(datagrams, listener)
 

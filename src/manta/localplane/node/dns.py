@@ -20,6 +20,7 @@ from manta.localplane.node.dnswire import (
     render_failure,
 )
 from manta.localplane.node.dnszone import Zone
+from manta.localplane.node.relay import Conversations
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +36,15 @@ class DnsServer:
         self._udp: asyncio.DatagramTransport | None = None
         self._tcp: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._clients = Conversations()
 
     async def start(self, datagrams: socket.socket, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         self._udp, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(self), sock=datagrams)
-        self._tcp = await asyncio.start_server(self._serve_stream, sock=listener)
+        self._tcp = await asyncio.start_server(
+            lambda reader, writer: self._clients.hold(self._serve_stream(reader, writer), writer),
+            sock=listener,
+        )
 
     async def stop(self) -> None:
         for task in tuple(self._tasks):
@@ -48,6 +53,7 @@ class DnsServer:
             self._udp.close()
         if self._tcp is not None:
             self._tcp.close()
+        self._clients.close()
 
     # ── questions ──────────────────────────────────────────────────────────────────────
     def received(self, packet: bytes, client: _ADDRESS) -> None:

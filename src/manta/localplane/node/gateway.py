@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from ipaddress import IPv4Network
 
 from manta.api.gateway import Gateway, HTTPRoute
 from manta.api.meta import Key
@@ -23,7 +22,7 @@ from manta.localplane.node.clusternet import ClusterNetwork
 from manta.localplane.node.gatewaystatus import StatusWriter, install_types
 from manta.localplane.node.httphead import Head, MalformedHead, parse_head, plain_answer
 from manta.localplane.node.machine import Machine
-from manta.localplane.node.relay import Streams, hang_up, relay
+from manta.localplane.node.relay import Conversations, Streams, hang_up, relay
 from manta.localplane.node.routing import (
     Route,
     Shares,
@@ -54,6 +53,7 @@ class HttpGateway:
         self._gateways = Informer(client, GATEWAYS, Gateway)
         self._routes = Informer(client, HTTP_ROUTES, HTTPRoute)
         self._changed = asyncio.Event()
+        self._clients = Conversations()
         self._shares = Shares()
         self._servers: dict[tuple[str, int], asyncio.Server] = {}
         self._addresses: dict[Key, str] = {}
@@ -83,6 +83,7 @@ class HttpGateway:
         finally:
             for server in self._servers.values():
                 server.close()
+            self._clients.close()
 
     # ── doors ──────────────────────────────────────────────────────────────────────────
     async def _open_outside(self) -> None:
@@ -93,7 +94,7 @@ class HttpGateway:
         for port in dict.fromkeys((wanted or last, 0)):
             try:
                 server = await asyncio.start_server(
-                    lambda *streams: self._serve(streams, self._for_outside), "127.0.0.1", port
+                    lambda *streams: self._held(streams, self._for_outside), "127.0.0.1", port
                 )
             except OSError as error:
                 log.warning("HTTP from outside: port %d is taken: %s", port, error)
@@ -124,7 +125,7 @@ class HttpGateway:
         bridge = self._machine.network.bridge if self._machine.network else ""
         listener = await self._machine.sockets.listener(host, port, bridge)
         return await asyncio.start_server(
-            lambda *streams: self._serve(streams, lambda _: self._of_gateway(gateway)),
+            lambda *streams: self._held(streams, lambda _: self._of_gateway(gateway)),
             sock=listener,
         )
 
@@ -139,7 +140,7 @@ class HttpGateway:
         return known
 
     def _free_addresses(self) -> Iterator[str]:
-        network = IPv4Network(self._machine.options.service_cidr)
+        network = self._machine.ranges.services
         return (str(network[-2 - step]) for step in range(network.num_addresses - 2))
 
     def _service_addresses(self) -> Iterator[str]:
@@ -155,6 +156,9 @@ class HttpGateway:
     def _of_gateway(self, key: Key) -> tuple[Route, ...]:
         gateway = self._gateways.get(key)
         return routes_of_gateway(gateway, self._routes.all()) if gateway else ()
+
+    async def _held(self, client: Streams, table: RouteTable) -> None:
+        await self._clients.hold(self._serve(client, table), client[1])
 
     async def _serve(self, client: Streams, table: RouteTable) -> None:
         try:

@@ -26,6 +26,7 @@ from manta.localplane.node.imagetable import (
     is_reference,
     read_rules,
 )
+from manta.localplane.node.libc import end_with_parent
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _COMPLETE = ".manta-complete"
@@ -204,6 +205,7 @@ async def _run(recipe: Recipe, *command: str) -> None:
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         cwd="/",
+        preexec_fn=end_with_parent,
     )
     try:
         _, errors = await process.communicate()
@@ -213,7 +215,18 @@ async def _run(recipe: Recipe, *command: str) -> None:
         raise
     if process.returncode:
         words = " ".join(errors.decode(errors="replace").split())
-        raise PullError(f'Failed to pull image "{recipe.image}": {words[-1000:]}')
+        raise PullError(f'Failed to pull image "{recipe.image}": {_cause(recipe, words)}')
+
+
+def _cause(recipe: Recipe, words: str) -> str:
+    """The most likely cause first; what the tool itself says follows."""
+    said = words[-1000:]
+    if "No space left on device" in words:
+        return f"the disk is full; free some space, then it is tried again. uv says: {said}"
+    if "No solution found" in words:
+        wanted = " ".join(recipe.packages or ())
+        return f"the package index has no {wanted} for this Python. uv says: {said}"
+    return said
 
 
 def find_python(version: str) -> str | None:

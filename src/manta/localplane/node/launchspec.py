@@ -82,7 +82,8 @@ def container_spec(launch: Launch) -> dict[str, Any]:
         "oom_events": launch.cgroup.oom_events,
         "tty": container.tty,
         "stdin": container.stdin,
-        "share_pids": launch.pod.spec.share_process_namespace,
+        "share_pids": launch.pod.spec.share_process_namespace
+        or bool(container.target_container_name),
         "isolated": launch.isolated,
         "userns": launch.userns,
         "read_only": security.read_only_root_filesystem,

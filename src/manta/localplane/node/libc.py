@@ -31,6 +31,7 @@ IN_MOVED_TO = 0x80
 IN_CREATE = 0x100
 IN_DELETE_SELF = 0x400
 
+PR_SET_DEATH_SIGNAL = 1
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -100,6 +101,11 @@ def pivot_root(new_root: str, put_old: str) -> None:
 def set_hostname(name: str) -> None:
     encoded = name.encode()
     _check(_libc.sethostname(encoded, len(encoded)), "sethostname")
+
+
+def end_with_parent() -> None:
+    """For a child between fork and exec: when its parent is killed, it ends too."""
+    _libc.prctl(PR_SET_DEATH_SIGNAL, 15, 0, 0, 0)
 
 
 def set_process_name(name: str) -> None:

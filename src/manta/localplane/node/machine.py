@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Literal
 
@@ -13,9 +12,11 @@ from manta.localplane.node.cgroups import Cgroups
 from manta.localplane.node.egress import open_way
 from manta.localplane.node.images import ImageStore
 from manta.localplane.node.netlink import SOCKET, Netlink
-from manta.localplane.node.network import PodNetwork, interface_prefix, plane_id
+from manta.localplane.node.network import PodNetwork
+from manta.localplane.node.planeid import interface_prefix
 from manta.localplane.node.podfiles import Dns
 from manta.localplane.node.processes import Launcher, NoNamespaces, Way
+from manta.localplane.node.ranges import Ranges, Wish, claim_ranges
 from manta.localplane.node.sockets import PodSockets
 from manta.localplane.node.volumes import Volumes
 
@@ -37,7 +38,8 @@ class NodeOptions:
     isolation: Isolation = "namespaces"
     rootless: bool = False
     """Keep Pods in a user namespace also when we are root. Ordinary users always do."""
-    service_cidr: str = "10.96.0.0/16"
+    ranges: Ranges | None = None
+    """Addresses of Services and Pods, as `claim_ranges` gave them. None: claimed when it starts."""
     cluster_domain: str = "cluster.local"
     cache: Path | None = None
     """Where environments of images are kept. None: ~/.cache/manta/images."""
@@ -51,7 +53,7 @@ class NodeOptions:
     """Hold containers to their CPU limits, as a kubelet does."""
 
 
-def _way(options: NodeOptions) -> Way:
+def way_of(options: NodeOptions) -> Way:
     if sys.platform != "linux":
         raise NoNamespaces(
             "Pods as processes need Linux. On this system run manta inside a Linux virtual"
@@ -72,17 +74,22 @@ class Machine:
         self.isolated = launcher.way != "plain"
         self.userns = launcher.way == "user"
         self.network: PodNetwork | None = None
+        self.ranges = options.ranges or claim_ranges(
+            directory, Wish(), shared=launcher.way == "root"
+        )
         self.sockets = PodSockets(launcher)
+        self.dns_trouble = ""
+        """Why names cannot be resolved; empty when they can."""
         cache = options.cache or Path.home() / ".cache" / "manta" / "images"
         self.images = ImageStore(cache, directory / "images.yaml")
         self.volumes = Volumes(directory / "claims")
-        self.cgroups = Cgroups(directory, plane_id(directory))
+        self.cgroups = Cgroups(directory)
 
     @classmethod
     async def open(cls, options: NodeOptions) -> Machine:
         directory = options.dir.resolve()
         directory.mkdir(parents=True, exist_ok=True)
-        launcher = Launcher(directory, _way(options))
+        launcher = Launcher(directory, way_of(options))
         await launcher.open()
         machine = cls(options, directory, launcher)
         try:
@@ -97,8 +104,7 @@ class Machine:
         netlink = None
         if self.userns:
             netlink = Netlink(await self.launcher.make_socket(*SOCKET))
-        services = IPv4Network(self.options.service_cidr)
-        self.network = PodNetwork.open(self.directory, services, netlink)
+        self.network = PodNetwork.open(self.directory, self.ranges, netlink)
         if self.options.egress and not self.userns:
             network = self.network
             open_way(interface_prefix(self.directory), network.subnet, network.bridge)

@@ -1,7 +1,7 @@
 """Just enough rtnetlink for a Pod network: links, addresses, routes. Blocking, microseconds each.
 
 Written by hand on the standard library, because both the agent and the init process of every Pod
-need it and both have a memory budget (pyroute2 costs 16 MiB and half a second to import).
+need it and both have a memory budget (a netlink library costs 16 MiB and half a second to import).
 """
 
 from __future__ import annotations
@@ -117,11 +117,13 @@ class Netlink:
         self._request(_NEWADDR, _CREATE | _EXCL, body)
 
     def routes(self) -> list[IPv4Network]:
-        """Destinations of the main table, the default route left out."""
+        """Networks that something on this machine leads to, the default route left out. Single
+        addresses of the machine itself do not count."""
         found = []
         for payload in self._dump(_GETROUTE, struct.pack("=BBBBBBBBI", 2, *[0] * 8)):
             attributes = dict(_attributes(payload[12:]))
-            if payload[4] == _TABLE_MAIN and (packed := attributes.get(_RTA_DST)):
+            whole = payload[4] == _TABLE_LOCAL and payload[7] == _LOCAL and payload[1] < 32
+            if (payload[4] == _TABLE_MAIN or whole) and (packed := attributes.get(_RTA_DST)):
                 found.append(IPv4Network((packed, payload[1])))
         return found
 

@@ -152,7 +152,7 @@ def _will_start(seen: PodSnapshot, container: Container, facts: ContainerFacts) 
 
 def _wanted(seen: PodSnapshot) -> list[Container]:
     """The containers that should be cared for now: init containers up to the first that is
-    not through, and the app containers once all are."""
+    not through, and the app containers once all are. Ephemeral ones wait for nobody."""
     wanted: list[Container] = []
     for container in seen.pod.spec.init_containers:
         facts = seen.facts.of(container)
@@ -160,8 +160,8 @@ def _wanted(seen: PodSnapshot) -> list[Container]:
         if sidecar or not has_succeeded(facts):
             wanted.append(container)
         if not is_through(seen, container):
-            return wanted
-    return [*wanted, *seen.pod.spec.containers]
+            return [*wanted, *seen.pod.spec.ephemeral_containers]
+    return [*wanted, *seen.pod.spec.containers, *seen.pod.spec.ephemeral_containers]
 
 
 def has_succeeded(facts: ContainerFacts) -> bool:

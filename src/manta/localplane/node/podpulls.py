@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any, Protocol
 
 from manta.localplane.node import events
 from manta.localplane.node.events import PodEvents
 from manta.localplane.node.images import PullError
+from manta.localplane.node.podbook import PodBook
 from manta.localplane.node.podruntime import PodRuntime
 from manta.localplane.node.podspec import Container
-from manta.localplane.node.snapshot import ContainerFacts, Step, Task
+from manta.localplane.node.snapshot import Step, Task
 from manta.runtime.clock import Clock
 
 _PULL_DELAYS = (10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
 
 
-class Book(Protocol):
-    """Where the facts of the Pod are kept, and how long deeds are started."""
-
-    def of(self, container: str) -> ContainerFacts: ...
-    def change(self, container: str, **changes: Any) -> None: ...
-    def trouble(self, what: str, reason: str, message: str, delays: tuple[float, ...]) -> Task: ...
-    def spawn(self, deed: Coroutine[Any, Any, None]) -> None: ...
-
-
 class Puller:
-    def __init__(self, runtime: PodRuntime, clock: Clock, told: PodEvents, book: Book) -> None:
+    def __init__(self, runtime: PodRuntime, clock: Clock, told: PodEvents, book: PodBook) -> None:
         self._runtime = runtime
         self._clock = clock
         self._events = told
         self._book = book
 
     async def pull(self, container: Container) -> None:
+        try:
+            image_id = await self._pull(container)
+        except PullError as error:
+            self._fail(container, error)
+        except OSError as error:
+            message = f'Failed to pull image "{container.image}": {error}'
+            self._fail(container, PullError(message))
+        else:
+            self._book.change(container.name, image=Task(Step.DONE), image_id=image_id)
+
+    async def _pull(self, container: Container) -> str:
         image = container.image
         if note := self._runtime.image_note(container):
             self._events.tell(events.IMAGE_NOTE, note)
@@ -42,26 +43,17 @@ class Puller:
         if present is not None and container.image_pull_policy != "Always":
             note = f'Container image "{image}" already present on machine'
             self._events.tell(events.PULLED, note)
-            self._book.change(container.name, image=Task(Step.DONE), image_id=present)
-            return
+            return present
         if container.image_pull_policy == "Never":
             message = f'Container image "{image}" is not present with pull policy of Never'
-            self._fail(container, PullError(message, "ErrImageNeverPull"))
-            return
+            raise PullError(message, "ErrImageNeverPull")
         self._events.tell(events.PULLING, f'Pulling image "{image}"')
         began = self._clock.monotonic()
-        try:
-            image_id = await self._runtime.pull(container)
-        except PullError as error:
-            self._fail(container, error)
-            return
-        except OSError as error:
-            self._fail(container, PullError(f'Failed to pull image "{image}": {error}'))
-            return
+        image_id = await self._runtime.pull(container)
         seconds = self._clock.monotonic() - began
         note = f'Successfully pulled image "{image}" in {seconds:.3f}s'
         self._events.tell(events.PULLED, note)
-        self._book.change(container.name, image=Task(Step.DONE), image_id=image_id)
+        return image_id
 
     def _fail(self, container: Container, error: PullError) -> None:
         """First the error itself, then, while waiting, that we wait: as a kubelet shows it."""

@@ -7,6 +7,7 @@ decides nothing.
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import signal
 import ssl
@@ -22,6 +23,7 @@ from manta.localplane.node.attempts import attempt_directory, forget_old, recove
 from manta.localplane.node.cgroups import Limits
 from manta.localplane.node.channel import Gone, Refused
 from manta.localplane.node.environment import ConfigError, Place, container_environment
+from manta.localplane.node.hostports import HostPorts, PortTaken
 from manta.localplane.node.images import Environment, PullError
 from manta.localplane.node.launchspec import Launch, Rooms, container_spec, mount_source
 from manta.localplane.node.machine import Machine
@@ -44,6 +46,8 @@ from manta.localplane.node.snapshot import ContainerFacts
 from manta.localplane.node.sockets import PodSockets
 from manta.localplane.node.volumefiles import Content, token_projections
 from manta.localplane.node.volumes import PreparedVolumes, ephemeral_claim
+
+log = logging.getLogger(__name__)
 
 _CGROUP_TRIES = 100
 
@@ -70,6 +74,7 @@ class PodRuntime:
         self._allocatable = allocatable
         self._news = news
         self._sandbox: Sandbox | None = None
+        self._host_ports = HostPorts(machine.sockets)
         self._volumes = PreparedVolumes({}, ())
         self._environments: dict[str, Environment] = {}
         self._tokens: dict[Any, tuple[float, bytes]] = {}
@@ -89,6 +94,11 @@ class PodRuntime:
     @property
     def isolated(self) -> bool:
         return self._machine.isolated
+
+    @property
+    def dns_trouble(self) -> str:
+        wants = self.has_own_network and self._pod.spec.dns_policy.startswith("ClusterFirst")
+        return self._machine.dns_trouble if wants else ""
 
     @property
     def has_own_network(self) -> bool:
@@ -113,10 +123,18 @@ class PodRuntime:
             self.address = str(record.get("address", ""))
             if self._machine.network is not None and self.address:
                 self._machine.network.reserve(IPv4Address(self.address))
+                await self._reopen_host_ports()
         containers = {
             one.name: recover(self.directory, one.name, running) for one in self._pod.containers()
         }
         return Adopted(self.address, containers, sandbox is not None)
+
+    async def _reopen_host_ports(self) -> None:
+        """The Pod goes on without a port that somebody took meanwhile."""
+        try:
+            await self._host_ports.open(self._pod, self.address)
+        except PortTaken as error:
+            log.warning("Pod %s: %s", self._pod.metadata.key, error)
 
     async def prepare_volumes(self, now: float) -> None:
         """Make or refresh all volumes; repeated now and then to follow changes."""
@@ -178,6 +196,7 @@ class PodRuntime:
                 await self._machine.launcher.configure_network(
                     pid, str(cable.address), str(cable.gateway)
                 )
+                await self._host_ports.open(self._pod, self.address)
             for memory in self._volumes.memory if self._machine.isolated else ():
                 await self._sandbox.mount_memory(memory.path, memory.size)
         except BaseException:
@@ -303,6 +322,7 @@ class PodRuntime:
         self._sandbox = None
 
     def release_address(self) -> None:
+        self._host_ports.close()
         network = self._machine.network
         if network is not None and self.address and not self._pod.spec.host_network:
             network.release(IPv4Address(self.address))
@@ -324,6 +344,7 @@ class PodRuntime:
 
     def leave(self) -> None:
         """The agent ends; the Pod goes on."""
+        self._host_ports.close()
         if self._sandbox is not None:
             self._sandbox.leave()
 

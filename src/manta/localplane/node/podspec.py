@@ -163,6 +163,8 @@ class Container(View, frozen=True, kw_only=True):
     security_context: SecurityContext = SecurityContext()
     restart_policy: str = ""
     """`Always` on an init container makes it a sidecar."""
+    target_container_name: str = ""
+    """Of an ephemeral container: whose processes it wants to see."""
     stdin: bool = False
     tty: bool = False
     termination_message_path: str = "/dev/termination-log"
@@ -283,6 +285,8 @@ class PodSpec(View, frozen=True, kw_only=True):
     node_name: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
+    """Added to a running Pod to look at it (`kubectl debug`); run once, and never judged."""
     volumes: tuple[Volume, ...] = ()
     restart_policy: str = "Always"
     termination_grace_period_seconds: int = 30
@@ -333,7 +337,8 @@ class NodePod(View, frozen=True, kw_only=True):
 
     def containers(self) -> tuple[Container, ...]:
         """All of them, in the order in which they start."""
-        return self.spec.init_containers + self.spec.containers
+        spec = self.spec
+        return spec.init_containers + spec.containers + spec.ephemeral_containers
 
     def is_sidecar(self, container: Container) -> bool:
         return container.restart_policy == "Always" and container in self.spec.init_containers

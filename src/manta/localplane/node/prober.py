@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from manta.localplane.node.podruntime import PodRuntime
@@ -11,6 +12,9 @@ from manta.localplane.node.podspec import Container, Probe
 from manta.localplane.node.probes import Answer
 from manta.localplane.node.probing import ProbeKind, Tally, verdict, wanted_probes
 from manta.localplane.node.snapshot import PodSnapshot
+
+_EARLY = 0.2
+"""Seconds between looks before the initial delay of a probe is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Prober:
     async def _probe(
         self, watching: Watching, container: Container, probe: Probe, delay: float
     ) -> None:
-        await asyncio.sleep(delay)
+        await self._look_early(watching, container, probe, delay)
         tally = Tally()
         while True:
             answer = await self._runtime.ask(
@@ -69,6 +73,25 @@ class Prober:
             if judgement is not None:
                 self._judged(watching, judgement)
             await asyncio.sleep(max(probe.period_seconds, 1))
+
+    async def _look_early(
+        self, watching: Watching, container: Container, probe: Probe, delay: float
+    ) -> None:
+        """The initial delay says when a failure begins to count. Whoever is ready before has no
+        reason to wait: a success counts at once, here unlike with a kubelet. Commands cost more
+        than a connection, and are not run early."""
+        if watching.kind is ProbeKind.LIVENESS or probe.exec or probe.success_threshold > 1:
+            await asyncio.sleep(delay)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                while True:
+                    await asyncio.sleep(_EARLY)
+                    timeout = max(probe.timeout_seconds, 1)
+                    if (
+                        await self._runtime.ask(container, watching.attempt, probe, timeout)
+                    ).success:
+                        return
 
     def close(self) -> None:
         for task in self._tasks.values():

@@ -11,7 +11,8 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from manta.localplane.node.channel import Gone, Refused
-from manta.localplane.node.podspec import Container, Handler, HttpAction
+from manta.localplane.node.grpchealth import check_health
+from manta.localplane.node.podspec import Container, GrpcAction, Handler, HttpAction
 from manta.localplane.node.processes import Execution
 from manta.localplane.node.relay import Streams
 
@@ -57,7 +58,7 @@ async def _ask(handler: Handler, target: Target) -> Answer:
         port = target.container.port_number(handler.tcp_socket.port)
         return await _connect(target, handler.tcp_socket.host or target.address, port)
     if handler.grpc is not None:
-        return await _connect(target, target.address, handler.grpc.port)
+        return await _check_grpc(handler.grpc, target)
     if handler.sleep is not None:
         await asyncio.sleep(handler.sleep.seconds)
     return Answer(success=True)
@@ -137,6 +138,14 @@ async def fetch_status(streams: Streams, request: bytes) -> int:
         writer.transport.abort()
         with suppress(OSError):
             await writer.wait_closed()
+
+
+async def _check_grpc(action: GrpcAction, target: Target) -> Answer:
+    streams = await target.connect(target.address, action.port)
+    word = await check_health(streams, f"{target.address}:{action.port}", action.service)
+    if word == "SERVING":
+        return Answer(success=True)
+    return Answer(success=False, words=f'service unhealthy (responded with "{word}")')
 
 
 async def _connect(target: Target, host: str, port: int | None) -> Answer:

@@ -20,6 +20,7 @@ from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, MantaError, NotFound
 from manta.localplane.node.machine import NodeOptions
 from manta.localplane.node.podspec import Quantities
+from manta.localplane.node.pressures import look, pressures
 from manta.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 RENEW_EVERY = 10.0
+Scarce = Mapping[str, tuple[str, str]]
 _PRESSURES = {
     "MemoryPressure": ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     "DiskPressure": ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -81,13 +83,20 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def node_status(
-    name: str, offered: Quantities, address: str, now: datetime, *, trouble: str = ""
+    name: str,
+    offered: Quantities,
+    address: str,
+    now: datetime,
+    *,
+    trouble: str = "",
+    scarce: Scarce | None = None,
 ) -> dict[str, Any]:
-    """`trouble`: why the cluster's names cannot be resolved here."""
+    """`trouble`: why the cluster's names cannot be resolved here. `scarce`: what the machine lacks."""
     stamp = format_time(now)
+    scarce = scarce or {}
     conditions = [
-        _condition(kind, "False", reason, message, stamp)
-        for kind, (reason, message) in _PRESSURES.items()
+        _condition(kind, str(kind in scarce), *scarce.get(kind, words), stamp)
+        for kind, words in _PRESSURES.items()
     ]
     words = "kubelet is posting ready status"
     conditions.append(_condition("Ready", "True", "KubeletReady", words, stamp))
@@ -144,6 +153,7 @@ class Registrar:
         self._address = address
         self._trouble = trouble
         self._silent: set[str] = set()
+        self._scarce: Scarce = {}
 
     def silence(self, name: str) -> None:
         """Let a node look lost: its lease is no longer renewed."""
@@ -154,6 +164,7 @@ class Registrar:
         await self._register(name)
 
     async def register(self) -> None:
+        self._scarce = self._look()
         for name in node_names(self._options):
             await self._register(name)
 
@@ -168,6 +179,7 @@ class Registrar:
             self._address,
             self._clock.now(),
             trouble=self._trouble(),
+            scarce=self._scarce,
         )
         await self._client.patch(NODES, Key("", name), {"status": status}, subresource="status")
         await self._renew(name)
@@ -175,13 +187,18 @@ class Registrar:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(RENEW_EVERY)
+            scarce, self._scarce = self._scarce, self._look()
+            renew = self._renew if scarce.keys() == self._scarce.keys() else self._register
             for name in node_names(self._options):
                 if name in self._silent:
                     continue
                 try:
-                    await self._renew(name)
+                    await renew(name)
                 except MantaError as error:
                     log.warning("lease of node %s not renewed: %s", name, error)
+
+    def _look(self) -> Scarce:
+        return pressures(look(self._options.dir), self._options.dir)
 
     async def _renew(self, name: str) -> None:
         spec = {

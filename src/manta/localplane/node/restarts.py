@@ -13,6 +13,8 @@ LONG_RUN = 600.0
 
 def runs_again(pod: NodePod, container: Container, code: int) -> bool:
     """Does the Pod's policy want this container after it ended with `code`?"""
+    if container in pod.spec.ephemeral_containers:
+        return False
     if container.restart_policy == "Always":
         return True
     policy = pod.spec.restart_policy

@@ -1,8 +1,8 @@
-"""Service addresses: a TCP proxy on every ClusterIP and NodePort, in this process.
+"""Service addresses: a TCP and UDP proxy on every ClusterIP and NodePort, in this process.
 
 The whole service range is local to the bridge (see network.py), so a listener on 10.96.x.y:port is all
-a Service needs: no packet filter, no privileges beyond those for the bridge. Listeners are bound to the
-plane's bridge, so that two planes may use the same range. Every new connection goes to a ready endpoint.
+a Service needs: no packet filter, no privileges beyond those for the bridge. Every new connection goes
+to a ready endpoint.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from itertools import count
 from manta.api.core import Service, ServicePort
 from manta.api.discovery import EndpointSlice
 from manta.api.meta import Key
-from manta.localplane.node.relay import Streams, hang_up, relay
-from manta.localplane.node.sockets import PodSockets
+from manta.localplane.node.datagrams import DatagramDoor
+from manta.localplane.node.relay import Conversations, Streams, hang_up, relay
+from manta.localplane.node.sockets import PodSockets, machine_datagrams, machine_listener
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ class Door:
     port: int
     outside: bool = False
     """On the machine's loopback (NodePort), not on the Pods' bridge."""
+    protocol: str = "TCP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,13 @@ def _doors_of(service: Service) -> Iterator[tuple[Door, Backend]]:
     if service.spec.type == "ExternalName":
         return
     for port in service.spec.ports:
-        if port.protocol != "TCP":
+        if port.protocol not in ("TCP", "UDP"):
             continue
         backend = Backend(service.metadata.key, port.name, port.port)
         if service.spec.cluster_ip not in ("", "None"):
-            yield Door(service.spec.cluster_ip, port.port), backend
+            yield Door(service.spec.cluster_ip, port.port, protocol=port.protocol), backend
         if port.node_port:
-            yield Door("127.0.0.1", port.node_port, outside=True), backend
+            yield Door("127.0.0.1", port.node_port, True, port.protocol), backend
 
 
 def endpoints(slices: Iterable[EndpointSlice], port_name: str) -> tuple[tuple[str, int], ...]:
@@ -103,9 +105,10 @@ class ServiceProxy:
         self._bridge = bridge
         self._slices = slices
         self._api_server = api_server
-        self._servers: dict[Door, tuple[Backend, asyncio.Server]] = {}
+        self._servers: dict[Door, tuple[Backend, asyncio.Server | DatagramDoor]] = {}
         self._refused: set[Door] = set()
         self._turn = count()
+        self._clients = Conversations()
         self._lock = asyncio.Lock()
 
     async def follow(self, services: Iterable[Service]) -> None:
@@ -127,11 +130,8 @@ class ServiceProxy:
             await self._open(door, backend)
 
     async def _open(self, door: Door, backend: Backend) -> None:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self._serve(backend, (reader, writer))
-
         try:
-            server = await asyncio.start_server(serve, sock=await self._listener(door))
+            server = await self._serve_door(door, backend)
         except OSError as error:
             self._servers.pop(door, None)
             if door not in self._refused:
@@ -140,12 +140,31 @@ class ServiceProxy:
             return
         self._servers[door] = (backend, server)
 
+    async def _serve_door(self, door: Door, backend: Backend) -> asyncio.Server | DatagramDoor:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._clients.hold(self._serve(backend, (reader, writer)), writer)
+
+        if door.protocol == "UDP":
+            return await DatagramDoor.open(
+                await self._datagrams(door), lambda: self._datagrams_to(backend)
+            )
+        return await asyncio.start_server(serve, sock=await self._listener(door))
+
+    async def _datagrams(self, door: Door) -> socket.socket:
+        if not door.outside:
+            return await self._sockets.datagrams(door.host, door.port)
+        return machine_datagrams(door.host, door.port)
+
+    async def _datagrams_to(self, backend: Backend) -> socket.socket:
+        targets = self._targets(backend)
+        if not targets:
+            raise ConnectionRefusedError(f"Service {backend.service} has no ready endpoints")
+        return await self._sockets.datagrams_to(*targets[next(self._turn) % len(targets)])
+
     async def _listener(self, door: Door) -> socket.socket:
         if not door.outside:
             return await self._sockets.listener(door.host, door.port, self._bridge)
-        listener = socket.create_server(_at(door), backlog=256)
-        listener.setblocking(False)
-        return listener
+        return machine_listener(*_at(door))
 
     async def _serve(self, backend: Backend, client: Streams) -> None:
         try:
@@ -186,6 +205,7 @@ class ServiceProxy:
         for _, server in self._servers.values():
             server.close()
         self._servers.clear()
+        self._clients.close()
 
 
 def _at(door: Door) -> tuple[str, int]:

@@ -130,6 +130,8 @@ class PodSnapshot:
     host_address: str
     accepted: float
     """When the node took the Pod: its startTime."""
+    dns_trouble: str = ""
+    """Why the Pod finds no names, if it wants to and does not."""
 
     @property
     def is_deleted(self) -> bool:

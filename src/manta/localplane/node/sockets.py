@@ -52,6 +52,16 @@ class PodSockets:
             raise
         return made
 
+    async def datagrams_to(self, host: str, port: int) -> socket.socket:
+        """A datagram socket that speaks with one address on the Pods' network."""
+        made = await self._make(socket.SOCK_DGRAM)
+        try:
+            made.connect((host, port))
+        except OSError:
+            made.close()
+            raise
+        return made
+
     async def datagrams(self, host: str, port: int) -> socket.socket:
         made = await self._make(socket.SOCK_DGRAM)
         try:
@@ -60,6 +70,24 @@ class PodSockets:
             made.close()
             raise
         return made
+
+
+def machine_listener(host: str, port: int) -> socket.socket:
+    """Accepts connections on an address of the machine itself."""
+    listener = socket.create_server((host, port), backlog=256)
+    listener.setblocking(False)
+    return listener
+
+
+def machine_datagrams(host: str, port: int) -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        made.bind((host, port))
+    except OSError:
+        made.close()
+        raise
+    made.setblocking(False)
+    return made
 
 
 async def _connected(

@@ -21,6 +21,8 @@ from manta.localplane.node.restarts import delay_before_restart, restart_at, run
 from manta.localplane.node.snapshot import ContainerFacts, Ended, Life, PodSnapshot, Step
 
 State = dict[str, Any]
+DNS_UNAVAILABLE = "DnsUnavailable"
+"""A condition of our own: the Pod runs, but finds no names."""
 
 
 def next_status(seen: PodSnapshot) -> dict[str, Any]:
@@ -39,6 +41,10 @@ def next_status(seen: PodSnapshot) -> dict[str, Any]:
     if seen.pod.spec.init_containers:
         status["initContainerStatuses"] = [
             _container_status(seen, one) for one in seen.pod.spec.init_containers
+        ]
+    if seen.pod.spec.ephemeral_containers:
+        status["ephemeralContainerStatuses"] = [
+            _container_status(seen, one) for one in seen.pod.spec.ephemeral_containers
         ]
     if seen.facts.address:
         status |= {"podIP": seen.facts.address, "podIPs": [{"ip": seen.facts.address}]}
@@ -91,7 +97,12 @@ def _conditions(seen: PodSnapshot, phase: str) -> Iterator[dict[str, Any]]:
     gated, words = (reason, message) if reason else _unmet_gate(seen)
     yield _condition(seen, "Ready", gated, words, holds=not gated)
     yield _condition(seen, "ContainersReady", reason, message, holds=not reason)
+    if seen.dns_trouble:
+        yield _condition(
+            seen, DNS_UNAVAILABLE, "NameServerNotStarted", seen.dns_trouble, holds=True
+        )
     known = {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"}
+    known.add(DNS_UNAVAILABLE)
     for kept in seen.pod.status.conditions:
         if kept.type not in known:
             yield _as_dict(kept)
@@ -182,7 +193,7 @@ def _container_status(seen: PodSnapshot, container: Container) -> dict[str, Any]
         "restartCount": max(facts.attempt, 0),
         "state": _state(seen, container, facts),
         "lastState": _last_state(seen, container, facts),
-        "ready": is_ready(seen, container) if app or sidecar else has_succeeded(facts),
+        "ready": _shown_ready(seen, container, facts, serves=app or sidecar),
         "started": facts.life is Life.RUNNING and has_started_up(container, facts),
     }
     if facts.life is Life.RUNNING and (container.resources.requests or container.resources.limits):
@@ -194,6 +205,15 @@ def _container_status(seen: PodSnapshot, container: Container) -> dict[str, Any]
     if facts.attempt >= 0:
         status["containerID"] = container_id(seen.pod.metadata.uid, container.name, facts.attempt)
     return status
+
+
+def _shown_ready(
+    seen: PodSnapshot, container: Container, facts: ContainerFacts, *, serves: bool
+) -> bool:
+    """Init containers are ready when they have done their work, ephemeral ones never."""
+    if serves:
+        return is_ready(seen, container)
+    return container in seen.pod.spec.init_containers and has_succeeded(facts)
 
 
 def _as_shown(facts: ContainerFacts) -> ContainerFacts:
@@ -256,8 +276,10 @@ def _waiting(seen: PodSnapshot, container: Container, facts: ContainerFacts) -> 
     trouble = facts.image.trouble or facts.start.trouble
     if trouble is not None:
         return {"reason": trouble.reason, "message": trouble.message}
-    if seen.facts.sandbox.trouble is not None or seen.facts.volumes.trouble is not None:
-        return {"reason": "ContainerCreating"}
+    trouble = seen.facts.volumes.trouble or seen.facts.sandbox.trouble
+    if trouble is not None:
+        # A kubelet tells this in Events only; here whoever reads the status need not look further.
+        return {"reason": "ContainerCreating", "message": trouble.message}
     inits = seen.pod.spec.init_containers
     if inits and (container in seen.pod.spec.containers or container is not inits[0]):
         return {"reason": "PodInitializing"}

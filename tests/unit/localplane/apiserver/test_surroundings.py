@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from ipaddress import IPv4Network
 
 import pytest
 
@@ -91,3 +92,17 @@ async def test_the_account_of_a_new_namespace_is_awaited():
     assert not creating.done()
     await client.create(SERVICE_ACCOUNTS, "x", {"metadata": {"name": "default"}})
     await creating
+
+
+async def test_services_of_an_earlier_range_move_to_todays():
+    store = Store()
+    before = App(store, clock=SystemClock().now)
+    bootstrap(before)
+    client = Client(InProcessTransport(before))
+    await client.create(SERVICES, "default", service("web", clusterIP="10.96.7.7"))
+    await client.create(SERVICES, "default", service("bare", clusterIP="None"))
+    after = App(store, clock=SystemClock().now, services=IPv4Network("10.99.0.0/16"))
+    bootstrap(after)
+    found = (await Client(InProcessTransport(after)).list(SERVICES, into=dict)).items
+    addresses = {one["metadata"]["name"]: one["spec"]["clusterIP"] for one in found}
+    assert addresses == {"kubernetes": "10.99.0.1", "web": "10.99.7.7", "bare": "None"}

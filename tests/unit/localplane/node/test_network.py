@@ -5,23 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from manta.localplane.node.network import POOL, Addresses, choose_subnet, interface_prefix
-
-
-def test_a_subnet_is_never_one_that_the_machine_uses() -> None:
-    first = choose_subnet("0", [])
-    second = choose_subnet("0", [first])
-    assert not first.overlaps(second)
-    assert second.subnet_of(POOL)
-
-
-def test_two_planes_start_their_search_at_different_places() -> None:
-    assert choose_subnet("000001", []) != choose_subnet("000002", [])
-
-
-def test_a_machine_that_uses_the_whole_pool_is_told_so() -> None:
-    with pytest.raises(OSError, match="every subnet of"):
-        choose_subnet("0", [IPv4Network("10.0.0.0/8")])
+from manta.localplane.node.network import Addresses
+from manta.localplane.node.planeid import interface_prefix
 
 
 def test_interface_names_leave_room_for_the_pod_number() -> None:

@@ -30,11 +30,11 @@ def test_a_service_has_a_door_on_its_address_and_one_outside() -> None:
     }
 
 
-def test_headless_external_and_udp_services_have_no_doors() -> None:
+def test_headless_external_and_sctp_services_have_no_doors() -> None:
     services = [
         a_service("a", clusterIP="None", ports=[{"port": 80}]),
         a_service("b", type="ExternalName", externalName="x", ports=[{"port": 80}]),
-        a_service("c", clusterIP="10.96.0.8", ports=[{"port": 53, "protocol": "UDP"}]),
+        a_service("c", clusterIP="10.96.0.8", ports=[{"port": 53, "protocol": "SCTP"}]),
     ]
     assert doors(services) == {}
 
@@ -55,3 +55,15 @@ def test_without_ready_endpoints_those_that_still_serve_are_used() -> None:
         {"addresses": ["10.88.0.4"], "conditions": {"ready": False, "serving": False}},
     )
     assert endpoints([one], "http") == (("10.88.0.3", 8000),)
+
+
+def test_udp_and_tcp_may_share_a_port() -> None:
+    ports = [
+        {"name": "dns", "port": 53, "protocol": "UDP"},
+        {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+    ]
+    found = doors([a_service("dns", clusterIP="10.96.0.10", ports=ports)])
+    assert {(door.protocol, backend.port_name) for door, backend in found.items()} == {
+        ("UDP", "dns"),
+        ("TCP", "dns-tcp"),
+    }

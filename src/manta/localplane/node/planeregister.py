@@ -1,0 +1,49 @@
+"""Which directories hold planes of this machine: `/run/manta/planes`, one path a line.
+
+Only planes of root are listed: they share the machine's network. Whoever reads it holds a lock, so that
+two planes that start at once see each other.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PLACE = Path("/run/manta")
+
+
+class Register:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def directories(self) -> list[Path]:
+        """Also those that are gone by now: what their planes left is still to be removed."""
+        try:
+            return [Path(line) for line in self._path.read_text().splitlines() if line]
+        except FileNotFoundError:
+            return []
+
+    def others(self, directory: Path) -> list[Path]:
+        return [one for one in self.directories() if one != directory]
+
+    def add(self, directory: Path) -> None:
+        self._write([*self.others(directory), directory])
+
+    def remove(self, directory: Path) -> None:
+        self._write(self.others(directory))
+
+    def _write(self, directories: list[Path]) -> None:
+        fresh = self._path.with_suffix(".new")
+        fresh.write_text("".join(f"{one}\n" for one in directories))
+        fresh.replace(self._path)
+
+
+@contextmanager
+def locked(place: Path | None = None) -> Iterator[Register]:
+    place = place or PLACE
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield Register(place / "planes")

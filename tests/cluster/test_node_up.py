@@ -1,0 +1,148 @@
+"""`manta up` and `manta down` as a user runs them, without Ray: what they say, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from manta.cli.planeprocess import plane_processes
+from manta.localplane.node.cleanup import marked_processes
+from manta.localplane.node.planeid import interface_prefix
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces and a bridge"),
+]
+
+
+@dataclass(frozen=True)
+class Shell:
+    """The `manta` command on one plane directory."""
+
+    directory: Path
+
+    def manta(self, verb: str, *arguments: str, code: int = 0) -> str:
+        command = [sys.executable, "-m", "manta.cli.main", verb, "--dir", str(self.directory)]
+        environment = {k: v for k, v in os.environ.items() if k != "KUBECONFIG"}
+        done = subprocess.run(
+            [*command, *arguments], capture_output=True, text=True, env=environment, check=False
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == code, said
+        return said
+
+    def remains(self) -> list[str]:
+        prefix = interface_prefix(self.directory / "node")
+        return [
+            *(f"process {pid}" for pid in plane_processes(self.directory)),
+            *(f"process {pid}" for pid in marked_processes(self.directory / "node")),
+            *(name for _, name in socket.if_nameindex() if name.startswith(prefix)),
+        ]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    made = Shell(tmp_path / "one")
+    try:
+        yield made
+    finally:
+        made.manta("down", "--purge")
+
+
+def kubernetes_address(shell: Shell) -> str:
+    found = json.loads(shell.manta("get", "service", "kubernetes", "-o", "json"))
+    address: str = found["spec"]["clusterIP"]
+    return address
+
+
+def test_the_machine_reaches_both_of_two_planes(shell: Shell, tmp_path: Path) -> None:
+    other = Shell(tmp_path / "two")
+    try:
+        shell.manta("up")
+        other.manta("up")
+        addresses = [kubernetes_address(one) for one in (shell, other)]
+        assert len(set(addresses)) == 2
+        for address in addresses:
+            socket.create_connection((address, 443), 10).close()
+    finally:
+        other.manta("down", "--purge")
+    assert other.remains() == []
+
+
+def test_a_plane_keeps_its_addresses_when_it_is_stopped_and_started(shell: Shell) -> None:
+    shell.manta("up")
+    before = kubernetes_address(shell)
+    shell.manta("down")
+    shell.manta("up")
+    assert kubernetes_address(shell) == before
+
+
+def test_services_follow_a_range_that_the_user_names(shell: Shell) -> None:
+    shell.manta("up")
+    shell.manta("down")
+    shell.manta("up", "--service-cidr", "10.44.0.0/20", "--pod-cidr", "10.45.0.0/22")
+    assert kubernetes_address(shell) == "10.44.0.1"
+    shell.manta("down")
+    assert shell.remains() == []
+
+
+def test_a_plane_whose_directory_was_removed_is_found_and_cleared(
+    shell: Shell, tmp_path: Path
+) -> None:
+    shell.manta("up")
+    shutil.rmtree(shell.directory)
+    assert shell.remains()
+    elsewhere = Shell(tmp_path / "elsewhere")
+    assert str(shell.directory) in elsewhere.manta("doctor")
+    assert str(shell.directory) in elsewhere.manta("down")
+    assert shell.remains() == []
+
+
+def test_a_plane_starts_where_an_earlier_one_lost_its_directory(shell: Shell) -> None:
+    shell.manta("up")
+    shutil.rmtree(shell.directory)
+    assert "removed what was left" in shell.manta("up")
+    shell.manta("down")
+    assert shell.remains() == []
+
+
+def test_a_port_that_is_taken_is_named(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = shell.manta("up", "--port", str(port), code=2)
+        assert "Address already in use" in said or "address already in use" in said
+        assert str(port) in said
+
+
+def test_a_directory_that_cannot_be_made_is_named() -> None:
+    said = Shell(Path("/proc/nowhere")).manta("up", code=2)
+    assert "--dir /proc/nowhere: " in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--service-cidr", "10.96.0.1/16"), "--service-cidr 10.96.0.1/16: "),
+        (("--pod-cidr", "10.96.0.0/30"), "choose a prefix between /8 and /26"),
+        (("--pod-cidr", "127.0.0.0/24"), "--pod-cidr 127.0.0.0/24 overlaps 127.0.0.0/8"),
+        (("--nodes", "-1"), "--nodes -1: a number of nodes is 0 or more"),
+        (("--port", "99999"), "--port 99999: choose one between 1 and 65535"),
+        (("--with", "/no/such/file"), "/no/such/file"),
+        (("--cpus", "0"), "--cpus 0: a node needs more than 0 CPUs"),
+        (("--memory", "lots"), "--memory lots: "),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_in_words(
+    shell: Shell, arguments: tuple[str, ...], words: str
+) -> None:
+    assert words in shell.manta("up", *arguments, code=2)
+    assert shell.remains() == []
