@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
@@ -16,7 +15,6 @@ from manta.api.meta import Key, ObjectMeta, View
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob, RayJobSpec, RayJobStatus
-from manta.api.ray.resources import RAY_JOBS
 from manta.api.scheduling import PodGroup
 from manta.controllers.rayjob.inquire import expects_change, question
 from manta.controllers.rayjob.snapshot import (
@@ -32,9 +30,8 @@ from manta.ray.watch import DashboardWatch
 from manta.rules.runtime_env import parse_runtime_env
 from manta.rules.settings import Settings
 from manta.rules.traits import head_service_name
-from manta.rules.validation.cluster import cluster_violations
-from manta.rules.validation.job import validate_job
 from manta.rules.validation.violation import Violation
+from manta.rules.validation.whole_job import job_violations
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
 
@@ -122,7 +119,7 @@ class Observer:
             settings=self._settings,
             now=self._clock.now(),
             seed=self._random.getrandbits(48),
-            violations=_violations(job, runtime_env, self._settings),
+            violations=job_violations(job, runtime_env, self._settings),
             cluster=cluster,
             cluster_spec=None if cluster else _raw_cluster_spec(cached.spec),
             runtime_env=None if isinstance(runtime_env, Violation) else runtime_env,
@@ -199,26 +196,3 @@ def _moment(milliseconds: int | None) -> datetime | None:
 
 def _raw_cluster_spec(spec: msgspec.Raw) -> dict[str, Any] | None:
     return msgspec.json.decode(spec, type=_OnlyClusterSpec).ray_cluster_spec
-
-
-def _violations(job: RayJob, runtime_env: Any, settings: Settings) -> tuple[Violation, ...]:
-    found = validate_job(job, settings)
-    if isinstance(runtime_env, Violation):
-        found.append(runtime_env)
-    return (*found, *_of_cluster(job, settings))
-
-
-def _of_cluster(job: RayJob, settings: Settings) -> Iterator[Violation]:
-    """The rules of a RayCluster, on the cluster that this job would make."""
-    if job.spec.ray_cluster_spec is None:
-        return
-    meta = ObjectMeta(
-        name="r",  # its real name is ours, and always valid
-        namespace=job.metadata.namespace,
-        labels={names.LABEL_ORIGIN_KIND: RAY_JOBS.kind},
-        annotations=job.metadata.annotations,
-    )
-    for one in cluster_violations(
-        RayCluster(metadata=meta, spec=job.spec.ray_cluster_spec), settings
-    ):
-        yield replace(one, field=one.field.replace("spec.", "spec.rayClusterSpec.", 1))
