@@ -59,6 +59,8 @@ from support.virtual import running
 CHART_RULES = Path(__file__).parents[2] / "charts/manta/rbac/rules.yaml"
 SOMEBODY_ELSES = "MANTA_EXTERNAL"
 ADDRESS = "MANTA_TEST_ADDRESS"
+SWITCHED_ON = ("useKubernetesProxy", "RayClusterNetworkPolicy")
+"""Settings and gates of our operator that the chart grants more for."""
 TAINT = "fake.manta.io/nodes"
 ACCOUNT = "manta-operator"
 PATIENCE = 60.0
@@ -192,7 +194,7 @@ class Stage:
             *("--kubeconfig", str(self.directory / "operator.kubeconfig")),
             *("--metrics-addr=0", "--health-probe-bind-address=0", "--use-kubernetes-proxy"),
             f"--leader-election-namespace={self.namespace}",
-            "--feature-gates=RayCronJob=true,RayClusterNetworkPolicy=true",
+            "--feature-gates=RayClusterNetworkPolicy=true",
             *watched,
             *flags,
         ]
@@ -328,7 +330,8 @@ async def _install(
     account = {"metadata": {"name": ACCOUNT, "namespace": namespace}}
     await client.create(SERVICE_ACCOUNTS, namespace, account)
     granted = yaml.safe_load(CHART_RULES.read_text())
-    rules = [*granted["always"], *granted["useKubernetesProxy"]]
+    switched_on = (*granted["onByDefault"], *SWITCHED_ON)
+    rules = [*granted["always"], *(r for name in switched_on for r in granted["when"][name])]
     await client.create(CLUSTER_ROLES, "", {"metadata": {"name": namespace}, "rules": rules})
     stack.push_async_callback(_remove, client, CLUSTER_ROLES, namespace)
     leader = {"metadata": {"name": "leader"}, "rules": granted["leader"]}
