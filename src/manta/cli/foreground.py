@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from manta import __version__
+from manta.api.ray.names import OPERATOR_ENV_INIT_CONTAINER
 from manta.cli.installation import OPERATOR, install, operator_token
 from manta.cli.manifests import Document
 from manta.cli.planeprocess import log_path, write_record
@@ -33,6 +34,9 @@ TOKEN_LIFE = 3600
 GATES = "GCSFaultToleranceEmbeddedStorage=true"
 """On here although off by default: this plane has what it needs, a directory for every claim."""
 RESTART_PAUSE = 1.0
+OPERATOR_ENVIRONMENT = {OPERATOR_ENV_INIT_CONTAINER: "false"}
+"""What this plane's operator is told unless the user says otherwise. A worker waits for its head by
+itself: the init container that asks beforehand would only ask more slowly, and use a core for it."""
 
 
 def run_foreground(args: argparse.Namespace, documents: list[Document]) -> int:
@@ -203,7 +207,8 @@ async def _run_operator(kubeconfig: Path, directory: Path, gates: str) -> int:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
-            preexec_fn=end_with_parent,  # killed with -9, a plane takes its operator along,
+            env={**OPERATOR_ENVIRONMENT, **os.environ},
+            preexec_fn=end_with_parent,  # a plane that is killed takes its operator along
         )
     try:
         return await process.wait()

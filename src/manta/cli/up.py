@@ -99,6 +99,11 @@ def _refuse_nonsense(args: argparse.Namespace) -> None:
         raise UsageError(f"--port {args.port}: choose one between 1 and 65535, or 0 for a free one")
     if args.timeout <= 0:
         raise UsageError(f"--timeout {args.timeout:g}: give the manifests some seconds")
+    if sys.platform != "linux" and args.nodes:
+        raise UsageError(
+            f"--nodes {args.nodes}: Pods as processes need Linux. Run manta inside a Linux virtual"
+            " machine (on macOS for example: colima start, then colima ssh)"
+        )
     if args.cpus is not None and args.cpus <= 0:
         raise UsageError(f"--cpus {args.cpus:g}: a node needs more than 0 CPUs")
     if args.memory is not None:

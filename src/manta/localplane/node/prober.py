@@ -14,7 +14,7 @@ from manta.localplane.node.probing import ProbeKind, Tally, verdict, wanted_prob
 from manta.localplane.node.snapshot import PodSnapshot
 
 _EARLY = 0.2
-"""Seconds between looks before the initial delay of a probe is over."""
+"""Seconds between looks before the first success of a probe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,38 +60,47 @@ class Prober:
     async def _probe(
         self, watching: Watching, container: Container, probe: Probe, delay: float
     ) -> None:
-        await self._look_early(watching, container, probe, delay)
+        seen_well = await self._look_early(watching, container, probe, delay)
+        passed = False
         tally = Tally()
         while True:
-            answer = await self._runtime.ask(
-                container, watching.attempt, probe, max(probe.timeout_seconds, 1)
+            answer = (
+                Answer(success=True) if seen_well else await self._ask(watching, container, probe)
             )
             tally = tally.after(success=answer.success)
             if not answer.success:
                 self._failed(watching, answer)
+            passed = passed or answer.success
             judgement = verdict(probe, tally)
             if judgement is not None:
                 self._judged(watching, judgement)
-            await asyncio.sleep(max(probe.period_seconds, 1))
+            pause = float(max(probe.period_seconds, 1))
+            if passed:
+                await asyncio.sleep(pause)
+                seen_well = False
+            else:
+                seen_well = await self._look_early(watching, container, probe, pause)
+
+    async def _ask(self, watching: Watching, container: Container, probe: Probe) -> Answer:
+        timeout = max(probe.timeout_seconds, 1)
+        return await self._runtime.ask(container, watching.attempt, probe, timeout)
 
     async def _look_early(
-        self, watching: Watching, container: Container, probe: Probe, delay: float
-    ) -> None:
-        """The initial delay says when a failure begins to count. Whoever is ready before has no
-        reason to wait: a success counts at once, here unlike with a kubelet. Commands cost more
-        than a connection, and are not run early."""
+        self, watching: Watching, container: Container, probe: Probe, pause: float
+    ) -> bool:
+        """Before the first success nobody has a reason to wait for the next official look: here,
+        unlike with a kubelet, a success in between counts at once, and a failure does not. Commands
+        cost more than a connection, and are not run so often."""
         if watching.kind is ProbeKind.LIVENESS or probe.exec or probe.success_threshold > 1:
-            await asyncio.sleep(delay)
-            return
+            await asyncio.sleep(pause)
+            return False
         with suppress(TimeoutError):
-            async with asyncio.timeout(delay):
+            async with asyncio.timeout(pause):
                 while True:
                     await asyncio.sleep(_EARLY)
-                    timeout = max(probe.timeout_seconds, 1)
-                    if (
-                        await self._runtime.ask(container, watching.attempt, probe, timeout)
-                    ).success:
-                        return
+                    if (await self._ask(watching, container, probe)).success:
+                        return True
+        return False
 
     def close(self) -> None:
         for task in self._tasks.values():
