@@ -220,30 +220,3 @@ async def test_a_running_job_at_rest_writes_nothing() -> None:
 
 def _writes(faults: FaultTransport) -> int:
     return sum(1 for one in faults.log if one.method not in ("GET", "HEAD"))
-
-
-@pytest.mark.parametrize("writes", range(1, 26))
-def test_killed_after_any_write_the_job_still_runs_once(writes: int) -> None:
-    """Kill the operator right after its n-th write, start another, and count the executions."""
-
-    @virtually
-    async def scenario() -> None:
-        async with a_world(finish_after=30) as world:
-            faults = faulty(world.plane)
-            killed = asyncio.Event()
-            faults.kill_after_writes(writes, on_kill=killed.set)
-            await world.create(submissionMode="HTTPMode")
-            async with operator(world, Client(faults)):
-                waiting = [
-                    asyncio.create_task(killed.wait()),
-                    asyncio.create_task(asyncio.sleep(200)),
-                ]
-                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for task in waiting:
-                    task.cancel()
-            async with operator(world):
-                await world.until(complete)
-            assert len(world.ray.executions) == 1
-            assert len(await world.clusters()) == 1
-
-    scenario()

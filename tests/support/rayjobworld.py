@@ -16,7 +16,8 @@ from typing import Any
 from manta.api.meta import Key
 from manta.api.ray.job import RayJob
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
-from manta.api.resources import JOBS, PODS
+from manta.api.resources import EVENTS, JOBS, PODS
+from manta.api.times import format_time
 from manta.controllers.raycluster import controller as raycluster
 from manta.controllers.rayjob import controller as rayjob
 from manta.kube.client import Client
@@ -44,6 +45,8 @@ class World:
     ray: FakeRay
     kubelet: Kubelet
     submits_after: float = 0.5
+    loses_reply: bool = False
+    """The first submission arrives, but its submitter never learns of it, and fails."""
     exit_code: int = 0
     """What submitters beside the head end with, whatever became of the job."""
 
@@ -98,8 +101,6 @@ class World:
             await self.client.delete(PODS, Key(NAMESPACE, pod["metadata"]["name"]))
 
     async def events(self) -> list[tuple[str, str]]:
-        from manta.api.resources import EVENTS
-
         found = (await self.client.list(EVENTS, NAMESPACE)).items
         return [(one["type"], one["reason"]) for one in found]
 
@@ -139,6 +140,8 @@ class World:
         head = self.ray.head(NAMESPACE, service)
         if job_id not in head.jobs:
             self.ray.start(service, head, job_id, "python main.py")
+            if self.loses_reply:
+                return False
         while self.ray.head(NAMESPACE, service) is head:
             if head.jobs[job_id].status != "RUNNING":
                 await asyncio.sleep(0.5)
@@ -185,12 +188,15 @@ class World:
         for container in pod["spec"]["containers"]:
             if container["name"] == SUBMITTER:
                 job_id = _env(container)["RAY_JOB_SUBMISSION_ID"]
-                if await self._submit_and_follow(service, job_id):
-                    await self.end_sidecar(pod, self.exit_code)
+                won = await self._submit_and_follow(service, job_id)
+                await self.end_sidecar(pod, self.exit_code if won else 1)
 
     async def end_sidecar(self, pod: dict[str, Any], exit_code: int) -> None:
         key = Key(NAMESPACE, pod["metadata"]["name"])
-        now = await self.client.get(PODS, key)
+        try:
+            now = await self.client.get(PODS, key)
+        except ApiError:
+            return  # it went with its Pod
         statuses = now["status"]["containerStatuses"]
         ended = {"exitCode": exit_code, "finishedAt": _text_now(self.plane)}
         for one in statuses:
@@ -205,8 +211,6 @@ def _env(container: dict[str, Any]) -> dict[str, str]:
 
 
 def _text_now(plane: MemoryPlane) -> str:
-    from manta.api.times import format_time
-
     return format_time(plane.clock.now())
 
 

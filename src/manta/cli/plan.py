@@ -34,9 +34,23 @@ def _raycluster() -> Previewer:
     return preview
 
 
+def _rayservice() -> Previewer:
+    from manta.controllers.rayservice.preview import preview
+
+    return preview
+
+
+def _rayjob() -> Previewer:
+    from manta.controllers.rayjob.preview import preview
+
+    return preview
+
+
 # Each row imports its controller only when it is asked for.
 PREVIEWERS: dict[str, Callable[[], Previewer]] = {
     "RayCluster": _raycluster,
+    "RayService": _rayservice,
+    "RayJob": _rayjob,
 }
 UNNAMED_KIND = "RayCluster"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import msgspec
 
 from manta.api.ray.job import RayJobSpec
 from manta.api.ray.naming import MAX_RAY_CRON_JOB_NAME
 from manta.controllers.raycronjob.snapshot import CronJob, CronSpec
+from manta.rules.runtime_env import parse_runtime_env
 from manta.rules.schedule import ScheduleError, load_zone, parse_schedule
 from manta.rules.settings import Settings
 from manta.rules.validation.job import validate_job_spec
@@ -51,3 +53,6 @@ def _template(spec: CronSpec, settings: Settings) -> Iterator[Violation]:
         yield Violation("spec.jobTemplate", None, str(error))
         return
     yield from validate_job_spec(template, settings, "spec.jobTemplate")
+    environment = parse_runtime_env(template.runtime_env_yaml)
+    if isinstance(environment, Violation):
+        yield replace(environment, field="spec.jobTemplate.runtimeEnvYAML")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+import msgspec
+
 from manta.api.names import is_dns1035_label
 from manta.api.ray import names
 from manta.api.ray.job import (
@@ -17,10 +19,11 @@ from manta.api.ray.job import (
 )
 from manta.api.ray.naming import MAX_RAY_JOB_NAME
 from manta.rules.settings import Settings
-from manta.rules.traits import kubernetes_token_auth
+from manta.rules.traits import has_dashboard, kubernetes_token_auth, parse_ray_version
 from manta.rules.validation.gang import gang_job_violations
 from manta.rules.validation.violation import Violation
 
+_METADATA_SINCE = (2, 6, 0)
 _ORDER = (
     DeletionPolicyType.DELETE_WORKERS,
     DeletionPolicyType.DELETE_CLUSTER,
@@ -43,6 +46,7 @@ def validate_job_spec(spec: RayJobSpec, settings: Settings, at: str = "spec") ->
     return [
         *_mode(spec, at),
         *_cluster(spec, at),
+        *_handed_over(spec, at),
         *_limits(spec, at),
         *_shutdown(spec, at),
         *_strategy(spec, settings, at),
@@ -118,6 +122,26 @@ def _cluster(spec: RayJobSpec, at: str) -> Iterator[Violation]:
         if wrong:
             cure = "cannot be used with clusterSelector: that cluster is not this RayJob's own"
             yield Violation(f"{at}.{field}", value, cure)
+
+
+def _handed_over(spec: RayJobSpec, at: str) -> Iterator[Violation]:
+    """What Ray would refuse, said before a cluster is made for it."""
+    if spec.entrypoint_resources:
+        try:
+            msgspec.json.decode(spec.entrypoint_resources, type=dict[str, float])
+        except msgspec.DecodeError:
+            cure = 'must be a JSON map of names to numbers, such as {"accelerator": 1}'
+            yield Violation(f"{at}.entrypointResources", spec.entrypoint_resources, cure)
+    cluster = spec.ray_cluster_spec
+    if cluster is None or spec.cluster_selector:
+        return
+    if not has_dashboard(cluster):
+        field = f"{at}.rayClusterSpec.headGroupSpec.rayStartParams.include-dashboard"
+        yield Violation(field, "false", "the dashboard is what takes jobs: remove it")
+    version = parse_ray_version(cluster.ray_version) if cluster.ray_version else None
+    if spec.metadata and version is not None and version < _METADATA_SINCE:
+        cure = f"needs Ray 2.6.0 or newer, and rayVersion is {cluster.ray_version}"
+        yield Violation(f"{at}.metadata", dict(spec.metadata), cure)
 
 
 def _limits(spec: RayJobSpec, at: str) -> Iterator[Violation]:

@@ -1,0 +1,236 @@
+"""What the operator would do about a RayJob now, without doing it: for `manta plan`.
+
+The same snapshot and stages as in a real round, on objects that are read once from the server. No
+dashboard is asked: what Ray said last is read from the status. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from enum import StrEnum
+from random import Random
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from manta.api.batch import Job
+from manta.api.core import Pod, Service
+from manta.api.meta import Key
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.job import JobDeploymentStatus as Stage
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.resources import JOBS, PODS, SERVICES, Resource
+from manta.api.times import format_time, parse_time
+from manta.controllers.rayjob.observe import (
+    BY_CLUSTER,
+    BY_JOB,
+    CachedRayJob,
+    Caches,
+    Observer,
+    head_of_cluster,
+    submits_for,
+)
+from manta.controllers.rayjob.plan import plan
+from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.controllers.rayjob.status import next_status
+from manta.kube.client import Client
+from manta.kube.errors import NotFound
+from manta.ray.models import JobAnswer, JobInfo, JobState
+from manta.reconcile.outcome import UNTRIED
+from manta.reconcile.plan import Plan
+from manta.reconcile.preview import Preview
+from manta.rules.differences import differences
+from manta.rules.job_deletion import deletions
+from manta.rules.selection import RAY_PODS, SUBMITTER_PODS
+from manta.rules.settings import Settings
+from manta.runtime.cache import Named
+from manta.runtime.clock import Clock
+
+T = TypeVar("T", bound=Named)
+Document = Mapping[str, Any]
+
+_MOST_STATUS_ROUNDS = 3
+"""Identities are in the status before anything bears them: what comes after is shown as well."""
+_INDEXES: dict[str, Callable[[Any], tuple[str, ...]]] = {
+    BY_CLUSTER: head_of_cluster,
+    BY_JOB: submits_for,
+}
+_WITH_A_CLUSTER = (Stage.INITIALIZING, Stage.WAITING, Stage.RUNNING)
+
+
+class Effect(StrEnum):
+    NOTHING = "nothing changes"
+    REFUSED = "nothing is done: the spec cannot be carried out"
+    BEGINS = "an attempt begins, on a cluster of its own"
+    BORROWS = "an attempt begins, on a cluster that is there"
+    GOES_ON = "the attempt goes on"
+    SUSPENDED = "the job is stopped, and its cluster and submitter are given back"
+    RETRIED = "the attempt has failed: its cluster goes, and another one begins"
+    OVER = "it is over; only deletions are left"
+    DELETED = "the job is stopped, and everything of it goes"
+
+
+async def preview(
+    client: Client,
+    settings: Settings,
+    clock: Clock,
+    key: Key,
+    manifest: Mapping[str, Any] | None = None,
+) -> Preview | None:
+    """Of the live object, or of a manifest laid over it. None: neither is there, or not ours."""
+    live = await _live(client, key)
+    wanted = live if manifest is None else await _laid_over(client, key, live, manifest)
+    seen = None if wanted is None else await _read_world(client, settings, clock, key, wanted)
+    if wanted is None or seen is None:
+        return None
+    return foresee(seen, _changes(live, wanted))
+
+
+def foresee(seen: JobSnapshot, changes: tuple[str, ...] = ()) -> Preview:
+    now, chosen = _first_that_does_something(seen)
+    violations = tuple(str(one) for one in seen.violations)
+    return Preview(_effect(now), chosen, violations, changes, tuple(_remarks(seen, changes)))
+
+
+def _first_that_does_something(seen: JobSnapshot) -> tuple[JobSnapshot, Plan]:
+    """The first plan with an action, after the status writes that come before it."""
+    chosen = plan(seen)
+    for _ in range(_MOST_STATUS_ROUNDS):
+        new = next_status(seen, UNTRIED)
+        if chosen.actions or new == seen.status:
+            break
+        status = msgspec.structs.replace(seen.job, status=new)
+        seen = replace(seen, job=status)
+        chosen = plan(seen)
+    return seen, chosen
+
+
+def _effect(seen: JobSnapshot) -> Effect:
+    if seen.job.metadata.deletion_timestamp is not None:
+        return Effect.DELETED
+    match Stage(next_status(seen, UNTRIED).job_deployment_status):
+        case Stage.VALIDATION_FAILED:
+            return Effect.REFUSED
+        case Stage.SUSPENDING:
+            return Effect.SUSPENDED
+        case Stage.SUSPENDED:
+            return Effect.NOTHING
+        case Stage.RETRYING:
+            return Effect.RETRIED
+        case Stage.COMPLETE | Stage.FAILED:
+            return Effect.OVER
+        case Stage.INITIALIZING if seen.cluster is None:
+            return Effect.BORROWS if seen.borrows_cluster else Effect.BEGINS
+        case _:
+            return Effect.GOES_ON
+
+
+def _remarks(seen: JobSnapshot, changes: tuple[str, ...]) -> Iterator[str]:
+    if seen.stage in _WITH_A_CLUSTER and any("rayClusterSpec" in one for one in changes):
+        yield "the cluster of an attempt that has begun keeps its spec; the next attempt gets this one"
+    if seen.stage in (Stage.COMPLETE, Stage.FAILED) and changes:
+        yield "a RayJob that is over does not run again: make a new one"
+    for one in deletions(seen.job, seen.settings):
+        if one.at > seen.now:
+            yield f"{one.policy} at {format_time(one.at)}: {one.why}"
+    yield from _deadlines(seen)
+
+
+def _deadlines(seen: JobSnapshot) -> Iterator[str]:
+    limit, start = seen.spec.active_deadline_seconds, seen.status.start_time
+    if limit is not None and start and seen.stage in _WITH_A_CLUSTER:
+        at = parse_time(start) + timedelta(seconds=limit)
+        yield f"activeDeadlineSeconds stops it at {format_time(at)}"
+
+
+# ── reading once ─────────────────────────────────────────────────────────────────────────
+
+
+async def _live(client: Client, key: Key) -> Document | None:
+    try:
+        return await client.get(RAY_JOBS, key)
+    except NotFound:
+        return None
+
+
+async def _laid_over(
+    client: Client, key: Key, live: Document | None, manifest: Document
+) -> Document:
+    """The object as it would be: the server checks it and fills in its defaults, and keeps nothing."""
+    wanted = dict(manifest.get("metadata") or {})
+    if live is None:
+        body = {**manifest, "metadata": {**wanted, "namespace": key.namespace}}
+        return await client.create(RAY_JOBS, key.namespace, body, into=dict, dry_run=True)
+    meta = dict(live["metadata"])
+    for name in ("labels", "annotations"):
+        meta[name] = {**meta.get(name, {}), **(wanted.get(name) or {})}
+    body = {**live, "metadata": meta, "spec": manifest["spec"]}
+    return await client.replace(RAY_JOBS, key, body, into=dict, dry_run=True)
+
+
+async def _read_world(
+    client: Client, settings: Settings, clock: Clock, key: Key, wanted: Document
+) -> JobSnapshot | None:
+    job = msgspec.json.decode(msgspec.json.encode(_begun(wanted)), type=CachedRayJob)
+
+    async def listed(resource: Resource, into: type[Any], labels: str = "") -> Any:
+        found = await client.list(resource, key.namespace, into=into, labels=labels)
+        return _Listing(found.items)
+
+    caches = Caches(
+        jobs=cast("Any", _Listing([job])),
+        clusters=await listed(RAY_CLUSTERS, RayCluster),
+        pods=await listed(PODS, Pod, RAY_PODS),
+        services=await listed(SERVICES, Service),
+        submitters=await listed(JOBS, Job),
+        submitter_pods=await listed(PODS, Pod, SUBMITTER_PODS),
+    )
+    said = cast("Any", _SaidBefore(job))
+    chance = Random(0)  # noqa: S311  a name of a cluster that is never made
+    return await Observer(caches, said, None, clock, chance, settings).observe(key)
+
+
+def _begun(wanted: Document) -> Document:
+    """With our finalizer, which is all that a first round would add."""
+    meta = dict(wanted["metadata"])
+    finalizers = meta.get("finalizers", ())
+    if "deletionTimestamp" not in meta and names.FINALIZER_RAY_JOB not in finalizers:
+        meta["finalizers"] = [*finalizers, names.FINALIZER_RAY_JOB]
+    return {**wanted, "metadata": meta}
+
+
+def _changes(live: Document | None, wanted: Document) -> tuple[str, ...]:
+    if live is None:
+        return ()
+    return tuple(str(one) for one in differences(live.get("spec") or {}, wanted.get("spec") or {}))
+
+
+class _Listing(Generic[T]):
+    """As much of an informer as the observer asks for, of one namespace."""
+
+    def __init__(self, objects: Iterable[T]) -> None:
+        self._objects = {one.metadata.key: one for one in objects}
+
+    def get(self, key: Key) -> T | None:
+        return self._objects.get(key)
+
+    def by(self, index: str, value: str) -> tuple[T, ...]:
+        values = _INDEXES[index]
+        return tuple(one for one in self._objects.values() if value in values(one))
+
+
+class _SaidBefore:
+    """In place of the dashboards: what the status says that Ray said."""
+
+    def __init__(self, job: CachedRayJob) -> None:
+        status = job.status.job_status
+        self._answer = JobInfo(JobState(status)) if status in set(JobState) - {""} else None
+
+    def answer(self, *_: object, **__: object) -> JobAnswer | None:
+        return self._answer
+
+    def forget(self, _: Key) -> None:
+        """Nothing is asked, so nothing is kept."""

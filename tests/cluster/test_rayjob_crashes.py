@@ -1,0 +1,150 @@
+"""Exactly once: the operator dies after any of its writes, replies are lost, and the job runs once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.resources import JOBS
+from manta.kube.client import Client
+from manta.kube.errors import ApiError
+from support.faults import FaultTransport, writes
+from support.raycluster import NAMESPACE
+from support.rayjobworld import KEY, World, a_world, complete, is_running, operator, stage
+from support.virtual import faulty, running, virtually
+
+MODES = ("K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode")
+MOST_WRITES = 16
+"""More than the operator makes in the life of one such job: the last ones kill it at rest."""
+
+
+def lose_first_post() -> Callable[[str, str], str]:
+    """A dashboard that takes the first submission, and whose answer never arrives."""
+    lost = iter([True])
+    return lambda method, _path: "lose-reply" if method == "POST" and next(lost, False) else ""
+
+
+async def a_user(world: World) -> None:
+    """InteractiveMode: submits once, and says the id until it is taken."""
+    job = await world.until(stage("Waiting"))
+    head = world.head_of(job)
+    world.ray.start(f"{job.status.ray_cluster_name}-head-svc", head, "mine", "python x.py")
+    with suppress(ApiError):
+        await world.patch(jobId="mine")
+
+
+async def killed_after(
+    world: World, count: int, then: Callable[[], Awaitable[object]] | None = None
+) -> None:
+    """Run an operator until its n-th write was accepted, and no longer."""
+    faults = faulty(world.plane)
+    killed = asyncio.Event()
+    faults.kill_after_writes(count, on_kill=killed.set)
+    async with operator(world, Client(faults)):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(200):
+                await killed.wait()
+    if then is not None:
+        await then()
+
+
+async def start(world: World, mode: str) -> None:
+    world.loses_reply = True
+    entrypoint = None if mode == "InteractiveMode" else "python main.py"
+    await world.create(submissionMode=mode, entrypoint=entrypoint)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("count", range(1, MOST_WRITES + 1))
+def test_killed_after_any_write_the_job_runs_once_and_succeeds(mode: str, count: int) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world(weather=lose_first_post(), finish_after=30) as world:
+            await start(world, mode)
+            user = [a_user(world)] if mode == "InteractiveMode" else []
+            async with running(*user):
+                await killed_after(world, count)
+                async with operator(world, seed=8):
+                    job = await world.until(complete)
+            assert (job.status.job_status, job.status.failed or 0) == ("SUCCEEDED", 0)
+            assert len(world.ray.executions) == 1
+            assert len(await world.clusters()) == 1
+
+    scenario()
+
+
+@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode"])
+@pytest.mark.parametrize("count", range(4, 15, 2))
+def test_a_retry_begins_one_attempt_whenever_the_operator_dies(mode: str, count: int) -> None:
+    """The first attempt fails; its cluster goes, and exactly one more is made."""
+
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world:
+            await world.create(submissionMode=mode, backoffLimit=1)
+            async with operator(world):
+                first = await world.until(is_running)
+            world.end(first, "FAILED", "boom")
+            await killed_after(world, count - 3)
+            async with operator(world, seed=9):
+                second = await world.until(
+                    lambda job: is_running(job) and job.status.job_id != first.status.job_id
+                )
+                world.end(second, "SUCCEEDED")
+                job = await world.until(complete)
+            assert (job.status.failed, job.status.succeeded) == (1, 1)
+            assert len(world.ray.executions) == 2
+
+    scenario()
+
+
+@pytest.mark.parametrize("kind", [RAY_JOBS, RAY_CLUSTERS, JOBS], ids=lambda kind: kind.plural)
+@pytest.mark.parametrize("fault", ["lost", "conflict", "503"])
+@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode"])
+def test_lost_replies_conflicts_and_refusals_run_nothing_twice(
+    mode: str, fault: str, kind: object
+) -> None:
+    """Each write to this kind goes wrong at first, one way or the other."""
+
+    def spoil(faults: FaultTransport) -> None:
+        match fault:
+            case "lost":
+                faults.fail_after(writes(kind), times=6)  # type: ignore[arg-type]
+            case "conflict":
+                faults.conflict(writes(kind), times=6)  # type: ignore[arg-type]
+            case _:
+                faults.fail_before(writes(kind), times=6)  # type: ignore[arg-type]
+
+    @virtually
+    async def scenario() -> None:
+        async with a_world(weather=lose_first_post(), finish_after=30) as world:
+            faults = faulty(world.plane)
+            spoil(faults)
+            async with operator(world, Client(faults)):
+                await world.create(submissionMode=mode)
+                job = await world.until(complete)
+            assert job.status.job_status == "SUCCEEDED"
+            assert len(world.ray.executions) == 1
+            assert len(await world.clusters()) == 1
+
+    scenario()
+
+
+@virtually
+async def test_two_operators_in_turn_hand_a_job_over_once() -> None:
+    """A new one takes over every few seconds, with an empty memory."""
+    async with a_world(finish_after=60) as world:
+        await world.create(submissionMode="HTTPMode")
+        for seed in range(20):
+            async with operator(world, seed=seed):
+                await asyncio.sleep(1.5)
+        async with operator(world):
+            await world.until(complete)
+        assert len(world.ray.executions) == 1
+        assert (await world.client.list(RAY_JOBS, NAMESPACE)).items[0]["metadata"][
+            "name"
+        ] == KEY.name

@@ -1,0 +1,404 @@
+"""Known bugs of KubeRay's RayJob (C55 to C68 of the reference): each is a test that we do not have it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.resources import PODS
+from manta.kube.client import Client
+from manta.rules.settings import FeatureGates, Settings
+from support.raycluster import NAMESPACE, group, ray_cluster
+from support.rayjobworld import (
+    KEY,
+    World,
+    a_world,
+    complete,
+    failed,
+    is_running,
+    operator,
+    stage,
+)
+from support.virtual import faulty, virtually
+
+MODES = ("K8sJobMode", "HTTPMode", "SidecarMode")
+HTTP = {"submissionMode": "HTTPMode"}
+
+
+@pytest.mark.parametrize("ttl", [0, 5])
+@pytest.mark.parametrize("end", ["SUCCEEDED", "FAILED", "STOPPED"])
+def test_c55_the_cluster_goes_at_its_time_whatever_the_end(end: str, ttl: int) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world, operator(world):
+            await world.create(shutdownAfterJobFinishes=True, ttlSecondsAfterFinished=ttl)
+            world.end(await world.until(is_running), end)
+            await world.until(lambda job: job.status.end_time is not None)
+            began = asyncio.get_running_loop().time()
+            async with asyncio.timeout(60):
+                while await world.clusters(alive=True):
+                    await asyncio.sleep(0.1)
+            assert ttl - 2 <= asyncio.get_running_loop().time() - began <= ttl + 2
+            assert len(await world.submitters()) == 1  # and with it the log
+
+    scenario()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_c56_a_job_whose_head_is_lost_fails_soon_and_is_not_run_again(mode: str) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world, operator(world):
+            await world.create(submissionMode=mode)
+            await world.until(is_running)
+            await world.kill_head()
+            job = await world.until(failed, 60)
+            assert job.status.reason == "AppFailed"
+            await asyncio.sleep(120)
+            assert len(world.ray.executions) == 1
+
+    scenario()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_c56_with_a_backoff_limit_a_lost_head_means_one_new_attempt(mode: str) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world, operator(world):
+            await world.create(submissionMode=mode, backoffLimit=1)
+            first = (await world.until(is_running)).status
+            await world.kill_head()
+            second = await world.until(
+                lambda job: is_running(job) and job.status.job_id != first.job_id
+            )
+            assert second.status.ray_cluster_name != first.ray_cluster_name
+            await asyncio.sleep(120)
+            assert len(world.ray.executions) == 2
+            assert (await world.job()).status.failed == 1
+
+    scenario()
+
+
+@virtually
+async def test_c56_a_sidecars_head_that_dies_before_its_workers_came_runs_nothing_again() -> None:
+    """Not provisioned yet, the cluster would make a new head, and with it a new submitter."""
+    async with a_world() as world:
+        world.kubelet.script = lambda pod: _pending() if _is_worker(pod) else None
+        async with operator(world):
+            await world.create(submissionMode="SidecarMode")
+            await world.until(is_running)
+            await world.kill_head()
+            await world.until(failed, 60)
+            await asyncio.sleep(120)
+            assert len(world.ray.executions) == 1
+
+
+@virtually
+async def test_c57_a_submitter_that_loses_its_connection_submits_once() -> None:
+    async with a_world(finish_after=60) as world, operator(world):
+        world.loses_reply = True
+        await world.create()
+        job = await world.until(complete)
+        assert job.status.job_status == "SUCCEEDED"
+        assert len(world.ray.executions) == 1
+
+
+@pytest.mark.parametrize("mode", ["K8sJobMode", "SidecarMode"])
+def test_c58_a_submitter_that_exits_0_does_not_save_a_failed_job(mode: str) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world, operator(world):
+            await world.create(submissionMode=mode)
+            world.end(await world.until(is_running), "FAILED", "boom")
+            job = await world.until(failed)
+            assert (job.status.reason, job.status.message) == ("AppFailed", "boom")
+
+    scenario()
+
+
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_c59_a_sidecar_that_ends_early_ends_no_job(exit_code: int) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world, operator(world):
+            await world.create(submissionMode="SidecarMode")
+            job = await world.until(is_running)
+            [head] = (await world.client.list(PODS, labels="ray.io/node-type=head")).items
+            await world.end_sidecar(head, exit_code)
+            await asyncio.sleep(400)
+            assert (await world.job()).status.job_deployment_status == "Running"
+            world.end(job, "SUCCEEDED")
+            await world.until(complete)
+
+    scenario()
+
+
+@virtually
+async def test_c60_a_sidecars_success_is_recorded_although_workers_never_came() -> None:
+    async with a_world(finish_after=30) as world:
+        world.kubelet.script = lambda pod: _pending() if _is_worker(pod) else None
+        async with operator(world):
+            await world.create(submissionMode="SidecarMode")
+            job = await world.until(complete)
+            assert job.status.job_status == "SUCCEEDED"
+
+
+def _is_worker(pod: dict[str, Any]) -> bool:
+    return bool(pod["metadata"]["labels"].get("ray.io/node-type") == "worker")
+
+
+def _pending() -> dict[str, Any]:
+    return {"phase": "Pending"}
+
+
+@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode"])
+def test_c62_suspend_and_resume_submit_once_each_and_leave_nothing(mode: str) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world, operator(world):
+            await world.create(submissionMode=mode, shutdownAfterJobFinishes=True)
+            ids = set()
+            for times in range(1, 6):
+                job = await world.until(is_running)
+                ids.add(job.status.job_id)
+                assert len(world.ray.executions) == times
+                await world.patch(suspend=True)
+                await world.until(stage("Suspended"))
+                assert await world.clusters() == []
+                assert await world.submitters() == []
+                await world.patch(suspend=False)
+            await world.until(is_running)
+            assert len(ids) == 5
+
+    scenario()
+
+
+@virtually
+async def test_c62_a_resumed_job_with_an_id_of_its_own_runs_again() -> None:
+    async with a_world() as world, operator(world):
+        await world.create(**HTTP, jobId="fixed", shutdownAfterJobFinishes=True)
+        await world.until(is_running)
+        await world.patch(suspend=True)
+        await world.until(stage("Suspended"))
+        await world.patch(suspend=False)
+        await world.until(is_running)
+        await asyncio.sleep(60)
+        assert is_running(await world.job())
+        assert len(world.ray.executions) == 2
+
+
+async def _on_a_shared_cluster(world: World, **spec: Any) -> None:
+    await world.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster("shared"))
+    selector = {"ray.io/cluster": "shared"}
+    await world.create(rayClusterSpec=None, clusterSelector=selector, **spec)
+
+
+@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode"])
+def test_c63_a_deadline_stops_the_job_on_a_shared_cluster(mode: str) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world, operator(world):
+            await _on_a_shared_cluster(world, submissionMode=mode, activeDeadlineSeconds=5)
+            await world.until(is_running)
+            job = await world.until(failed, 10)
+            assert job.status.reason == "DeadlineExceeded"
+            await world.until(lambda job: job.status.job_status == "STOPPED", 10)
+            stops = [path for _, path, _ in world.ray.calls if path.endswith("/stop")]
+            assert len(stops) == 1
+            assert len(await world.clusters(alive=True)) == 1
+
+    scenario()
+
+
+@virtually
+async def test_c63_a_stop_that_got_lost_is_asked_for_again() -> None:
+    lost = iter([True])
+
+    def weather(_method: str, path: str) -> str:
+        return "refuse" if path.endswith("/stop") and next(lost, False) else ""
+
+    async with a_world(weather=weather) as world, operator(world):
+        await _on_a_shared_cluster(world, **HTTP, activeDeadlineSeconds=5)
+        await world.until(failed)
+        await world.until(lambda job: job.status.job_status == "STOPPED", 60)
+
+
+@pytest.mark.parametrize("weather", ["hang", "refuse", "500", ""])
+def test_c64_a_deleted_job_is_gone_in_time_whatever_ray_does(weather: str) -> None:
+    @virtually
+    async def scenario() -> None:
+        now = {"weather": ""}
+        async with a_world(weather=lambda _m, _p: now["weather"]) as world, operator(world):
+            await world.create(**HTTP)
+            await world.until(is_running)
+            now["weather"] = weather
+            await world.client.delete(RAY_JOBS, KEY)
+            assert await world.until_gone() <= 30
+
+    scenario()
+
+
+@virtually
+async def test_c64_a_deleted_job_without_a_head_is_gone_in_time() -> None:
+    async with a_world() as world:
+        world.kubelet.script = lambda _pod: _pending()
+        async with operator(world):
+            await world.create()
+            await world.until(stage("Initializing"))
+            await world.client.delete(RAY_JOBS, KEY)
+            assert await world.until_gone() <= 30
+
+
+@virtually
+async def test_c65_submitters_are_deleted_with_their_pods() -> None:
+    """A Job that is deleted without a word on its Pods leaves them behind, in the batch API."""
+    async with a_world() as world:
+        faults = faulty(world.plane)
+        async with operator(world, Client(faults)):
+            await world.create(shutdownAfterJobFinishes=True)
+            await world.until(is_running)
+            await world.patch(suspend=True)
+            await world.until(stage("Suspended"))
+        [delete] = [one for one in faults.log if one.method == "DELETE" and "/jobs/" in one.path]
+        assert b'"propagationPolicy":"Background"' in (delete.body or b"").replace(b" ", b"")
+
+
+@virtually
+async def test_c66_what_never_comes_to_run_is_ended_with_its_reason() -> None:
+    unschedulable = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available",
+    }
+    async with a_world() as world:
+        world.kubelet.script = lambda _pod: {"phase": "Pending", "conditions": [unschedulable]}
+        async with operator(world):
+            await world.create(preRunningDeadlineSeconds=10, shutdownAfterJobFinishes=True)
+            job = await world.until(failed, 15)
+            assert job.status.reason == "PreRunningDeadlineExceeded"
+            assert "0/1 nodes are available" in job.status.message
+            await asyncio.sleep(5)
+            assert await world.clusters() == []
+
+
+@virtually
+async def test_c66_what_runs_is_not_ended_by_the_deadline_before_running() -> None:
+    async with a_world() as world, operator(world):
+        await world.create(**HTTP, preRunningDeadlineSeconds=30)
+        await world.until(is_running)
+        await asyncio.sleep(300)
+        assert is_running(await world.job())
+
+
+@virtually
+async def test_c67_a_deadline_is_not_retried_and_counts_once() -> None:
+    async with a_world() as world, operator(world):
+        await world.create(**HTTP, backoffLimit=2, activeDeadlineSeconds=5)
+        job = await world.until(failed, 30)
+        await asyncio.sleep(60)
+        job = await world.job()
+        assert (job.status.reason, job.status.failed) == ("DeadlineExceeded", 1)
+        assert len(world.ray.executions) == 1
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+def test_c67_attempts_are_counted_to_the_limit(limit: int) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world, operator(world):
+            await world.create(**HTTP, backoffLimit=limit)
+            ids: set[str] = set()
+            for _ in range(limit + 1):
+                job = await world.until(
+                    lambda job: is_running(job) and job.status.job_id not in ids
+                )
+                ids.add(job.status.job_id)
+                world.end(job, "FAILED", "boom")
+            job = await world.until(failed)
+            assert (job.status.failed, len(world.ray.executions)) == (limit + 1, limit + 1)
+
+    scenario()
+
+
+# ── the gate SidecarSubmitterRestart ─────────────────────────────────────────────────────
+
+
+@virtually
+async def test_with_the_gate_a_sidecar_is_started_again_by_kubernetes() -> None:
+    settings = Settings(gates=FeatureGates(sidecar_submitter_restart=True))
+    async with a_world(finish_after=30) as world, operator(world, settings=settings):
+        await world.create(submissionMode="SidecarMode")
+        await world.until(complete)
+        [head] = (await world.client.list(PODS, labels="ray.io/node-type=head")).items
+        [sidecar] = [one for one in head["spec"]["containers"] if "submitter" in one["name"]]
+        assert sidecar["restartPolicy"] == "OnFailure"
+        assert "ray job status" in sidecar["args"][0]
+
+
+# ── a submitter that cannot run ──────────────────────────────────────────────────────────
+
+
+@virtually
+async def test_a_submitter_pod_that_finds_no_node_is_named_on_the_rayjob() -> None:
+    async with a_world() as world, operator(world):
+        world.submits_after = 10_000
+        await world.create()
+        await world.until(stage("Running"))
+        [job] = await world.submitters()
+        labels = {**job["spec"]["template"]["metadata"]["labels"]}
+        labels["batch.kubernetes.io/job-name"] = KEY.name
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "demo-xyz", "namespace": NAMESPACE, "labels": labels},
+            "spec": job["spec"]["template"]["spec"],
+        }
+        told = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "0/3 nodes are available: 3 Insufficient cpu",
+        }
+        world.kubelet.script = lambda _pod: {"phase": "Pending", "conditions": [told]}
+        await world.client.create(PODS, NAMESPACE, pod)
+        job_now = await world.until(lambda job: "demo-xyz" in job.status.message, 30)
+        [ready] = [one for one in job_now.status.conditions if one.type == "Ready"]
+        assert (ready.status, ready.reason) == ("False", "Unschedulable")
+
+
+@virtually
+async def test_a_borrowed_cluster_that_comes_later_is_noticed() -> None:
+    async with a_world(finish_after=20) as world, operator(world):
+        selector = {"ray.io/cluster": "shared"}
+        await world.create(rayClusterSpec=None, clusterSelector=selector)
+        await world.until(lambda job: "there is none" in job.status.message)
+        assert ("Warning", "RayClusterNotFound") in await world.events()
+        await world.client.create(
+            RAY_CLUSTERS, NAMESPACE, ray_cluster("shared", groups=[group(replicas=1)])
+        )
+        await world.until(complete, 120)
+        assert len(await world.clusters()) == 1
+
+
+@virtually
+async def test_a_job_managed_elsewhere_is_left_alone() -> None:
+    async with a_world() as world, operator(world):
+        await world.create(managedBy="kueue.x-k8s.io/multikueue")
+        await asyncio.sleep(60)
+        assert (await world.job()).status.job_deployment_status == ""
+        assert await world.clusters() == []
+
+
+@virtually
+async def test_questions_end_with_the_manager() -> None:
+    async with a_world() as world:
+        async with operator(world):
+            await world.create(**HTTP)
+            await world.until(is_running)
+        asked = len(world.ray.calls)
+        await asyncio.sleep(120)
+        assert len(world.ray.calls) == asked

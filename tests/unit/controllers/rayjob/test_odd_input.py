@@ -1,0 +1,160 @@
+"""C61: RayJobs with anything optional left out, in any stage, make no round fail."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import msgspec
+
+from manta.api.meta import Key
+from manta.api.times import format_time
+from manta.controllers.rayjob.announce import announcements
+from manta.controllers.rayjob.observe import (
+    CachedRayJob,
+    Caches,
+    Observer,
+    head_of_cluster,
+    submits_for,
+)
+from manta.controllers.rayjob.plan import plan
+from manta.controllers.rayjob.status import next_status
+from manta.ray.models import JobInfo, JobState, NoSuchJob, Unreachable
+from manta.reconcile.outcome import UNTRIED
+from manta.rules.settings import Settings
+from manta.runtime.clock import Clock
+from support.raycluster import ray_cluster
+from support.rayjob import NOW, a_cluster, a_head, a_submitter
+
+REQUIRED = frozenset(("template", "spec", "containers", "name", "headGroupSpec", "groupName"))
+STAGES = (
+    *("", "Initializing", "Waiting", "Running", "Complete", "Failed"),
+    *("ValidationFailed", "Suspending", "Suspended", "Retrying"),
+)
+FULL: dict[str, Any] = {
+    "entrypoint": "python main.py",
+    "submissionMode": "K8sJobMode",
+    "jobId": "mine",
+    "runtimeEnvYAML": "pip: [x]",
+    "metadata": {"a": "b"},
+    "entrypointNumCpus": 1,
+    "entrypointNumGpus": 0.5,
+    "entrypointResources": '{"a": 1}',
+    "suspend": False,
+    "backoffLimit": 1,
+    "activeDeadlineSeconds": 60,
+    "preRunningDeadlineSeconds": 60,
+    "shutdownAfterJobFinishes": True,
+    "ttlSecondsAfterFinished": 5,
+    "clusterSelector": {"ray.io/cluster": "shared"},
+    "submitterConfig": {"backoffLimit": 3},
+    "submitterPodTemplate": {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": "b"}]}]},
+    },
+    "deletionStrategy": {
+        "deletionRules": [
+            {"policy": "DeleteCluster", "condition": {"jobStatus": "FAILED", "ttlSeconds": 1}}
+        ],
+        "onSuccess": {"policy": "DeleteNone"},
+        "onFailure": {"policy": "DeleteSelf"},
+    },
+    "rayClusterSpec": ray_cluster()["spec"],
+}
+STATUS: dict[str, Any] = {
+    "jobId": "demo-12345",
+    "rayClusterName": "demo-abcde",
+    "dashboardURL": "x:8265",
+    "jobStatus": "RUNNING",
+    "reason": "DeadlineExceeded",
+    "message": "m",
+    "rayJobInfo": {"startTime": format_time(NOW)},
+    "startTime": format_time(NOW - timedelta(seconds=30)),
+    "endTime": format_time(NOW - timedelta(seconds=3)),
+    "succeeded": 0,
+    "failed": 1,
+    "jobStatusCheckFailureStartTime": format_time(NOW - timedelta(seconds=3)),
+}
+
+
+def pruned(value: Any, random: Random) -> Any:
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if k in REQUIRED or random.random() < 0.7}
+        return {k: pruned(v, random) for k, v in kept.items()}
+    if isinstance(value, list):
+        return [pruned(one, random) for one in value]
+    return value
+
+
+class Listing:
+    """As much of an informer as the observer asks for."""
+
+    def __init__(
+        self, *objects: Any, index: Callable[[Any], tuple[str, ...]] | None = None
+    ) -> None:
+        self._objects, self._index = objects, index
+
+    def get(self, key: Key) -> Any:
+        return next((one for one in self._objects if one.metadata.key == key), None)
+
+    def by(self, _index: str, value: str) -> tuple[Any, ...]:
+        return tuple(one for one in self._objects if self._index and value in self._index(one))
+
+
+class Said:
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    def answer(self, *_: object, **__: object) -> Any:
+        return self._answer
+
+    def forget(self, _key: Key) -> None:
+        pass
+
+
+class Now(Clock):
+    def now(self) -> Any:
+        return NOW
+
+
+def worlds(count: int, random: Random) -> Iterator[tuple[Observer, dict[str, Any]]]:
+    answers = [
+        None,
+        NoSuchJob(),
+        Unreachable("x"),
+        *(JobInfo(state) for state in JobState if state),
+    ]
+    for _ in range(count):
+        spec = pruned(copy.deepcopy(FULL), random)
+        status = pruned(STATUS, random) | {"jobDeploymentStatus": random.choice(STAGES)}
+        document = {
+            "metadata": {"name": "demo", "namespace": "default", "uid": "job-uid"},
+            "spec": spec,
+            "status": status,
+        }
+        job = msgspec.json.decode(msgspec.json.encode(document), type=CachedRayJob)
+        there = random.random() < 0.7
+        caches = Caches(  # type: ignore[call-arg]
+            jobs=Listing(job),
+            clusters=Listing(*([a_cluster()] if there else [])),
+            pods=Listing(*([a_head()] if random.random() < 0.7 else []), index=head_of_cluster),
+            services=Listing(),
+            submitters=Listing(*([a_submitter(random.choice(["", "Complete", "Failed"]))])),
+            submitter_pods=Listing(index=submits_for),
+        )
+        said: Any = Said(random.choice(answers))
+        yield Observer(caches, said, None, Now(), random, Settings()), document
+
+
+async def test_c61_no_odd_job_makes_a_round_fail() -> None:
+    for observer, document in worlds(10_000, Random(61)):
+        seen = await observer.observe(Key("default", "demo"))
+        assert seen is not None
+        try:
+            plan(seen)
+            list(announcements(seen, next_status(seen, UNTRIED)))
+        except Exception as error:
+            raise AssertionError(f"{error!r} on {document}") from error
