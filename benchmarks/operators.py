@@ -62,8 +62,9 @@ async def a_plane(**options: Any) -> AsyncIterator[tuple[Plane, Requests]]:
 
 @asynccontextmanager
 async def an_operator(
-    plane: Plane, requests: Requests
+    plane: Plane, requests: Requests, *more: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`more`: further flags."""
     requests.began = time.perf_counter()
     flags = ["--enable-leader-election=false", "--metrics-addr=127.0.0.1:0"]
     flags += ["--health-probe-bind-address=127.0.0.1:0", f"--kubeconfig={plane.kubeconfig}"]
@@ -73,6 +74,7 @@ async def an_operator(
         "manta.cli.main",
         "operator",
         *flags,
+        *more,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )

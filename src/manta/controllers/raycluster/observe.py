@@ -107,7 +107,8 @@ class Observer:
             found["role_binding"] = caches.role_bindings.get(named(rbac_name(cluster)))
         if spec.head_group_spec.enable_ingress:
             found["ingress"] = caches.ingresses.get(named(ingress_name(cluster)))
-            found["route"] = caches.routes and caches.routes.get(named(route_name(cluster)))
+            if caches.routes is not None:  # an empty cache is false, too
+                found["route"] = caches.routes.get(named(route_name(cluster)))
         if caches.network_policies is not None:
             mine = caches.network_policies.by(BY_CLUSTER, str(cluster.metadata.key))
             found["network_policies"] = mine
