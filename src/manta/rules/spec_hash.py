@@ -21,15 +21,20 @@ _ADDED_BY_QUEUES = ("tolerations", "schedulingGates")
 
 def spec_hash(spec: RayClusterSpec, *, worker_groups: int | None = None) -> str:
     """With `worker_groups`, only that many groups count: groups appended later change nothing."""
+    muted = essence(spec, worker_groups=worker_groups)
+    digest = hashlib.sha1(msgspec.json.encode(muted, order="sorted"), usedforsecurity=False)
+    return base64.b32hexencode(digest.digest()).decode()
+
+
+def essence(spec: RayClusterSpec, *, worker_groups: int | None = None) -> RayClusterSpec:
+    """What the hash is made of: the spec without what may change where a cluster stands."""
     head = msgspec.structs.replace(
         spec.head_group_spec, template=_muted_template(spec.head_group_spec.template)
     )
     groups = tuple(_muted_group(group) for group in spec.worker_group_specs[:worker_groups])
-    muted = msgspec.structs.replace(
+    return msgspec.structs.replace(
         spec, head_group_spec=head, worker_group_specs=groups, upgrade_strategy=None, suspend=None
     )
-    digest = hashlib.sha1(msgspec.json.encode(muted, order="sorted"), usedforsecurity=False)
-    return base64.b32hexencode(digest.digest()).decode()
 
 
 def _muted_group(group: WorkerGroupSpec) -> WorkerGroupSpec:

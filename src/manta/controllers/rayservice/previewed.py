@@ -1,0 +1,142 @@
+"""The world of one RayService, read once from the server: for a preview, which keeps no caches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from manta.api.core import Pod, Service
+from manta.api.discovery import EndpointSlice
+from manta.api.meta import Key
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
+from manta.api.ray.service import RayServiceStatus, RayServiceStatuses
+from manta.api.resources import ENDPOINT_SLICES, PODS, SERVICES, Resource
+from manta.controllers.rayservice.asker import Heard
+from manta.controllers.rayservice.inquire import Question
+from manta.controllers.rayservice.observe import (
+    BY_SERVICE,
+    BY_SERVICE_NAME,
+    BY_SERVING_CLUSTER,
+    SERVE_SLICES,
+    CachedRayService,
+    Caches,
+    Observer,
+    WatchKey,
+    by_service,
+    by_service_name,
+    by_serving_cluster,
+)
+from manta.controllers.rayservice.snapshot import ServiceSnapshot
+from manta.kube.client import Client
+from manta.kube.errors import NotFound
+from manta.ray.models import ApplicationStatus, ServeStatus
+from manta.rules.selection import RAY_PODS
+from manta.rules.settings import Settings
+from manta.runtime.cache import Named
+from manta.runtime.clock import Clock
+
+T = TypeVar("T", bound=Named)
+Document = Mapping[str, Any]
+
+_INDEXES: dict[str, Callable[[Any], tuple[str, ...]]] = {
+    BY_SERVICE: by_service,
+    BY_SERVING_CLUSTER: by_serving_cluster,
+    BY_SERVICE_NAME: by_service_name,
+}
+
+
+async def read_live(client: Client, key: Key) -> Document | None:
+    try:
+        return await client.get(RAY_SERVICES, key)
+    except NotFound:
+        return None
+
+
+async def laid_over(
+    client: Client, key: Key, live: Document | None, manifest: Document
+) -> Document:
+    """The object as it would be: the server checks it and fills in its defaults, and keeps nothing."""
+    wanted = dict(manifest.get("metadata") or {})
+    if live is None:
+        body = {**manifest, "metadata": {**wanted, "namespace": key.namespace}}
+        return await client.create(RAY_SERVICES, key.namespace, body, into=dict, dry_run=True)
+    meta = dict(live["metadata"])
+    for name in ("labels", "annotations"):
+        meta[name] = {**meta.get(name, {}), **(wanted.get(name) or {})}
+    body = {**live, "metadata": meta, "spec": manifest["spec"]}
+    return await client.replace(RAY_SERVICES, key, body, into=dict, dry_run=True)
+
+
+async def read_world(
+    client: Client, settings: Settings, clock: Clock, key: Key, wanted: Document
+) -> ServiceSnapshot | None:
+    """What a round would see if this object were there; None when it would leave it alone."""
+    service = msgspec.json.decode(msgspec.json.encode(_begun(wanted)), type=CachedRayService)
+
+    async def listed(resource: Resource, into: type[Any], labels: str = "") -> Any:
+        found = await client.list(resource, key.namespace, into=into, labels=labels)
+        return _Listing(found.items)
+
+    caches = Caches(
+        ray_services=cast("Any", _Listing([service])),
+        clusters=await listed(RAY_CLUSTERS, RayCluster),
+        pods=await listed(PODS, Pod, RAY_PODS),
+        services=await listed(SERVICES, Service),
+        slices=await listed(ENDPOINT_SLICES, EndpointSlice, SERVE_SLICES),
+    )
+    said = cast("Any", _SaidBefore(service.status))
+    chance = Random(0)  # noqa: S311  a name of a cluster that is never made
+    return await Observer(caches, client, said, _ask, clock, chance, settings).observe(key)
+
+
+def _begun(wanted: Document) -> Document:
+    """With our finalizer, which is all that a first round would add."""
+    meta = dict(wanted["metadata"])
+    if "deletionTimestamp" not in meta:
+        meta["finalizers"] = [*meta.get("finalizers", ()), names.FINALIZER_RAY_SERVICE]
+    return {**wanted, "metadata": meta}
+
+
+async def _ask(_: Question) -> Heard:
+    raise AssertionError("a preview asks no dashboard")
+
+
+class _Listing(Generic[T]):
+    """As much of an informer as the observer asks for, of one namespace."""
+
+    def __init__(self, objects: Iterable[T]) -> None:
+        self._objects = {one.metadata.key: one for one in objects}
+
+    def get(self, key: Key) -> T | None:
+        return self._objects.get(key)
+
+    def by(self, index: str, value: str) -> tuple[T, ...]:
+        values = _INDEXES[index]
+        return tuple(one for one in self._objects.values() if value in values(one))
+
+
+class _SaidBefore:
+    """Answers for every dashboard with what the status says that it said."""
+
+    def __init__(self, status: RayServiceStatuses) -> None:
+        sides = (status.active_service_status, status.pending_service_status)
+        self._answers = {side.ray_cluster_name: _answer(side) for side in sides}
+
+    def answer(self, subject: WatchKey, *_: object, **__: object) -> Heard | None:
+        return self._answers.get(subject.cluster)
+
+    def forget(self, subject: WatchKey) -> None:
+        pass
+
+
+def _answer(side: RayServiceStatus) -> Heard:
+    told = {
+        name: ApplicationStatus(status=one.status, message=one.message)
+        for name, one in side.application_statuses.items()
+    }
+    return Heard(ServeStatus(applications=told))
