@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 
 from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import Resource
 from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.follow import judge
 from manta.cli.kinds import Kinds
 from manta.cli.render import server_table, table
 from manta.cli.usage import UsageError
@@ -67,7 +69,43 @@ async def _table(client: Client, resource: Resource, key: Key, args: argparse.Na
     if not document.get("rows"):
         where = f"in namespace {key.namespace}" if key.namespace else "anywhere"
         return f"No {resource.plural} {where}."
-    return server_table(document, wide=args.output == "wide", namespaces=args.all_namespaces)
+    return server_table(
+        document,
+        wide=args.output == "wide",
+        namespaces=args.all_namespaces,
+        more=("WAITS FOR", await _reasons(client, resource, key, args))
+        if _is_ray(resource)
+        else None,
+    )
+
+
+def _is_ray(resource: Resource) -> bool:
+    return resource.group == RAY_CLUSTERS.group
+
+
+async def _reasons(
+    client: Client, resource: Resource, key: Key, args: argparse.Namespace
+) -> dict[tuple[str, str], str]:
+    """What each object waits for, by namespace and name; nothing for those that are ready."""
+    if key.name:
+        found = [await client.get(resource, key, into=dict)]
+    else:
+        listed = await client.list(resource, key.namespace, into=dict, labels=args.selector)
+        found = listed.items
+    return {
+        (one["metadata"].get("namespace", ""), one["metadata"]["name"]): waits_for(resource, one)
+        for one in found
+    }
+
+
+def waits_for(resource: Resource, document: dict[str, Any]) -> str:
+    """In one line; empty when it waits for nothing. A service that serves may be upgraded as well."""
+    verdict = judge(resource.kind, document)
+    why = "" if verdict.ready else verdict.why
+    for condition in (document.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "UpgradeInProgress" and condition["status"] == "True":
+            why = f"upgrade: {condition.get('message', '')}"
+    return " ".join(why.split())
 
 
 async def _objects(client: Client, resource: Resource, key: Key, args: argparse.Namespace) -> str:

@@ -13,12 +13,13 @@ from manta.kube.client import Client
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
-# Words of ours for what this is all about. Kubernetes' own Jobs are `jobs.batch`.
+# Words of ours for what this is all about. Kubernetes' own are `jobs.batch` and `svc` (or `service`).
 SHORTHAND = {
     "cluster": "rayclusters",
     "clusters": "rayclusters",
     "job": "rayjobs",
     "jobs": "rayjobs",
+    "services": "rayservices",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -17,8 +17,14 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def server_table(document: dict[str, Any], *, wide: bool = False, namespaces: bool = False) -> str:
-    """A `meta.k8s.io/v1` Table as text."""
+def server_table(
+    document: dict[str, Any],
+    *,
+    wide: bool = False,
+    namespaces: bool = False,
+    more: tuple[str, Mapping[tuple[str, str], str]] | None = None,
+) -> str:
+    """A `meta.k8s.io/v1` Table as text. `more`: a last column of our own, by namespace and name."""
     columns = [
         (index, column["name"].upper())
         for index, column in enumerate(document.get("columnDefinitions", ()))
@@ -28,6 +34,11 @@ def server_table(document: dict[str, Any], *, wide: bool = False, namespaces: bo
     rows = [
         [_cell(row["cells"][index]) for index, _ in columns] for row in document.get("rows") or ()
     ]
+    if more is not None:
+        header.append(more[0])
+        for cells, row in zip(rows, document.get("rows") or (), strict=True):
+            meta = row["object"]["metadata"]
+            cells.append(more[1].get((meta.get("namespace", ""), meta["name"]), ""))
     if namespaces:
         header = ["NAMESPACE", *header]
         owners = [row["object"]["metadata"].get("namespace", "") for row in document["rows"] or ()]

@@ -21,5 +21,14 @@ def test_a_server_table_hides_what_is_only_for_wide() -> None:
     assert server_table(document, namespaces=True) == "NAMESPACE   NAME\nns          p"
 
 
+def test_a_column_of_ours_comes_last_and_belongs_to_its_row() -> None:
+    def row(namespace: str) -> dict[str, object]:
+        return {"cells": ["p"], "object": {"metadata": {"name": "p", "namespace": namespace}}}
+
+    document = {"columnDefinitions": [{"name": "Name"}], "rows": [row("a"), row("b")]}
+    told = server_table(document, namespaces=True, more=("WAITS FOR", {("b", "p"): "its head"}))
+    assert told == "NAMESPACE   NAME   WAITS FOR\na           p\nb           p      its head"
+
+
 def test_sizes_are_told_in_binary_units() -> None:
     assert [bytes_text(n) for n in (1, 1536, 3 * 1024**3)] == ["1 B", "1.5 KiB", "3.0 GiB"]
