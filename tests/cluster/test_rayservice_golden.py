@@ -7,10 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
 from manta.api.resources import PODS
 from manta.kube.client import Client
+from support.faults import Exchange
 from support.raycluster import NAMESPACE
 from support.rayservice import (
     GATEWAY_CRDS,
@@ -147,6 +150,32 @@ async def test_golden_head_lost() -> None:
         await world.client.delete(PODS, Key(NAMESPACE, head["metadata"]["name"]))
         await asyncio.sleep(60)
         compare("head-lost", story)
+
+
+@pytest.mark.timeout(600)
+@virtually
+async def test_golden_operator_killed_after_every_write() -> None:
+    """Each operator lives for one write only; the next one finds what is left to do."""
+    async with a_world() as world, told(world) as story:
+        async with operator(world):
+            await world.create()
+            old = await active(world)
+        await story.user("asks for another image", rayClusterConfig=cluster_config(NEXT))
+        was_killed = True
+        while was_killed:
+            faults = faulty(world.plane)
+            async with operator(world, Client(faults)):
+                was_killed = await until_killed_or(faults, 1, 90)
+            if was_killed:
+                written = " and ".join(map(_kind_written, faults.accepted_writes()))
+                story.happens(f"the operator is killed after it wrote one of {written}")
+        assert serves_from(other_than=old)(await world.service())
+        assert len(await world.cluster_names()) == 1
+        compare("operator-killed-after-every-write", story)
+
+
+def _kind_written(one: Exchange) -> str:
+    return one.path.partition(f"/namespaces/{NAMESPACE}/")[2].partition("/")[0]
 
 
 def test_golden_operator_killed_at_the_switch() -> None:

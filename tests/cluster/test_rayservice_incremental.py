@@ -257,11 +257,12 @@ async def test_a_stable_service_from_before_follows_the_traffic() -> None:
 
 
 @virtually
-async def test_suspend_in_mid_walk_takes_gateway_and_route_too() -> None:
+@pytest.mark.parametrize("share", [0, 25, 50, 75, 100])
+async def test_c54_suspend_at_any_step_of_a_walk_takes_gateway_and_route_too(share: int) -> None:
     async with a_split_world() as world, operator(world):
         await a_first_cluster(world)
         await world.edit(rayClusterConfig=scaled_config(NEXT))
-        await world.until(has_traffic(50))
+        await world.until(has_traffic(share))
         await world.edit(suspend=True)
         await world.until(lambda one: condition(one, "Suspended")[0] == "True")
         for resource in (GATEWAYS, HTTP_ROUTES):

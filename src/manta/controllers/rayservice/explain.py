@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from manta.api.ray.service import RayServiceStatus, RayServiceStatuses, ServiceUpgradeType
-from manta.controllers.rayservice.planners.clusters import fits
+from manta.api.times import parse_optional_time
+from manta.controllers.rayservice.planners.clusters import fits, is_rolling_back
 from manta.controllers.rayservice.planners.rollout import what_gateway_waits_for
 from manta.controllers.rayservice.planners.serve import (
     current_order,
@@ -46,9 +49,10 @@ def what_upgrade_waits_for(
     if refused:
         return refused
     pending = status.pending_service_status
+    if pending.ray_cluster_name and seen.is_incremental:
+        return _shares(seen, status) + _next_step(seen, status)
     if pending.ray_cluster_name:
-        waits_for = _cluster(seen, pending) or f"RayCluster {pending.ray_cluster_name} is ready"
-        return _shares(seen, status) + waits_for
+        return _cluster(seen, pending) or f"RayCluster {pending.ray_cluster_name} is ready"
     if seen.gateway_trouble:
         return seen.gateway_trouble
     if seen.strategy == ServiceUpgradeType.NONE and not fits(seen, seen.active):
@@ -58,8 +62,6 @@ def what_upgrade_waits_for(
 
 def _shares(seen: ServiceSnapshot, status: RayServiceStatuses) -> str:
     """How far a split has come, and what its ways in wait for."""
-    if not seen.is_incremental:
-        return ""
     sides = (status.active_service_status, status.pending_service_status)
     told = "; ".join(
         f"{side.ray_cluster_name}: {side.traffic_routed_percent or 0} % of the traffic,"
@@ -68,6 +70,22 @@ def _shares(seen: ServiceSnapshot, status: RayServiceStatuses) -> str:
     )
     gateway = what_gateway_waits_for(seen)
     return f"{told}; " + (f"{gateway}; " if gateway else "")
+
+
+def _next_step(seen: ServiceSnapshot, status: RayServiceStatuses) -> str:
+    """What keeps the next step back, or when it is due. Equal until the step is taken."""
+    back = is_rolling_back(seen)
+    gaining = status.active_service_status if back else status.pending_service_status
+    obstacle = "" if back else _cluster(seen, gaining)
+    traffic, capacity = gaining.traffic_routed_percent or 0, gaining.target_capacity or 0
+    if obstacle or traffic == capacity:
+        return obstacle or "capacity moves once the Gateway has surely followed the last step"
+    options = seen.upgrade_options
+    goal = min(100, traffic + (options.step_size_percent or 0), capacity)
+    moved = parse_optional_time(gaining.last_traffic_migrated_time)
+    due = moved + timedelta(seconds=options.interval_seconds or 0) if moved else None
+    at = f" at {due:%H:%M:%S}" if due else ""
+    return f"next, RayCluster {gaining.ray_cluster_name} gets {goal} % of the traffic{at}"
 
 
 def _cluster(seen: ServiceSnapshot, side: RayServiceStatus) -> str:

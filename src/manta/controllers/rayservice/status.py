@@ -158,7 +158,7 @@ def _resuming(seen: ServiceSnapshot, _: Outcome) -> RayServiceStatuses:
         seen.status,
         (Type.SUSPENDED, "False", Reason.RESUMED, "spec.suspend is no longer set"),
     )
-    return _rearmed(seen, _drop(status, (Type.SUSPENDING, Type.ROLLBACK_IN_PROGRESS)))
+    return _rearmed(seen, _drop(status, (Type.ROLLBACK_IN_PROGRESS,)))
 
 
 # ── the usual round ──────────────────────────────────────────────────────────────────────

@@ -365,6 +365,7 @@ def test_resuming_starts_as_new() -> None:
     said = says(("Suspended", "True", "x"), ("Suspending", "False", "x"), ("Ready", "False", "x"))
     assert conditions(seen(said)) == {
         "Suspended": ("False", "RayServiceResumed"),
+        "Suspending": ("False", "x"),
         "Ready": ("False", "Initializing"),
         "UpgradeInProgress": ("False", "Initializing"),
     }
