@@ -78,6 +78,13 @@ class DashboardWatch(Generic[K, A]):
         if question is not None and question.task is not None:
             question.task.cancel()
 
+    async def run(self) -> None:
+        """For a manager's services: nobody is asked any more when the manager has ended."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.close()
+
     def close(self) -> None:
         for key in list(self._questions):
             self.forget(key)

@@ -89,3 +89,17 @@ async def test_nothing_is_kept_of_an_object_that_is_gone() -> None:
     watch.answer("job", "id", Speaker("x").ask, expecting=False)
     watch.forget("job")
     assert len(watch) == 0
+
+
+async def test_nobody_is_asked_once_the_manager_has_ended() -> None:
+    watch: DashboardWatch[str, str] = DashboardWatch(lambda _: None, Pace(busy=0, calm=0))
+    speaker = Speaker("RUNNING")
+    service = asyncio.create_task(watch.run())
+    watch.answer("job", "id", speaker.ask, expecting=True)
+    await turns(5)
+    service.cancel()
+    await asyncio.gather(service, return_exceptions=True)
+    asked = speaker.asked
+    await turns(10)
+    assert speaker.asked == asked > 0
+    assert len(watch) == 0

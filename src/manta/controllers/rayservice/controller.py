@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -150,24 +149,10 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         Watch(caches.slices, _each(lambda one: _service_of_slice(caches, one))),
     )
     controller = Controller(CONTROLLER, run_round, watches, workers=WORKERS)
-    manager.add_service("RayService questions", _end_with(watch))
+    manager.add_service("RayService questions", watch.run)
     if settings.enable_metrics:
         metrics.register(manager.registry, caches.ray_services)
     return controller
-
-
-def _end_with(
-    watch: DashboardWatch[WatchKey, Heard],
-) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Nobody is asked any more when the manager has ended."""
-
-    async def run() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            watch.close()
-
-    return run
 
 
 def _caches(manager: Manager) -> Caches:
