@@ -27,7 +27,7 @@ from support.rayservice import (
     until_killed_or,
     watched,
 )
-from support.rayservice_objects import cluster_config
+from support.rayservice_objects import CONFIG, cluster_config
 from support.virtual import faulty, virtually
 
 NEXT = "rayproject/ray:2.61.0"
@@ -169,8 +169,8 @@ async def test_a_config_that_ray_refuses_is_told_with_rays_words() -> None:
 
 
 @virtually
-@pytest.mark.parametrize("kind", ["hang", "500", "refuse"])
-async def test_a_dashboard_that_does_not_answer_holds_nobody_else_up(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["hang", "500", "refuse", "nonsense"])
+async def test_a_dashboard_that_gives_no_answer_is_named_and_asked_again(kind: str) -> None:
     async with a_world() as world, operator(world):
         world.ray.weather = lambda method, path: kind
         await world.create("first")
@@ -178,6 +178,36 @@ async def test_a_dashboard_that_does_not_answer_holds_nobody_else_up(kind: str) 
         await world.until(lambda one: "does not answer" in message(one), key=first)
         world.ray.weather = lambda method, path: ""
         await world.until(is_ready, key=first)
+
+
+async def _time_to_serve(*, hanging: int) -> float:
+    """Virtual seconds that a service takes beside so many others whose dashboards hang."""
+    async with a_world() as world, operator(world):
+        for number in range(20):
+            await world.create(f"other{number}", rayClusterConfig=cluster_config(groups=[]))
+        for number in range(20):
+            await world.until(is_ready, key=Key(NAMESPACE, f"other{number}"))
+        heads = sorted(service for _, service in world.ray.heads)
+        world.ray.hanging = set(heads[:hanging])
+        for number in range(20):  # something to tell each of them, so that rounds wait as well
+            edit = {"spec": {"serveConfigV2": f"{CONFIG}    args: {{number: {number}}}"}}
+            await world.client.patch(RAY_SERVICES, Key(NAMESPACE, f"other{number}"), edit)
+        began = asyncio.get_running_loop().time()
+        await world.create("last")
+        await world.until(is_ready, key=Key(NAMESPACE, "last"))
+        return asyncio.get_running_loop().time() - began
+
+
+def test_twenty_dashboards_that_hang_delay_nobody_else() -> None:
+    took: dict[int, float] = {}
+
+    @virtually
+    async def scenario(hanging: int) -> None:
+        took[hanging] = await _time_to_serve(hanging=hanging)
+
+    scenario(0)
+    scenario(20)
+    assert took[20] == pytest.approx(took[0], abs=0.3)
 
 
 # ── in place ─────────────────────────────────────────────────────────────────────────────

@@ -188,25 +188,98 @@ async def test_c51_a_serve_that_only_deploys_for_long_costs_no_pod() -> None:
         assert {pod["metadata"]["uid"] for pod in await world.pods()} == before
 
 
+REPLACE_AFTER = "manta.ray.io/replace-unserving-workers-after"
+
+
+async def _with_a_dead_proxy(world: World, status: str, **annotations: str) -> tuple[str, str]:
+    """A service whose only worker does not take requests; its Pod's name and UID."""
+
+    def unready(pod: dict[str, Any]) -> dict[str, Any] | None:
+        if pod["metadata"]["labels"]["ray.io/node-type"] == "head":
+            return None
+        made = world.kubelet.running(pod)
+        made["conditions"][0] |= {"status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        return made
+
+    world.kubelet.script = unready
+    await world.create(annotations=annotations)
+    cluster = await ready(world)
+    (worker,) = await world.pods("ray.io/node-type=worker")
+    address = worker["status"]["podIP"]
+    world.head(cluster).proxies = {"node": {"node_ip": address, "status": status}}
+    return worker["metadata"]["name"], worker["metadata"]["uid"]
+
+
+async def _worker_uids(world: World) -> list[str]:
+    return [pod["metadata"]["uid"] for pod in await world.pods("ray.io/node-type=worker")]
+
+
+@virtually
+async def test_c51_a_worker_whose_proxy_is_dead_is_replaced_where_the_user_wants_it() -> None:
+    async with a_world() as world, operator(world):
+        name, uid = await _with_a_dead_proxy(world, "UNHEALTHY", **{REPLACE_AFTER: "2m"})
+        await asyncio.sleep(60)
+        assert await _worker_uids(world) == [uid], "not before its time"
+        world.kubelet.script = lambda pod: None
+        await asyncio.sleep(120)
+        (fresh,) = await _worker_uids(world)
+        assert fresh != uid
+        events = (await world.client.list(EVENTS, NAMESPACE)).items
+        (told,) = [one for one in events if one["reason"] == "DeletedWorkerPod"]
+        assert name in told["note"]
+        assert "has taken no request since" in told["note"]
+
+
+@virtually
+@pytest.mark.parametrize(
+    ("status", "annotations"),
+    [
+        ("UNHEALTHY", {}),  # nobody asked for it
+        ("DRAINING", {REPLACE_AFTER: "2m"}),  # it has no replica, and is well
+    ],
+)
+async def test_c51_otherwise_it_stays(status: str, annotations: dict[str, str]) -> None:
+    async with a_world() as world, operator(world):
+        _, uid = await _with_a_dead_proxy(world, status, **annotations)
+        await asyncio.sleep(600)
+        assert await _worker_uids(world) == [uid]
+
+
+@virtually
+async def test_c51_while_an_application_is_deployed_no_worker_is_replaced() -> None:
+    async with a_world() as world, operator(world):
+        _, uid = await _with_a_dead_proxy(world, "UNHEALTHY", **{REPLACE_AFTER: "2m"})
+        cluster = (await world.service()).status.active_service_status.ray_cluster_name
+        world.ray.set_applications(world.head(cluster), None, "DEPLOYING")
+        await asyncio.sleep(600)
+        assert await _worker_uids(world) == [uid]
+
+
+@virtually
+async def test_c51_a_limit_that_is_no_duration_is_refused() -> None:
+    async with a_world() as world, operator(world):
+        await world.create(annotations={REPLACE_AFTER: "soon"})
+        service = await world.until(lambda one: condition(one, "Ready")[1] == "ValidationFailed")
+        assert REPLACE_AFTER in message(service)
+
+
 @virtually
 async def test_c52_workers_without_a_proxy_do_not_keep_a_service_from_being_ready() -> None:
-    async with a_world() as world:
-
-        def head_only(pod: dict[str, Any]) -> dict[str, Any] | None:
-            if pod["metadata"]["labels"]["ray.io/node-type"] == "head":
-                return None
-            status = world.kubelet.running(pod)
-            status["conditions"][0]["status"] = "False"
-            return status
-
-        world.kubelet.script = head_only
-        async with operator(world):
-            await world.create(
-                serveConfigV2="proxy_location: HeadOnly\napplications: [{import_path: demo.app}]"
-            )
-            service = await world.until(is_ready)
-            assert service.status.num_serve_endpoints == 1
-            assert list(service.status.active_service_status.application_statuses) == ["default"]
+    async with a_world() as world, operator(world):
+        await world.create(
+            serveConfigV2="proxy_location: HeadOnly\napplications: [{import_path: demo.app}]"
+        )
+        service = await world.until(is_ready)
+        assert service.status.num_serve_endpoints == 1, "no request goes where no proxy is"
+        active = service.status.active_service_status
+        assert list(active.application_statuses) == ["default"]
+        (worker,) = await world.pods("ray.io/node-type=worker")
+        probe = worker["spec"]["containers"][0]["readinessProbe"]
+        assert "8000" not in str(probe), "and none is asked for"
+        assert worker["metadata"]["labels"]["ray.io/serve"] == "false"
+        await world.until(
+            lambda one: one.status.active_service_status.ray_cluster_status.state == "ready"
+        )
 
 
 @virtually

@@ -43,12 +43,14 @@ class FakeHead:
     jobs: dict[str, FakeJob] = field(default_factory=dict)
     serve_config: dict[str, Any] | None = None
     applications: dict[str, Any] = field(default_factory=dict)
+    proxies: dict[str, Any] = field(default_factory=dict)
+    """Where Serve keeps proxies, as it says it: by node id."""
     puts: list[dict[str, Any]] = field(default_factory=list)
     """Every Serve config that it was given, in order."""
 
 
 Weather = Callable[[str, str], str]
-"""(method, path) -> '', 'hang', '500', 'refuse' or 'lose-reply'."""
+"""(method, path) -> '', 'hang', '500', 'refuse', 'nonsense' or 'lose-reply'."""
 
 
 @dataclass
@@ -68,6 +70,8 @@ class FakeRay:
     serve_refuses: str = ""
     """What the dashboard says to a Serve config, with a 400."""
     probes: list[str] = field(default_factory=list)
+    hanging: set[str] = field(default_factory=set)
+    """Head Services whose dashboards take a request and never answer it."""
 
     def head(self, namespace: str, service: str) -> FakeHead:
         return self.heads.setdefault((namespace, service), FakeHead())
@@ -97,12 +101,14 @@ class FakeRay:
         self, target: Target, method: str, path: str, body: bytes | None = None
     ) -> Reply | Unreachable:
         self.calls.append((method, path, target.service))
-        match self.weather(method, path):
+        match "hang" if target.service in self.hanging else self.weather(method, path):
             case "hang":
                 await asyncio.sleep(2)
                 return Unreachable("no answer within 2 s")
             case "500":
                 return Reply(500, b"Internal Server Error")
+            case "nonsense":
+                return Reply(200, b"<html>please log in</html>")
             case "refuse":
                 return Unreachable("connection refused", sent=False)
             case "lose-reply":
@@ -149,7 +155,7 @@ class FakeRay:
                 return Reply(400, self.serve_refuses.encode())
             self._deploy(head, json.loads(body or b"{}"))
             return Reply(200, b"")
-        document = {"applications": head.applications}
+        document = {"applications": head.applications, "proxies": head.proxies}
         if head.serve_config is not None and "target_capacity" in head.serve_config:
             document["target_capacity"] = head.serve_config["target_capacity"]
         return Reply(200, json.dumps(document).encode())

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from manta.api.core import ContainerStatus, Pod, PodCondition, PodStatus
-from manta.api.meta import Condition, ObjectMeta
+from manta.api.meta import Condition, ObjectMeta, Uid
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
 from manta.api.ray.service import AppStatus, RayService, RayServiceSpec, RayServiceStatuses
@@ -70,7 +70,7 @@ def a_service(status: dict[str, Any] | None = None, **spec: Any) -> RayService:
         metadata=ObjectMeta(
             name="demo",
             namespace=NAMESPACE,
-            uid="service-uid",
+            uid=Uid("service-uid"),
             generation=1,
             finalizers=(names.FINALIZER_RAY_SERVICE,),
             annotations=spec.pop("annotations", {}),
@@ -103,7 +103,7 @@ def a_pod(name: str, *, head: bool = False, serves: bool = True, ready: bool = T
         conditions=(PodCondition(type="Ready", status="True" if ready else "False"),),
         container_statuses=(ContainerStatus(name="ray"),),
     )
-    meta = ObjectMeta(name=name, namespace=NAMESPACE, uid=f"{name}-uid", labels=labels)
+    meta = ObjectMeta(name=name, namespace=NAMESPACE, uid=Uid(f"{name}-uid"), labels=labels)
     return Pod(metadata=meta, status=status)
 
 

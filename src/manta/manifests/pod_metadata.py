@@ -14,6 +14,7 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.ray.naming import check_label
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.ownership import controller_reference
+from manta.rules.serve_config import serves_on_workers
 from manta.rules.settings import Settings
 from manta.rules.traits import Creator, creator
 
@@ -51,7 +52,7 @@ def pod_labels(
     }
     if creator(cluster.metadata) is Creator.SERVICE:
         # A head joins the serving Pods only after its proxy answered (C53).
-        serves = node_type == names.NODE_WORKER
+        serves = node_type == names.NODE_WORKER and serves_on_workers(cluster.metadata)
         labels[names.LABEL_SERVE] = names.SERVE_TRUE if serves else names.SERVE_FALSE
     return labels
 

@@ -19,6 +19,7 @@ from manta.manifests.containers import (
 from manta.manifests.history_collector import add_event_export, collector_options
 from manta.manifests.probes import add_probes
 from manta.manifests.ray_start import Params, bash, container_args, render, with_container_resources
+from manta.rules.serve_config import serves_on_workers
 from manta.rules.settings import Settings
 from manta.rules.traits import Creator, creator, head_fqdn, head_port
 
@@ -59,7 +60,7 @@ def complete_ray_container(
             container,
             params,
             head=node.head,
-            serving=node.creator is Creator.SERVICE,
+            serving=serves_on_workers(node.cluster.metadata),
             ray_version=node.cluster.spec.ray_version,
         )
 

@@ -9,7 +9,14 @@ from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
 from manta.manifests.containers import Json, copy_json
+from manta.rules.serve_config import (
+    ON_HEAD_ONLY,
+    SERVE_PROXIES,
+    has_proxies_on_workers,
+    parse_serve_config,
+)
 from manta.rules.spec_hash import spec_hash
+from manta.rules.validation.violation import Violation
 
 # What belongs to the one object that it was written on.
 _NOT_PASSED_ON = ("kubectl.kubernetes.io/last-applied-configuration",)
@@ -35,6 +42,8 @@ def build_service_cluster(
     annotations = {
         key: text for key, text in service.metadata.annotations.items() if key not in _NOT_PASSED_ON
     }
+    if not _workers_take_requests(service):
+        annotations[SERVE_PROXIES] = ON_HEAD_ONLY
     return {
         "apiVersion": RAY_CLUSTERS.api_version,
         "kind": RAY_CLUSTERS.kind,
@@ -47,6 +56,11 @@ def build_service_cluster(
         },
         "spec": spec,
     }
+
+
+def _workers_take_requests(service: RayService) -> bool:
+    config = parse_serve_config(service.spec.serve_config_v2)
+    return isinstance(config, Violation) or has_proxies_on_workers(config)
 
 
 def identity(service: RayService, version: str) -> dict[str, str]:

@@ -135,8 +135,15 @@ class ApplicationStatus(msgspec.Struct, frozen=True, gc=False):
     deployments: dict[str, DeploymentStatus] = {}
 
 
+class ProxyPlace(msgspec.Struct, frozen=True, gc=False):
+    node_ip: str = ""
+    status: str = ""
+
+
 class ServeStatus(msgspec.Struct, frozen=True, gc=False):
     applications: dict[str, ApplicationStatus] = {}
+    proxies: dict[str, ProxyPlace] = {}
+    """By node id: on which nodes Serve keeps a proxy, those that drain among them."""
     target_capacity: float | None = None
 
 

@@ -9,17 +9,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from manta.api.meta import ObjectMeta
 from manta.api.ray.names import DEFAULT_SERVE_APPLICATION
+from manta.rules.traits import Creator, creator
 from manta.rules.validation.violation import Violation
 
 ServeConfig = Mapping[str, Any]
 
 FIELD = "spec.serveConfigV2"
 _TARGET_CAPACITY = "target_capacity"
+
+SERVE_PROXIES: Final = "manta.ray.io/serve-proxies"
+"""Annotation of a RayCluster that a RayService made: `head` when its workers have no Serve proxy."""
+ON_HEAD_ONLY: Final = "head"
 
 
 @lru_cache(maxsize=1024)
@@ -59,6 +65,19 @@ def application_names(config: ServeConfig) -> tuple[str, ...]:
     return tuple(
         str(one.get("name") or DEFAULT_SERVE_APPLICATION) for one in config.get("applications", ())
     )
+
+
+def has_proxies_on_workers(config: ServeConfig) -> bool:
+    """Where requests are taken: on every node with a replica, unless the config says otherwise."""
+    options = config.get("http_options")
+    older = options.get("location") if isinstance(options, dict) else None
+    return (config.get("proxy_location") or older or "EveryNode") == "EveryNode"
+
+
+def serves_on_workers(meta: ObjectMeta) -> bool:
+    """Do this cluster's workers take requests? Else nobody may ask that of them (C52)."""
+    of_service = creator(meta) is Creator.SERVICE
+    return of_service and meta.annotations.get(SERVE_PROXIES) != ON_HEAD_ONLY
 
 
 def with_capacity(config: ServeConfig, percent: int | None) -> ServeConfig:

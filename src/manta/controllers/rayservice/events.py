@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from manta.reconcile.events import EventTable, Reasons
+from manta.reconcile.events import EventTable, Reasons, created, deleted, updated
 
 CONTROLLER: Final = "rayservice-controller"
 
@@ -19,6 +19,7 @@ class Cause(StrEnum):
     NOTE_DEADLINE = "NoteDeadline"
     DELETE_CLUSTER = "DeleteCluster"
     HEAD_LABEL = "HeadLabel"
+    REPLACE_WORKER = "ReplaceWorker"
     SUBMIT_CONFIG = "SubmitConfig"
     MOVE_CAPACITY = "MoveCapacity"
     NOTE_SUBMITTED = "NoteSubmitted"
@@ -36,45 +37,15 @@ class Cause(StrEnum):
 _NOT_TOLD = Reasons("Update")
 
 
-def _created(kind: str) -> Reasons:
-    return Reasons(
-        "Create",
-        done=f"Created{kind}",
-        failed=f"FailedToCreate{kind}",
-        done_note=f"Created {kind} {{key}}",
-        failed_note=f"Failed to create {kind} {{key}}: {{error}}",
-    )
-
-
-def _updated(kind: str) -> Reasons:
-    return Reasons(
-        "Update",
-        done=f"Updated{kind}",
-        failed=f"FailedToUpdate{kind}",
-        done_note=f"Updated {kind} {{key}}: {{why}}",
-        failed_note=f"Failed to update {kind} {{key}}: {{error}}",
-    )
-
-
-def _deleted(kind: str) -> Reasons:
-    return Reasons(
-        "Delete",
-        done=f"Deleted{kind}",
-        failed=f"FailedToDelete{kind}",
-        done_note=f"Deleted {kind} {{key}}: {{why}}",
-        failed_note=f"Failed to delete {kind} {{key}}: {{error}}",
-    )
-
-
 EVENTS: EventTable = {
     Cause.ADD_FINALIZER: _NOT_TOLD,
     Cause.REMOVE_FINALIZER: _NOT_TOLD,
     Cause.NOTE_DEADLINE: _NOT_TOLD,
     Cause.NOTE_SUBMITTED: _NOT_TOLD,
-    Cause.CREATE_CLUSTER: _created("RayCluster"),
-    Cause.UPDATE_CLUSTER: _updated("RayCluster"),
-    Cause.ADOPT_CLUSTER: _updated("RayCluster"),
-    Cause.DELETE_CLUSTER: _deleted("RayCluster"),
+    Cause.CREATE_CLUSTER: created("RayCluster"),
+    Cause.UPDATE_CLUSTER: updated("RayCluster"),
+    Cause.ADOPT_CLUSTER: updated("RayCluster"),
+    Cause.DELETE_CLUSTER: deleted("RayCluster"),
     Cause.HEAD_LABEL: Reasons(
         "Update",
         done="UpdatedHeadPodServeLabel",
@@ -82,6 +53,7 @@ EVENTS: EventTable = {
         done_note="Updated the serve label of head Pod {key}: {why}",
         failed_note="Failed to update the serve label of head Pod {key}: {error}",
     ),
+    Cause.REPLACE_WORKER: deleted("WorkerPod", "worker Pod"),
     Cause.SUBMIT_CONFIG: Reasons(
         "Update",
         done="UpdatedServeApplications",
@@ -96,13 +68,13 @@ EVENTS: EventTable = {
         done_note="Updated the target capacity of RayCluster {key}: {why}",
         failed_note="Failed to update the target capacity of RayCluster {key}: {error}",
     ),
-    Cause.CREATE_SERVICE: _created("Service"),
-    Cause.UPDATE_SERVICE: _updated("Service"),
-    Cause.DELETE_SERVICE: _deleted("Service"),
-    Cause.CREATE_GATEWAY: _created("Gateway"),
-    Cause.UPDATE_GATEWAY: _updated("Gateway"),
-    Cause.DELETE_GATEWAY: _deleted("Gateway"),
-    Cause.CREATE_ROUTE: _created("HTTPRoute"),
-    Cause.UPDATE_ROUTE: _updated("HTTPRoute"),
-    Cause.DELETE_ROUTE: _deleted("HTTPRoute"),
+    Cause.CREATE_SERVICE: created("Service"),
+    Cause.UPDATE_SERVICE: updated("Service"),
+    Cause.DELETE_SERVICE: deleted("Service"),
+    Cause.CREATE_GATEWAY: created("Gateway"),
+    Cause.UPDATE_GATEWAY: updated("Gateway"),
+    Cause.DELETE_GATEWAY: deleted("Gateway"),
+    Cause.CREATE_ROUTE: created("HTTPRoute"),
+    Cause.UPDATE_ROUTE: updated("HTTPRoute"),
+    Cause.DELETE_ROUTE: deleted("HTTPRoute"),
 }

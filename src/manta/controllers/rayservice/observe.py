@@ -53,6 +53,9 @@ from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
 
+DRAINING = ("DRAINING", "DRAINED")
+"""How Serve calls a proxy that is on its way out, and rightly takes no more requests."""
+
 BY_SERVICE = "RayService that controls it"
 BY_SERVING_CLUSTER = "cluster of a RayService"
 BY_SERVICE_NAME = "Service that it belongs to"
@@ -285,13 +288,13 @@ def translate(answer: ServeStatus | Unreachable) -> Answer:
     match answer:
         case Unreachable(why=why):
             return Silent(why)
-        case ServeStatus(applications=applications):
-            return Told(
-                {
-                    name or names.DEFAULT_SERVE_APPLICATION: _application(one)
-                    for name, one in applications.items()
-                }
-            )
+        case ServeStatus(applications=applications, proxies=proxies):
+            told = {
+                name or names.DEFAULT_SERVE_APPLICATION: _application(one)
+                for name, one in applications.items()
+            }
+            kept = (one.node_ip for one in proxies.values() if one.status not in DRAINING)
+            return Told(told, frozenset(kept))
         case _:
             return NotAsked()
 

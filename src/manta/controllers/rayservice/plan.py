@@ -25,6 +25,7 @@ from manta.controllers.rayservice.planners.serve import (
     plan_submission,
 )
 from manta.controllers.rayservice.planners.services import plan_services, selected_cluster
+from manta.controllers.rayservice.planners.unserving import plan_unserving
 from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
 from manta.controllers.rayservice.step import NO_STEP, Step, forget_shares, promoted
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
@@ -110,6 +111,7 @@ def _serving(seen: ServiceSnapshot) -> tuple[Step, ...]:
         plan_clusters(seen),
         plan_head_label(seen, seen.active),
         plan_head_label(seen, seen.pending),
+        plan_unserving(seen),
         Step(timer=_until_timeout(seen)),
         *(plan_incremental(seen) if seen.is_incremental else _by_new_cluster(seen)),
     )

@@ -54,6 +54,8 @@ class Told:
     """What Serve says of its applications."""
 
     applications: Mapping[str, AppStatus]
+    proxies: frozenset[str] = frozenset()
+    """Addresses of the nodes on which Serve keeps a proxy."""
 
 
 Answer = NotAsked | Silent | Told

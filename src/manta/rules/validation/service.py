@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Final
 
 from manta.api.durations import DurationError, parse_duration
 from manta.api.names import is_dns1035_label
@@ -27,7 +28,9 @@ from manta.rules.validation.violation import Violation
 _CLUSTER = "spec.rayClusterConfig"
 _STRATEGY = "spec.upgradeStrategy"
 _OPTIONS = f"{_STRATEGY}.clusterUpgradeOptions"
-_TIMEOUT = f"metadata.annotations[{names.ANNOTATION_INITIALIZING_TIMEOUT}]"
+
+REPLACE_AFTER: Final = "manta.ray.io/replace-unserving-workers-after"
+"""Annotation of a RayService: how long a worker's Serve proxy may be silent until the Pod is replaced."""
 
 
 def service_violations(service: RayService, settings: Settings) -> tuple[Violation, ...]:
@@ -47,15 +50,25 @@ def service_violations(service: RayService, settings: Settings) -> tuple[Violati
 
 def initializing_timeout(service: RayService) -> timedelta | Violation | None:
     """How long the service may take to become ready for the first time; None: for ever."""
-    text = service.metadata.annotations.get(names.ANNOTATION_INITIALIZING_TIMEOUT, "")
+    return _duration(service, names.ANNOTATION_INITIALIZING_TIMEOUT)
+
+
+def unserving_limit(service: RayService) -> timedelta | Violation | None:
+    """How long a worker may take no requests until it is replaced; None: for ever (C51)."""
+    return _duration(service, REPLACE_AFTER)
+
+
+def _duration(service: RayService, annotation: str) -> timedelta | Violation | None:
+    text = service.metadata.annotations.get(annotation, "")
     if not text:
         return None
+    field = f"metadata.annotations[{annotation}]"
     cure = "must be a positive duration such as 30m, or a positive number of seconds"
     try:
         limit = timedelta(seconds=int(text)) if _is_number(text) else parse_duration(text)
     except (DurationError, OverflowError):
-        return Violation(_TIMEOUT, text, cure)
-    return limit if limit > timedelta(0) else Violation(_TIMEOUT, text, cure)
+        return Violation(field, text, cure)
+    return limit if limit > timedelta(0) else Violation(field, text, cure)
 
 
 def _is_number(text: str) -> bool:
@@ -70,9 +83,9 @@ def _metadata(service: RayService) -> Iterator[Violation]:
     if not is_dns1035_label(name):
         cure = "must begin with a letter and hold only lower-case letters, digits and dashes"
         yield Violation("metadata.name", name, cure)
-    limit = initializing_timeout(service)
-    if isinstance(limit, Violation):
-        yield limit
+    for limit in (initializing_timeout(service), unserving_limit(service)):
+        if isinstance(limit, Violation):
+            yield limit
 
 
 def _cluster(spec: RayServiceSpec) -> Iterator[Violation]:

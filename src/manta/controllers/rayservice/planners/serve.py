@@ -131,7 +131,7 @@ def _after_submission(sight: ClusterSight, order: Order, mark: str) -> Plan:
     if not is_second and not _knows_some(sight, order):
         why = "Serve on the same head has lost its applications"
         return _submit(sight, order, mark + _AGAIN, why)
-    if is_second and _runs_all(sight, order):
+    if is_second and runs_all(sight, order):
         return do(_note(sight, order, mark))  # it came back: it may be lost once more
     return NOTHING
 
@@ -141,7 +141,7 @@ def _knows_some(sight: ClusterSight, order: Order) -> bool:
     return any(name in sight.answer.applications for name in order.applications)
 
 
-def _runs_all(sight: ClusterSight, order: Order) -> bool:
+def runs_all(sight: ClusterSight, order: Order) -> bool:
     return bool(order.applications) and set(order.applications) <= _running(sight)
 
 
