@@ -402,3 +402,27 @@ async def test_questions_end_with_the_manager() -> None:
         asked = len(world.ray.calls)
         await asyncio.sleep(120)
         assert len(world.ray.calls) == asked
+
+
+@virtually
+async def test_c56_a_submission_whose_reply_and_whose_head_are_lost_is_not_repeated() -> None:
+    """Ray never said a word on the job: only what was written down before tells that it had it."""
+    posted = {"now": False, "storm": True}
+
+    def weather(method: str, _path: str) -> str:
+        posted["now"] |= method == "POST"
+        if not posted["storm"] or not posted["now"]:
+            return ""
+        return "lose-reply" if method == "POST" else "500"
+
+    async with a_world(weather=weather) as world, operator(world):
+        await world.create(**HTTP)
+        async with asyncio.timeout(60):
+            while not world.ray.executions:
+                await asyncio.sleep(0.01)
+        assert (await world.job()).status.job_status == ""
+        await world.kill_head()
+        await asyncio.sleep(5)
+        posted["storm"] = False
+        await world.until(failed, 60)
+        assert len(world.ray.executions) == 1

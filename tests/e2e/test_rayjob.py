@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from e2e.conftest import Machine
 from e2e.objects import cluster
 
@@ -42,26 +40,75 @@ def ended(machine: Machine, name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode", "SidecarMode"])
-def test_the_entrypoint_runs_once_and_the_cluster_is_given_back(
-    machine: Machine, mode: str, tmp_path: Path
+MODES = ("K8sJobMode", "HTTPMode", "SidecarMode")
+
+
+def test_every_mode_runs_the_entrypoint_once_and_gives_its_cluster_back(
+    machine: Machine, tmp_path: Path
 ) -> None:
-    name = f"once-{mode.lower()}"
-    once = job(name, mode, "bash -c 'echo ran >> /marks/runs'", shutdownAfterJobFinishes=True)
-    machine.apply(with_host_directory(once, tmp_path))
-    status = ended(machine, name)
-    assert (status["jobStatus"], status["jobDeploymentStatus"]) == ("SUCCEEDED", "Complete")
-    assert (tmp_path / "runs").read_text() == "ran\n"
-    machine.until(
-        "the cluster to be given back",
-        lambda: not machine.list("rayclusters", f"ray.io/originated-from-cr-name={name}"),
+    """All three at once: most of a cluster's start is waiting."""
+    for mode in MODES:
+        (tmp_path / mode).mkdir()
+        once = job(
+            f"once-{mode.lower()}",
+            mode,
+            "bash -c 'echo ran >> /marks/runs; echo printed by the job'",
+            shutdownAfterJobFinishes=True,
+        )
+        machine.apply(with_host_directory(once, tmp_path / mode))
+    for mode in MODES:
+        name = f"once-{mode.lower()}"
+        status = ended(machine, name)
+        assert (status["jobStatus"], status["jobDeploymentStatus"]) == ("SUCCEEDED", "Complete")
+        assert (tmp_path / mode / "runs").read_text() == "ran\n"
+        machine.until(
+            "the cluster to be given back",
+            lambda name=name: (
+                not machine.list("rayclusters", f"ray.io/originated-from-cr-name={name}")
+            ),
+        )
+    # The submitter's log outlives the cluster.
+    assert "printed by the job" in machine.manta("logs", "job/once-k8sjobmode").stdout
+    for mode in MODES:
+        machine.manta("delete", "rayjob", f"once-{mode.lower()}")
+
+
+def test_a_failing_job_fails_with_the_words_of_ray_in_every_mode(machine: Machine) -> None:
+    for mode in MODES:
+        machine.apply(job(f"fails-{mode.lower()}", mode, "python -c 'raise SystemExit(3)'"))
+    for mode in MODES:
+        status = ended(machine, f"fails-{mode.lower()}")
+        assert (status["jobStatus"], status["reason"]) == ("FAILED", "AppFailed")
+        assert "exit code 3" in status["message"]
+        machine.manta("delete", "rayjob", f"fails-{mode.lower()}")
+
+
+def test_manta_submit_runs_a_local_script_and_exits_with_its_code(
+    machine: Machine, tmp_path: Path
+) -> None:
+    (tmp_path / "lib.py").write_text("WORD = 'carried along'\n")
+    (tmp_path / "main.py").write_text(
+        "import os, ray, lib\n"
+        "ray.init()\n"
+        "@ray.remote\n"
+        "def work():\n"
+        "    return lib.WORD\n"
+        "print(ray.get(work.remote()), os.environ['MARK'])\n"
+        "raise SystemExit(int(os.environ['CODE']))\n"
     )
-    machine.manta("delete", "rayjob", name)
-
-
-def test_a_failing_job_fails_with_the_words_of_ray(machine: Machine) -> None:
-    machine.apply(job("fails", "HTTPMode", "python -c 'raise SystemExit(3)'"))
-    status = ended(machine, "fails")
-    assert (status["jobStatus"], status["reason"]) == ("FAILED", "AppFailed")
-    assert status["message"]
-    machine.manta("delete", "rayjob", "fails")
+    machine.apply(cluster("shared", workers=0))
+    machine.cluster_ready("shared")
+    files = ("--working-dir", str(tmp_path), "--env", "MARK=here")
+    command = ("--", "python", "main.py")
+    good = machine.manta(
+        "submit", "--cluster", "shared", "--name", "good", *files, "--env", "CODE=0", *command
+    )
+    assert "carried along here" in good.stdout
+    bad = machine.manta(
+        "submit", "--cluster", "shared", *files, "--env", "CODE=5", *command, check=False
+    )
+    assert bad.returncode == 5, bad.stderr
+    assert "carried along here" in machine.manta("logs", "job/good").stdout
+    assert "good" in machine.manta("get", "jobs").stdout
+    machine.manta("delete", "rayjob", "good")
+    machine.manta("delete", "raycluster", "shared")
