@@ -60,6 +60,10 @@ upgrades: setup ## real Ray Serve under load: 10 upgrades of each kind, heads, o
 chaos: setup ## 50 planes, killed at random (kill -9), leave nothing behind (20 minutes); CYCLES=n for fewer
 	$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50)
 
+.PHONY: jobs
+jobs: setup ## RayJobs on real Ray at length: samples, examples, suspending, deadlines, retries, a schedule (10 minutes)
+	$(PYTEST) -q tests/e2e/jobs_at_length.py
+
 .PHONY: golden
 golden: setup ## write the golden files anew; read the diff
 	MANTA_GOLDEN=1 $(PYTEST) -q tests/unit tests/cluster -k golden
