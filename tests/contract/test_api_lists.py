@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from support.contract import PARTIAL, TABLE, Api, Widgets, config_map, pod
@@ -204,3 +206,21 @@ async def test_metadata_alone_can_be_read(api: Api, widgets: Widgets) -> None:
     (item,) = listed["items"]
     assert item["metadata"]["name"] == "one"
     assert "spec" not in item
+
+
+async def test_a_long_list_is_as_whole_as_its_pages(api: Api) -> None:
+    await asyncio.gather(*(numbered_from(api, first, 65) for first in range(0, 520, 65)))
+    whole = await names(api, {})
+    paged, token = [], ""
+    while not paged or token:
+        query = {"limit": "200"} | ({"continue": token} if token else {})
+        page = (await api.get(api.path("configmaps"), query=query)).body
+        paged += [item["metadata"]["name"] for item in page["items"]]
+        token = page["metadata"].get("continue", "")
+    assert len(whole) == 520
+    assert whole == [name for name in paged if name != "kube-root-ca.crt"]
+
+
+async def numbered_from(api: Api, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        await api.made(api.path("configmaps"), config_map(f"l{number}"))

@@ -139,6 +139,7 @@ class Plane:
             self.kubeconfig, url=self.url, authority=self.authority.certificate, token=token
         )
         self._stack.callback(self.kubeconfig.unlink, missing_ok=True)
+        self._stack.push_async_callback(_end, asyncio.create_task(store.tidy(), name="tidying"))
 
     async def _open_store(self) -> Store:
         store = Store(elapsed=self.options.clock.monotonic)

@@ -370,9 +370,10 @@ class Operations:
                 call.served, page, answer, call.request.param("includeObject"), self._core.now()
             )
             return HttpResponse(200, body, call.headers())
-        body = rendering.listed(
-            call.served, page.records, page.revision, page.token, page.remaining
-        )
+        listed = (call.served, page.records, page.revision, page.token, page.remaining)
+        if len(page.records) > rendering.LONG_LIST and not answer.yaml:
+            return HttpResponse(200, rendering.listed_in_parts(*listed), call.headers())
+        body = rendering.listed(*listed)
         return _yaml(200, body, call) if answer.yaml else HttpResponse(200, body, call.headers())
 
 

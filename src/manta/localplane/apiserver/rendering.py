@@ -6,7 +6,8 @@ object that was stored under another schema, or an Event asked for in the other 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +17,9 @@ from manta.localplane.apiserver.served import Served
 from manta.localplane.store.objects import Change, Record
 
 _encode = msgspec.json.Encoder().encode
+LONG_LIST = 500
+"""Longer lists are sent in parts."""
+_PART = 100
 
 
 def head(served: Served) -> bytes:
@@ -71,17 +75,30 @@ def item(served: Served, record: Record) -> bytes:
 def listed(
     served: Served, records: Iterable[Record], revision: int, token: str = "", remaining: int = 0
 ) -> bytes:
+    start = _list_start(served, revision, token, remaining)
+    return start + b",".join([item(served, record) for record in records]) + b"]}\n"
+
+
+async def listed_in_parts(
+    served: Served, records: Sequence[Record], revision: int, token: str = "", remaining: int = 0
+) -> AsyncGenerator[bytes, None]:
+    """The same list, a part at a time: a long one neither fills the memory nor holds others up."""
+    yield _list_start(served, revision, token, remaining)
+    for first in range(0, len(records), _PART):
+        part = [item(served, record) for record in records[first : first + _PART]]
+        yield (b"," if first else b"") + b",".join(part)
+        await asyncio.sleep(0)
+    yield b"]}\n"
+
+
+def _list_start(served: Served, revision: int, token: str, remaining: int) -> bytes:
     meta: dict[str, Any] = {"resourceVersion": str(revision)}
     if token:
         meta["continue"] = token
     if remaining:
         meta["remainingItemCount"] = remaining
-    start = (
-        f'{{"kind":"{served.list_kind}","apiVersion":"{served.api_version}","metadata":'.encode()
-        + _encode(meta)
-        + b',"items":['
-    )
-    return start + b",".join([item(served, record) for record in records]) + b"]}\n"
+    head = f'{{"kind":"{served.list_kind}","apiVersion":"{served.api_version}","metadata":'
+    return head.encode() + _encode(meta) + b',"items":['
 
 
 def event_line(served: Served, change: Change, as_type: str) -> bytes:

@@ -19,7 +19,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from manta.localplane.store.objects import Change, Record, Shelf
+from manta.localplane.store.objects import KEEP_BYTES, Change, Record, Shelf
 from manta.localplane.store.store import Store
 
 SCHEMA_VERSION: Final = 1
@@ -212,14 +212,32 @@ def load(path: Path, store: Store, *, durable: bool) -> None:
 
 def _load_changes(database: sqlite3.Connection, store: Store, compacted: int) -> None:
     store.begin_history(compacted)
-    rows = database.execute(
-        "SELECT revision, shelf, key, type, epoch, raw, previous, previous_revision "
-        "FROM changes ORDER BY revision"
-    )
-    for revision, name, key, kind, epoch, raw, before, before_revision in rows:
+    for name, oldest in _worth_loading(database).items():
         shelf = store.shelf(name)
-        record = shelf.records.get(key)
-        if record is None or record.revision != revision:
-            record = Record(key, raw, revision, epoch)
-        previous = None if before is None else Record(key, before, before_revision, epoch)
-        shelf.remember(Change(revision, kind, record, previous, store.elapsed(), len(raw)))
+        rows = database.execute(
+            "SELECT revision, key, type, epoch, raw, previous, previous_revision FROM changes "
+            "WHERE shelf = ? AND revision > ? ORDER BY revision",
+            (name, oldest),
+        )
+        for revision, key, kind, epoch, raw, before, before_revision in rows:
+            record = shelf.records.get(key)
+            if record is None or record.revision != revision:
+                record = Record(key, raw, revision, epoch)
+            previous = None if before is None else Record(key, before, before_revision, epoch)
+            shelf.remember(Change(revision, kind, record, previous, store.elapsed(), len(raw)))
+        shelf.forget(oldest)
+
+
+def _worth_loading(database: sqlite3.Connection) -> dict[str, int]:
+    """For each shelf, after which revision its history fits into memory: nothing older is read."""
+    room: dict[str, int] = {}
+    after: dict[str, int] = {}
+    rows = database.execute(
+        "SELECT revision, shelf, length(raw) FROM changes ORDER BY revision DESC"
+    )
+    for revision, name, size in rows:
+        left = room.get(name, KEEP_BYTES) - size
+        room[name] = left
+        if left < 0:
+            after.setdefault(name, revision)
+    return {name: after.get(name, 0) for name in room}

@@ -161,7 +161,7 @@ class Shelf:
         self.records[record.key] = record
         size = len(record.raw)
         self._freshen(record, size)
-        self._pack_stale()
+        self.pack_stale(_PACKED_AT_ONCE)
         kind: ChangeType = "MODIFIED" if previous else "ADDED"
         return self.remember(Change(record.revision, kind, record, previous, at, size))
 
@@ -246,15 +246,17 @@ class Shelf:
         self._fresh.append((record, size))
         self._fresh_bytes += size
 
-    def _pack_stale(self) -> None:
-        for _ in range(_PACKED_AT_ONCE):
+    def pack_stale(self, most: int) -> bool:
+        """Pack at most so many of what was not written lately; whether there may be more."""
+        for _ in range(most):
             if self._fresh_bytes <= FRESH_BYTES:
-                return
+                return False
             record, size = self._fresh.popleft()
             self._fresh_bytes -= size
             if self._packer is None:
                 self._packer = Packer(record.raw)
             record.pack(self._packer)
+        return True
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records.values())

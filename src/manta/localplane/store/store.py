@@ -18,6 +18,8 @@ from manta.localplane.store.objects import Change, Record, Shelf
 from manta.localplane.store.watchers import Watcher
 
 _encode = msgspec.json.Encoder().encode
+_TIDY_AT_ONCE = 20
+_TIDY_PAUSE = 0.02
 
 
 class Journal(Protocol):
@@ -102,6 +104,12 @@ class Store:
     def _tell(self, shelf: str, change: Change) -> None:
         for watcher in tuple(self._watchers.get(shelf, ())):
             watcher.offer(change)
+
+    async def tidy(self) -> None:
+        """After a start: pack, little by little, what was loaded and nobody has written since."""
+        for shelf in tuple(self._shelves.values()):
+            while shelf.pack_stale(_TIDY_AT_ONCE):  # noqa: ASYNC110  nothing rings: this is a pause
+                await asyncio.sleep(_TIDY_PAUSE)
 
     # ── watching ─────────────────────────────────────────────────────────────────────────
     def watch(self, shelf: str, since: int) -> Watcher:

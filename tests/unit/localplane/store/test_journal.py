@@ -133,3 +133,24 @@ def test_a_journal_of_another_format_is_refused(tmp_path):
 def test_the_file_is_its_owners_alone(tmp_path):
     open_database(tmp_path / "db", durable=False).close()
     assert (tmp_path / "db").stat().st_mode & 0o777 == 0o600
+
+
+async def test_only_as_much_history_is_read_again_as_fits_into_memory(tmp_path, monkeypatch):
+    path = tmp_path / "db"
+    store = opened(path)
+    first = store.put("pods", "ns/a", body("a", x="y" * 100)).revision
+    for _ in range(20):
+        last = store.put("pods", "ns/a", body("a", x="y" * 100))
+    quiet = store.put("nodes", "n", body("n"))
+    await store.settled(quiet.revision)
+    await store.close()
+    monkeypatch.setattr(journals, "KEEP_BYTES", 5 * len(last.raw))
+    again = opened(path)
+    seen = again.watch("pods", last.revision - 5).take()
+    assert [one.revision for one in seen] == list(range(last.revision - 4, last.revision + 1))
+    with pytest.raises(Compacted):
+        again.watch("pods", last.revision - 6)
+    with pytest.raises(Compacted):
+        again.watch("pods", first)
+    assert [one.revision for one in again.watch("nodes", 1).take()] == [quiet.revision]
+    await again.close()

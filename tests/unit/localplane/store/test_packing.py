@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from manta.localplane.store import objects
 from manta.localplane.store.objects import Record, Shelf
 from manta.localplane.store.packing import Packer, is_packed
+from manta.localplane.store.store import Store
 
 
 def an_object(number: int, size: int = 40) -> bytes:
@@ -102,3 +103,12 @@ def test_the_history_limit_counts_the_json_whether_packed_or_not(
     monkeypatch.setattr(objects, "KEEP_BYTES", 5 * len(an_object(100)) + 20)
     shelf = filled(200)
     assert 4 <= len(shelf.changes_after(0)) <= 6
+
+
+async def test_a_store_is_tidied_after_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "FRESH_BYTES", 0)
+    store = Store()
+    for number in range(50):
+        store.shelf("things").load(Record(f"ns/o{number}", an_object(number), number + 1))
+    await store.tidy()
+    assert all(is_packed(record._text) for record in store.shelf("things"))
