@@ -102,7 +102,7 @@ class Traffic:
         """For a Pod; for the machine; and the Host that the machine has to say."""
         if not self.served.is_incremental:
             name = f"{self.served.name}-serve-svc"
-            address = self.machine.get("service", name)["spec"]["clusterIP"]
+            address = self.machine.get("svc", name)["spec"]["clusterIP"]
             path = f"8000/{self.served.path}"
             return f"http://{name}:{path}", f"http://{address}:{path}", ""
         name = f"{self.served.name}-gateway"

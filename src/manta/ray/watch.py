@@ -24,6 +24,8 @@ class Pace:
     """While the answer changes, or the asker says that it expects a change."""
     calm: float = 30.0
     """Once the answer has rested. The way from busy to calm doubles."""
+    most_per_second: float = 100.0
+    """All that expect a change share this: a fleet that starts at once must not drown its asker."""
 
 
 @dataclass(slots=True)
@@ -44,6 +46,7 @@ class DashboardWatch(Generic[K, A]):
         self._changed = changed
         self._pace = pace or Pace()
         self._questions: dict[K, _Question[A]] = {}
+        self._expecting: set[K] = set()
 
     def answer(
         self, key: K, identity: Hashable, ask: Callable[[], Awaitable[A]], *, expecting: bool
@@ -58,14 +61,23 @@ class DashboardWatch(Generic[K, A]):
             self.forget(key)
             question = _Question(identity, ask, expecting, delay=self._pace.busy)
             self._questions[key] = question
+            self._expect(key, question, expecting=expecting)
             question.task = asyncio.create_task(self._keep_asking(key, question))
             return None
         question.ask = ask
         if expecting and not question.expecting:
             question.delay = self._pace.busy
             question.wake.set()
-        question.expecting = expecting
+        self._expect(key, question, expecting=expecting)
         return question.answer
+
+    def _expect(self, key: K, question: _Question[A], *, expecting: bool) -> None:
+        question.expecting = expecting
+        (self._expecting.add if expecting else self._expecting.discard)(key)
+
+    def _until_next(self, question: _Question[A]) -> float:
+        fair = len(self._expecting) / self._pace.most_per_second if question.expecting else 0.0
+        return max(question.delay, fair)
 
     def ask_now(self, key: K) -> None:
         """Something was just changed on the far side: do not wait for the next turn."""
@@ -75,6 +87,7 @@ class DashboardWatch(Generic[K, A]):
 
     def forget(self, key: K) -> None:
         question = self._questions.pop(key, None)
+        self._expecting.discard(key)
         if question is not None and question.task is not None:
             question.task.cancel()
 
@@ -103,7 +116,7 @@ class DashboardWatch(Generic[K, A]):
             elif not question.expecting:
                 question.delay = min(question.delay * 2, self._pace.calm)
             try:
-                async with asyncio.timeout(question.delay):
+                async with asyncio.timeout(self._until_next(question)):
                     await question.wake.wait()
             except TimeoutError:
                 continue

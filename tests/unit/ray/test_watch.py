@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from manta.ray.watch import DashboardWatch, Pace
+from manta.runtime.simulation import run_virtual
 
 
 class Speaker:
@@ -103,3 +104,23 @@ async def test_nobody_is_asked_once_the_manager_has_ended() -> None:
     await turns(10)
     assert speaker.asked == asked > 0
     assert len(watch) == 0
+
+
+def test_a_fleet_that_starts_at_once_is_asked_no_more_often_than_its_asker_can_bear() -> None:
+    async def scenario() -> None:
+        pace = Pace(busy=0.1, calm=10, most_per_second=50)
+        watch: DashboardWatch[int, str] = DashboardWatch(lambda _: None, pace)
+        speakers = [Speaker("DEPLOYING") for _ in range(100)]
+        for number, speaker in enumerate(speakers):
+            watch.answer(number, "id", speaker.ask, expecting=True)
+        await asyncio.sleep(20)
+        asked = sum(speaker.asked for speaker in speakers)
+        assert 100 * 5 <= asked <= 100 * 12  # one each at once, then 50 a second
+        for number in range(1, 100):
+            watch.forget(number)
+        before = speakers[0].asked
+        await asyncio.sleep(10)
+        assert speakers[0].asked >= before + 90, "who is alone is asked at the busy pace again"
+        watch.close()
+
+    run_virtual(scenario())

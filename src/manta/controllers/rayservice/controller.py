@@ -55,9 +55,9 @@ from manta.runtime.recorder import ObjectReference, Recorder
 WORKERS = 64
 """Rounds may wait for a dashboard when they submit; they are cheap, so there are many."""
 
-PACE = Pace(busy=0.2, calm=20.0)
+PACE = Pace(busy=0.2, calm=25.0)
 """A switch follows the last application's start within a moment; at rest a service costs two small
-requests in twenty seconds."""
+requests in twenty-five seconds."""
 
 
 class RayServiceRooms:
