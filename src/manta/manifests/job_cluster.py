@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
@@ -15,14 +15,20 @@ from manta.manifests.services import build_head_service
 from manta.manifests.submitter import Submission, build_sidecar, job_reference
 from manta.rules.settings import Settings
 
+ABOUT_THE_JOB: Final = frozenset(
+    ("kubectl.kubernetes.io/last-applied-configuration", names.ANNOTATION_SUBMITTED_TO)
+)
+"""Annotations that say nothing of its cluster."""
+
 
 def build_job_cluster(
     job: RayJob, cluster_spec: Mapping[str, Any], submission: Submission, cluster: RayCluster
 ) -> Json:
     """`cluster_spec` is what the user wrote, passed on whole; `cluster` is a view of the same."""
     spec = copy_json(cluster_spec)
-    annotations = dict(job.metadata.annotations)
-    annotations.pop("kubectl.kubernetes.io/last-applied-configuration", None)
+    annotations = {
+        name: value for name, value in job.metadata.annotations.items() if name not in ABOUT_THE_JOB
+    }
     if job.spec.submission_mode == SubmissionMode.SIDECAR:
         # A second head would run the job again, behind the back of the first.
         annotations[names.ANNOTATION_DISABLE_HEAD_RESTART] = "true"

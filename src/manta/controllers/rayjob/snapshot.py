@@ -17,9 +17,7 @@ from manta.rules.settings import Settings
 from manta.rules.suffix import suffix
 from manta.rules.validation.violation import Violation
 
-SUBMITTED_TO = "manta.ray.io/submitted-to"
-"""Annotation `ID@CLUSTER@HEAD`: the attempt and the head (Pod UID and restarts) that the job was
-handed to, written before it was. The cluster's name tells attempts apart that share an id."""
+SUBMITTED_TO = names.ANNOTATION_SUBMITTED_TO
 
 
 @dataclass(frozen=True, slots=True)

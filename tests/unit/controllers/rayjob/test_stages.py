@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from manta.api.meta import ObjectMeta
@@ -55,6 +57,19 @@ def test_a_cluster_gets_the_spec_as_the_user_wrote_it() -> None:
     assert create.resource is RAY_CLUSTERS
     assert create.manifest["spec"] == raw
     assert create.manifest["metadata"]["labels"]["ray.io/originated-from-crd"] == "RayJob"
+
+
+def test_what_is_noted_of_an_attempt_is_not_copied_to_the_next_cluster() -> None:
+    snapshot = seen(
+        {"jobDeploymentStatus": "Initializing", "jobId": "j", "rayClusterName": "demo-abcde"},
+        cluster_spec=ray_cluster()["spec"],
+    )
+    annotations = {SUBMITTED_TO: "j@old@head", "mine": "kept"}
+    meta = msgspec.structs.replace(snapshot.job.metadata, annotations=annotations)
+    job = msgspec.structs.replace(snapshot.job, metadata=meta)
+    [create] = plan(replace(snapshot, job=job)).actions
+    assert isinstance(create, Create)
+    assert create.manifest["metadata"]["annotations"] == {"mine": "kept"}
 
 
 def test_a_ready_cluster_gets_its_submitter_which_remembers_the_head() -> None:
@@ -120,7 +135,9 @@ def test_the_submitter_may_print_the_log_to_its_end() -> None:
     just_ended = Told("SUCCEEDED", ended=NOW - timedelta(seconds=1))
     assert stage_after(running(answer=just_ended, submitter=a_submitter())) == Stage.RUNNING
     long_ended = Told("SUCCEEDED", ended=NOW - timedelta(seconds=301))
-    assert stage_after(running(answer=long_ended, submitter=a_submitter())) == Stage.COMPLETE
+    status = next_status(running(answer=long_ended, submitter=a_submitter()), UNTRIED)
+    assert status.job_deployment_status == Stage.COMPLETE
+    assert status.reason == "JobDeploymentStatusTransitionGracePeriodExceeded"
 
 
 def test_http_mode_notes_the_head_before_it_submits() -> None:
@@ -151,6 +168,12 @@ def test_a_submitter_that_never_got_through_is_a_failed_submission() -> None:
     status = next_status(snapshot, UNTRIED)
     assert status.reason == "SubmissionFailed"
     assert "BackoffLimitExceeded" in status.message
+
+
+def test_a_submitter_that_was_deleted_before_it_submitted_is_a_failed_submission() -> None:
+    status = next_status(running(answer=Unknown()), UNTRIED)
+    assert (status.job_deployment_status, status.reason) == (Stage.FAILED, "SubmissionFailed")
+    assert stage_after(running(answer=Told("RUNNING"))) == Stage.RUNNING
 
 
 def test_c40_a_silent_dashboard_is_borne_for_300_seconds() -> None:

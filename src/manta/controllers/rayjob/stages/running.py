@@ -112,9 +112,11 @@ def _ended(seen: JobSnapshot, told: Told) -> Step:
         plan = Plan(wait=Wait("the submitter still prints the log", retry_in=left))
         return stay(seen, plan, **heard)
     job_status, message = heard.pop("job_status"), heard.pop("message")
+    overdue = JobFailedReason.TRANSITION_GRACE_PERIOD_EXCEEDED if _submitter_works(seen) else None
     if told.status == JobStatus.FAILED:
-        return fail(seen, JobFailedReason.APP_FAILED, message, job_status=job_status, **heard)
-    return complete(seen, job_status, message, **heard)
+        reason = overdue or JobFailedReason.APP_FAILED
+        return fail(seen, reason, message, job_status=job_status, **heard)
+    return complete(seen, job_status, message, reason=overdue or "", **heard)
 
 
 def _submitter_works(seen: JobSnapshot) -> bool:
@@ -192,6 +194,9 @@ def _unknown(seen: JobSnapshot) -> Step:
     match seen.mode:
         case SubmissionMode.HTTP:
             return _submit(seen)
+        case SubmissionMode.K8S_JOB if seen.submitter is None:
+            why = "the submitter Job was deleted before Ray had the job"
+            return fail(seen, JobFailedReason.SUBMISSION_FAILED, why)
         case SubmissionMode.K8S_JOB:
             return _unknown_to_submitter(seen, _job_end(seen))
         case SubmissionMode.SIDECAR:
