@@ -28,7 +28,7 @@ from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster
 from manta.kube.errors import CredentialsError
-from manta.kube.ratelimit import TokenBucket
+from manta.kube.ratelimit import Considerate, RateLimiter, TokenBucket
 from manta.rules.settings import FeatureGates, Settings
 from manta.runtime import logging as logs
 from manta.runtime.clock import Clock, SystemClock
@@ -91,11 +91,10 @@ async def operate(cluster: Cluster, options: Options) -> int:
     """Run until told to stop."""
     clock, random, registry = SystemClock(), Random(), Registry()  # noqa: S311  jitter only
     gate = WriteGate(clock)
-    limiter = TokenBucket(options.qps, options.burst) if options.qps > 0 else None
     client = Client(
         GatedTransport(_transport(cluster, clock), gate),
         user_agent=USER_AGENT,
-        limiter=limiter,
+        limiter=_brake(options),
         observer=ApiMetrics(registry, cluster.server),
         chance=random,
     )
@@ -198,6 +197,13 @@ def unsuitable(platform: Platform, gates: FeatureGates) -> str | None:
             f"and this server is {platform.version[0]}.{platform.version[1]}"
         )
     return None
+
+
+def _brake(options: Options) -> RateLimiter | None:
+    """A rate that someone has set; else as many requests as the server takes."""
+    if options.qps > 0:
+        return TokenBucket(options.qps, options.burst)
+    return None if options.qps < 0 else Considerate()
 
 
 def _transport(cluster: Cluster, clock: Clock) -> Any:

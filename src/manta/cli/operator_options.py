@@ -36,8 +36,8 @@ class Options:
     concurrency: int | None = None
     """Fewest workers of every controller; None: as many as each thinks right."""
     namespaces: tuple[str, ...] = ()
-    qps: float = 100.0
-    """Below zero: no limit."""
+    qps: float = 0.0
+    """0: what the server takes, by its own word; below zero: no limit."""
     burst: int = 200
     stdout_encoder: Literal["json", "console"] = "json"
     file_encoder: Literal["json", "console"] = "json"
@@ -76,7 +76,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("enable-leader-election", bool, True, "only one replica works", "enableLeaderElection"),
     Option("leader-election-namespace", str, "", "of the lease", "leaderElectionNamespace"),
     # KubeRay's default of 1, which its charts always pass, must not slow down controllers that wait
-    # for Ray: a worker costs nothing here, and what bounds the load on the server is qps.
+    # for Ray: a worker costs nothing here, and the server says 429 when it is too much.
     Option(
         "reconcile-concurrency",
         int,
@@ -101,8 +101,15 @@ OPTIONS: tuple[Option, ...] = (
         "use-kubernetes-proxy", bool, False, "reach Ray by the API server", "useKubernetesProxy"
     ),
     Option("enable-metrics", bool, False, "also keep kuberay_* metrics", "enableMetrics"),
-    Option("qps", float, 100.0, "requests a second; below zero: no limit", "qps"),
-    Option("burst", int, 200, "requests at once", "burst"),
+    Option(
+        "qps",
+        float,
+        0.0,
+        "requests a second; 0: as many as the server takes, fewer when it says 429; below zero: "
+        "never fewer",
+        "qps",
+    ),
+    Option("burst", int, 200, "requests at once, beside --qps", "burst"),
     Option("cron-replay-missed", bool, False, "serve every missed tick", "cronReplayMissed"),
     Option("cron-successful-history", int, None, "RayJobs kept", "cronSuccessfulHistory"),
     Option("cron-failed-history", int, None, "failed RayJobs kept", "cronFailedHistory"),
@@ -291,7 +298,7 @@ def options_from(args: argparse.Namespace, environment: Mapping[str, str]) -> Op
         namespaces=tuple(
             filter(None, (one.strip() for one in values["watch-namespace"].split(",")))
         ),
-        qps=_rate("qps", values),
+        qps=float(values["qps"]),
         burst=_at_least_one("burst", values),
         stdout_encoder=_stdout_encoder(args, values),
         file_encoder=values["log-file-encoder"],
@@ -427,12 +434,6 @@ def _history(flag: str, values: Mapping[str, Any]) -> int | None:
     if values[flag] is not None and values[flag] < 0:
         raise UsageError(f"--{flag} must be at least 0, not {values[flag]}")
     return None if values[flag] is None else int(values[flag])
-
-
-def _rate(flag: str, values: Mapping[str, Any]) -> float:
-    if not values[flag]:
-        raise UsageError(f"--{flag} of 0 lets nothing pass; below zero means: no limit")
-    return float(values[flag])
 
 
 def _stdout_encoder(

@@ -14,6 +14,8 @@ from manta.kube.ratelimit import RateLimiter
 from manta.kube.retry import RetryPolicy, Tries, delay_before_next
 from manta.kube.transport import Request, Response, StreamResponse, Transport
 
+TOO_MANY_REQUESTS = 429
+
 
 class RequestObserver(Protocol):
     """Told of every attempt. `code` 0 means that no answer came."""
@@ -80,7 +82,12 @@ class Caller:
         with _Measure(self.observer, call) as measured:
             response = await self.transport.send(call.request)
             measured.code = response.status
+        self._heed(response.status)
         return response
+
+    def _heed(self, status: int) -> None:
+        if status == TOO_MANY_REQUESTS and self.limiter:
+            self.limiter.refused()
 
     async def _open(self, call: Call, stack: AsyncExitStack) -> StreamResponse:
         tries = _Counter()
@@ -97,6 +104,7 @@ class Caller:
         with _Measure(self.observer, call) as measured:
             stream = await stack.enter_async_context(self.transport.stream(call.request))
             measured.code = stream.status
+        self._heed(stream.status)
         if stream.status >= 300:
             body = await _whole(stream, call.request.timeout)
             note = getattr(stream, "note", "")  # few transports know more than the server says

@@ -80,7 +80,7 @@ def test_the_operator_understands_its_arguments_as_the_values_mean_them(tmp_path
     assert options.leader_election
     assert options.leader_election_namespace == "manta-system"
     assert options.settings.enable_metrics
-    assert (options.qps, options.burst, options.namespaces) == (100.0, 200, ())
+    assert (options.qps, options.burst, options.namespaces) == (0.0, 200, ())
     assert options.warnings == ()
 
 

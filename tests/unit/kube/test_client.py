@@ -338,13 +338,28 @@ async def test_a_raw_stream_is_read_chunk_by_chunk() -> None:
         assert [chunk async for chunk in stream.chunks()] == [b"one", b"two"]
 
 
+class Counter:
+    """A limiter that never brakes."""
+
+    asked = 0
+    refusals = 0
+
+    async def acquire(self) -> None:
+        self.asked += 1
+
+    def refused(self) -> None:
+        self.refusals += 1
+
+
+async def test_the_limiter_hears_of_every_429_and_of_nothing_else() -> None:
+    counter = Counter()
+    busy = answer(429, headers={"retry-after": "1"})
+    bench = Bench(busy, answer(body=POD), busy, ScriptedStream([]), limiter=counter)
+    await bench.client.get(PODS, KEY)
+    assert counter.refusals == 1
+
+
 async def test_the_limiter_is_asked_before_every_attempt() -> None:
-    class Counter:
-        asked = 0
-
-        async def acquire(self) -> None:
-            self.asked += 1
-
     counter = Counter()
     bench = Bench(LOST_BEFORE, answer(body=POD), ScriptedStream([]), limiter=counter)
     await bench.client.get(PODS, KEY)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manta.kube.ratelimit import TokenBucket
+from manta.kube.ratelimit import Considerate, TokenBucket
 
 
 class Sleeper:
@@ -71,3 +73,62 @@ async def test_no_window_holds_more_than_rate_and_burst_allow(
 def test_nonsense_is_refused() -> None:
     with pytest.raises(ValueError, match="qps"):
         TokenBucket(0, 1)
+
+
+def considerate(sleeper: Sleeper) -> Considerate:
+    return Considerate(monotonic=sleeper.monotonic, sleep=sleeper.sleep)
+
+
+async def sent_in(sleeper: Sleeper, limiter: Considerate, seconds: float) -> int:
+    end, count = sleeper.now + seconds, 0
+    while sleeper.now < end:
+        await limiter.acquire()
+        count += 1
+        if limiter.rate == math.inf:
+            sleeper.now += 0.005
+    return count
+
+
+async def test_nothing_is_held_back_from_a_server_that_never_refuses() -> None:
+    sleeper = Sleeper()
+    limiter = considerate(sleeper)
+    for _ in range(5000):
+        await limiter.acquire()
+    assert sleeper.now == 100
+
+
+async def test_after_a_refusal_half_as_many_leave() -> None:
+    sleeper = Sleeper()
+    limiter = considerate(sleeper)
+    before = await sent_in(sleeper, limiter, 2) / 2
+    limiter.refused()
+    assert await sent_in(sleeper, limiter, 1) == pytest.approx(before / 2, rel=0.1)
+
+
+async def test_refusals_that_come_together_count_once() -> None:
+    sleeper = Sleeper()
+    one, many = considerate(sleeper), considerate(sleeper)
+    await sent_in(sleeper, one, 2)
+    sleeper.now = 100
+    await sent_in(sleeper, many, 2)
+    one.refused()
+    for _ in range(50):
+        many.refused()
+    assert many.rate == one.rate
+
+
+async def test_refusals_that_go_on_slow_down_ever_more_but_not_for_ever() -> None:
+    sleeper = Sleeper()
+    limiter = considerate(sleeper)
+    await sent_in(sleeper, limiter, 2)
+    rates = []
+    for _ in range(12):
+        limiter.refused()
+        rates.append(limiter.rate)
+        await sent_in(sleeper, limiter, 1.1)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == Considerate.LOWEST
+    await sent_in(sleeper, limiter, 10)
+    assert limiter.rate > 2 * Considerate.LOWEST
+    sleeper.now += 200
+    assert limiter.rate == math.inf
