@@ -1,7 +1,7 @@
 """Carries out a plan: one kube action, one client call; stage by stage, concurrently within one.
 
 Promises: later stages are tried only when the earlier ones succeeded (or said that they are
-independent); within a stage the fan-out starts at one and doubles while all goes well; every
+independent); the fan-out starts at one and doubles while all goes well, from stage to stage; every
 write is noted with freshness; a lost reply is a failure that says `unknown`, and the object is
 read before the key runs again.
 """
@@ -37,7 +37,8 @@ from manta.runtime.gate import WritesStopped
 PerformCall = Callable[[Call], Awaitable[Mapping[str, Any]]]
 """How a controller carries out what is not a Kubernetes write."""
 
-MOST_AT_ONCE = 32
+MOST_AT_ONCE = 16
+"""Enough to keep a server busy, and few enough that the requests of others pass between them."""
 FIELD_MANAGER = "manta"
 
 # What fails for one object will fail for the next: no use to go on with the stage.
@@ -68,12 +69,12 @@ class KubePerformer:
         done: list[Result] = []
         failures: list[Failure] = []
         skipped: list[Action] = []
-        stopped = False
+        stopped, width = False, 1
         for stage in plan.stages:
             if stopped:
                 skipped += stage.actions
                 continue
-            results, left = await self._stage(owner, stage, perform_call)
+            results, left, width = await self._stage(owner, stage, width, perform_call)
             skipped += left
             failed = [one for one in results if isinstance(one, Failure)]
             done += [one for one in results if isinstance(one, Result)]
@@ -82,11 +83,12 @@ class KubePerformer:
         return Outcome(tuple(done), tuple(failures), tuple(skipped))
 
     async def _stage(
-        self, owner: Owner, stage: Stage, perform_call: PerformCall | None
-    ) -> tuple[list[Result | Failure], tuple[Action, ...]]:
-        """What became of the actions that were tried, and those that were not."""
+        self, owner: Owner, stage: Stage, width: int, perform_call: PerformCall | None
+    ) -> tuple[list[Result | Failure], tuple[Action, ...], int]:
+        """What became of the actions that were tried, those that were not, and how many at once
+        the next stage may begin with."""
         results: list[Result | Failure] = []
-        rest, width = stage.actions, 1
+        rest = stage.actions
         while rest:
             batch, rest = rest[:width], rest[width:]
             tried = await self._batch(owner, batch, perform_call)
@@ -96,7 +98,8 @@ class KubePerformer:
                 break
             if not failed:
                 width = min(width * 2, MOST_AT_ONCE)
-        return results, rest
+        smooth = not any(isinstance(one, Failure) for one in results)
+        return results, rest, width if smooth else 1
 
     async def _batch(
         self, owner: Owner, batch: Sequence[Action], perform_call: PerformCall | None

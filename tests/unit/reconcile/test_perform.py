@@ -98,28 +98,57 @@ async def test_results_bear_what_the_server_answered() -> None:
         assert not result.existed
 
 
+class Crowd:
+    """Counts how many requests are under way at once."""
+
+    def __init__(self, faults: Any) -> None:
+        self.open = self.widest = 0
+        self._send = faults.send
+        faults.send = self.send
+
+    async def send(self, request: Any) -> Any:
+        self.open += 1
+        self.widest = max(self.widest, self.open)
+        try:
+            await asyncio.sleep(0.05)
+            return await self._send(request)
+        finally:
+            self.open -= 1
+
+
 @virtually
 async def test_a_stage_starts_slowly_and_never_exceeds_its_width() -> None:
     async with shop() as here:
-        open_now = widest = 0
-        send = here.faults.send
-
-        async def counting(request: Any) -> Any:
-            nonlocal open_now, widest
-            open_now += 1
-            widest = max(widest, open_now)
-            try:
-                await asyncio.sleep(0.05)
-                return await send(request)
-            finally:
-                open_now -= 1
-
-        here.faults.send = counting  # type: ignore[method-assign]
+        crowd = Crowd(here.faults)
         await here.performer.apply(OWNER, do(*(create(f"m{n}") for n in range(3))))
-        assert widest == 2
+        assert crowd.widest == 2
         await here.performer.apply(OWNER, do(*(create(f"n{n}") for n in range(500))))
-        assert widest == MOST_AT_ONCE
+        assert crowd.widest == MOST_AT_ONCE
         assert len(await here.names()) == 503
+
+
+@virtually
+async def test_a_stage_goes_on_at_the_pace_that_the_one_before_has_reached() -> None:
+    async with shop() as here:
+        crowd = Crowd(here.faults)
+        first, second = create("a"), create("b")
+        rest = [create(f"m{n}") for n in range(3)]
+        plan = Plan((Stage((first,)), Stage((second,)), Stage(tuple(rest))))
+        await here.performer.apply(OWNER, plan)
+        assert crowd.widest == 3
+
+
+@virtually
+async def test_after_a_failure_the_next_stage_starts_slowly_again() -> None:
+    async with shop() as here:
+        await here.performer.apply(OWNER, do(create("taken")))
+        crowd = Crowd(here.faults)
+        start = [create(f"s{n}") for n in range(3)]
+        rest = [create(f"m{n}") for n in range(4)]
+        stages = (Stage(tuple(start)), Stage((create("taken"),), independent=True))
+        await here.performer.apply(OWNER, Plan((*stages, Stage(tuple(rest)))))
+        assert crowd.widest == 2
+        assert {"m0", "m1"} <= set(await here.names())
 
 
 @virtually
