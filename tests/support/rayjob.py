@@ -54,8 +54,10 @@ def a_head(uid: str = "head-1") -> Pod:
     return Pod(metadata=ObjectMeta(name="demo-abcde-head", namespace=NAMESPACE, uid=uid))
 
 
-def a_submitter(finished: str = "", head: str = "head-1/0", message: str = "") -> Job:
-    """The submitter Job of the attempt that `running` shows; it ended ten seconds ago."""
+def a_submitter(
+    finished: str = "", head: str = "head-1/0", message: str = "", ago: int = 10
+) -> Job:
+    """The submitter Job of the attempt that `running` shows; it ended so many seconds ago."""
     meta = ObjectMeta(
         name="demo",
         namespace=NAMESPACE,
@@ -64,7 +66,7 @@ def a_submitter(finished: str = "", head: str = "head-1/0", message: str = "") -
     )
     if not finished:
         return Job(metadata=meta)
-    ended = format_time(NOW - timedelta(seconds=10))
+    ended = format_time(NOW - timedelta(seconds=ago))
     condition = PodCondition(
         type=finished, status="True", message=message, last_transition_time=ended
     )

@@ -162,10 +162,13 @@ def test_a_job_that_ray_knew_and_knows_no_more_has_failed() -> None:
 
 
 def test_a_submitter_that_never_got_through_is_a_failed_submission() -> None:
-    snapshot = running(
-        answer=Unknown(), submitter=a_submitter("Failed", message="BackoffLimitExceeded")
-    )
-    status = next_status(snapshot, UNTRIED)
+    def failed(ago: int) -> JobSnapshot:
+        gone = a_submitter("Failed", message="BackoffLimitExceeded", ago=ago)
+        return running(answer=Unknown(), submitter=gone)
+
+    # What Ray said last may be older than what the submitter did.
+    assert stage_after(failed(29)) == Stage.RUNNING
+    status = next_status(failed(30), UNTRIED)
     assert status.reason == "SubmissionFailed"
     assert "BackoffLimitExceeded" in status.message
 

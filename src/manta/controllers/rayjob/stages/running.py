@@ -230,14 +230,16 @@ def _unknown_to_submitter(seen: JobSnapshot, end: tuple[str, datetime] | None) -
     if end is None:
         return _heard_of_no_job(seen, submitter_at_work(seen))
     how, when = end
+    if seen.now - when < SUBMITTER_GRACE:
+        # What Ray said last may be older than the submission: only a later word counts.
+        left = when + SUBMITTER_GRACE - seen.now
+        plan = Plan(wait=Wait("Ray to tell of the job", retry_in=left))
+        return stay(seen, plan, **nested_status(seen))
     if how:
         return fail(seen, JobFailedReason.SUBMISSION_FAILED, f"the submitter failed: {how}")
-    if seen.now - when >= SUBMITTER_GRACE:
-        message = f"the submitter ended, and Ray knows no job {seen.status.job_id}"
-        reason = JobFailedReason.TRANSITION_GRACE_PERIOD_EXCEEDED
-        return fail(seen, reason, message, job_status=JobStatus.FAILED)
-    plan = Plan(wait=Wait("Ray to tell of the job", retry_in=when + SUBMITTER_GRACE - seen.now))
-    return stay(seen, plan, **nested_status(seen))
+    message = f"the submitter ended, and Ray knows no job {seen.status.job_id}"
+    reason = JobFailedReason.TRANSITION_GRACE_PERIOD_EXCEEDED
+    return fail(seen, reason, message, job_status=JobStatus.FAILED)
 
 
 def _job_end(seen: JobSnapshot) -> tuple[str, datetime] | None:
