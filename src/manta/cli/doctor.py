@@ -1,5 +1,7 @@
 """`manta doctor`: can this machine run a plane, and if not, what is the cure?
 
+With `--migrate`: what a take-over from KubeRay will do (`cli/migrate.py`).
+
 Every check answers with what it found and, when it fails, what to do about it. A check never
 changes anything.
 """
@@ -19,7 +21,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from manta.cli.connection import add_directory_flag
+from manta.cli import migrate
+from manta.cli.connection import add_connection_flags
 from manta.cli.render import bytes_text, table
 
 GIB = 1024**3
@@ -41,10 +44,13 @@ class Finding:
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("doctor", help="check whether this machine can run Ray clusters")
     parser.add_argument("--port", type=int, default=0, help="also check that this port is free")
-    add_directory_flag(parser)
+    migrate.add_flags(parser)
+    add_connection_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.migrate:
+        return migrate.run(args)
     findings = [(name, check(args)) for name, check in CHECKS]
     rows = [(name, finding.level, finding.found) for name, finding in findings]
     print(table(("CHECK", "", "FOUND"), rows))

@@ -1,0 +1,214 @@
+"""`manta doctor --migrate`: what will happen to every Ray object when Manta takes over from KubeRay.
+
+Refuses beside a live KubeRay operator on the same namespaces: two operators on one object fight. What
+will happen is found out by a rehearsal (`cli/rehearsal.py`), which changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from manta.api.ray.resources import RAY_RESOURCES
+from manta.api.resources import DEPLOYMENTS, LEASES
+from manta.api.times import parse_time
+from manta.cli.connection import open_client
+from manta.cli.rehearsal import Step, rehearse
+from manta.cli.render import table
+from manta.kube.client import Client
+from manta.kube.errors import NotFound
+from manta.rules.settings import Settings
+from manta.runtime.clock import Clock, SystemClock
+
+Json = Mapping[str, Any]
+OPERATOR = "kuberay-operator"
+LEASE = "ray-operator-leader"
+OURS = "ray.io/kuberay-operator"
+"""The value of `managedBy` under which an object is ours to look after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A KubeRay operator that runs."""
+
+    what: str
+    namespaces: tuple[str, ...]
+    """Those that it watches; none: all."""
+    cure: str
+
+    def meets(self, namespaces: Sequence[str]) -> bool:
+        if not self.namespaces or not namespaces:
+            return True
+        return not set(self.namespaces).isdisjoint(namespaces)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("taking over from KubeRay")
+    group.add_argument(
+        "--migrate", action="store_true", help="say what a take-over does to each Ray object"
+    )
+    group.add_argument(
+        "-n",
+        "--namespace",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --migrate: only here; may be repeated (default: all namespaces)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    return asyncio.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    async with open_client(args) as client:
+        text, code = await migrate(client, SystemClock(), args.namespace)
+    print(text)
+    return code
+
+
+async def migrate(client: Client, clock: Clock, namespaces: Sequence[str]) -> tuple[str, int]:
+    """What to print, and the exit code."""
+    rivals = [one for one in await find_rivals(client, clock.now()) if one.meets(namespaces)]
+    if rivals:
+        return refusal(rivals, namespaces), 1
+    objects = await _ray_objects(client, namespaces)
+    if not objects:
+        return "There are no Ray objects here: nothing to take over.", 0
+    steps = await rehearse(client.transport, clock, Settings(), namespaces)
+    return report(objects, steps), 0
+
+
+# ── KubeRay itself ───────────────────────────────────────────────────────────────────────
+
+
+async def find_rivals(client: Client, now: datetime) -> list[Rival]:
+    deployments = (await client.list(DEPLOYMENTS)).items
+    leases = (await client.list(LEASES, fields=f"metadata.name={LEASE}")).items
+    found = [one for one in map(of_deployment, deployments) if one]
+    if not found:  # one that runs outside of the cluster, or under another roof
+        found = [one for one in (of_lease(lease, now) for lease in leases) if one]
+    return found
+
+
+def of_deployment(deployment: Json) -> Rival | None:
+    """A Deployment of KubeRay's operator that is not scaled to nothing."""
+    meta, spec = deployment["metadata"], deployment["spec"]
+    containers = spec["template"]["spec"]["containers"]
+    labels = meta.get("labels") or {}
+    named = OPERATOR in (
+        labels.get("app.kubernetes.io/name"),
+        labels.get("app.kubernetes.io/component"),
+    )
+    if not named and not any("kuberay/operator" in one.get("image", "") for one in containers):
+        return None
+    running = (deployment.get("status") or {}).get("replicas", 0)
+    if spec.get("replicas", 1) == 0 and not running:
+        return None
+    where = f"{meta['namespace']}/{meta['name']}"
+    cure = f"kubectl -n {meta['namespace']} scale deployment {meta['name']} --replicas=0"
+    return Rival(f"Deployment {where}", _watched(containers), cure)
+
+
+def _watched(containers: Iterable[Json]) -> tuple[str, ...]:
+    for container in containers:
+        words = [*(container.get("command") or ()), *(container.get("args") or ())]
+        for index, word in enumerate(words):
+            flag, _, value = word.lstrip("-").partition("=")
+            if flag == "watch-namespace":
+                text = value or (words[index + 1] if index + 1 < len(words) else "")
+                return tuple(one for one in text.split(",") if one)
+    return ()
+
+
+def of_lease(lease: Json, now: datetime) -> Rival | None:
+    """A lease that KubeRay holds and still renews."""
+    spec, meta = lease.get("spec") or {}, lease["metadata"]
+    holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime")
+    if not holder.startswith(OPERATOR) or not renewed:
+        return None
+    if parse_time(renewed) + timedelta(seconds=spec.get("leaseDurationSeconds") or 15) < now:
+        return None
+    what = f"{holder}, which holds Lease {meta['namespace']}/{meta['name']}"
+    return Rival(what, (), f"stop {holder}")
+
+
+def refusal(rivals: Sequence[Rival], namespaces: Sequence[str]) -> str:
+    where = ", ".join(namespaces) or "all namespaces"
+    lines = [f"Refused: KubeRay runs, and Manta must not work beside it ({where})."]
+    for one in rivals:
+        watches = ", ".join(one.namespaces) or "all namespaces"
+        lines += [f"  {one.what}, for {watches}", f"    stop it first: {one.cure}"]
+    return "\n".join(lines)
+
+
+# ── the Ray objects ──────────────────────────────────────────────────────────────────────
+
+
+async def _ray_objects(client: Client, namespaces: Sequence[str]) -> list[Json]:
+    found: list[Json] = []
+    for resource in RAY_RESOURCES:
+        for namespace in namespaces or ("",):
+            try:
+                items = (await client.list(resource, namespace)).items
+            except NotFound:  # this KubeRay had no such kind
+                continue
+            found += [{"kind": resource.kind, **one} for one in items]
+    return found
+
+
+def report(objects: Sequence[Json], steps: Sequence[Step]) -> str:
+    rows = []
+    for one in objects:
+        meta = one["metadata"]
+        mine = [step for step in steps if _is_for(step, one)]
+        rows.append((one["kind"], f"{meta['namespace']}/{meta['name']}", fate(one, mine)))
+    lines = [table(("KIND", "NAME", "WHAT WILL HAPPEN"), rows), ""]
+    others = [step for step in steps if not any(_is_for(step, one) for one in objects)]
+    lines += [f"Also: {words(step)}" for step in others if step.verb != "tell"]
+    return "\n".join([*lines, verdict(steps)])
+
+
+def _is_for(step: Step, one: Json) -> bool:
+    meta = one["metadata"]
+    if step.verb == "ask":  # of the head Service of a cluster
+        return one["kind"] == "RayCluster" and step.name == f"{meta['name']}-head-svc"
+    return step.namespace == meta["namespace"] and step.owner == (one["kind"], meta["name"])
+
+
+def fate(one: Json, steps: Sequence[Step]) -> str:
+    manager = one["spec"].get("managedBy") or OURS
+    if manager != OURS:
+        return f"left alone: {manager} looks after it"
+    if one["metadata"].get("deletionTimestamp"):
+        return "its deletion goes on"
+    done = [words(step) for step in steps if step.verb != "tell"]
+    if done:
+        return "; ".join(done)
+    return "goes on" + ("; its status is brought up to date" if steps else " as it is")
+
+
+def words(step: Step) -> str:
+    if step.verb == "ask":
+        return f"Ray at {step.name} is given its configuration again (/{step.kind})"
+    text = f"{step.verb} {step.kind}/{step.name}" if step.name else f"{step.verb} {step.kind}"
+    return f"{text}, which the server refuses: {step.refused}" if step.refused else text
+
+
+def verdict(steps: Sequence[Step]) -> str:
+    pods = {
+        verb: sum(1 for step in steps if step.kind == "pods" and step.verb == verb)
+        for verb in ("create", "delete")
+    }
+    clusters = sum(1 for step in steps if step.kind == "rayclusters" and step.verb == "create")
+    jobs = sum(1 for step in steps if step.kind == "jobs" and step.verb == "create")
+    jobs += sum(1 for step in steps if step.verb == "ask" and step.kind.startswith("api/jobs"))
+    return (
+        f"{pods['delete']} Pods deleted, {pods['create']} created; {clusters} new clusters; "
+        f"{jobs} jobs submitted. Nothing was changed: this was a rehearsal."
+    )

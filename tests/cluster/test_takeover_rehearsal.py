@@ -1,0 +1,111 @@
+"""`manta doctor --migrate` on worlds that KubeRay left: it says what will be, and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import DEPLOYMENTS, PODS
+from manta.cli.migrate import migrate
+from support.kuberay import RELEASES, Release
+from support.raycluster import NAMESPACE, group, ray_cluster
+from support.takeover import World, a_job, a_service, a_world
+from support.virtual import virtually
+
+NOTHING = "0 Pods deleted, 0 created; 0 new clusters; 0 jobs submitted."
+
+
+async def said(world: World, *namespaces: str) -> tuple[str, int]:
+    await asyncio.sleep(5)
+    before = await world.client.list(PODS, NAMESPACE)
+    text, code = await migrate(world.client, world.plane.clock, namespaces)
+    after = await world.client.list(PODS, NAMESPACE)
+    assert before.items == after.items
+    return text, code
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.version)
+def test_every_object_is_told_to_go_on(release: Release) -> None:
+    @virtually
+    async def story() -> None:
+        async with a_world(release) as world:
+            await world.kuberay.cluster(ray_cluster("mine", groups=[group(replicas=2)]))
+            service, _ = await a_service(world)
+            await world.kuberay.service_status(service, "demo-old")
+            text, code = await said(world)
+            assert code == 0, text
+            assert NOTHING in text
+            assert "RayCluster   default/mine       goes on" in text
+            assert "RayService   default/demo       " in text
+
+    story()
+
+
+@virtually
+async def test_a_running_job_is_not_submitted_by_a_rehearsal() -> None:
+    async with a_world(RELEASES[-1]) as world:
+        await a_job(world, "HTTPMode")
+        text, code = await said(world)
+        assert (code, world.submissions()) == (0, [])
+        assert NOTHING in text
+
+
+@virtually
+async def test_what_will_be_deleted_is_named() -> None:
+    """KubeRay leaves the Pods of a worker group that is gone; Manta does not."""
+    async with a_world(RELEASES[-1]) as world:
+        await world.kuberay.cluster(ray_cluster(groups=[group(), group("gone", 1)]))
+        body = [{"op": "remove", "path": "/spec/workerGroupSpecs/1"}]
+        await world.client.patch(RAY_CLUSTERS, Key(NAMESPACE, "demo"), body, kind="json")
+        text, _ = await said(world)
+        assert "delete pods/demo-gone-worker-" in text
+        assert text.count("delete pods/") == 1
+        assert "1 Pods deleted, 0 created" in text
+
+
+def an_operator(*args: str, replicas: int = 1) -> dict[str, object]:
+    container = {"name": "kuberay-operator", "image": "quay.io/kuberay/operator:v1.7.0"}
+    labels = {"app": "kuberay"}
+    return {
+        "metadata": {"name": "kuberay-operator"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [container | {"args": list(args)}]},
+            },
+        },
+    }
+
+
+@virtually
+async def test_beside_a_live_kuberay_it_is_refused_with_the_cure() -> None:
+    async with a_world(RELEASES[-1]) as world:
+        await world.client.create(DEPLOYMENTS, "default", an_operator())
+        text, code = await said(world)
+        assert code == 1
+        assert text.startswith("Refused: KubeRay runs")
+        assert "kubectl -n default scale deployment kuberay-operator --replicas=0" in text
+
+
+@virtually
+async def test_a_kuberay_of_other_namespaces_or_one_that_is_stopped_is_no_obstacle() -> None:
+    async with a_world(RELEASES[-1]) as world:
+        await world.kuberay.cluster(ray_cluster())
+        await world.client.create(DEPLOYMENTS, "default", an_operator("--watch-namespace=a,b"))
+        assert (await said(world, "default"))[1] == 0
+        assert (await said(world, "b"))[1] == 1
+        await world.client.patch(
+            DEPLOYMENTS, Key("default", "kuberay-operator"), {"spec": {"replicas": 0}}
+        )
+        assert (await said(world, "b"))[1] == 0
+
+
+@virtually
+async def test_where_there_is_nothing_there_is_nothing_to_do() -> None:
+    async with a_world(RELEASES[-1]) as world:
+        assert await said(world) == ("There are no Ray objects here: nothing to take over.", 0)
