@@ -141,7 +141,7 @@ async def test_a_stage_goes_on_at_the_pace_that_the_one_before_has_reached() -> 
 @virtually
 async def test_after_a_failure_the_next_stage_starts_slowly_again() -> None:
     async with shop() as here:
-        await here.performer.apply(OWNER, do(create("taken")))
+        await here.performer.apply(OWNER, do(create("taken", "somebody")))
         crowd = Crowd(here.faults)
         start = [create(f"s{n}") for n in range(3)]
         rest = [create(f"m{n}") for n in range(4)]
