@@ -35,6 +35,8 @@ READ = ("get", "list", "watch")
 PROXY = "useKubernetesProxy"
 """The setting under which Ray is reached through the API server."""
 MTLS = "RayClusterMTLS"
+INCREMENTAL = "RayServiceIncrementalUpgrade"
+STORAGE = "GCSFaultToleranceEmbeddedStorage"
 OPENSHIFT = "openshift"
 """A server that has Routes."""
 
@@ -52,45 +54,39 @@ CRON, CRON_GATE = "raycronjobs", "RayCronJob"
 GATEWAY = "gateway.networking.k8s.io"
 TO_GRANT = "an account can grant no more than it has, and the autoscaler's Role gets this"
 TO_OWN = "the admission plugin OwnerReferencesPermissionEnforcement asks it of owners"
-POD_GROUPS = ("podgroups", *READ, "create", "delete", "patch")
+POD_GROUPS = ("podgroups", *READ, "create", "patch")
 
 PERMISSIONS: tuple[Permission, ...] = (
-    _may("", "pods", *READ, "create", "delete", "patch", "deletecollection"),
+    _may("", "pods", *READ, "create", "delete", "patch"),
     _may("", "services", *READ, "create", "delete", "patch"),
     _may("", "serviceaccounts", *READ, "create"),
     _may("", "secrets", "get", "create"),
     _may("", "pods/resize", "patch", held_for=TO_GRANT),
-    _may("ray.io", RAY_KINDS, *READ, "create", "delete", "patch", "update"),
-    _may("ray.io", _sub(RAY_KINDS, "status"), "get", "patch", "update"),
+    _may("ray.io", "rayclusters rayjobs", *READ, "create", "delete", "patch"),
+    _may("ray.io", "rayservices", *READ, "patch"),
+    _may("ray.io", _sub(RAY_KINDS, "status"), "patch"),
     _may("ray.io", _sub(RAY_KINDS, "finalizers"), "update", held_for=TO_OWN),
-    _may("batch", "jobs", *READ, "create", "delete", "patch"),
-    _may("rbac.authorization.k8s.io", "roles rolebindings", *READ, "create", "delete", "patch"),
-    _may("networking.k8s.io", "ingresses", *READ, "create", "delete", "patch"),
-    _may("discovery.k8s.io", "endpointslices", *READ),
+    _may("batch", "jobs", *READ, "create", "delete"),
+    _may("rbac.authorization.k8s.io", "roles", *READ, "create", "patch"),
+    _may("rbac.authorization.k8s.io", "rolebindings", *READ, "create", "delete", "patch"),
+    _may("networking.k8s.io", "ingresses", *READ, "create", "patch"),
+    _may("policy", "poddisruptionbudgets", "get", "create"),
+    _may("discovery.k8s.io", "endpointslices", "list", "watch"),
     _may("events.k8s.io", "events", "create", "patch"),
-    _may("", "pods/proxy services/proxy", "get", "create", "update", when=PROXY),
-    _may("ray.io", CRON, *READ, "patch", when=CRON_GATE),
+    _may("", "services/proxy", "get", "create", "update", when=PROXY),
+    _may("", "pods/proxy", "get", when=PROXY),
+    _may("ray.io", CRON, *READ, when=CRON_GATE),
     _may("ray.io", f"{CRON}/status", "patch", when=CRON_GATE),
     _may("ray.io", f"{CRON}/finalizers", "update", when=CRON_GATE, held_for=TO_OWN),
-    _may(
-        GATEWAY,
-        "gateways httproutes",
-        *(*READ, "create", "delete", "patch"),
-        when="RayServiceIncrementalUpgrade",
-    ),
-    _may(
-        "",
-        "persistentvolumeclaims",
-        *(*READ, "create", "delete", "patch"),
-        when="GCSFaultToleranceEmbeddedStorage",
-    ),
+    _may(GATEWAY, "gateways httproutes", "get", "create", "delete", "patch", when=INCREMENTAL),
+    _may("", "persistentvolumeclaims", *READ, "create", "patch", when=STORAGE),
     _may(
         "networking.k8s.io",
         "networkpolicies",
         *(*READ, "create", "delete", "patch"),
         when="RayClusterNetworkPolicy",
     ),
-    _may("route.openshift.io", "routes", *(*READ, "create", "delete", "patch"), when=OPENSHIFT),
+    _may("route.openshift.io", "routes", *READ, "create", when=OPENSHIFT),
     _may("cert-manager.io", "issuers", *READ, "create", when=MTLS),
     _may("cert-manager.io", "certificates", *READ, "create", "patch", when=MTLS),
     _may("cert-manager.io", "certificates/finalizers", "update", when=MTLS, held_for=TO_OWN),
@@ -100,7 +96,7 @@ PERMISSIONS: tuple[Permission, ...] = (
 )
 
 LEASE_PERMISSIONS: tuple[Permission, ...] = (
-    _may("coordination.k8s.io", "leases", "create", "get", "update", "patch"),
+    _may("coordination.k8s.io", "leases", "create", "get", "update"),
 )
 """For the lease of the leader, in the operator's own namespace only."""
 
