@@ -14,6 +14,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/manta"
 KUBERNETES = "1.35.0"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The plain one takes seconds for the CRDs."""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "manta/helm"
 
 
@@ -47,4 +49,4 @@ def rendered(
     text = helm(
         "template", release, CHART, "-n", namespace, "--kube-version", KUBERNETES, *options
     ).stdout
-    return [one for one in yaml.safe_load_all(text) if one]
+    return [one for one in yaml.load_all(text, Loader=LOADER) if one]

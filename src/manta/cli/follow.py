@@ -42,7 +42,9 @@ def judge(kind: str, document: Mapping[str, Any]) -> Verdict:
             return _judge_cluster(document.get("spec") or {}, status)
         case "Pod":
             return _judge_pod(document)
-        case "Deployment" | "RayService":
+        case "Deployment":
+            return _judge_deployment(document, status)
+        case "RayService":
             return _judge_conditions(status)
         case _:
             return Verdict(ready=True)
@@ -68,6 +70,21 @@ def _judge_conditions(status: Mapping[str, Any]) -> Verdict:
         if condition["type"] in READY_CONDITIONS and condition["status"] == "True":
             return Verdict(ready=True)
     return Verdict(ready=False, why=_blocking_message(status))
+
+
+def _judge_deployment(document: Mapping[str, Any], status: Mapping[str, Any]) -> Verdict:
+    """Available by its newest template: what an older one does says nothing about this one."""
+    generation = document.get("metadata", {}).get("generation", 0)
+    if status.get("observedGeneration", generation) < generation:
+        return Verdict(ready=False, why="its change has not been looked at yet")
+    wanted = document.get("spec", {}).get("replicas", 1)
+    updated = status.get("updatedReplicas", 0)
+    if updated < wanted:
+        message = _blocking_message(status)
+        return Verdict(
+            ready=False, why=f"{updated} of {wanted} Pods are of the new kind: {message}"
+        )
+    return _judge_conditions(status)
 
 
 def _blocking_message(status: Mapping[str, Any]) -> str:

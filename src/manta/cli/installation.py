@@ -1,6 +1,6 @@
-"""What the operator needs of a cluster: CRDs, a namespace, a ServiceAccount and its permissions.
+"""Puts the operator, or only what it needs, into a cluster; finds it there again.
 
-The permissions are those of `permissions.py`, as in the chart.
+`install` is for `manta up`, whose operator is no Pod: CRDs, a namespace, an account, its permissions.
 """
 
 from __future__ import annotations
@@ -16,56 +16,70 @@ from manta.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
     NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
     SERVICE_ACCOUNTS,
+    SERVICES,
     Resource,
 )
-from manta.cli.permissions import LEASE_PERMISSIONS, PERMISSIONS, rules
+from manta.cli.operator_objects import (
+    NAME,
+    NAMESPACE,
+    Installation,
+    access_objects,
+    namespace_object,
+)
+from manta.cli.permissions import PERMISSIONS
 from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists
 
-OPERATOR = "manta-operator"
-NAMESPACE = "manta-system"
+OPERATOR = NAME
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+
+OURS = (
+    DEPLOYMENTS,
+    POD_DISRUPTION_BUDGETS,
+    SERVICES,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
+"""The kinds that an installation is made of, in the order in which they go."""
+
+RESOURCES: dict[str, Resource] = {
+    one.kind: one for one in (*OURS, NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS)
+}
+
+
+def resource_of(document: dict[str, Any]) -> Resource:
+    return RESOURCES[document["kind"]]
+
+
+def key_of(document: dict[str, Any]) -> Key:
+    metadata = document["metadata"]
+    return Key(metadata.get("namespace", ""), metadata["name"])
 
 
 async def install(client: Client) -> None:
-    """Make the cluster ready for the operator. Safe to repeat; objects of the same content stay."""
+    """Make the cluster ready for an operator with every feature. Safe to repeat."""
+    everything = Installation(features=frozenset(one.when for one in PERMISSIONS))
+    await _ensure(client, namespace_object(everything))
     async with asyncio.TaskGroup() as group:
-        for document in crd_documents():
-            group.create_task(_ensure(client, CUSTOM_RESOURCE_DEFINITIONS, document))
-        for resource, document in _objects():
-            group.create_task(_ensure(client, resource, document))
-    await _ensure(client, SERVICE_ACCOUNTS, _named(OPERATOR, namespace=NAMESPACE))
+        for document in (*crd_documents(), *access_objects(everything)):
+            group.create_task(_ensure(client, document))
 
 
-def _objects() -> list[tuple[Resource, dict[str, Any]]]:
-    held = [*rules(one.when for one in PERMISSIONS), *(one.rule for one in LEASE_PERMISSIONS)]
-    role = {**_named(OPERATOR), "rules": held}
-    binding = {
-        **_named(OPERATOR),
-        "roleRef": {"apiGroup": CLUSTER_ROLES.group, "kind": "ClusterRole", "name": OPERATOR},
-        "subjects": [{"kind": "ServiceAccount", "name": OPERATOR, "namespace": NAMESPACE}],
-    }
-    return [
-        (NAMESPACES, _named(NAMESPACE)),
-        (CLUSTER_ROLES, role),
-        (CLUSTER_ROLE_BINDINGS, binding),
-    ]
-
-
-def _named(name: str, namespace: str = "") -> dict[str, Any]:
-    where = {"namespace": namespace} if namespace else {}
-    return {"metadata": {"name": name, **where, "labels": {"app.kubernetes.io/name": "manta"}}}
-
-
-async def _ensure(client: Client, resource: Resource, document: dict[str, Any]) -> None:
+async def _ensure(client: Client, document: dict[str, Any]) -> None:
     """Create, or bring up to date with a merge patch where it is there already."""
-    body = {"apiVersion": resource.api_version, "kind": resource.kind, **document}
-    namespace = body["metadata"].get("namespace", "")
+    resource, key = resource_of(document), key_of(document)
     try:
-        await client.create(resource, namespace, body)
+        await client.create(resource, key.namespace, document)
     except AlreadyExists:
-        await client.patch(resource, Key(namespace, body["metadata"]["name"]), body)
+        await client.patch(resource, key, document)
 
 
 async def operator_token(client: Client, seconds: int) -> str:

@@ -1,0 +1,162 @@
+"""`manta install`: the operator into a Kubernetes cluster, as the chart does it, without Helm.
+
+By server-side apply, so that it can be repeated, and upgrades. It ends when the operator is available;
+what it waits for is said all the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+from manta.api.meta import Key
+from manta.api.resources import DEPLOYMENTS
+from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.follow import Followed, Follower
+from manta.cli.installation import key_of, resource_of
+from manta.cli.operator_objects import (
+    IMAGE,
+    MANAGER,
+    NAME,
+    NAMESPACE,
+    Installation,
+    all_objects,
+    needed_features,
+)
+from manta.cli.usage import UsageError
+from manta.kube.client import Client, Written
+from manta.kube.errors import NotFound
+
+FIELD_MANAGER = "manta-install"
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "install",
+        help="install the operator into a Kubernetes cluster",
+        description="Install or upgrade the operator. For more settings than these there is the"
+        " Helm chart; both make the same objects.",
+    )
+    parser.add_argument("-n", "--namespace", default=NAMESPACE, help="of the operator")
+    parser.add_argument(
+        "--watch-namespaces",
+        default="",
+        metavar="A,B",
+        help="look after these only, with a Role in each and no ClusterRole",
+    )
+    parser.add_argument("--image", default=IMAGE, help=f"default: {IMAGE}")
+    parser.add_argument("--replicas", type=int, default=1, metavar="N")
+    parser.add_argument("--feature-gates", default="", metavar="A=true,B=false")
+    parser.add_argument(
+        "--use-kubernetes-proxy", action="store_true", help="reach Ray by the API server"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="let the server check, change nothing"
+    )
+    parser.add_argument("--print", action="store_true", help="print the objects, ask no server")
+    parser.add_argument("--no-wait", action="store_true", help="do not wait until it is available")
+    parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS")
+    add_connection_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.replicas < 1:
+        raise UsageError("--replicas counts operators: 1 or more")
+    if args.print:
+        print(as_text(all_objects(installation_of(args))), end="")
+        return 0
+    return asyncio.run(_install(args))
+
+
+def installation_of(args: argparse.Namespace, *, openshift: bool = False) -> Installation:
+    from manta.cli.operator_options import GATES, parse_feature_gates
+
+    gates = parse_feature_gates(args.feature_gates)
+    on = [name for name, gate in GATES.items() if getattr(gates, gate)]
+    return Installation(
+        namespace=args.namespace,
+        watch=tuple(filter(None, (one.strip() for one in args.watch_namespaces.split(",")))),
+        image=args.image,
+        replicas=args.replicas,
+        features=needed_features(on, proxy=args.use_kubernetes_proxy, openshift=openshift),
+        gates=args.feature_gates,
+        proxy=args.use_kubernetes_proxy,
+    )
+
+
+def as_text(documents: list[dict[str, Any]]) -> str:
+    from manta.cli.yamltext import to_yaml
+
+    return "".join(f"---\n{to_yaml(one)}" for one in documents)
+
+
+async def _install(args: argparse.Namespace) -> int:
+    from manta.cli.operator_platform import recognise
+
+    async with open_client(args) as client:
+        platform = await recognise(client)
+        installation = installation_of(args, openshift=platform.openshift)
+        await _refuse_helms(client, installation.namespace)
+        for document in all_objects(installation):
+            print(await apply_object(client, document, dry_run=args.dry_run))
+        if args.dry_run or args.no_wait:
+            return 0
+        ready = await _until_available(client, installation, args.timeout)
+    return 0 if ready else 1
+
+
+async def _refuse_helms(client: Client, namespace: str) -> None:
+    """Two tools that both believe an object to be theirs undo each other's work."""
+    try:
+        found = await client.get(DEPLOYMENTS, Key(namespace, NAME))
+    except NotFound:
+        return
+    manager = found["metadata"].get("labels", {}).get(MANAGER)
+    if manager == "Helm":
+        raise UsageError(
+            f"the operator in {namespace} was installed by Helm: upgrade it with `helm upgrade`, "
+            "or remove it first with `helm uninstall` (your clusters stay)"
+        )
+
+
+async def apply_object(client: Client, document: dict[str, Any], *, dry_run: bool) -> str:
+    """Apply one object; answers with what happened, as kubectl words it."""
+    resource, key = resource_of(document), key_of(document)
+    before = await _version(client, document)
+    try:
+        written = await client.patch(
+            resource,
+            key,
+            document,
+            kind="apply",
+            field_manager=FIELD_MANAGER,
+            force=True,  # also what KubeRay or an earlier version of ours has set
+            dry_run=dry_run,
+        )
+    except NotFound:
+        if not dry_run:
+            raise
+        return (
+            f"{resource.kind.lower()}/{key.name} created (unchecked: no namespace {key.namespace})"
+        )
+    verb = "created" if before is None else "configured"
+    if before == written.metadata.resource_version:
+        verb = "unchanged"
+    return f"{resource.kind.lower()}/{key.name} {verb}{' (dry run)' if dry_run else ''}"
+
+
+async def _version(client: Client, document: dict[str, Any]) -> str | None:
+    try:
+        found = await client.get(resource_of(document), key_of(document), into=Written)
+    except NotFound:
+        return None
+    return found.metadata.resource_version
+
+
+async def _until_available(
+    client: Client, installation: Installation, timeout_seconds: float
+) -> bool:
+    """Its readiness says that the CRDs are served too: it cannot fill its caches before."""
+    followed = [Followed(DEPLOYMENTS, Key(installation.namespace, NAME))]
+    return await Follower(client).until_ready(followed, timeout_seconds)

@@ -1,0 +1,208 @@
+"""The operator as Kubernetes objects: what the chart renders, without Helm. Pure.
+
+`tests/unit/charts/test_same_objects.py` compares both; who changes one changes the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from manta import __version__
+from manta.api.crds import crd_documents
+from manta.cli.permissions import LEASE_PERMISSIONS, rules
+
+Json = dict[str, Any]
+
+NAME = "manta"
+NAMESPACE = "manta-system"
+IMAGE = f"manta/operator:{__version__}"
+SELECTOR = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/instance": NAME}
+POD_LABELS = {**SELECTOR, "app.kubernetes.io/component": "operator"}
+MANAGER = "app.kubernetes.io/managed-by"
+LABELS = {**POD_LABELS, "app.kubernetes.io/version": __version__, MANAGER: NAME}
+RESTRICTED = {
+    f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
+}
+_RBAC = "rbac.authorization.k8s.io"
+_USER = 65532
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Where an operator is, what it looks after, and how many there are."""
+
+    namespace: str = NAMESPACE
+    watch: tuple[str, ...] = ()
+    """Namespaces; none: all of them."""
+    image: str = IMAGE
+    replicas: int = 1
+    features: frozenset[str] = frozenset()
+    """Settings and gates that need permissions, defaults included."""
+    gates: str = ""
+    """As `--feature-gates` takes them."""
+    proxy: bool = False
+
+
+def all_objects(installation: Installation) -> list[Json]:
+    """In the order in which they are to be made."""
+    return [
+        *crd_documents(),
+        namespace_object(installation),
+        *access_objects(installation),
+        *_workload(installation),
+    ]
+
+
+def namespace_object(installation: Installation) -> Json:
+    meta = {"name": installation.namespace, "labels": {**LABELS, **RESTRICTED}}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+
+
+def access_objects(installation: Installation) -> list[Json]:
+    """The account and what it may do."""
+    return [
+        _account(installation),
+        *_grants(installation),
+        *_leader(installation),
+    ]
+
+
+def _object(version: str, kind: str, name: str, namespace: str = "", **body: Any) -> Json:
+    where = {"namespace": namespace} if namespace else {}
+    meta = {"name": name, **where, "labels": dict(LABELS)}
+    return {"apiVersion": version, "kind": kind, "metadata": meta, **body}
+
+
+def _account(installation: Installation) -> Json:
+    return _object(
+        "v1", "ServiceAccount", NAME, installation.namespace, automountServiceAccountToken=False
+    )
+
+
+def _grants(installation: Installation) -> Iterator[Json]:
+    held = rules(installation.features)
+    if not installation.watch:
+        yield _object(f"{_RBAC}/v1", "ClusterRole", NAME, rules=held)
+        yield _binding(installation, "ClusterRole", NAME)
+    for namespace in installation.watch:
+        yield _object(f"{_RBAC}/v1", "Role", NAME, namespace, rules=held)
+        yield _binding(installation, "Role", NAME, namespace)
+
+
+def _leader(installation: Installation) -> Iterator[Json]:
+    held = [one.rule for one in LEASE_PERMISSIONS]
+    name, namespace = f"{NAME}-leader", installation.namespace
+    yield _object(f"{_RBAC}/v1", "Role", name, namespace, rules=held)
+    yield _binding(installation, "Role", name, namespace)
+
+
+def _binding(installation: Installation, kind: str, name: str, namespace: str = "") -> Json:
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": installation.namespace}
+    return _object(
+        f"{_RBAC}/v1",
+        f"{kind}Binding",
+        name,
+        namespace,
+        roleRef={"apiGroup": _RBAC, "kind": kind, "name": name},
+        subjects=[subject],
+    )
+
+
+# ── the workload ─────────────────────────────────────────────────────────────────────────
+
+
+def _workload(installation: Installation) -> Iterator[Json]:
+    ports = [{"name": "metrics", "port": 8080, "targetPort": "metrics"}]
+    service = {"type": "ClusterIP", "selector": dict(SELECTOR), "ports": ports}
+    namespace = installation.namespace
+    yield _object("v1", "Service", f"{NAME}-metrics", namespace, spec=service)
+    if installation.replicas > 1:
+        budget = {"minAvailable": 1, "selector": {"matchLabels": dict(SELECTOR)}}
+        yield _object("policy/v1", "PodDisruptionBudget", NAME, namespace, spec=budget)
+    spec = {
+        "replicas": installation.replicas,
+        "selector": {"matchLabels": dict(SELECTOR)},
+        "template": {"metadata": {"labels": dict(POD_LABELS)}, "spec": _pod(installation)},
+    }
+    yield _object("apps/v1", "Deployment", NAME, namespace, spec=spec)
+
+
+def _pod(installation: Installation) -> Json:
+    return {
+        "serviceAccountName": NAME,
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(installation)],
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }
+
+
+def _container(installation: Installation) -> Json:
+    return {
+        "name": "operator",
+        "image": installation.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["manta", "operator"],
+        "args": list(_arguments(installation)),
+        "ports": [
+            {"name": "metrics", "containerPort": 8080},
+            {"name": "probes", "containerPort": 8082},
+        ],
+        "livenessProbe": _probe("/healthz", delay=5, period=10),
+        "readinessProbe": _probe("/readyz", delay=1, period=5),
+        "resources": {
+            "requests": {"cpu": "50m", "memory": "64Mi"},
+            "limits": {"memory": "512Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  a volume of its own
+    }
+
+
+def _probe(path: str, *, delay: int, period: int) -> Json:
+    return {
+        "httpGet": {"path": path, "port": "probes"},
+        "initialDelaySeconds": delay,
+        "periodSeconds": period,
+        "failureThreshold": 5,
+    }
+
+
+def _arguments(installation: Installation) -> Iterator[str]:
+    yield "--enable-leader-election=true"
+    yield f"--leader-election-namespace={installation.namespace}"
+    yield "--reconcile-concurrency=1"
+    yield f"--use-kubernetes-proxy={str(installation.proxy).lower()}"
+    yield "--enable-metrics=true"
+    yield "--qps=0"
+    yield "--burst=200"
+    if installation.watch:
+        yield f"--watch-namespace={','.join(installation.watch)}"
+    yield "--log-stdout-encoder=json"
+    if installation.gates:
+        yield f"--feature-gates={installation.gates}"
+
+
+def needed_features(
+    gates: Collection[str], *, proxy: bool = False, openshift: bool = False
+) -> frozenset[str]:
+    """What permissions depend on, from the names of the gates that are on."""
+    from manta.cli.permissions import OPENSHIFT, PROXY
+
+    more = {name for name, on in ((PROXY, proxy), (OPENSHIFT, openshift)) if on}
+    return frozenset(gates) | more
