@@ -48,6 +48,9 @@ KNOWN: Mapping[str, Json] = {
     "podDisruptionBudget.minAvailable": {"type": ["integer", "string"]},
     "networkPolicy.apiServerPorts": _PORTS,
     "networkPolicy.rayPorts": _PORTS,
+    "webhook.replicas": {"type": "integer", "minimum": 1},
+    "webhook.failurePolicy": {"type": "string", "enum": ["Ignore", "Fail"]},
+    "webhook.timeoutSeconds": {"type": "integer", "minimum": 1, "maximum": 30},
     "service.port": {"type": "integer", "minimum": 1, "maximum": 65535},
     "featureGates": {
         "type": "array",

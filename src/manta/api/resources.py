@@ -59,6 +59,7 @@ CLUSTER_ROLE_BINDINGS = Resource(
 )
 VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
 )
@@ -67,6 +68,15 @@ CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "v1",
     "customresourcedefinitions",
     "CustomResourceDefinition",
+    namespaced=False,
+)
+ISSUERS = Resource("cert-manager.io", "v1", "issuers", "Issuer")
+CERTIFICATES = Resource("cert-manager.io", "v1", "certificates", "Certificate")
+VALIDATING_WEBHOOK_CONFIGURATIONS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
     namespaced=False,
 )
 GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "gateways", "Gateway")

@@ -18,6 +18,7 @@ from manta.cli.usage import UsageError
 
 VERBS: Mapping[str, str] = {
     "operator": "run the controllers against a Kubernetes API server",
+    "webhook": "refuse invalid Ray objects at admission",
     "crds": "print the CustomResourceDefinitions",
     "apiserver": "run only the embedded API server",
     "up": "start a control plane and a node on this machine",

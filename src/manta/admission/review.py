@@ -1,0 +1,118 @@
+"""One AdmissionReview judged: bytes in, bytes out.
+
+An update is refused only for what it makes worse: an object that was invalid before can still be
+labelled, mended step by step, or given up, and whatever is being deleted may always go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from manta.api.meta import View
+from manta.api.ray.cluster import RayCluster
+from manta.api.ray.job import RayJob
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES
+from manta.api.ray.service import RayService
+from manta.controllers.raycronjob.snapshot import CronJob
+from manta.controllers.raycronjob.validate import violations as cron_violations
+from manta.rules.runtime_env import parse_runtime_env
+from manta.rules.settings import Settings
+from manta.rules.validation.cluster import cluster_violations
+from manta.rules.validation.service import service_violations
+from manta.rules.validation.violation import Violation, sentence
+from manta.rules.validation.whole_job import job_violations
+
+API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
+JUDGED = frozenset(("CREATE", "UPDATE"))
+_NOTHING = msgspec.Raw(b"null")
+
+
+class BadReview(ValueError):  # noqa: N818  named by what it is
+    """What was sent is no AdmissionReview that we understand."""
+
+
+class _Kind(View, frozen=True, kw_only=True):
+    kind: str = ""
+
+
+class Request(View, frozen=True, kw_only=True):
+    uid: str
+    kind: _Kind = _Kind()
+    operation: str = ""
+    object: msgspec.Raw = _NOTHING
+    old_object: msgspec.Raw = _NOTHING
+
+
+class _Review(View, frozen=True, kw_only=True):
+    api_version: str = ""
+    kind: str = ""
+    request: Request | None = None
+
+
+class _Meta(View, frozen=True, kw_only=True):
+    deletion_timestamp: str | None = None
+
+
+class _Going(View, frozen=True, kw_only=True):
+    metadata: _Meta = _Meta()
+
+
+def _of_job(job: RayJob, settings: Settings) -> tuple[Violation, ...]:
+    return job_violations(job, parse_runtime_env(job.spec.runtime_env_yaml), settings)
+
+
+Rules = Callable[[Any, Settings], tuple[Violation, ...]]
+RULES: dict[str, tuple[type[Any], Rules]] = {
+    RAY_CLUSTERS.kind: (RayCluster, cluster_violations),
+    RAY_JOBS.kind: (RayJob, _of_job),
+    RAY_SERVICES.kind: (RayService, service_violations),
+    RAY_CRON_JOBS.kind: (CronJob, cron_violations),
+}
+
+
+def review(body: bytes, settings: Settings) -> bytes:
+    """The answer to a review. Raises BadReview."""
+    try:
+        asked = msgspec.json.decode(body, type=_Review)
+    except msgspec.MsgspecError as error:
+        raise BadReview(f"this is no {KIND}: {error}") from error
+    if (asked.api_version, asked.kind) != (API_VERSION, KIND) or asked.request is None:
+        raise BadReview(f"only {KIND} of {API_VERSION} with a request is understood")
+    why = objection(asked.request, settings)
+    response: dict[str, Any] = {"uid": asked.request.uid, "allowed": not why}
+    if why:
+        response["status"] = {"code": 422, "reason": "Invalid", "message": why}
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+
+
+def objection(request: Request, settings: Settings) -> str:
+    """Why this must not be; empty when it may."""
+    if request.operation not in JUDGED or request.kind.kind not in RULES:
+        return ""
+    if _is_going(request.object):
+        return ""
+    found = _violations(request.kind.kind, request.object, settings)
+    if request.operation == "UPDATE":
+        before = {str(one) for one in _violations(request.kind.kind, request.old_object, settings)}
+        found = tuple(one for one in found if str(one) not in before)
+    return sentence(found)
+
+
+def _is_going(document: msgspec.Raw) -> bool:
+    try:
+        going = msgspec.json.decode(document, type=_Going)
+    except msgspec.MsgspecError:
+        return False
+    return going.metadata.deletion_timestamp is not None
+
+
+def _violations(kind: str, document: msgspec.Raw, settings: Settings) -> tuple[Violation, ...]:
+    view, rules = RULES[kind]
+    try:
+        found = msgspec.json.decode(document, type=view)
+    except msgspec.MsgspecError as error:
+        return (Violation(kind, None, f"cannot be read: {error}"),)
+    return rules(found, settings)
