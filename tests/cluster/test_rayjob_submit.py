@@ -12,12 +12,13 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import CONFIG_MAPS
 from manta.cli import submit
+from manta.cli.joblogs import NothingYetError, print_job_log
 from manta.cli.package import Package, pack
 from manta.cli.submission import Wanted
 from manta.cli.usage import UsageError
 from manta.kube.errors import NotFound
 from support.raycluster import NAMESPACE, ray_cluster
-from support.rayjobworld import a_world, is_running, operator
+from support.rayjobworld import KEY, a_world, failed, is_running, operator
 from support.virtual import virtually
 
 BIG = Package(b"x" * 2_000_000, "a directory")
@@ -107,3 +108,24 @@ def test_ctrl_c_asks_and_does_what_is_said(
             assert bool(left) is not stopped
 
     scenario()
+
+
+@virtually
+async def test_the_log_of_a_job_that_printed_nothing_yet_says_so() -> None:
+    async with a_world() as world:
+        await world.create()
+        with pytest.raises(NothingYetError, match="has printed nothing yet"):
+            await print_job_log(world.client, KEY, follow=False, out=lambda _: None)
+
+
+@virtually
+async def test_a_log_that_went_with_its_cluster_is_told_with_rays_last_words() -> None:
+    async with a_world() as world, operator(world):
+        await world.create(submissionMode="HTTPMode", shutdownAfterJobFinishes=True)
+        world.end(await world.until(is_running), "FAILED", "boom: the last lines")
+        await world.until(failed)
+        await asyncio.sleep(10)
+        assert await world.clusters() == []
+        with pytest.raises(NothingYetError, match="K8sJobMode keeps it") as told:
+            await print_job_log(world.client, KEY, follow=False, out=lambda _: None)
+        assert "boom: the last lines" in str(told.value)

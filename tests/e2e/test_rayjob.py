@@ -75,12 +75,15 @@ def test_every_mode_runs_the_entrypoint_once_and_gives_its_cluster_back(
 
 
 def test_a_failing_job_fails_with_the_words_of_ray_in_every_mode(machine: Machine) -> None:
+    """Their clusters stay: the log is found in every mode."""
+    program = "python -c 'print(6 * 7, flush=True); raise SystemExit(3)'"
     for mode in MODES:
-        machine.apply(job(f"fails-{mode.lower()}", mode, "python -c 'raise SystemExit(3)'"))
+        machine.apply(job(f"fails-{mode.lower()}", mode, program))
     for mode in MODES:
         status = ended(machine, f"fails-{mode.lower()}")
         assert (status["jobStatus"], status["reason"]) == ("FAILED", "AppFailed")
         assert "exit code 3" in status["message"]
+        assert "42" in machine.manta("logs", f"job/fails-{mode.lower()}").stdout
         machine.manta("delete", "rayjob", f"fails-{mode.lower()}")
 
 

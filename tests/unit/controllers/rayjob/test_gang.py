@@ -93,7 +93,7 @@ def test_the_submitter_is_in_the_gang() -> None:
     ("alive", "members", "cpu"),
     [(True, 2, {"cpu": "2", "memory": "2Gi"}), (False, 0, {"cpu": None})],
 )
-def test_at_the_end_only_what_lives_on_keeps_its_room(
+def test_c68_at_the_end_only_what_lives_on_keeps_its_room(
     alive: bool, members: int, cpu: dict[str, str | None]
 ) -> None:
     facts = seen(
