@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -250,6 +251,25 @@ async def test_many_idle_watches_are_served_at_once(server: Server) -> None:
             size = int(await line.reader.readuntil(b"\r\n"), 16)
             assert b'"ADDED"' in await line.reader.readexactly(size)
         line.writer.close()
+
+
+async def test_long_lists_are_compressed_for_who_asks(server: Server) -> None:
+    line = await server.connect()
+    line.send(server.request("POST", PATH, config_map("big", 200_000)))
+    assert (await line.answer())[0] == 201
+    line.send(server.request("GET", PATH, b"", "Accept-Encoding: gzip"))
+    status, headers, body = await line.answer()
+    assert (status, headers["content-encoding"]) == (200, "gzip")
+    assert len(body) < 20_000
+    listed = json.loads(gzip.decompress(body))
+    assert [one["metadata"]["name"] for one in listed["items"]] == ["big"]
+    for encoding in ("Accept-Encoding: identity", "Accept-Encoding: gzip;q=0", "X-Nothing: 1"):
+        line.send(server.request("GET", PATH, b"", encoding))
+        status, headers, body = await line.answer()
+        assert "content-encoding" not in headers
+        assert len(body) > 200_000
+    line.send(server.request("GET", f"{PATH}/nothing", b"", "Accept-Encoding: gzip"))
+    assert "content-encoding" not in (await line.answer())[1], "short answers stay as they are"
 
 
 async def test_one_directory_holds_one_plane(server: Server) -> None:

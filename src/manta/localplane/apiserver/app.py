@@ -6,6 +6,7 @@ process. Nothing here knows TLS or connections.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random as randomness
 from collections.abc import Callable, Mapping
@@ -46,6 +47,7 @@ from manta.localplane.apiserver.streaming.connector import NodeConnector
 from manta.localplane.apiserver.streaming.pipe import Pipe
 from manta.localplane.apiserver.streaming.streams import Streams
 from manta.localplane.apiserver.surroundings import SERVICE_NETWORK, Surroundings
+from manta.localplane.apiserver.telemetry import Telemetry
 from manta.localplane.apiserver.writing import Writer
 from manta.localplane.store.store import Store, StoreFailed
 
@@ -95,6 +97,7 @@ class App:
         self._discovery = Discovery(self.core.registry)
         self._openapi = OpenApi(self.core.registry, VERSION["gitVersion"])
         self._streams = Streams(self.core)
+        self.telemetry = Telemetry(store, self.core.registry)
         Definitions(self.core).load_all()
 
     @property
@@ -127,6 +130,14 @@ class App:
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
         """Answer one request. Never raises: what goes wrong is an answer too."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        response = await self._answered(request)
+        streams = not isinstance(response.body, bytes)
+        self.telemetry.note(request, response.status, None if streams else clock() - begun)
+        return response
+
+    async def _answered(self, request: HttpRequest) -> HttpResponse:
         try:
             return await self._dispatched(request)
         except StoreFailed as failure:
@@ -201,13 +212,17 @@ class App:
             self._authorize(request, None)
         if path.startswith("/openapi"):
             return self._openapi.answer(request)
+        if path == "/metrics":
+            return text_response(200, self.telemetry.text())
         if path == "/openid/v1/jwks" and self.tokens is not None:
             return json_response(200, self.tokens.key_set())
         if path in ("/api", "/apis") or (path.startswith("/apis/") and path.count("/") == 2):
             self._authorize(request, None)
             return self._discovery.answer(request)
         if path == "/":
-            return json_response(200, {"paths": ["/api", "/apis", "/healthz", "/version"]})
+            return json_response(
+                200, {"paths": ["/api", "/apis", "/healthz", "/metrics", "/version"]}
+            )
         return None
 
     def _health(self, request: HttpRequest) -> HttpResponse:

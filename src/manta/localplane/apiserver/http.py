@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import email.utils
+import gzip
 import http
 import logging
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Protocol, cast
 from urllib.parse import parse_qsl, unquote
 
@@ -31,6 +33,8 @@ HEADER_LIMIT = 64 * 1024
 PIPELINE_LIMIT = 16
 """Requests that may wait on one connection before reading pauses."""
 UNSENT_LIMIT = 1024 * 1024
+COMPRESSED_SIZE = 128 * 1024
+"""Answers above this are compressed for clients that ask for it."""
 IDLE_SECONDS = 240.0
 REQUEST_SECONDS = 60.0
 """How long a client may take to send one request, and to read an answer."""
@@ -321,6 +325,10 @@ class _Connection(asyncio.Protocol):
         head_only = incoming.method == "HEAD"
         body = response.body
         if isinstance(body, bytes):
+            if len(body) > COMPRESSED_SIZE and incoming.takes_gzip():
+                body = await asyncio.to_thread(gzip.compress, body, 1)
+                more = (("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding"))
+                response = replace(response, headers=response.headers + more)
             data = b"" if head_only else body
             self._transport.write(_head(response, len(body), keep=keep) + data)
             await self._drain()
@@ -373,6 +381,14 @@ class _Incoming:
         self.keep_alive = False
         self.upgrade = False
         self.fault: Refusal | None = None
+
+    def takes_gzip(self) -> bool:
+        """Only what is read is compressed, and only for who asks."""
+        names = self.headers.get("accept-encoding", "").lower().split(",")
+        return self.method == "GET" and any(
+            name.partition(";")[0].strip() == "gzip" and "q=0" not in name.partition(";")[2]
+            for name in names
+        )
 
     def count(self, size: int) -> None:
         self.head_size += size

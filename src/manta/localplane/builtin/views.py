@@ -310,7 +310,29 @@ class JobStatus(View, frozen=True, kw_only=True):
     failed: int | None = None
     terminating: int | None = None
     ready: int | None = None
+    completed_indexes: str | None = None
     uncounted_terminated_pods: Uncounted | None = None
+
+
+class ExitCodes(View, frozen=True, kw_only=True):
+    container_name: str | None = None
+    operator: str = "In"
+    values: tuple[int, ...] = ()
+
+
+class ConditionPattern(View, frozen=True, kw_only=True):
+    type: str
+    status: str = "True"
+
+
+class FailureRule(View, frozen=True, kw_only=True):
+    action: str
+    on_exit_codes: ExitCodes | None = None
+    on_pod_conditions: tuple[ConditionPattern, ...] | None = None
+
+
+class FailurePolicy(View, frozen=True, kw_only=True):
+    rules: tuple[FailureRule, ...] | None = None
 
 
 class JobSpec(View, frozen=True, kw_only=True):
@@ -322,6 +344,7 @@ class JobSpec(View, frozen=True, kw_only=True):
     suspend: bool | None = None
     pod_replacement_policy: str | None = None
     completion_mode: str | None = None
+    pod_failure_policy: FailurePolicy | None = None
     template: Json = field(default_factory=dict)
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 
 from manta.localplane.builtin.views import Pod
 
 RANGE = IPv4Network("10.128.0.0/9")
+
+
+def _read(text: str) -> IPv4Address | IPv6Address | None:
+    """Anyone may write a status: an address of another family, or none at all."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
 
 
 class Addresses:
@@ -16,9 +24,10 @@ class Addresses:
 
     def note(self, pod: Pod) -> None:
         """An address that is in use is never given again."""
-        if pod.status.pod_ip and IPv4Address(pod.status.pod_ip) in RANGE:
-            self._given[pod.metadata.uid] = pod.status.pod_ip
-            self._next = max(self._next, int(IPv4Address(pod.status.pod_ip)) + 1)
+        address = _read(pod.status.pod_ip)
+        if address is not None and address in RANGE:
+            self._given[pod.metadata.uid] = str(address)
+            self._next = max(self._next, int(address) + 1)
 
     def of(self, uid: str) -> str:
         if uid not in self._given:

@@ -11,6 +11,9 @@ Complete or Failed.
 `snapshot` is all a round may know, `tally` counts Pods, `verdict` says whether the Job is decided,
 `plan` chooses actions, `status` writes down what is known, `controller` ties them to the API.
 
-Not done: Indexed completion, pod failure policies and success policies (such Jobs run as if they
-had none), and adoption of Pods made by hand.
+An Indexed Job numbers its completions (`indexes`); a pod failure policy says which failures end
+the Job or do not count (`failure_policy`).
+
+Not done: backoff limits per index and success policies (such Jobs run as if they had none), and
+adoption of Pods made by hand.
 """

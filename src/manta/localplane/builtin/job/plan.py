@@ -9,6 +9,8 @@ from typing import Any
 
 from manta.api.resources import JOBS, PODS
 from manta.api.times import parse_time
+from manta.localplane.builtin.job import indexes
+from manta.localplane.builtin.job.failure_policy import is_ignored
 from manta.localplane.builtin.job.snapshot import TRACKING_FINALIZER, JobSnapshot, is_tracked
 from manta.localplane.builtin.job.tally import Tally, count_pods, is_taken_away
 from manta.localplane.builtin.job.verdict import (
@@ -57,6 +59,10 @@ def _plan_pods(seen: JobSnapshot, job: Job, tally: Tally) -> Plan:
         return _delete(tally.active, Cause.DECIDED)
     if job.spec.suspend:
         return _delete(tally.active, Cause.SUSPENDED)
+    if tally.completed is not None:
+        surplus = indexes.needless(job, tally.active, tally.completed)
+        if surplus:
+            return _delete(surplus, Cause.SURPLUS)
     missing = wanted_pods(job, tally) - len(tally.active)
     if missing < 0:
         return _delete(_least_useful(tally.active)[:-missing], Cause.SURPLUS)
@@ -67,10 +73,20 @@ def _plan_pods(seen: JobSnapshot, job: Job, tally: Tally) -> Plan:
     if (pause := backoff_left(seen)) > timedelta(0):
         left = time_left(job, seen.now)
         return _until(pause if left is None else min(pause, left), "the backoff after a failure")
-    pods = [_pod_of(job) for _ in range(min(missing, PODS_PER_ROUND))]
+    pods = _new_pods(seen, job, tally, min(missing, PODS_PER_ROUND))
     return do(*(Create(PODS, pod, Cause.CREATE) for pod in pods)).then(
         _until(time_left(job, seen.now), "the deadline")
     )
+
+
+def _new_pods(seen: JobSnapshot, job: Job, tally: Tally, count: int) -> list[dict[str, Any]]:
+    if tally.completed is None:
+        return [_pod_of(job) for _ in range(count)]
+    held = [pod for pod in seen.pods if pod.is_active or (pod.is_deleting and not pod.is_terminal)]
+    if job.spec.pod_replacement_policy != "Failed":
+        held = list(tally.active)
+    taken = {*tally.completed, *(indexes.index_of(job, pod) for pod in held)}
+    return [_with_index(_pod_of(job), job, index) for index in indexes.pending(job, taken, count)]
 
 
 def wanted_pods(job: Job, tally: Tally) -> int:
@@ -86,8 +102,14 @@ def _counted(seen: JobSnapshot, job: Job) -> Iterable[Pod]:
     uncounted = job.status.uncounted_terminated_pods or Uncounted()
     known = {*(uncounted.succeeded or ()), *(uncounted.failed or ())}
     for pod in seen.pods:
-        if is_tracked(pod) and (pod.metadata.uid in known or is_taken_away(job, pod)):
+        if not is_tracked(pod):
+            continue
+        if pod.metadata.uid in known or is_taken_away(job, pod) or is_ignored(job, pod):
             yield pod
+        elif indexes.is_indexed(job) and pod.status.phase == "Succeeded":
+            index = indexes.index_of(job, pod)
+            if index is None or index in indexes.completed(job, ()):
+                yield pod
 
 
 def _plan_expiry(seen: JobSnapshot, job: Job) -> Plan:
@@ -153,4 +175,32 @@ def _pod_of(job: Job) -> dict[str, Any]:
             "ownerReferences": [controlled_by(JOBS, job.metadata)],
         },
         "spec": template.get("spec") or {},
+    }
+
+
+def _with_index(pod: dict[str, Any], job: Job, index: int) -> dict[str, Any]:
+    """A Pod knows its number by annotation, label, variable and host name."""
+    meta, spec = pod["metadata"], pod["spec"]
+    said = {indexes.INDEX: str(index)}
+    path = {"fieldPath": f"metadata.labels['{indexes.INDEX}']"}
+    variable = {"name": indexes.VARIABLE, "valueFrom": {"fieldRef": path}}
+    knowing = {
+        member: [
+            container | {"env": [*(container.get("env") or ()), variable]}
+            if all(one["name"] != indexes.VARIABLE for one in container.get("env") or ())
+            else container
+            for container in spec[member]
+        ]
+        for member in ("initContainers", "containers")
+        if spec.get(member)
+    }
+    name = f"{job.metadata.name}-{index}"
+    return pod | {
+        "metadata": meta
+        | {
+            "generateName": f"{name}-",
+            "labels": meta["labels"] | said,
+            "annotations": (meta.get("annotations") or {}) | said,
+        },
+        "spec": {"hostname": name} | spec | knowing,
     }

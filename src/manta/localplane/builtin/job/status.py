@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from manta.api.times import format_time
+from manta.localplane.builtin.job import indexes
 from manta.localplane.builtin.job.plan import Cause
 from manta.localplane.builtin.job.snapshot import JobSnapshot, is_tracked
 from manta.localplane.builtin.job.tally import Tally, count_pods
@@ -43,9 +44,12 @@ def _count(job: Job, tally: Tally, released: frozenset[str]) -> JobStatus:
     """Move the released Pods from the lists to the numbers, and the newly ended to the lists."""
     uncounted = job.status.uncounted_terminated_pods or Uncounted()
     won, lost = uncounted.succeeded or (), uncounted.failed or ()
+    succeeded = (job.status.succeeded or 0) + sum(uid in released for uid in won)
+    indexed = tally.completed is not None
     return msgspec.structs.replace(
         job.status,
-        succeeded=_number((job.status.succeeded or 0) + sum(uid in released for uid in won)),
+        succeeded=_number(tally.succeeded if indexed else succeeded),
+        completed_indexes=indexes.write(tally.completed or ()) or None,
         failed=_number((job.status.failed or 0) + sum(uid in released for uid in lost)),
         uncounted_terminated_pods=Uncounted(
             succeeded=_kept(won, released, tally.new_succeeded),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from manta.localplane.builtin.job import indexes
+from manta.localplane.builtin.job.failure_policy import is_ignored
 from manta.localplane.builtin.job.snapshot import is_tracked
 from manta.localplane.builtin.views import Job, Pod, Uncounted
 
@@ -23,6 +25,8 @@ class Tally:
     new_succeeded: tuple[str, ...]
     """UIDs of Pods that ended and are written down nowhere yet."""
     new_failed: tuple[str, ...]
+    completed: frozenset[int] | None = None
+    """The numbers of an Indexed Job that have succeeded; they need no list of Pods."""
 
 
 def count_pods(job: Job, pods: Iterable[Pod]) -> Tally:
@@ -32,22 +36,27 @@ def count_pods(job: Job, pods: Iterable[Pod]) -> Tally:
     uncounted = job.status.uncounted_terminated_pods or Uncounted()
     known = {*(uncounted.succeeded or ()), *(uncounted.failed or ())}
     fresh = [pod for pod in pods if is_tracked(pod) and pod.metadata.uid not in known]
-    won = tuple(pod.metadata.uid for pod in fresh if pod.status.phase == "Succeeded")
+    done = indexes.completed(job, pods) if indexes.is_indexed(job) else None
+    won = tuple(
+        pod.metadata.uid for pod in fresh if pod.status.phase == "Succeeded" and done is None
+    )
+    succeeded = (job.status.succeeded or 0) + len(uncounted.succeeded or ()) + len(won)
     lost = tuple(pod.metadata.uid for pod in fresh if is_lost(job, pod))
     return Tally(
         active=active,
         terminating=len(leaving),
         ready=sum(pod.is_ready for pod in active),
-        succeeded=(job.status.succeeded or 0) + len(uncounted.succeeded or ()) + len(won),
+        succeeded=succeeded if done is None else len(done),
         failed=(job.status.failed or 0) + len(uncounted.failed or ()) + len(lost),
         new_succeeded=won,
         new_failed=lost,
+        completed=done,
     )
 
 
 def is_lost(job: Job, pod: Pod) -> bool:
     """Counts as a failure: it failed, or somebody deletes it before it could end."""
-    if is_taken_away(job, pod):
+    if is_taken_away(job, pod) or is_ignored(job, pod):
         return False
     if pod.status.phase == "Failed":
         return True

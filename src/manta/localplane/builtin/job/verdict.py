@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from manta.api.times import parse_time
+from manta.localplane.builtin.job.failure_policy import FAIL_JOB, meaning
 from manta.localplane.builtin.job.snapshot import JobSnapshot
 from manta.localplane.builtin.job.tally import Tally
 from manta.localplane.builtin.views import Job, JobCondition, Pod
@@ -59,6 +60,10 @@ def judge(job: Job, tally: Tally, pods: tuple[Pod, ...], now: datetime) -> Verdi
     for interim, final in _FINAL.items():
         if said := condition(job, interim):
             return Verdict(interim, final, said.reason, said.message)
+    for pod in pods:
+        action, why = meaning(job, pod)
+        if action == FAIL_JOB:
+            return Verdict("FailureTarget", "Failed", "PodFailurePolicy", why)
     limit = 6 if job.spec.backoff_limit is None else job.spec.backoff_limit
     if tally.failed > limit or _restarted_too_often(job, pods, limit):
         return BACKOFF_LIMIT

@@ -33,7 +33,7 @@ def default_job_spec(spec: Json) -> None:
     _fill(spec, "podReplacementPolicy", "Failed" if policy else "TerminatingOrFailed")
     for rule in (policy or {}).get("rules") or []:
         for pattern in rule.get("onPodConditions") or []:
-            _fill(pattern, "status", "True")
+            pattern["status"] = pattern.get("status") or "True"
     default_template(spec)
 
 

@@ -1,0 +1,62 @@
+"""What the server tells of itself at /metrics: requests, their times, and the store's revision.
+
+Labels are verbs, resources and codes; never names, users or bodies, so that nothing secret and
+nothing unbounded comes here.
+"""
+
+from __future__ import annotations
+
+from manta.localplane.apiserver.messages import HttpRequest
+from manta.localplane.apiserver.registry import Registry as Kinds
+from manta.localplane.apiserver.routes import parse_route
+from manta.localplane.store.store import Store
+from manta.runtime.metrics import Computed, Registry
+
+_BOUNDS = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0)
+_LABELS = ("verb", "group", "version", "resource", "subresource")
+
+
+class Telemetry:
+    def __init__(self, store: Store, kinds: Kinds) -> None:
+        self._kinds = kinds
+        self._registry = Registry()
+        self._requests = self._registry.counter(
+            "apiserver_request_total", "Requests, by what they asked for.", (*_LABELS, "code")
+        )
+        self._seconds = self._registry.histogram(
+            "apiserver_request_duration_seconds",
+            "How long answers took; watches and other streams are left out.",
+            _LABELS,
+            _BOUNDS,
+        )
+        self._registry.register(
+            Computed(
+                "manta_store_revision",
+                "The revision of the last write.",
+                (),
+                lambda: (((), float(store.revision)),),
+            )
+        )
+
+    def note(self, request: HttpRequest, code: int, seconds: float | None) -> None:
+        """One answer; `seconds` is None for a stream, which has only begun."""
+        labels = self._labels(request)
+        self._requests.add(*labels, str(code))
+        if seconds is not None:
+            self._seconds.observe(seconds, *labels)
+
+    def _labels(self, request: HttpRequest) -> tuple[str, str, str, str, str]:
+        route = parse_route(request.path)
+        served = None
+        if route is not None:
+            served = self._kinds.find(route.group, route.version, route.plural)
+        if route is None or served is None:
+            return (request.method, "", "", "", "")  # whatever a client may invent
+        verb = route.verb(request.method, watch=route.watch_prefix or request.flag("watch"))
+        part = route.subresource
+        if part and served.subresource(part) is None:
+            part = "unknown"
+        return (verb.upper(), route.group, route.version, route.plural, part)
+
+    def text(self) -> str:
+        return self._registry.render()
