@@ -44,12 +44,12 @@ check: setup ## format, lint, types, import contracts, unit and property tests
 
 .PHONY: test
 test: check ## everything that guards main: check, contract, controllers on the embedded plane, real Ray
-	$(call suite,-n auto,tests/contract tests/histories tests/cluster)
+	$(call suite,-n auto,tests/contract tests/histories tests/cluster tests/kubernetes)
 	@bash tools/redis.sh
 	$(call suite,,tests/e2e)
 
 .PHONY: histories
-histories: setup ## 1,000 histories of concurrent clients and kill -9 (hours); COUNT=n for fewer
+histories: setup ## 1,000 histories of concurrent clients and kill -9 (half an hour on two cores); COUNT=n for fewer
 	$(BIN)/python -m tests.histories --count $(or $(COUNT),1000)
 
 .PHONY: upgrades
@@ -89,6 +89,10 @@ bench: setup ## measure, print JSON, keep it in benchmarks/results.json
 .PHONY: test-kubernetes
 test-kubernetes: setup ## contract and controllers on real Kubernetes, built from its Go modules (cached), or EXTERNAL=1 KUBECONFIG=...
 	$(BIN)/python tools/kubernetes/run.py $(if $(EXTERNAL),--external) -- $(PYTEST) -q tests/kubernetes tests/contract -m "not embedded_only"
+
+.PHONY: e2e-kubernetes
+e2e-kubernetes: setup ## real Ray in real containers, on a node made here (root, Linux), or EXTERNAL=1 KUBECONFIG=...
+	$(if $(EXTERNAL),,$(BIN)/python -m tools.kubernetes.node.run --) env MANTA_E2E_KUBERNETES=1 $(PYTEST) -q tests/e2e_kubernetes
 
 .PHONY: lock
 lock: setup ## resolve the dependencies anew into requirements.lock

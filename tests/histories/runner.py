@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 from histories.clients import PATH, Stop, Unexpected, Watcher, Writer, listed, object_named, request
+from histories.nursery import Nursery
 from histories.server import TORN, Server
 from manta.kube.transport import Request, Transport
 from support.histories import History
@@ -49,9 +50,9 @@ class Told:
         )
 
 
-async def run_history(directory: Path, plan: Plan) -> Told:
+async def run_history(directory: Path, plan: Plan, nursery: Nursery | None = None) -> Told:
     random = Random(plan.seed)
-    server = Server(directory / "plane", *plan.options)
+    server = Server(directory / "plane", *plan.options, nursery=nursery)
     server.directory.mkdir(parents=True)
     history, stop = History(), Stop()
     try:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
+from histories.nursery import Nursery
 from manta.kube.credentials import load
 from manta.kube.transport import HttpTransport
 
@@ -19,12 +22,14 @@ TORN = 4096
 class Server:
     """Always at the same place and port, so that clients outlive it."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, nursery: Nursery | None = None) -> None:
         self.directory = directory
         self.starts = 0
         self._options = options
         self._port = _free_port()
-        self._process: asyncio.subprocess.Process | None = None
+        self._nursery = nursery
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pid = 0
 
     @property
     def kubeconfig(self) -> Path:
@@ -50,29 +55,39 @@ class Server:
     async def _try_to_start(self) -> bool:
         self.kubeconfig.unlink(missing_ok=True)
         arguments = ["apiserver", "--dir", str(self.directory), "--port", str(self._port)]
-        with self._log.open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                str(Path(sys.executable).with_name("manta")),
-                *arguments,
-                *self._options,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._process = process
-        while process.returncode is None:
+        await self._launch([*arguments, *self._options])
+        while self._is_alive():
             if self.kubeconfig.exists():
                 return True
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.005)
+        return False
+
+    async def _launch(self, arguments: list[str]) -> None:
+        if self._nursery is not None:
+            self._pid = await self._nursery.start(arguments, self._log)
+            return
+        with self._log.open("ab") as log:
+            command = [str(Path(sys.executable).with_name("manta")), *arguments]
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True
+            )
+        self._pid = self._process.pid
+
+    def _is_alive(self) -> bool:
+        if self._process is not None:
+            return self._process.poll() is None
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, 0)
+            return True
         return False
 
     async def kill(self, tear: bytes = b"") -> None:
         """kill -9. `tear` stands for a write that was cut off: it is found after the journal."""
-        process = self._process
-        if process is None or process.returncode is not None:
+        if not self._pid or not self._is_alive():
             return
-        os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        os.killpg(self._pid, signal.SIGKILL)
+        while self._is_alive():
+            await asyncio.sleep(0.001)
         journal = self.directory / "store.db-wal"
         if tear and journal.exists():
             with journal.open("ab") as file:
