@@ -214,6 +214,16 @@ def test_c63_a_deadline_stops_the_job_on_a_shared_cluster(mode: str) -> None:
 
 
 @virtually
+async def test_c63_what_was_not_submitted_before_its_deadline_is_not_submitted_after_it() -> None:
+    async with a_world() as world, operator(world):
+        world.submits_after = 60
+        await _on_a_shared_cluster(world, activeDeadlineSeconds=20)
+        await world.until(failed, 60)
+        await asyncio.sleep(5)
+        assert await world.submitters() == []
+
+
+@virtually
 async def test_c63_a_stop_that_got_lost_is_asked_for_again() -> None:
     lost = iter([True])
 

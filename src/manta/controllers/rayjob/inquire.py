@@ -43,7 +43,6 @@ def still_to_stop(seen: JobSnapshot) -> bool:
     return (
         seen.stage is JobDeploymentStatus.FAILED
         and status.reason == JobFailedReason.DEADLINE_EXCEEDED
-        and bool(status.job_status)
         and status.job_status not in TERMINAL_JOB_STATUSES
         and status.end_time is not None
         and seen.now - parse_time(status.end_time) < STOP_CONFIRMED_WITHIN

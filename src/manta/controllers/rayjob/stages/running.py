@@ -54,7 +54,7 @@ SIDECAR_RESTARTS = 2
 def run(seen: JobSnapshot) -> Step:
     if seen.spec.suspend:
         return move(seen, JobDeploymentStatus.SUSPENDING, stop(seen, "the RayJob is suspended"))
-    if late := missed_active_deadline(seen, stop(seen, "activeDeadlineSeconds has passed")):
+    if late := missed_active_deadline(seen, _give_up(seen, "activeDeadlineSeconds has passed")):
         return late
     if isinstance(seen.answer, Told) and seen.answer.status in TERMINAL_JOB_STATUSES:
         return _ended(seen, seen.answer)
@@ -82,6 +82,12 @@ def stop(seen: JobSnapshot, why: str) -> Plan:
     return do(
         Call("stop", key, Cause.STOP_JOB, why, arguments, must_succeed=False), independent=True
     )
+
+
+def _give_up(seen: JobSnapshot, why: str) -> Plan:
+    """Stop what runs; and what was never heard of must not be submitted later on."""
+    unheard = seen.mode is SubmissionMode.K8S_JOB and not seen.status.job_status
+    return stop(seen, why).then(_withdraw_submitter(seen, why) if unheard else NOTHING)
 
 
 # ── what Ray said ────────────────────────────────────────────────────────────────────────
@@ -183,7 +189,8 @@ def _silent(seen: JobSnapshot, why: str) -> Step:
         silence = {"job_status_check_failure_start_time": began, **nested_status(seen)}
         return _with_timers(seen, wait(seen, held_up, **silence))
     message = f"the dashboard has not answered for {limit.total_seconds():.0f} s: {why}"
-    return fail(seen, JobFailedReason.STATUS_CHECK_TIMEOUT_EXCEEDED, message)
+    reason = JobFailedReason.STATUS_CHECK_TIMEOUT_EXCEEDED
+    return fail(seen, reason, message, _give_up(seen, "the dashboard is silent"))
 
 
 def _unknown(seen: JobSnapshot) -> Step:
