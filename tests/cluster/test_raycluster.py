@@ -423,9 +423,9 @@ async def test_c94_what_another_operator_manages_is_never_written() -> None:
 
 
 @virtually
-async def test_c13_c91_an_invalid_cluster_is_told_and_not_touched() -> None:
+async def test_c91_an_invalid_cluster_is_told_and_not_touched() -> None:
     async with operated() as op:
-        await op.create(groups=[group("a"), group("a")])
+        await op.create(groups=[group(minReplicas=3, maxReplicas=1)])
         found = await op.until(lambda one: condition(one, "Blocked"), seconds=5)
         blocked = condition(found, "Blocked")
         assert blocked is not None

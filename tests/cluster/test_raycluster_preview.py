@@ -58,7 +58,7 @@ async def test_edits_of_a_live_cluster_are_weighed() -> None:
         assert ONLY_NEW_PODS in spared.remarks
         asleep = await ask(op, edited(suspend=True))
         assert asleep.effect is Effect.ALL_PODS
-        wrong = await ask(op, edited(groups=[group("a"), group("a")]))
+        wrong = await ask(op, edited(groups=[group(minReplicas=3, maxReplicas=1)]))
         assert wrong.violations
         assert wrong.effect is Effect.NOTHING
 

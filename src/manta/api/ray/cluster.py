@@ -300,7 +300,12 @@ class WorkerGroupSpec(View, frozen=True, kw_only=True):
 class RayClusterSpec(View, frozen=True, kw_only=True):
     ray_version: Annotated[str, info("Version of Ray in the images.")] = ""
     head_group_spec: Annotated[HeadGroupSpec, info("The head.", required=True)] = HeadGroupSpec()
-    worker_group_specs: Annotated[tuple[WorkerGroupSpec, ...], info("The workers.")] = ()
+    worker_group_specs: Annotated[
+        tuple[WorkerGroupSpec, ...],
+        # A map, unlike KubeRay's: who applies a group without `replicas` must not take them away
+        # from the autoscaler that set them (C10), and no name is taken twice (C13).
+        info("The workers.", **list_map("groupName")),
+    ] = ()
     suspend: Annotated[bool | None, info("Remove all Pods; a later `false` resumes.")] = None
     managed_by: Annotated[
         str | None, info("Which operator looks after this object.", rules=MANAGED_BY_RULES)
