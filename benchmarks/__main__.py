@@ -26,6 +26,9 @@ NAMES = (
     "apiserver_memory",
     "raycluster_fleet",
     "rayservice",
+    "up",
+    "node_agent",
+    "ray_start",
 )
 
 

@@ -22,7 +22,7 @@ from manta.kube.client import Client
 from manta.localplane.node.cleanup import marked_processes
 
 COUNT = 20
-SETTLE, WATCH = 15.0, 60.0
+SETTLE, WATCH = 8.0, 30.0
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from benchmarks.operators import tell
 from benchmarks.planes import client_of, manta, plane_directory
 from manta.api.resources import NODES
 
-ROUNDS = 5
+ROUNDS = 3
 
 
 def main() -> None:
