@@ -40,6 +40,11 @@ def ended(machine: Machine, name: str) -> dict[str, Any]:
     return found
 
 
+def given_back(machine: Machine, name: str) -> None:
+    mine = f"ray.io/originated-from-cr-name={name}"
+    machine.until("the cluster to be given back", lambda: not machine.list("rayclusters", mine))
+
+
 MODES = ("K8sJobMode", "HTTPMode", "SidecarMode")
 
 
@@ -62,12 +67,7 @@ def test_every_mode_runs_the_entrypoint_once_and_gives_its_cluster_back(
         assert status["jobDeploymentStatus"] == "Complete", f"{status}\n{machine.logs()}"
         assert status["jobStatus"] == "SUCCEEDED"
         assert (tmp_path / mode / "runs").read_text() == "ran\n"
-        machine.until(
-            "the cluster to be given back",
-            lambda name=name: (
-                not machine.list("rayclusters", f"ray.io/originated-from-cr-name={name}")
-            ),
-        )
+        given_back(machine, name)
     # The submitter's log outlives the cluster.
     assert "printed by the job" in machine.manta("logs", "job/once-k8sjobmode").stdout
     for mode in MODES:

@@ -36,7 +36,7 @@ def a_job(status: dict[str, Any] | None = None, **spec: Any) -> RayJob:
     document = ray_job(**spec)
     return RayJob(
         metadata=ObjectMeta(
-            name="demo", namespace=NAMESPACE, uid="job-uid", finalizers=(FINALIZER_RAY_JOB,)
+            name="demo", namespace=NAMESPACE, uid=Uid("job-uid"), finalizers=(FINALIZER_RAY_JOB,)
         ),
         spec=msgspec.convert(document["spec"], RayJobSpec),
         status=msgspec.convert(status or {}, RayJobStatus),
@@ -51,7 +51,7 @@ def a_cluster(state: str = "ready") -> RayCluster:
 
 
 def a_head(uid: str = "head-1") -> Pod:
-    return Pod(metadata=ObjectMeta(name="demo-abcde-head", namespace=NAMESPACE, uid=uid))
+    return Pod(metadata=ObjectMeta(name="demo-abcde-head", namespace=NAMESPACE, uid=Uid(uid)))
 
 
 def a_submitter(

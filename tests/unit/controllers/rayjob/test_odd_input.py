@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -25,7 +25,6 @@ from manta.controllers.rayjob.status import next_status
 from manta.ray.models import JobInfo, JobState, NoSuchJob, Unreachable
 from manta.reconcile.outcome import UNTRIED
 from manta.rules.settings import Settings
-from manta.runtime.clock import Clock
 from support.raycluster import ray_cluster
 from support.rayjob import NOW, a_cluster, a_head, a_submitter
 
@@ -89,7 +88,7 @@ def pruned(value: Any, random: Random) -> Any:
     return value
 
 
-class Listing:
+class _Listing:
     """As much of an informer as the observer asks for."""
 
     def __init__(
@@ -104,6 +103,9 @@ class Listing:
         return tuple(one for one in self._objects if self._index and value in self._index(one))
 
 
+Listing: Any = _Listing
+
+
 class Said:
     def __init__(self, answer: Any) -> None:
         self._answer = answer
@@ -115,8 +117,8 @@ class Said:
         pass
 
 
-class Now(Clock):
-    def now(self) -> Any:
+class Now:
+    def now(self) -> datetime:
         return NOW
 
 
@@ -137,7 +139,7 @@ def worlds(count: int, random: Random) -> Iterator[tuple[Observer, dict[str, Any
         }
         job = msgspec.json.decode(msgspec.json.encode(document), type=CachedRayJob)
         there = random.random() < 0.7
-        caches = Caches(  # type: ignore[call-arg]
+        caches = Caches(
             jobs=Listing(job),
             clusters=Listing(*([a_cluster()] if there else [])),
             pods=Listing(*([a_head()] if random.random() < 0.7 else []), index=head_of_cluster),
@@ -146,7 +148,8 @@ def worlds(count: int, random: Random) -> Iterator[tuple[Observer, dict[str, Any
             submitter_pods=Listing(index=submits_for),
         )
         said: Any = Said(random.choice(answers))
-        yield Observer(caches, said, None, Now(), random, Settings()), document
+        clock: Any = Now()
+        yield Observer(caches, said, None, clock, random, Settings()), document
 
 
 async def test_c61_no_odd_job_makes_a_round_fail() -> None:

@@ -20,7 +20,8 @@ from manta.controllers.rayjob.status import next_status
 from manta.reconcile.actions import Call, Create, Delete, Patch
 from manta.reconcile.outcome import UNTRIED
 from manta.rules.validation.violation import Violation
-from support.rayjob import NOW, a_cluster, a_head, a_submitter, ray_cluster, running, seen
+from support.raycluster import ray_cluster
+from support.rayjob import NOW, a_cluster, a_head, a_submitter, running, seen
 
 
 def stage_after(snapshot: JobSnapshot) -> str:
@@ -295,3 +296,13 @@ def test_equal_snapshots_give_equal_steps() -> None:
 
 def test_every_cause_has_its_row_in_the_table_of_events() -> None:
     assert set(EVENTS) == set(Cause)
+
+
+def test_a_job_that_waits_for_its_user_can_be_suspended() -> None:
+    spec = {
+        "submissionMode": "InteractiveMode",
+        "suspend": True,
+        "shutdownAfterJobFinishes": True,
+    }
+    waiting = running(status={"jobDeploymentStatus": "Waiting", "jobId": ""}, spec=spec)
+    assert stage_after(waiting) == Stage.SUSPENDING
