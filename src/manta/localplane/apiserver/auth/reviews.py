@@ -13,7 +13,7 @@ from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.messages import HttpResponse, User, json_response
 from manta.localplane.apiserver.options import write_options
 from manta.localplane.apiserver.schema.causes import Cause
-from manta.localplane.apiserver.status_errors import bad_request, invalid
+from manta.localplane.apiserver.status_errors import bad_request, invalid, not_acceptable
 
 Object = dict[str, Any]
 
@@ -50,6 +50,8 @@ class Reviews:
 
     def answer(self, call: Call) -> HttpResponse:
         served = call.served
+        if call.answer.shape:
+            raise not_acceptable(shape=True)
         sent = decoding.read_object(call.request, served)
         review = machinery.canonical(served, sent, [])
         spec = review.get("spec") or {}
