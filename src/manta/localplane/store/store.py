@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from manta.localplane.store.memory import give_back
 from manta.localplane.store.objects import Change, Record, Shelf
 from manta.localplane.store.watchers import Watcher
 
@@ -107,9 +108,13 @@ class Store:
 
     async def tidy(self) -> None:
         """After a start: pack, little by little, what was loaded and nobody has written since."""
+        packed = False
         for shelf in tuple(self._shelves.values()):
-            while shelf.pack_stale(_TIDY_AT_ONCE):  # noqa: ASYNC110  nothing rings: this is a pause
+            while shelf.pack_stale(_TIDY_AT_ONCE):
+                packed = True
                 await asyncio.sleep(_TIDY_PAUSE)
+        if packed:
+            give_back()
 
     # ── watching ─────────────────────────────────────────────────────────────────────────
     def watch(self, shelf: str, since: int) -> Watcher:
