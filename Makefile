@@ -5,9 +5,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-# Suites with real sockets, processes and Ray: what fails beside others is run once more alone, and said.
-suite = $(PYTEST) -q $(1) $(2) || { echo "once more, alone: what failed"; $(PYTEST) -q --last-failed --last-failed-no-failures=none $(2); }
-
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -44,9 +41,9 @@ check: setup ## format, lint, types, import contracts, unit and property tests
 
 .PHONY: test
 test: check ## everything that guards main: check, contract, controllers on the embedded plane, real Ray
-	$(call suite,-n auto,tests/contract tests/histories tests/cluster tests/kubernetes)
+	$(PYTEST) -q -n auto tests/contract tests/histories tests/cluster tests/kubernetes
 	@bash tools/redis.sh
-	$(call suite,,tests/e2e)
+	$(PYTEST) -q tests/e2e
 
 .PHONY: histories
 histories: setup ## 1,000 histories of concurrent clients and kill -9 (half an hour on two cores); COUNT=n for fewer
