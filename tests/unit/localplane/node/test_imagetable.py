@@ -101,3 +101,15 @@ def test_python_versions_in_tags(text: str, version: str) -> None:
 @pytest.mark.parametrize("image", ["", "a b", ":x", "a:", "ein/bild:täg"])
 def test_what_is_no_image_name_at_all(image: str) -> None:
     assert not is_reference(image)
+
+
+def test_the_table_of_the_guide_is_read() -> None:
+    guide = (Path(__file__).parents[4] / "docs" / "guide" / "laptop.md").read_text()
+    text = guide.partition("```yaml\n# ~/.manta/node/images.yaml")[2].partition("```")[0]
+    rules = read_rules(yaml.safe_load(f"#{text}"), "laptop.md")
+    trainer = find_recipe(rules, "registry.example.com/team/trainer:7")
+    assert trainer is not None
+    assert "torch" in (trainer.packages or ())
+    tool = find_recipe(rules, "my-tool:1")
+    assert tool is not None
+    assert tool.environment == "/opt/my-tool"
