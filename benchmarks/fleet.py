@@ -154,7 +154,7 @@ class _Meta(msgspec.Struct):
     labels: dict[str, str] = {}
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
     state: str = ""
     available_worker_replicas: int = 0
     desired_worker_replicas: int = 0
@@ -171,6 +171,11 @@ class _Event(msgspec.Struct):
 
 
 _event = msgspec.json.Decoder(_Event).decode
+
+
+def _all_take_pods(nodes: Any) -> bool:
+    """A real cluster marks new nodes as not ready, and takes the mark away a little later."""
+    return bool(nodes["items"]) and not any(one["spec"].get("taints") for one in nodes["items"])
 
 
 class Fleet:
@@ -196,9 +201,19 @@ class Fleet:
             account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
             while (await self._wire.call("GET", account))[0] != 200:
                 await asyncio.sleep(0.02)
+        await self._until_served(CLUSTERS, lambda _: True)
+        await self._until_served("/api/v1/nodes", _all_take_pods)
         await self._listen(CLUSTERS, self._see_cluster)
         await self._listen(RAY_PODS, self._see_pod)
         return self
+
+    async def _until_served(self, path: str, good: Callable[[Any], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                status, answer = await self._wire.call("GET", path)
+                if status == 200 and good(msgspec.json.decode(answer)):
+                    return
+                await asyncio.sleep(0.1)
 
     async def _listen(self, path: str, see: Callable[[_Event], None]) -> None:
         wire = await Wire.connect(self._target)
@@ -256,6 +271,7 @@ class Fleet:
 
     async def delete(self, key: tuple[str, str]) -> None:
         path = f"/apis/ray.io/v1/namespaces/{key[0]}/rayclusters/{key[1]}"
+        del self._wanted[key]
         await must(self._wire, "DELETE", path)
         await self.until(lambda: not self.pods.get(key))
 
