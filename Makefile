@@ -73,7 +73,7 @@ crds: setup ## write src/manta/api/schemas anew from the types
 chart: setup ## write the generated parts of charts/manta anew, then lint, render and install it with Helm
 	$(BIN)/python -m tools.chart.generate
 	@bash tools/helm.sh >/dev/null
-	$(PYTEST) -q tests/unit/charts tests/contract/test_chart.py
+	$(PYTEST) -q tests/unit/charts tests/contract/test_chart.py tests/contract/test_install.py
 
 .PHONY: docs
 docs: setup ## write docs/reference anew from the code
@@ -85,6 +85,7 @@ bench: setup ## measure, print JSON, keep it in benchmarks/results.json
 
 .PHONY: test-kubernetes
 test-kubernetes: setup ## contract and controllers on real Kubernetes, built from its Go modules (cached), or EXTERNAL=1 KUBECONFIG=...
+	@bash tools/helm.sh >/dev/null || true
 	$(BIN)/python tools/kubernetes/run.py $(if $(EXTERNAL),--external) -- $(PYTEST) -q tests/kubernetes tests/contract -m "not embedded_only"
 
 .PHONY: e2e-kubernetes
@@ -94,3 +95,4 @@ e2e-kubernetes: setup ## real Ray in real containers, on a node made here (root,
 .PHONY: lock
 lock: setup ## resolve the dependencies anew into requirements.lock
 	.cache/uv/bin/uv export --quiet --no-header --no-emit-project --format requirements-txt -o requirements.lock
+	$(BIN)/python -m tools.image.lock
