@@ -11,8 +11,11 @@ import yaml
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import SECRETS
 from manta.rules.settings import FeatureGates, Settings
-from support.rayoperator import Operated, operated
-from support.virtual import virtually
+from support.certmanager import CertManager, cert_manager_crds
+from support.fakenodes import fake_cluster
+from support.raycrds import ray_crds
+from support.rayoperator import Operated, start_operator
+from support.virtual import running, virtually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OURS = sorted([*EXAMPLES.glob("raycluster-*.yaml"), EXAMPLES / "quickstart.yaml"])
@@ -21,7 +24,10 @@ ALL_GATES = Settings(
     gates=FeatureGates(
         gcs_fault_tolerance_embedded_storage=True,
         ray_cluster_network_policy=True,
-    )
+        ray_cluster_history_server=True,
+        ray_cluster_mtls=True,
+    ),
+    cert_manager=True,
 )
 
 
@@ -37,7 +43,12 @@ def cluster_in(path: Path) -> dict[str, Any]:
 @virtually
 async def test_every_example_becomes_a_ready_cluster(paths: list[Path]) -> None:
     assert len(paths) >= 8
-    async with operated(ALL_GATES, nodes=3, extended={"nvidia.com/gpu": "8"}) as op:
+    crds = [*ray_crds(), *cert_manager_crds()]
+    async with (
+        fake_cluster(3, crds=crds, extended={"nvidia.com/gpu": "8"}) as cluster,
+        running(CertManager(cluster.client).run()),
+        start_operator(cluster, ALL_GATES) as op,
+    ):
         for path in paths:
             await op.client.create(RAY_CLUSTERS, "default", cluster_in(path))
         for path in paths:

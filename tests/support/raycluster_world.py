@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from manta.api.batch import Job
+from manta.api.certificates import Certificate
 from manta.api.core import (
     PersistentVolumeClaim,
     Pod,
@@ -26,7 +27,7 @@ from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.rbac import Role, RoleBinding
-from manta.api.resources import PODS, SECRETS, Resource
+from manta.api.resources import POD_DISRUPTION_BUDGETS, PODS, SECRETS, Resource
 from manta.api.scheduling import PodGroup
 from manta.api.times import format_time
 from manta.controllers.raycluster.pacing import write_in
@@ -82,9 +83,7 @@ class World:
             violations=cluster_violations(self.cluster, self.settings),
             pods=tuple(mine),
             strangers=tuple(pod for pod in pods if pod not in mine),
-            services={
-                one["metadata"]["name"]: self._view(one, Service) for one in self.of("Service")
-            },
+            services=self._named("Service", Service),
             service_account=self._first("ServiceAccount", ServiceAccount),
             role=self._first("Role", Role),
             role_binding=self._first("RoleBinding", RoleBinding),
@@ -94,6 +93,8 @@ class World:
                 self._view(one, NetworkPolicy) for one in self.of("NetworkPolicy")
             ),
             pod_group=self._first("PodGroup", PodGroup),
+            issuers=self._named("Issuer", Object),
+            certificates=self._named("Certificate", Certificate),
             gcs_claim=self._first("PersistentVolumeClaim", PersistentVolumeClaim),
             cleanup_jobs=tuple(self._view(one, Job) for one in self.of("Job")),
         )
@@ -128,6 +129,9 @@ class World:
     def _first(self, kind: str, into: type[Any]) -> Any:
         found = self.of(kind)
         return self._view(found[0], into) if found else None
+
+    def _named(self, kind: str, into: type[Any]) -> Any:
+        return {one["metadata"]["name"]: self._view(one, into) for one in self.of(kind)}
 
     # ── doing ────────────────────────────────────────────────────────────────────────────
 
@@ -190,8 +194,8 @@ class World:
         meta.setdefault("resourceVersion", str(self.serial))
         meta.setdefault("creationTimestamp", format_time(self.now))
         if (resource, meta["name"]) in self.objects:
-            if resource == SECRETS:
-                return self.objects[resource, meta["name"]]  # adopted: nobody looks for Secrets
+            if resource in (SECRETS, POD_DISRUPTION_BUDGETS):
+                return self.objects[resource, meta["name"]]  # adopted: nobody looks for these
             raise AssertionError(f"{resource.kind} {meta['name']} is there already")
         self.objects[resource, meta["name"]] = body
         return body
@@ -228,6 +232,15 @@ class World:
             if "status" not in one and not one["metadata"].get("deletionTimestamp"):
                 set_running(one)
 
+    def issue_certificates(self) -> None:
+        """As cert-manager does."""
+        for one in self.of("Certificate"):
+            ready = {"type": "Ready", "status": "True"}
+            one.setdefault("status", {"conditions": [ready], "revision": 1})
+            name = one["spec"]["secretName"]
+            if (SECRETS, name) not in self.objects:
+                self.put(SECRETS, {"metadata": {"name": name, "namespace": "default"}})
+
     def set_spec(self, manifest: dict[str, Any], **meta: Any) -> None:
         spec = msgspec.convert(manifest["spec"], type(self.cluster.spec))
         generation = self.cluster.metadata.generation + 1
@@ -243,6 +256,7 @@ class World:
                 return number
             self.bury()
             self.run_pods()
+            self.issue_certificates()
             self.now += timedelta(seconds=3)
         raise AssertionError(f"still busy after {most} rounds: {self.plan()}")
 

@@ -15,6 +15,7 @@ from manta.api.meta import Condition
 from manta.api.times import parse_time
 from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.planners.autoscaler_rbac import missing_account
+from manta.controllers.raycluster.planners.certificates import expiring, outdated, unissued
 from manta.controllers.raycluster.planners.terminating import is_stuck
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.warnings import invalid_reason
@@ -67,6 +68,10 @@ def _obstacle(seen: ClusterSnapshot) -> Blockage | None:
     if account:
         message = f"the head names ServiceAccount {account}, which does not exist: create it"
         return Blockage("AutoscalerServiceAccountNotFound", message)
+    if why := unissued(seen) or outdated(seen):
+        return Blockage("MTLSCertsNotReady", why)
+    if why := expiring(seen):
+        return Blockage("MTLSCertificateExpiringSoon", why)
     return None
 
 

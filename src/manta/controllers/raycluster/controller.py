@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from manta.api.batch import Job
+from manta.api.certificates import Certificate
 from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
 from manta.api.networking import Ingress, NetworkPolicy
@@ -14,7 +15,9 @@ from manta.api.ray.cluster import RayCluster, RayClusterStatus
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.rbac import Role, RoleBinding
 from manta.api.resources import (
+    CERTIFICATES,
     INGRESSES,
+    ISSUERS,
     JOBS,
     NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -36,7 +39,7 @@ from manta.controllers.raycluster.plan import plan
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import is_whole, next_status
 from manta.controllers.raycluster.warnings import warnings
-from manta.manifests.gang import gang_scheduler
+from manta.manifests.gang import pod_groups
 from manta.reconcile.events import Told
 from manta.reconcile.loop import reconcile
 from manta.reconcile.outcome import Outcome
@@ -69,6 +72,7 @@ def _caches(manager: Manager, settings: Settings) -> Caches:
     """Accounts and claims may be the user's own, without our labels; the rest is selected."""
     indexed: dict[str, Any] = {BY_CLUSTER: by_cluster}
     embedded = settings.gates.gcs_fault_tolerance_embedded_storage
+    mutual_tls = settings.gates.ray_cluster_mtls and settings.cert_manager
     return Caches(
         clusters=manager.informer(RAY_CLUSTERS, RayCluster),
         pods=manager.informer(PODS, Pod, labels=RAY_PODS, indexes=indexed),
@@ -89,15 +93,21 @@ def _caches(manager: Manager, settings: Settings) -> Caches:
         routes=manager.informer(ROUTES, Object, labels=OF_A_CLUSTER)
         if settings.openshift
         else None,
+        issuers=manager.informer(ISSUERS, Object, labels=OF_A_CLUSTER, indexes=indexed)
+        if mutual_tls
+        else None,
+        certificates=manager.informer(
+            CERTIFICATES, Certificate, labels=OF_A_CLUSTER, indexes=indexed
+        )
+        if mutual_tls
+        else None,
         pod_groups=_pod_groups(manager, settings),
     )
 
 
 def _pod_groups(manager: Manager, settings: Settings) -> Informer[PodGroup] | None:
-    scheduler = gang_scheduler(settings)
-    if scheduler is None or scheduler.pod_groups is None:
-        return None
-    return manager.informer(scheduler.pod_groups, PodGroup)
+    groups = pod_groups(settings)
+    return manager.informer(groups, PodGroup) if groups is not None else None
 
 
 def _watches(caches: Caches) -> list[Watch[Any]]:
@@ -112,6 +122,8 @@ def _watches(caches: Caches) -> list[Watch[Any]]:
         caches.claims,
         caches.network_policies,
         caches.routes,
+        caches.issuers,
+        caches.certificates,
         caches.pod_groups,
     )
     return [

@@ -6,6 +6,7 @@ The only file that spells Event reasons. They are KubeRay's: dashboards and test
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -46,7 +47,13 @@ class Cause(StrEnum):
     NETWORK_POLICY = "NetworkPolicy"
     NETWORK_POLICY_DRIFT = "NetworkPolicyDrift"
     STALE_POLICY = "StalePolicy"
+    HEAD_BUDGET = "HeadBudget"
     AUTH_SECRET = "AuthSecret"  # noqa: S105 - the name of a cause
+    TLS_ISSUER = "TlsIssuer"
+    TLS_CERTIFICATE = "TlsCertificate"
+    TLS_ADDRESSES = "TlsAddresses"
+    TLS_SECRET_OWNER = "TlsSecretOwner"  # noqa: S105 - the name of a cause
+    TLS_SECRET_NOTED = "TlsSecretNoted"  # noqa: S105 - the name of a cause
     POD_GROUP = "PodGroup"
     POD_GROUP_DRIFT = "PodGroupDrift"
     GCS_CLAIM = "GcsClaim"
@@ -61,6 +68,7 @@ class Cause(StrEnum):
 
 _ANY_POD = deleted("Pod")
 _SILENT = Reasons("Update", failed="FailedToUpdateRayCluster")
+_TRUST = Reasons("Reconcile", failed="MTLSFailedToReconcile")
 
 EVENTS: EventTable = {
     Cause.NO_HEAD: created("HeadPod", "head Pod"),
@@ -97,7 +105,17 @@ EVENTS: EventTable = {
         done_note="Deleted NetworkPolicy {key}: {why}",
         failed_note="Failed to delete NetworkPolicy {key}: {error}",
     ),
+    Cause.HEAD_BUDGET: created("PodDisruptionBudget"),
     Cause.AUTH_SECRET: created("Secret"),
+    Cause.TLS_ISSUER: _TRUST,
+    Cause.TLS_CERTIFICATE: _TRUST,
+    Cause.TLS_ADDRESSES: replace(
+        _TRUST, done="MTLSCertificatesUpdated", done_note="Updated Certificate {key}: {why}"
+    ),
+    Cause.TLS_SECRET_OWNER: _TRUST,
+    Cause.TLS_SECRET_NOTED: replace(
+        _TRUST, done="MTLSPKIReady", done_note="Certificate {key} is issued"
+    ),
     Cause.POD_GROUP: created("PodGroup"),
     Cause.POD_GROUP_DRIFT: updated("PodGroup"),
     Cause.GCS_CLAIM: created("PVC"),
@@ -124,17 +142,22 @@ def told(outcome: Outcome) -> list[Told]:
     """The Events of a round: every warning by itself, all good news in one.
 
     A new cluster is one story (head, workers, Service), so it costs one write and not five.
-    The reason is that of the most telling part; the note has the rest.
+    The reason is that of the most telling part; the note has the rest. Certificates are another.
     """
     events = list(worded(EVENTS, outcome))
     warnings = [event for event in events if event.type == "Warning"]
     news = [event for event in events if event.type == "Normal"]
+    trust = [event for event in news if event.reason.startswith("MTLS")]
+    return [*warnings, *_one_story(trust), *_one_story([one for one in news if one not in trust])]
+
+
+def _one_story(news: list[Told]) -> list[Told]:
     if len(news) < 2:
-        return warnings + news
+        return news
     ranks = {EVENTS[cause].done: rank for rank, cause in enumerate(_MOST_TELLING)}
     first = min(news, key=lambda event: ranks.get(event.reason, len(ranks)))
     others = [event for event in news if event is not first]
-    return [*warnings, Told("Normal", first.reason, first.action, _story([first, *others]))]
+    return [Told("Normal", first.reason, first.action, _story([first, *others]))]
 
 
 def _story(news: Sequence[Told]) -> str:

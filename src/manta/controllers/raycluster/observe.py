@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from manta.api.batch import Job
+from manta.api.certificates import Certificate
 from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
 from manta.api.networking import Ingress, NetworkPolicy
@@ -27,11 +29,14 @@ from manta.rules.traits import (
     is_managed_elsewhere,
     service_account_name,
     storage_backend,
+    tls,
 )
 from manta.rules.validation.cluster import cluster_violations
 from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
+
+T = TypeVar("T", bound=Named)
 
 BY_CLUSTER = "ray cluster"
 """Index: objects by the namespace and name of the RayCluster that their label names."""
@@ -60,6 +65,9 @@ class Caches:
     """Only with the gate for network policies."""
     routes: Informer[Object] | None = None
     """Only on OpenShift."""
+    issuers: Informer[Object] | None = None
+    certificates: Informer[Certificate] | None = None
+    """Both only with the gate for mutual TLS, where cert-manager is."""
     pod_groups: Informer[PodGroup] | None = None
     """Only with a gang scheduler that is told by them."""
 
@@ -114,6 +122,11 @@ class Observer:
             found["network_policies"] = mine
         if caches.claims is not None and storage_backend(cluster) is StorageBackend.ROCKSDB:
             found["gcs_claim"] = caches.claims.get(named(claim_name(cluster)))
+        if tls(spec) and caches.issuers is not None and caches.certificates is not None:
+            found["issuers"] = _by_name(caches.issuers.by(BY_CLUSTER, str(cluster.metadata.key)))
+            found["certificates"] = _by_name(
+                caches.certificates.by(BY_CLUSTER, str(cluster.metadata.key))
+            )
         if caches.pod_groups is not None and (group := gang_group_name(cluster, self.settings)):
             found["pod_group"] = caches.pod_groups.get(named(group))
         return found
@@ -123,6 +136,10 @@ class Observer:
         wanted = (head_service_name(cluster), f"{name}-headless", f"{name}-serve-svc")
         found = {one: self.caches.services.get(Key(namespace, one)) for one in wanted}
         return {one: service for one, service in found.items() if service is not None}
+
+
+def _by_name(objects: Iterable[T]) -> dict[str, T]:
+    return {one.metadata.name: one for one in objects}
 
 
 def _belongs_to(cluster: RayCluster, pod: Pod) -> bool:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from manta.controllers.raycluster.planners.autoscaler_rbac import plan_autoscaler_rbac
+from manta.controllers.raycluster.planners.certificates import (
+    plan_certificates,
+    plan_secret_owners,
+    plan_trust,
+)
 from manta.controllers.raycluster.planners.deletion import plan_deletion, plan_finalizer
 from manta.controllers.raycluster.planners.gang import plan_gang
 from manta.controllers.raycluster.planners.gcs_storage import plan_gcs_storage
@@ -29,6 +34,7 @@ SURROUNDINGS = (
     plan_headless_service,
     plan_gcs_storage,
     plan_network_policies,
+    plan_certificates,
 )
 
 
@@ -49,7 +55,9 @@ PLANNERS = (
     plan_suspension,
     plan_recreate_upgrade,
     plan_gang,
+    plan_trust,
     plan_pods,
+    plan_secret_owners,
 )
 
 

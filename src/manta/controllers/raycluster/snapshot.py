@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from manta.api.batch import Job
+from manta.api.certificates import Certificate
 from manta.api.conditions import is_true
 from manta.api.core import (
     PersistentVolumeClaim,
@@ -48,6 +49,8 @@ class ClusterSnapshot:
     network_policies: tuple[NetworkPolicy, ...] = ()
     gcs_claim: PersistentVolumeClaim | None = None
     pod_group: PodGroup | None = None
+    issuers: Mapping[str, Object] = field(default_factory=dict)
+    certificates: Mapping[str, Certificate] = field(default_factory=dict)
     cleanup_jobs: tuple[Job, ...] = ()
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from manta.controllers.raycluster.planners.autoscaler_rbac import missing_account
+from manta.controllers.raycluster.planners.certificates import expiring, outdated, unissued
 from manta.controllers.raycluster.planners.gcs_storage import claim_drift
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.events import Told
@@ -44,6 +45,10 @@ def _obstacles(seen: ClusterSnapshot) -> Iterator[Told]:
     if account:
         note = f"The head names ServiceAccount {account}, which does not exist: create it"
         yield Told("Warning", "AutoscalerServiceAccountNotFound", "Reconcile", note)
+    if why := unissued(seen) or outdated(seen):
+        yield Told("Warning", "MTLSCertsNotReady", "Reconcile", why)
+    if why := expiring(seen):
+        yield Told("Warning", "MTLSCertificateExpiringSoon", "Reconcile", why)
     drift = claim_drift(seen)
     if drift:
         yield Told("Warning", "FailedToCreatePVC", "Create", drift)

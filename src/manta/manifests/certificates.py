@@ -1,0 +1,95 @@
+"""What cert-manager is asked for when a cluster's processes authenticate each other.
+
+A root that signs itself, an authority for this cluster alone, and one certificate each for the head
+and for all workers. The addresses of Pods are part of them, so they are issued anew as Pods come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.resources import CERTIFICATES, ISSUERS, Resource
+from manta.manifests.containers import Json
+from manta.manifests.ownership import owned_by
+from manta.manifests.tls import secret_name
+from manta.rules.traits import head_fqdn
+
+LOOPBACK = "127.0.0.1"
+_AUTHORITY_LIFE, _AUTHORITY_RENEWAL = "87600h0m0s", "720h0m0s"
+_LEAF_LIFE, _LEAF_RENEWAL = "2160h0m0s", "360h0m0s"
+_BOTH_SIDES = ["digital signature", "key encipherment", "server auth", "client auth"]
+
+
+def root_issuer_name(cluster: RayCluster) -> str:
+    return f"ray-selfsigned-issuer-{cluster.metadata.name}"
+
+
+def issuer_name(cluster: RayCluster) -> str:
+    return f"ray-ca-issuer-{cluster.metadata.name}"
+
+
+def authority_name(cluster: RayCluster) -> str:
+    return f"ray-ca-certificate-{cluster.metadata.name}"
+
+
+def certificate_name(cluster: RayCluster, *, head: bool) -> str:
+    return f"ray-{'head' if head else 'worker'}-cert-{cluster.metadata.name}"
+
+
+def build_root_issuer(cluster: RayCluster) -> Json:
+    return _object(cluster, ISSUERS, root_issuer_name(cluster), {"selfSigned": {}})
+
+
+def build_authority(cluster: RayCluster) -> Json:
+    spec = {
+        "isCA": True,
+        "commonName": f"{cluster.metadata.name}-ca",
+        "secretName": _authority_secret(cluster),
+        "duration": _AUTHORITY_LIFE,
+        "renewBefore": _AUTHORITY_RENEWAL,
+        "privateKey": {"algorithm": "RSA", "size": 4096},
+        "issuerRef": _issuer_reference(root_issuer_name(cluster)),
+    }
+    return _object(cluster, CERTIFICATES, authority_name(cluster), spec)
+
+
+def build_issuer(cluster: RayCluster) -> Json:
+    ca = {"secretName": _authority_secret(cluster)}
+    return _object(cluster, ISSUERS, issuer_name(cluster), {"ca": ca})
+
+
+def build_certificate(
+    cluster: RayCluster, domain: str, addresses: Iterable[str], *, head: bool
+) -> Json:
+    """`addresses` are those of the Pods that are there."""
+    hosts = ["localhost", *([head_fqdn(cluster, domain)] if head else [])]
+    spec = {
+        "commonName": f"ray-{'head' if head else 'worker'}",
+        "secretName": secret_name(cluster, head=head),
+        "duration": _LEAF_LIFE,
+        "renewBefore": _LEAF_RENEWAL,
+        "privateKey": {"algorithm": "RSA", "size": 2048},
+        "usages": _BOTH_SIDES,
+        "dnsNames": hosts,
+        "ipAddresses": [LOOPBACK, *sorted(set(addresses) - {LOOPBACK})],
+        "issuerRef": _issuer_reference(issuer_name(cluster)),
+    }
+    return _object(cluster, CERTIFICATES, certificate_name(cluster, head=head), spec)
+
+
+def _authority_secret(cluster: RayCluster) -> str:
+    """With the UID: a new cluster of an old name never trusts the old one's authority."""
+    return f"{cluster.metadata.name}-ca-secret-{cluster.metadata.uid[:8]}"
+
+
+def _issuer_reference(name: str) -> Json:
+    return {"name": name, "kind": ISSUERS.kind, "group": ISSUERS.group}
+
+
+def _object(cluster: RayCluster, resource: Resource, name: str, spec: Json) -> Json:
+    labels = {names.LABEL_CLUSTER: cluster.metadata.name}
+    meta = {"name": name, "namespace": cluster.metadata.namespace, "labels": labels}
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
+    return owned_by(cluster, {**body, "spec": spec})
