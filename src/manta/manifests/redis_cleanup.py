@@ -39,7 +39,13 @@ def cleanup_job_name(cluster: RayCluster) -> str:
 def build_cleanup_job(cluster: RayCluster, settings: Settings) -> Json:
     """A head Pod that runs no Ray: same image, environment and volumes, so same way to Redis."""
     pod = build_head_pod(cluster, settings, suffix="", spec_hash="")
-    labels = {**pod["metadata"]["labels"], names.LABEL_NODE_TYPE: names.NODE_REDIS_CLEANUP}
+    labels = {
+        key: value
+        for key, value in pod["metadata"]["labels"].items()
+        # A queue would hold the Job back until it has room for it, maybe for ever (C95).
+        if not key.startswith(names.PREFIX_KUEUE)
+    }
+    labels[names.LABEL_NODE_TYPE] = names.NODE_REDIS_CLEANUP
     annotations = {
         key: value
         for key, value in pod["metadata"]["annotations"].items()

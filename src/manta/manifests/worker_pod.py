@@ -20,6 +20,7 @@ from manta.manifests.containers import (
     limits_equal_requests,
     ray_container,
 )
+from manta.manifests.draining import add_drain
 from manta.manifests.history_collector import build_collector, collector_options
 from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_labels
 from manta.manifests.ray_node import Node, complete_ray_container, head_address_env
@@ -113,6 +114,7 @@ def build_worker_spec(
         add_tls(container)
         prepend_wait_container(spec)
     complete_ray_container(node, container, params, overwritten=overwritten)
+    add_drain(cluster, spec, container)
     add_shared_memory(spec, params)
     _add_collector(node, spec, container)
     spec["containers"] += copy_json(settings.worker_sidecar_containers)

@@ -148,6 +148,21 @@ def tls(spec: RayClusterSpec) -> bool:
     return spec.tls_options is not None and bool(spec.tls_options.enabled)
 
 
+# ── leaving in order ─────────────────────────────────────────────────────────────────────
+
+MOST_DRAIN_SECONDS = 86400
+
+
+def drain_seconds(annotations: Mapping[str, str]) -> int:
+    """How long a worker that has to go may finish its work; 0: it is not asked to (C96)."""
+    text = annotations.get(names.ANNOTATION_DRAIN_SECONDS, "")
+    return min(int(text), MOST_DRAIN_SECONDS) if text.isdecimal() and text.isascii() else 0
+
+
+def protects_head(annotations: Mapping[str, str]) -> bool:
+    return annotations.get(names.ANNOTATION_PROTECT_HEAD, "").lower() == "true"
+
+
 # ── small things ─────────────────────────────────────────────────────────────────────────
 
 

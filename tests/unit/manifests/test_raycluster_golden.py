@@ -191,6 +191,24 @@ CASES: dict[str, tuple[dict[str, Any], Settings]] = {
         DEFAULT,
     ),
     "tls": (ray_cluster(tlsOptions={"enabled": True}, enableInTreeAutoscaling=True), EVERYTHING),
+    "drain": (
+        ray_cluster(annotations={"manta.ray.io/drain-seconds": "120", "manta.ray.io/protect-head": "true"}),
+        DEFAULT,
+    ),
+    "drain-own-hook": (
+        ray_cluster(
+            annotations={"manta.ray.io/drain-seconds": "20"},
+            groups=[
+                group(
+                    template=template(
+                        container(lifecycle={"preStop": {"exec": {"command": ["true"]}}}),
+                        terminationGracePeriodSeconds=600,
+                    )
+                )
+            ],
+        ),
+        DEFAULT,
+    ),
     "history": (
         ray_cluster(
             historyServerOptions={
@@ -350,9 +368,10 @@ def _made(manifest: dict[str, Any], settings: Settings) -> str:
     world.serial = 1
     assert not world.seen().violations
     made = []
-    for _ in range(2):  # with Redis the first round only sets the finalizer
+    for _ in range(2):  # the first only sets a finalizer (Redis), or asks for certificates (TLS)
         chosen = world.round()
         made += [action.manifest for action in chosen.actions if isinstance(action, Create)]
+        world.issue_certificates()
     return yaml.dump_all(made, Dumper=_Plain, sort_keys=False, width=10_000)
 
 

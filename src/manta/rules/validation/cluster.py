@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from manta.api.conditions import is_true
 from manta.api.names import dns1035_label_errors
+from manta.api.ray import names
 from manta.api.ray.cluster import (
     ClusterConditionType,
     ClusterUpgradeType,
@@ -19,7 +20,7 @@ from manta.api.ray.cluster import (
 )
 from manta.api.ray.naming import MAX_RAY_CLUSTER_NAME
 from manta.rules.settings import Settings
-from manta.rules.traits import Creator, creator
+from manta.rules.traits import MOST_DRAIN_SECONDS, Creator, creator
 from manta.rules.validation.cluster_autoscaling import autoscaling_violations
 from manta.rules.validation.cluster_gcs import gcs_violations
 from manta.rules.validation.cluster_groups import group_violations, head_violations
@@ -61,6 +62,11 @@ def _metadata(cluster: RayCluster) -> Iterator[Violation]:
         yield Violation("metadata.name", name, cure)
     for error in dns1035_label_errors(name):
         yield Violation("metadata.name", name, error)
+    text = cluster.metadata.annotations.get(names.ANNOTATION_DRAIN_SECONDS, "0")
+    if not (text.isascii() and text.isdecimal()) or int(text[:9]) > MOST_DRAIN_SECONDS:
+        field = f"metadata.annotations[{names.ANNOTATION_DRAIN_SECONDS}]"
+        cure = f"must be a number of seconds between 0 and {MOST_DRAIN_SECONDS}"
+        yield Violation(field, text, cure)
 
 
 def _upgrade(cluster: RayCluster) -> Iterator[Violation]:

@@ -67,6 +67,12 @@ NEVER = {"restartPolicy": "OnFailure"}
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("RC1", ray_cluster("a" * 54), "metadata.name", "at most 53"),
     ("RC2", ray_cluster("1abc"), "metadata.name", "DNS-1035"),
+    (
+        "C96 drain",
+        ray_cluster(annotations={"manta.ray.io/drain-seconds": "2m"}),
+        "metadata.annotations[manta.ray.io/drain-seconds]",
+        "number of seconds",
+    ),
     ("RC3", ray_cluster(head={"template": {}}), f"{H}.template.spec.containers", "at least one"),
     (
         "RC4",

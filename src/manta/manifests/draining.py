@@ -1,0 +1,77 @@
+"""Leaving in order: a worker that has to go lets Ray finish its work first, and the head is not
+evicted by chance. Both only when asked for (C96)."""
+
+from __future__ import annotations
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.resources import POD_DISRUPTION_BUDGETS
+from manta.manifests.containers import Json
+from manta.manifests.ownership import owned_by
+from manta.rules.traits import drain_seconds
+
+DEFAULT_GRACE = 30
+"""Kubernetes' own; also what remains after draining for Ray to end."""
+
+# A drained raylet takes no more work, and ends by itself when it has none left. Then the container
+# ends, and this hook with it.
+_DRAIN = """\
+import os, time
+from ray._raylet import GcsClient
+from ray.core.generated.autoscaler_pb2 import DrainNodeReason
+from ray.core.generated.gcs_pb2 import GcsNodeInfo
+
+end = time.time() + {seconds}
+gcs = GcsClient(address=os.environ["{host}"] + ":" + os.environ["{port}"])
+
+def mine():
+    return [
+        key.hex()
+        for key, node in gcs.get_all_node_info(timeout=10).items()
+        if node.instance_id == os.environ["{instance}"] and node.state == GcsNodeInfo.ALIVE
+    ]
+
+reason = DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+for node in mine():
+    gcs.drain_node(node, reason, "its Pod is being deleted", int(end * 1000))
+while time.time() < end and mine():
+    time.sleep(1)
+"""
+
+
+def add_drain(cluster: RayCluster, pod_spec: Json, container: Json) -> None:
+    """A hook before the end, and the time for it. A hook of the user's own is kept instead."""
+    seconds = drain_seconds(cluster.metadata.annotations)
+    lifecycle = container.get("lifecycle") or {}
+    if not seconds or lifecycle.get("preStop"):
+        return
+    script = _DRAIN.format(
+        seconds=seconds,
+        host=names.ENV_FQ_RAY_IP,
+        port=names.ENV_RAY_PORT,
+        instance=names.ENV_CLOUD_INSTANCE_ID,
+    )
+    hook = {"exec": {"command": ["python", "-c", script]}}
+    container["lifecycle"] = {**lifecycle, "preStop": hook}
+    wanted = seconds + DEFAULT_GRACE
+    chosen = pod_spec.get("terminationGracePeriodSeconds") or 0
+    pod_spec["terminationGracePeriodSeconds"] = max(wanted, chosen)
+
+
+def build_head_budget(cluster: RayCluster) -> Json:
+    labels = {
+        names.LABEL_CLUSTER: cluster.metadata.name,
+        names.LABEL_NODE_TYPE: names.NODE_HEAD,
+    }
+    meta = {
+        "name": f"{cluster.metadata.name}-head",
+        "namespace": cluster.metadata.namespace,
+        "labels": labels,
+    }
+    budget = {
+        "apiVersion": POD_DISRUPTION_BUDGETS.api_version,
+        "kind": POD_DISRUPTION_BUDGETS.kind,
+        "metadata": meta,
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+    }
+    return owned_by(cluster, budget)
