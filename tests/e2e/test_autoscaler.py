@@ -15,7 +15,9 @@ DEMAND = (
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_demand_brings_workers_and_idleness_takes_them_away(machine: Machine, version: str) -> None:
+def test_c20_demand_brings_workers_and_idleness_takes_them_away(
+    machine: Machine, version: str
+) -> None:
     name = f"auto-{version}"
     machine.apply(
         cluster(

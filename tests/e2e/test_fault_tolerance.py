@@ -43,7 +43,7 @@ def nodes_alive(machine: Machine, name: str) -> int:
     return int(last[0].removeprefix("alive ")) if last[0].startswith("alive") else 0
 
 
-def test_without_fault_tolerance_the_workers_of_a_killed_head_come_back(machine: Machine) -> None:
+def test_c81_without_fault_tolerance_the_workers_of_a_killed_head_come_back(machine: Machine) -> None:
     machine.apply(cluster("plain"))
     machine.cluster_ready("plain")
     before = head_of(machine, "plain")["metadata"]["uid"]
