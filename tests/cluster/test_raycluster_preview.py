@@ -10,7 +10,7 @@ from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.preview import ONLY_NEW_PODS, Effect, preview
 from manta.reconcile.preview import Preview
 from manta.rules.settings import Settings
-from support.raycluster import NAMESPACE, group, ray_cluster
+from support.raycluster import NAMESPACE, group, ray_cluster, template
 from support.rayoperator import Operated, operated
 from support.virtual import virtually
 
@@ -31,7 +31,7 @@ async def test_a_new_cluster_is_told_action_by_action() -> None:
         found = await ask(op, ray_cluster(groups=[group(replicas=2)]))
         causes = [one.cause for one in found.plan.actions]
         assert causes == [Cause.HEAD_SERVICE, Cause.NO_HEAD, Cause.SCALE_UP, Cause.SCALE_UP]
-        assert found.effect is Effect.IN_PLACE
+        assert found.effect is Effect.NEW
 
 
 @virtually
@@ -50,14 +50,32 @@ async def test_edits_of_a_live_cluster_are_weighed() -> None:
         grown = await ask(op, edited(groups=[group(replicas=3)]))
         assert grown.effect is Effect.IN_PLACE
         shrunk = await ask(op, edited(groups=[group(replicas=1)]))
-        assert shrunk.effect is Effect.SOME_PODS
+        assert shrunk.effect is Effect.SOME_GO
         assert [one.cause for one in shrunk.plan.actions] == [Cause.SCALE_DOWN]
-        assert (await ask(op, edited(rayVersion="2.61.0"))).effect is Effect.ALL_PODS
+        anew = await ask(op, edited(rayVersion="2.61.0", groups=[group(replicas=3)]))
+        assert anew.effect is Effect.ALL_RECREATED
+        assert anew.changes == (
+            'spec.rayVersion: "2.60.0" -> "2.61.0" (recreates all Pods)',
+            "spec.workerGroupSpecs[workers].replicas: 2 -> 3 (in place)",
+        )
         spared = await ask(op, edited(rayVersion="2.61.0", upgradeStrategy={"type": "None"}))
         assert spared.effect is Effect.NOTHING
-        assert ONLY_NEW_PODS in spared.remarks
+        assert spared.remarks == ()  # nothing that the Pods are made of depends on it
+        other = {"spec": {**template()["spec"], "nodeSelector": {"a": "b"}}}
+        spared = await ask(
+            op, edited(groups=[group(replicas=2, template=other)], upgradeStrategy={"type": "None"})
+        )
+        assert spared.effect is Effect.NOTHING
+        assert spared.remarks == (ONLY_NEW_PODS,)
+        [change] = [one for one in spared.changes if "nodeSelector" in one]
+        assert change.endswith("(for new Pods only)")
+        annotated = await ask(
+            op, edited(headServiceAnnotations={"a": "b"}, upgradeStrategy={"type": "None"})
+        )
+        assert annotated.effect is Effect.IN_PLACE
+        assert annotated.remarks == ()
         asleep = await ask(op, edited(suspend=True))
-        assert asleep.effect is Effect.ALL_PODS
+        assert asleep.effect is Effect.ALL_GO
         wrong = await ask(op, edited(groups=[group(minReplicas=3, maxReplicas=1)]))
         assert wrong.violations
         assert wrong.effect is Effect.NOTHING

@@ -8,7 +8,7 @@ from manta.api.meta import Key
 from manta.cli.main import main
 from manta.cli.plan import PREVIEWERS, describe
 from manta.controllers.raycluster.preview import foresee
-from support.raycluster import group, ray_cluster
+from support.raycluster import container, group, ray_cluster, template
 from support.raycluster_world import World, decode
 
 KEY = Key("default", "demo")
@@ -17,7 +17,7 @@ KEY = Key("default", "demo")
 def test_every_action_has_a_line_with_its_stage_and_cause() -> None:
     world = World(decode(ray_cluster(groups=[group(replicas=1)])))
     lines = list(describe("RayCluster", KEY, foresee(world.seen(), None)))
-    assert lines[0] == "RayCluster default/demo: changed in place; no running Pod is replaced"
+    assert lines[0] == "RayCluster default/demo: it is new, and everything is made"
     assert lines[1] == "  1. create Service default/demo-head-svc: head service"
     assert lines[2] == "  2. create Pod default/demo-head: no head"
     assert lines[3].startswith("  3. create Pod default/demo-workers-worker-")
@@ -27,7 +27,8 @@ def test_an_edit_that_spares_running_pods_says_so() -> None:
     world = World(decode(ray_cluster()))
     world.settle()
     live = world.cluster
-    world.set_spec(ray_cluster(rayVersion="2.61.0"))
+    changed = template(container(env=[{"name": "A", "value": "b"}]))
+    world.set_spec(ray_cluster(groups=[group(template=changed)]))
     text = "\n".join(describe("RayCluster", KEY, foresee(world.seen(), live)))
     assert "nothing changes" in text
     assert "only new ones" in text

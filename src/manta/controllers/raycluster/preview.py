@@ -6,23 +6,27 @@ server. Nothing is written. For an edit, the new spec is laid over the live obje
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from random import Random
-from typing import Any, Generic, TypeVar, cast
+from typing import Any
 
 import msgspec
 
 from manta.api.batch import Job
+from manta.api.certificates import Certificate
 from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
 from manta.api.networking import Ingress, NetworkPolicy
-from manta.api.ray.cluster import RayCluster
+from manta.api.ray import names
+from manta.api.ray.cluster import ClusterUpgradeType, RayCluster, RayClusterSpec
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.rbac import Role, RoleBinding
 from manta.api.resources import (
+    CERTIFICATES,
     INGRESSES,
+    ISSUERS,
     JOBS,
     NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -32,40 +36,47 @@ from manta.api.resources import (
     ROUTES,
     SERVICE_ACCOUNTS,
     SERVICES,
-    Resource,
 )
-from manta.controllers.raycluster.observe import Caches, Observer, by_cluster
+from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.observe import BY_CLUSTER, Caches, Observer, by_cluster
 from manta.controllers.raycluster.plan import plan
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import differs, next_status
 from manta.kube.client import Client
-from manta.kube.errors import NotFound
+from manta.manifests.head_pod import build_head_pod
+from manta.manifests.worker_pod import worker_pod_mold
 from manta.reconcile.actions import Action, Delete
 from manta.reconcile.outcome import UNTRIED
 from manta.reconcile.preview import Preview
-from manta.rules.differences import differences
+from manta.reconcile.rehearsal import Reader, laid_over, read_live
+from manta.rules.differences import Difference, differences
 from manta.rules.selection import CLEANUP_JOBS, OF_A_CLUSTER, RAY_PODS
 from manta.rules.settings import Settings
-from manta.rules.spec_hash import spec_hash
-from manta.runtime.cache import Named
+from manta.rules.spec_hash import essence
+from manta.rules.traits import ray_container_of
 from manta.runtime.clock import Clock
-
-T = TypeVar("T", bound=Named)
 
 _MOST_STATUS_ROUNDS = 3
 """Suspending and resuming are first written to the status; what follows is shown as well."""
 
 
 class Effect(StrEnum):
+    NEW = "it is new, and everything is made"
     NOTHING = "nothing changes"
     IN_PLACE = "changed in place; no running Pod is replaced"
-    SOME_PODS = "some Pods go"
-    ALL_PODS = "all Pods go"
+    SOME_REPLACED = "some Pods are replaced"
+    SOME_GO = "some Pods go"
+    ALL_RECREATED = "all Pods are recreated"
+    ALL_GO = "all Pods go"
 
 
 ONLY_NEW_PODS = (
     "Pods that run keep their template; only new ones get the changed one "
     "(upgradeStrategy.type: Recreate would replace them)"
+)
+
+_REPLACING = frozenset(
+    {Cause.UNHEALTHY_HEAD, Cause.UNHEALTHY_WORKER, Cause.INCOMPLETE_REPLICA, Cause.SPEC_CHANGED}
 )
 
 
@@ -77,13 +88,17 @@ async def preview(
     manifest: Mapping[str, Any] | None = None,
 ) -> Preview | None:
     """Of the live object, or of a manifest laid over it. None: neither is there, or not ours."""
-    live = await _live(client, key)
-    cluster = live if manifest is None else await _laid_over(client, key, live, manifest)
-    if cluster is None:
+    live = await read_live(client, RAY_CLUSTERS, key)
+    wanted = live
+    if manifest is not None:
+        wanted = await laid_over(client, RAY_CLUSTERS, key, live, manifest)
+    if wanted is None:
         return None
+    cluster = msgspec.convert(wanted, RayCluster)
     caches = await _read(client, settings, cluster)
     seen = Observer(caches, settings, clock, Random(0)).observe(key)  # noqa: S311  no secret
-    return None if seen is None else foresee(seen, live)
+    before = msgspec.convert(live, RayCluster) if live is not None else None
+    return None if seen is None else foresee(seen, before)
 
 
 def foresee(seen: ClusterSnapshot, live: RayCluster | None) -> Preview:
@@ -95,82 +110,87 @@ def foresee(seen: ClusterSnapshot, live: RayCluster | None) -> Preview:
             break
         now = replace(now, cluster=msgspec.structs.replace(now.cluster, status=new))
         chosen = plan(now)
-    changed = live is not None and spec_hash(live.spec) != spec_hash(seen.cluster.spec)
-    effect = _effect(chosen.actions, seen)
-    spared = effect in (Effect.NOTHING, Effect.IN_PLACE)
+    effect = _effect(chosen.actions, seen, live)
+    rebuilt = _rebuilt(live, seen) if live is not None else frozenset()
+    is_spared = effect in (Effect.NOTHING, Effect.IN_PLACE)
     return Preview(
         effect,
         chosen,
         violations=tuple(str(one) for one in seen.violations),
-        changes=_changes(live, seen.cluster),
-        remarks=(ONLY_NEW_PODS,) if changed and spared else (),
+        changes=tuple(_changes(live, seen, rebuilt)) if live is not None else (),
+        remarks=(ONLY_NEW_PODS,) if rebuilt and is_spared else (),
     )
 
 
-def _changes(live: RayCluster | None, wanted: RayCluster) -> tuple[str, ...]:
-    if live is None:
-        return ()
-    before, after = msgspec.to_builtins(live.spec), msgspec.to_builtins(wanted.spec)
-    return tuple(str(one) for one in differences(before, after))
-
-
-def _effect(actions: tuple[Action, ...], seen: ClusterSnapshot) -> Effect:
-    going = {one.key.name for one in actions if isinstance(one, Delete) and one.resource == PODS}
+def _effect(actions: tuple[Action, ...], seen: ClusterSnapshot, live: RayCluster | None) -> Effect:
+    going = [one for one in actions if isinstance(one, Delete) and one.resource == PODS]
     if not actions:
         return Effect.NOTHING
     if not going:
-        return Effect.IN_PLACE
-    everyone = {pod.metadata.name for pod in seen.pods}
-    return Effect.ALL_PODS if going == everyone else Effect.SOME_PODS
+        return Effect.IN_PLACE if live is not None else Effect.NEW
+    everyone = {one.key.name for one in going} == {pod.metadata.name for pod in seen.pods}
+    if all(one.cause in _REPLACING for one in going):
+        return Effect.ALL_RECREATED if everyone else Effect.SOME_REPLACED
+    return Effect.ALL_GO if everyone else Effect.SOME_GO
+
+
+# ── what an edit changes ─────────────────────────────────────────────────────────────────
+
+
+def _changes(live: RayCluster, seen: ClusterSnapshot, rebuilt: frozenset[str]) -> Iterator[str]:
+    """Each field with its old and new value, and what comes of it."""
+    counted = {one.field for one in _differences(essence(live.spec), essence(seen.cluster.spec))}
+    strategy = seen.cluster.spec.upgrade_strategy
+    recreates = strategy is not None and strategy.type == ClusterUpgradeType.RECREATE
+    for one in _differences(live.spec, seen.cluster.spec):
+        if recreates and one.field in counted:
+            yield f"{one} (recreates all Pods)"
+        elif one.field in counted and _node_of(one.field, rebuilt):
+            yield f"{one} (for new Pods only)"
+        else:
+            yield f"{one} (in place)"
+
+
+def _differences(before: RayClusterSpec, after: RayClusterSpec) -> tuple[Difference, ...]:
+    return differences(msgspec.to_builtins(before), msgspec.to_builtins(after))
+
+
+def _rebuilt(live: RayCluster, seen: ClusterSnapshot) -> frozenset[str]:
+    """The groups (the head's too) whose Pods would be made otherwise than they were."""
+    before, after = _molds(live, seen.settings), _molds(seen.cluster, seen.settings)
+    return frozenset(group for group in before.keys() & after if before[group] != after[group])
+
+
+def _molds(cluster: RayCluster, settings: Settings) -> dict[str, Any]:
+    if not ray_container_of(cluster.spec.head_group_spec.template):
+        return {}  # invalid: there is nothing to build
+    head = build_head_pod(cluster, settings, suffix="", spec_hash="")
+    molds: dict[str, Any] = {names.HEAD_GROUP: head}
+    for group in cluster.spec.worker_group_specs:
+        if ray_container_of(group.template):
+            molds[group.group_name] = worker_pod_mold(cluster, group, settings)
+    return molds
+
+
+def _node_of(field: str, groups: frozenset[str]) -> bool:
+    """Whether a field concerns one of these groups; what is said of all concerns each."""
+    if field.startswith("spec.headGroupSpec"):
+        return names.HEAD_GROUP in groups
+    if field.startswith("spec.workerGroupSpecs["):
+        return any(field.startswith(f"spec.workerGroupSpecs[{group}]") for group in groups)
+    return bool(groups)
 
 
 # ── reading once ─────────────────────────────────────────────────────────────────────────
 
 
-async def _live(client: Client, key: Key) -> RayCluster | None:
-    try:
-        return await client.get(RAY_CLUSTERS, key, into=RayCluster)
-    except NotFound:
-        return None
-
-
-async def _laid_over(
-    client: Client, key: Key, live: RayCluster | None, manifest: Mapping[str, Any]
-) -> RayCluster:
-    """The object as it would be: the server checks it and fills in its defaults, and keeps nothing."""
-    wanted = dict(manifest.get("metadata") or {})
-    if live is None:
-        body = {**manifest, "metadata": {**wanted, "namespace": key.namespace}}
-        return await client.create(RAY_CLUSTERS, key.namespace, body, into=RayCluster, dry_run=True)
-    raw = await client.get(RAY_CLUSTERS, key)
-    meta = dict(raw["metadata"])
-    for name in ("labels", "annotations"):
-        meta[name] = {**meta.get(name, {}), **(wanted.get(name) or {})}
-    body = {**raw, "metadata": meta, "spec": manifest["spec"]}
-    return await client.replace(RAY_CLUSTERS, key, body, into=RayCluster, dry_run=True)
-
-
-class _Listing(Generic[T]):
-    """As much of an informer as the observer asks for, of one namespace, read once."""
-
-    def __init__(self, objects: Iterable[T]) -> None:
-        self._objects = {one.metadata.key: one for one in objects}
-
-    def get(self, key: Key) -> T | None:
-        return self._objects.get(key)
-
-    def by(self, index: str, value: str) -> tuple[T, ...]:
-        return tuple(one for one in self._objects.values() if value in by_cluster(one))
-
-
 async def _read(client: Client, settings: Settings, cluster: RayCluster) -> Caches:
-    async def listed(resource: Resource, into: type[Any], labels: str = "") -> Any:
-        found = await client.list(resource, cluster.metadata.namespace, into=into, labels=labels)
-        return _Listing(found.items)
-
+    reader = Reader(client, cluster.metadata.namespace, {BY_CLUSTER: by_cluster})
+    listed = reader.listed
     gates = settings.gates
+    mutual_tls = gates.ray_cluster_mtls and settings.cert_manager
     return Caches(
-        clusters=cast("Any", _Listing([cluster])),
+        clusters=reader.only(cluster),
         pods=await listed(PODS, Pod, RAY_PODS),
         services=await listed(SERVICES, Service),
         cleanup_jobs=await listed(JOBS, Job, CLEANUP_JOBS),
@@ -185,4 +205,6 @@ async def _read(client: Client, settings: Settings, cluster: RayCluster) -> Cach
         if gates.ray_cluster_network_policy
         else None,
         routes=await listed(ROUTES, Object, OF_A_CLUSTER) if settings.openshift else None,
+        issuers=await listed(ISSUERS, Object, OF_A_CLUSTER) if mutual_tls else None,
+        certificates=await listed(CERTIFICATES, Certificate, OF_A_CLUSTER) if mutual_tls else None,
     )

@@ -6,12 +6,12 @@ dashboard is asked: what Ray said last is read from the status. Nothing is writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from random import Random
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -22,7 +22,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
-from manta.api.resources import JOBS, PODS, SERVICES, Resource
+from manta.api.resources import JOBS, PODS, SERVICES
 from manta.api.times import format_time, parse_time
 from manta.controllers.rayjob.observe import (
     BY_CLUSTER,
@@ -37,24 +37,20 @@ from manta.controllers.rayjob.plan import plan
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.status import next_status
 from manta.kube.client import Client
-from manta.kube.errors import NotFound
 from manta.ray.models import JobAnswer, JobInfo, JobState
 from manta.reconcile.outcome import UNTRIED
 from manta.reconcile.plan import Plan
 from manta.reconcile.preview import Preview
+from manta.reconcile.rehearsal import Document, Indexes, Reader, laid_over, read_live
 from manta.rules.differences import differences
 from manta.rules.job_deletion import deletions
 from manta.rules.selection import RAY_PODS, SUBMITTER_PODS
 from manta.rules.settings import Settings
-from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
-
-T = TypeVar("T", bound=Named)
-Document = Mapping[str, Any]
 
 _MOST_STATUS_ROUNDS = 3
 """Identities are in the status before anything bears them: what comes after is shown as well."""
-_INDEXES: dict[str, Callable[[Any], tuple[str, ...]]] = {
+_INDEXES: Indexes = {
     BY_CLUSTER: head_of_cluster,
     BY_JOB: submits_for,
 }
@@ -81,8 +77,9 @@ async def preview(
     manifest: Mapping[str, Any] | None = None,
 ) -> Preview | None:
     """Of the live object, or of a manifest laid over it. None: neither is there, or not ours."""
-    live = await _live(client, key)
-    wanted = live if manifest is None else await _laid_over(client, key, live, manifest)
+    live = wanted = await read_live(client, RAY_JOBS, key)
+    if manifest is not None:
+        wanted = await laid_over(client, RAY_JOBS, key, live, manifest)
     seen = None if wanted is None else await _read_world(client, settings, clock, key, wanted)
     if wanted is None or seen is None:
         return None
@@ -149,39 +146,15 @@ def _deadlines(seen: JobSnapshot) -> Iterator[str]:
 # ── reading once ─────────────────────────────────────────────────────────────────────────
 
 
-async def _live(client: Client, key: Key) -> Document | None:
-    try:
-        return await client.get(RAY_JOBS, key)
-    except NotFound:
-        return None
-
-
-async def _laid_over(
-    client: Client, key: Key, live: Document | None, manifest: Document
-) -> Document:
-    """The object as it would be: the server checks it and fills in its defaults, and keeps nothing."""
-    wanted = dict(manifest.get("metadata") or {})
-    if live is None:
-        body = {**manifest, "metadata": {**wanted, "namespace": key.namespace}}
-        return await client.create(RAY_JOBS, key.namespace, body, into=dict, dry_run=True)
-    meta = dict(live["metadata"])
-    for name in ("labels", "annotations"):
-        meta[name] = {**meta.get(name, {}), **(wanted.get(name) or {})}
-    body = {**live, "metadata": meta, "spec": manifest["spec"]}
-    return await client.replace(RAY_JOBS, key, body, into=dict, dry_run=True)
-
-
 async def _read_world(
     client: Client, settings: Settings, clock: Clock, key: Key, wanted: Document
 ) -> JobSnapshot | None:
     job = msgspec.json.decode(msgspec.json.encode(_begun(wanted)), type=CachedRayJob)
 
-    async def listed(resource: Resource, into: type[Any], labels: str = "") -> Any:
-        found = await client.list(resource, key.namespace, into=into, labels=labels)
-        return _Listing(found.items)
-
+    reader = Reader(client, key.namespace, _INDEXES)
+    listed = reader.listed
     caches = Caches(
-        jobs=cast("Any", _Listing([job])),
+        jobs=reader.only(job),
         clusters=await listed(RAY_CLUSTERS, RayCluster),
         pods=await listed(PODS, Pod, RAY_PODS),
         services=await listed(SERVICES, Service),
@@ -206,20 +179,6 @@ def _changes(live: Document | None, wanted: Document) -> tuple[str, ...]:
     if live is None:
         return ()
     return tuple(str(one) for one in differences(live.get("spec") or {}, wanted.get("spec") or {}))
-
-
-class _Listing(Generic[T]):
-    """As much of an informer as the observer asks for, of one namespace."""
-
-    def __init__(self, objects: Iterable[T]) -> None:
-        self._objects = {one.metadata.key: one for one in objects}
-
-    def get(self, key: Key) -> T | None:
-        return self._objects.get(key)
-
-    def by(self, index: str, value: str) -> tuple[T, ...]:
-        values = _INDEXES[index]
-        return tuple(one for one in self._objects.values() if value in values(one))
 
 
 class _SaidBefore:

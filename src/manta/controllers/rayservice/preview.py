@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from manta.api.meta import Key
+from manta.api.ray.resources import RAY_SERVICES
 from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.plan import Phase, phase, plan
 from manta.controllers.rayservice.planners.clusters import (
@@ -22,7 +23,7 @@ from manta.controllers.rayservice.planners.clusters import (
     is_rolling_back,
     is_upgrade_due,
 )
-from manta.controllers.rayservice.previewed import Document, laid_over, read_live, read_world
+from manta.controllers.rayservice.previewed import read_world
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.controllers.rayservice.status import next_status
 from manta.kube.client import Client
@@ -30,6 +31,7 @@ from manta.reconcile.actions import Action
 from manta.reconcile.outcome import UNTRIED
 from manta.reconcile.plan import Plan
 from manta.reconcile.preview import Preview
+from manta.reconcile.rehearsal import Document, laid_over, read_live
 from manta.rules.differences import Difference, differences
 from manta.rules.serve_config import parse_serve_config
 from manta.rules.settings import Settings
@@ -72,8 +74,9 @@ async def preview(
     manifest: Mapping[str, Any] | None = None,
 ) -> Preview | None:
     """Of the live object, or of a manifest laid over it. None: neither is there, or not ours."""
-    live = await read_live(client, key)
-    wanted = live if manifest is None else await laid_over(client, key, live, manifest)
+    live = wanted = await read_live(client, RAY_SERVICES, key)
+    if manifest is not None:
+        wanted = await laid_over(client, RAY_SERVICES, key, live, manifest)
     seen = None if wanted is None else await read_world(client, settings, clock, key, wanted)
     if wanted is None or seen is None:
         return None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from random import Random
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -13,9 +12,9 @@ from manta.api.discovery import EndpointSlice
 from manta.api.meta import Key
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
-from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.ray.service import RayServiceStatus, RayServiceStatuses
-from manta.api.resources import ENDPOINT_SLICES, PODS, SERVICES, Resource
+from manta.api.resources import ENDPOINT_SLICES, PODS, SERVICES
 from manta.controllers.rayservice.asker import Heard
 from manta.controllers.rayservice.inquire import Question
 from manta.controllers.rayservice.observe import (
@@ -33,43 +32,17 @@ from manta.controllers.rayservice.observe import (
 )
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.kube.client import Client
-from manta.kube.errors import NotFound
 from manta.ray.models import ApplicationStatus, ServeStatus
+from manta.reconcile.rehearsal import Document, Indexes, Reader
 from manta.rules.selection import RAY_PODS
 from manta.rules.settings import Settings
-from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
 
-T = TypeVar("T", bound=Named)
-Document = Mapping[str, Any]
-
-_INDEXES: dict[str, Callable[[Any], tuple[str, ...]]] = {
+_INDEXES: Indexes = {
     BY_SERVICE: by_service,
     BY_SERVING_CLUSTER: by_serving_cluster,
     BY_SERVICE_NAME: by_service_name,
 }
-
-
-async def read_live(client: Client, key: Key) -> Document | None:
-    try:
-        return await client.get(RAY_SERVICES, key)
-    except NotFound:
-        return None
-
-
-async def laid_over(
-    client: Client, key: Key, live: Document | None, manifest: Document
-) -> Document:
-    """The object as it would be: the server checks it and fills in its defaults, and keeps nothing."""
-    wanted = dict(manifest.get("metadata") or {})
-    if live is None:
-        body = {**manifest, "metadata": {**wanted, "namespace": key.namespace}}
-        return await client.create(RAY_SERVICES, key.namespace, body, into=dict, dry_run=True)
-    meta = dict(live["metadata"])
-    for name in ("labels", "annotations"):
-        meta[name] = {**meta.get(name, {}), **(wanted.get(name) or {})}
-    body = {**live, "metadata": meta, "spec": manifest["spec"]}
-    return await client.replace(RAY_SERVICES, key, body, into=dict, dry_run=True)
 
 
 async def read_world(
@@ -78,12 +51,10 @@ async def read_world(
     """What a round would see if this object were there; None when it would leave it alone."""
     service = msgspec.json.decode(msgspec.json.encode(_begun(wanted)), type=CachedRayService)
 
-    async def listed(resource: Resource, into: type[Any], labels: str = "") -> Any:
-        found = await client.list(resource, key.namespace, into=into, labels=labels)
-        return _Listing(found.items)
-
+    reader = Reader(client, key.namespace, _INDEXES)
+    listed = reader.listed
     caches = Caches(
-        ray_services=cast("Any", _Listing([service])),
+        ray_services=reader.only(service),
         clusters=await listed(RAY_CLUSTERS, RayCluster),
         pods=await listed(PODS, Pod, RAY_PODS),
         services=await listed(SERVICES, Service),
@@ -104,20 +75,6 @@ def _begun(wanted: Document) -> Document:
 
 async def _ask(_: Question) -> Heard:
     raise AssertionError("a preview asks no dashboard")
-
-
-class _Listing(Generic[T]):
-    """As much of an informer as the observer asks for, of one namespace."""
-
-    def __init__(self, objects: Iterable[T]) -> None:
-        self._objects = {one.metadata.key: one for one in objects}
-
-    def get(self, key: Key) -> T | None:
-        return self._objects.get(key)
-
-    def by(self, index: str, value: str) -> tuple[T, ...]:
-        values = _INDEXES[index]
-        return tuple(one for one in self._objects.values() if value in values(one))
 
 
 class _SaidBefore:
