@@ -1,7 +1,7 @@
 """Every trace of a plane that this machine still knows, found without asking the plane.
 
 What is looked for: processes, namespaces and mounts that hold its files, interfaces, routes and packet
-rules, cgroups, listening and local sockets, and settings of the machine that it changed.
+rules, cgroups, listening sockets, and settings of the machine that it changed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ def traces(directory: Path, *, forgotten: bool) -> list[str]:
         *(f"packet rules in table {name}" for name in _tables() if name == prefix),
         *(f"cgroup {one}" for one in Path("/sys/fs/cgroup").rglob(f"manta-{plane_id(node)}")),
         *_lines("mount", Path("/proc/self/mountinfo"), directory),
-        *_lines("local socket", Path("/proc/net/unix"), directory),
         *(_memories(directory) if forgotten else ()),
     ]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from manta.api.meta import Key
-from manta.api.resources import NODES
+from manta.api.resources import NODES, SERVICES
 from manta.cli.follow import judge
 from manta.cli.status import node_trouble
 from support.nodeplane import NodePlane, a_container, node_plane
@@ -159,3 +159,18 @@ async def test_a_machine_that_falls_short_of_memory_later(
         async with asyncio.timeout(20):
             while not node_trouble(await node.client.get(NODES, Key("", "manta"))):
                 await asyncio.sleep(0.02)
+
+
+async def test_a_node_port_that_is_taken_is_told_of_the_service(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 31990))
+        taken.listen()
+        async with node_plane(tmp_path) as node:
+            port = {"port": 80, "nodePort": 31990}
+            spec = {"type": "NodePort", "ports": [port], "selector": {"app": "web"}}
+            await node.client.create(
+                SERVICES, "default", {"metadata": {"name": "web"}, "spec": spec}
+            )
+            async with asyncio.timeout(20):
+                while "127.0.0.1:31990/TCP" not in (await node.reasons("web")).get("PortTaken", ""):
+                    await asyncio.sleep(0.02)

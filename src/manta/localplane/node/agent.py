@@ -84,12 +84,12 @@ class NodeAgent:
 
     async def _run(self) -> None:
         self._machine = await Machine.open(self.options)
-        self._network = ClusterNetwork(self._client, self._machine)
+        name = self.options.name
+        self._recorder = Recorder(self._client, self._clock, self._random, instance=name)
+        self._network = ClusterNetwork(self._client, self._machine, self._recorder)
         self._reader = Reader(self._client, self._network.services)
         one = f"spec.nodeName={self.names[0]}" if len(self.names) == 1 else ""
         self._pods = Informer(self._client, PODS, NodePod, fields=one)
-        name = self.options.name
-        self._recorder = Recorder(self._client, self._clock, self._random, instance=name)
         try:
             async with asyncio.TaskGroup() as group:
                 await self._begin(group)

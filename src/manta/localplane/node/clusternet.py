@@ -17,12 +17,14 @@ from manta.localplane.node.machine import Machine
 from manta.localplane.node.relay import Streams
 from manta.localplane.node.services import Backend, ServiceProxy, port_called, service_of
 from manta.runtime.informer import Informer
+from manta.runtime.recorder import ObjectReference, Recorder
 
 log = logging.getLogger(__name__)
 
 
 class ClusterNetwork:
-    def __init__(self, client: Client, machine: Machine) -> None:
+    def __init__(self, client: Client, machine: Machine, recorder: Recorder) -> None:
+        self._recorder = recorder
         self.ready = asyncio.Event()
         self._machine = machine
         self._services = Informer(client, SERVICES, Service)
@@ -31,10 +33,18 @@ class ClusterNetwork:
         )
         bridge = machine.network.bridge if machine.network else ""
         self.proxy = ServiceProxy(
-            machine.sockets, bridge, self._slices_of, machine.options.api_server
+            machine.sockets, bridge, self._slices_of, machine.options.api_server, self._port_refused
         )
         self._changed = asyncio.Event()
         self._dns = DnsServer(self._zone(), machine_name_servers())
+
+    def _port_refused(self, service: Key, why: str) -> None:
+        """Told of the Service itself: whoever cannot reach it looks there first."""
+        log.warning("Service %s: %s", service, why)
+        known = self._services.get(service)
+        if known is not None:
+            whom = ObjectReference.to(SERVICES, known.metadata)
+            self._recorder.event(whom, "Warning", "PortTaken", "Opening", why, controller="kubelet")
 
     def services(self) -> Iterable[Service]:
         return self._services.all()

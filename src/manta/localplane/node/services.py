@@ -8,7 +8,6 @@ to a ready endpoint.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from manta.api.meta import Key
 from manta.localplane.node.datagrams import DatagramDoor
 from manta.localplane.node.relay import Conversations, Streams, hang_up, relay
 from manta.localplane.node.sockets import PodSockets, machine_datagrams, machine_listener
-
-log = logging.getLogger(__name__)
 
 _DIAL_TIMEOUT = 5.0
 _SERVICE_LABEL = "kubernetes.io/service-name"
@@ -100,6 +97,7 @@ class ServiceProxy:
         bridge: str,
         slices: Callable[[Key], Iterable[EndpointSlice]],
         api_server: tuple[str, int] | None,
+        refused: Callable[[Key, str], None],
     ) -> None:
         self._sockets = sockets
         self._bridge = bridge
@@ -107,6 +105,7 @@ class ServiceProxy:
         self._api_server = api_server
         self._servers: dict[Door, tuple[Backend, asyncio.Server | DatagramDoor]] = {}
         self._refused: set[Door] = set()
+        self._tell_refused = refused
         self._turn = count()
         self._clients = Conversations()
         self._lock = asyncio.Lock()
@@ -136,7 +135,11 @@ class ServiceProxy:
             self._servers.pop(door, None)
             if door not in self._refused:
                 self._refused.add(door)
-                log.warning("%s: no listener on %s:%d: %s", backend.service, *_at(door), error)
+                self._tell_refused(
+                    backend.service,
+                    f"{door.host}:{door.port}/{door.protocol} cannot be opened ({error.strerror}):"
+                    " stop the program that has it, or choose another port",
+                )
             return
         self._servers[door] = (backend, server)
 
