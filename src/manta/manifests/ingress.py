@@ -7,6 +7,7 @@ from manta.api.ray.cluster import IngressOptions, IngressPathType, RayCluster
 from manta.api.ray.naming import check_label, check_name
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.ownership import owned_by
+from manta.manifests.passed_on import passed_on
 from manta.manifests.services import head_ports
 from manta.rules.traits import head_service_name
 
@@ -39,7 +40,7 @@ def build_ingress(cluster: RayCluster) -> Json:
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "Ingress",
-            "metadata": meta | ({"annotations": annotations} if annotations else {}),
+            "metadata": passed_on(meta, annotations, {}),
             "spec": spec,
         },
     )
@@ -76,7 +77,7 @@ def build_route(cluster: RayCluster) -> Json:
         {
             "apiVersion": "route.openshift.io/v1",
             "kind": "Route",
-            "metadata": meta | ({"annotations": annotations} if annotations else {}),
+            "metadata": passed_on(meta, annotations, {}),
             "spec": {
                 "to": target,
                 "port": {"targetPort": names.PORT_NAME_DASHBOARD},

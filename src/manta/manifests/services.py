@@ -10,6 +10,7 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.ray.naming import check_label
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.ownership import owned_by
+from manta.manifests.passed_on import passed_on
 from manta.manifests.pod_metadata import pod_labels
 from manta.rules.settings import Settings
 from manta.rules.traits import head_service_name, ray_container_of
@@ -76,8 +77,7 @@ def _standard(cluster: RayCluster, settings: Settings, selector: Mapping[str, st
         # Workers must find the head before it is Ready: its readiness may need them (C80).
         spec |= {"clusterIP": "None", "publishNotReadyAddresses": True}
     meta = _meta(cluster, head_service_name(cluster), selector)
-    annotations = cluster.spec.head_service_annotations
-    return _service(meta | ({"annotations": dict(annotations)} if annotations else {}), spec)
+    return _service(passed_on(meta, cluster.spec.head_service_annotations, {}), spec)
 
 
 def _customised(
@@ -86,9 +86,7 @@ def _customised(
     """The user's own head Service, pointed at the head and given the ports it lacks."""
     user_meta, spec = custom.get("metadata") or {}, copy_json(custom.get("spec") or {})
     annotations = {**(user_meta.get("annotations") or {}), **cluster.spec.head_service_annotations}
-    meta = _meta(
-        cluster, head_service_name(cluster), {**(user_meta.get("labels") or {}), **selector}
-    )
+    meta = _meta(cluster, head_service_name(cluster), selector)
     known = {port.get("name") for port in spec.get("ports") or ()}
     taken = {port.get("port") for port in spec.get("ports") or ()}
     # KubeRay appends a port that the user listed once more, which the API server refuses.
@@ -100,7 +98,7 @@ def _customised(
     spec["ports"] = [*(spec.get("ports") or ()), *missing]
     spec["selector"] = dict(selector)
     spec.setdefault("type", cluster.spec.head_group_spec.service_type or "ClusterIP")
-    return _service(meta | ({"annotations": annotations} if annotations else {}), spec)
+    return _service(passed_on(meta, annotations, user_meta.get("labels") or {}), spec)
 
 
 def build_headless_service(cluster: RayCluster) -> Json:

@@ -24,6 +24,9 @@ from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import container, group, ray_cluster, template
 from support.raycluster_world import World, decode
 
+NOTE = "manta.ray.io/passed-on"
+"""Where an object notes which of its keys the user asked for."""
+
 
 def settled(settings: Settings | None = None, **spec: Any) -> World:
     world = World(decode(ray_cluster(**spec)), settings or Settings())
@@ -93,14 +96,38 @@ def test_foreign_labels_and_annotations_stay_and_ours_come_back() -> None:
     meta = service(world)["metadata"]
     assert meta["labels"]["foreign"] == "yes"
     assert meta["labels"]["ray.io/cluster"] == "demo"
-    assert meta["annotations"] == {"other": "x", "a": "b"}
+    assert meta["annotations"] == {"other": "x", "a": "b", NOTE: "a"}
 
 
 def test_a_new_annotation_in_the_spec_reaches_the_service() -> None:
     world = settled()
     world.set_spec(ray_cluster(headServiceAnnotations={"new": "one"}))
     mended(world)
-    assert service(world)["metadata"]["annotations"] == {"new": "one"}
+    assert service(world)["metadata"]["annotations"] == {"new": "one", NOTE: "new"}
+
+
+def test_what_the_spec_no_longer_asks_for_goes_and_what_others_added_stays() -> None:
+    custom = {"metadata": {"labels": {"team": "a", "floor": "2"}}}
+    world = settled(headServiceAnnotations={"a": "1", "b": "2"}, head={"headService": custom})
+    service(world)["metadata"]["annotations"]["other"] = "x"
+    custom = {"metadata": {"labels": {"team": "a"}}}
+    world.set_spec(ray_cluster(headServiceAnnotations={"a": "1"}, head={"headService": custom}))
+    mended(world)
+    meta = service(world)["metadata"]
+    assert meta["annotations"] == {"a": "1", "other": "x", NOTE: "a,label:team"}
+    assert meta["labels"]["team"] == "a"
+    assert "floor" not in meta["labels"]
+    world.set_spec(ray_cluster())
+    mended(world)
+    meta = service(world)["metadata"]
+    assert meta["annotations"] == {"other": "x"}
+    assert "team" not in meta["labels"]
+
+
+def test_an_object_without_a_note_is_not_written_for_the_note_alone() -> None:
+    world = settled(headServiceAnnotations={"a": "1"})
+    del service(world)["metadata"]["annotations"][NOTE]
+    assert world.plan().actions == ()
 
 
 def test_c47_what_cannot_be_changed_is_never_tried() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
 from manta.api.meta import ObjectMeta
+from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import Resource
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.manifests.passed_on import noted_annotations, noted_labels
 from manta.reconcile.actions import Create, Manifest, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
@@ -79,12 +81,29 @@ def missing_entries(wanted: Mapping[str, str], live: Mapping[str, str]) -> dict[
 
 
 def metadata_drift(wanted: Mapping[str, Any], live: ObjectMeta) -> dict[str, Any]:
+    """What is missing or changed, and what the user no longer asks for (None: it goes)."""
+    labels, annotations = wanted.get("labels") or {}, wanted.get("annotations") or {}
     drift: dict[str, Any] = {}
-    if labels := missing_entries(wanted.get("labels") or {}, live.labels):
-        drift["labels"] = labels
-    if annotations := missing_entries(wanted.get("annotations") or {}, live.annotations):
-        drift["annotations"] = annotations
+    changed = missing_entries(labels, live.labels)
+    if change := changed | _no_longer(noted_labels(live.annotations), labels, live.labels):
+        drift["labels"] = change
+    note = names.ANNOTATION_PASSED_ON
+    changed = missing_entries(
+        {key: value for key, value in annotations.items() if key != note}, live.annotations
+    )
+    gone = _no_longer(noted_annotations(live.annotations), annotations, live.annotations)
+    if change := changed | gone:
+        drift["annotations"] = change
+    if drift and annotations.get(note) != live.annotations.get(note):
+        # The note alone is worth no write: objects of earlier versions, and KubeRay's, have none.
+        drift.setdefault("annotations", {})[note] = annotations.get(note)
     return {"metadata": drift} if drift else {}
+
+
+def _no_longer(
+    noted: Iterable[str], wanted: Mapping[str, str], live: Mapping[str, str]
+) -> dict[str, None]:
+    return {key: None for key in noted if key not in wanted and key in live}
 
 
 def holds(live: Any, wanted: Any) -> bool:
