@@ -96,6 +96,20 @@ class Machine:
         found: dict[str, Any] = self.until(f"RayCluster {name} ready", ready, seconds)
         return found
 
+    def operators(self) -> list[int]:
+        """The processes of this plane's operator."""
+        mark = str(self.directory / "operator.kubeconfig").encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    command = (entry / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if mark in command:
+                    found.append(int(entry.name))
+        return found
+
     def logs(self) -> str:
         files = sorted((self.directory / "logs").glob("*.log"))
         return "\n".join(f"== {file}\n{file.read_text()[-2000:]}" for file in files)

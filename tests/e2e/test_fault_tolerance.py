@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,7 +42,9 @@ def nodes_alive(machine: Machine, name: str) -> int:
     return int(last[0].removeprefix("alive ")) if last[0].startswith("alive") else 0
 
 
-def test_c81_without_fault_tolerance_the_workers_of_a_killed_head_come_back(machine: Machine) -> None:
+def test_c81_without_fault_tolerance_the_workers_of_a_killed_head_come_back(
+    machine: Machine,
+) -> None:
     machine.apply(cluster("plain"))
     machine.cluster_ready("plain")
     before = head_of(machine, "plain")["metadata"]["uid"]
@@ -144,9 +145,9 @@ def test_a_killed_operator_is_started_again_and_pods_go_on(machine: Machine) -> 
     machine.apply(cluster("steady", workers=0))
     machine.cluster_ready("steady")
     before = head_of(machine, "steady")["metadata"]["uid"]
-    for pid in _operators(machine.directory):
+    for pid in machine.operators():
         os.kill(pid, signal.SIGKILL)
-    machine.until("another operator", lambda: _operators(machine.directory), 30)
+    machine.until("another operator", machine.operators, 30)
     machine.apply(cluster("steady", workers=1))
     machine.cluster_ready("steady")
     machine.until(
@@ -155,17 +156,3 @@ def test_a_killed_operator_is_started_again_and_pods_go_on(machine: Machine) -> 
     )
     assert head_of(machine, "steady")["metadata"]["uid"] == before
     machine.manta("delete", "raycluster", "steady")
-
-
-def _operators(directory: Path) -> list[int]:
-    mark = str(directory / "operator.kubeconfig").encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if mark in command:
-                found.append(int(entry.name))
-    return found
