@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shutil
+import sys
 from typing import Any
 
 from manta.cli.connection import add_directory_flag
@@ -34,6 +34,11 @@ def run(args: argparse.Namespace) -> int:
     if cleared.cgroups:
         print(f"still in use, and left: {', '.join(cleared.cgroups)}")
     if args.purge and directory.exists():
-        shutil.rmtree(directory)
+        from manta.localplane.node.trees import remove_tree
+
+        remove_tree(directory)
+        if directory.exists():
+            print(f"manta: {directory} could not be removed completely", file=sys.stderr)
+            return 1
         print(f"removed {directory}")
     return 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from random import Random
 
 from manta.api.meta import Key
@@ -28,6 +27,7 @@ from manta.localplane.node.podworker import PodWorker
 from manta.localplane.node.processes import NetworkLost, end_sandbox
 from manta.localplane.node.register import Registrar, capacity, node_names
 from manta.localplane.node.relay import Streams
+from manta.localplane.node.trees import remove_tree
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
 from manta.runtime.recorder import Recorder
@@ -207,7 +207,7 @@ class NodeAgent:
             if directory.name not in known:
                 end_sandbox(directory)
                 self._machine.cgroups.remove(directory.name)
-                await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+                await asyncio.to_thread(remove_tree, directory)
 
     async def _leave(self) -> None:
         tasks = list(self._tasks.values())

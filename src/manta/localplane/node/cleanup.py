@@ -7,7 +7,6 @@ interfaces and cgroups by the plane's prefix. Mounts live in the Pods' own names
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from manta.localplane.node.processes import (
     find_processes,
 )
 from manta.localplane.node.ranges import RECORD, read_ranges
+from manta.localplane.node.trees import remove_tree
 
 _PATIENCE = 10.0
 
@@ -53,9 +53,9 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
     deadline = time.monotonic() + 1.0
     while (stuck := cgroups.remove_all(directory)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    shutil.rmtree(directory / "pods", ignore_errors=True)
+    remove_tree(directory / "pods")
     if purge:
-        shutil.rmtree(directory / "claims", ignore_errors=True)
+        remove_tree(directory / "claims")
         for name in (RECORD, "cgroups.json"):
             (directory / name).unlink(missing_ok=True)
         _sign_off(directory)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 import signal
 import ssl
 from collections.abc import Callable, Mapping
@@ -44,6 +43,7 @@ from manta.localplane.node.processes import (
 from manta.localplane.node.relay import Streams
 from manta.localplane.node.snapshot import ContainerFacts
 from manta.localplane.node.sockets import PodSockets
+from manta.localplane.node.trees import remove_tree
 from manta.localplane.node.volumefiles import Content, token_projections
 from manta.localplane.node.volumes import PreparedVolumes, ephemeral_claim
 
@@ -340,7 +340,7 @@ class PodRuntime:
             if self._machine.cgroups.remove(self._pod.metadata.uid):
                 break
             await asyncio.sleep(0.01)
-        await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
+        await asyncio.to_thread(remove_tree, self.directory)
 
     def leave(self) -> None:
         """The agent ends; the Pod goes on."""
