@@ -97,7 +97,11 @@ def events_page() -> str:
         told = {
             (reason, type_): cause
             for cause, reasons in table.items()
-            for reason, type_ in ((reasons.done, "Normal"), (reasons.failed, "Warning"))
+            for reason, type_ in (
+                (reasons.done, "Normal"),
+                (reasons.failed, "Warning"),
+                (reasons.taken, "Warning"),
+            )
             if reason
         }
         parts.extend(

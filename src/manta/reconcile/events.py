@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from manta.kube.errors import Conflict, Unreachable
 from manta.reconcile.outcome import Failure, Outcome, Result
+from manta.reconcile.perform import OwnedByAnotherError
 from manta.runtime.gate import WritesStopped
 from manta.runtime.recorder import EventType, ObjectReference, Recorder
 
@@ -27,6 +28,8 @@ class Reasons:
     failed: str = ""
     done_note: str = "{done} {key}"
     failed_note: str = "{failed} {key}: {error}"
+    taken: str = ""
+    """Instead of `failed`, when the name belongs to someone else."""
 
 
 def created(kind: str, noun: str = "") -> Reasons:
@@ -74,7 +77,9 @@ def worded(table: EventTable, outcome: Outcome) -> Iterator[Told]:
     for failure in outcome.failures:
         reasons = table[failure.action.cause]
         if reasons.failed and not isinstance(failure.error, _ROUTINE):
-            yield Told("Warning", reasons.failed, reasons.action, _failed_note(reasons, failure))
+            is_taken = reasons.taken and isinstance(failure.error, OwnedByAnotherError)
+            reason = reasons.taken if is_taken else reasons.failed
+            yield Told("Warning", reason, reasons.action, _failed_note(reasons, failure))
 
 
 def emit(

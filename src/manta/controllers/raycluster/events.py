@@ -96,7 +96,7 @@ EVENTS: EventTable = {
     Cause.INGRESS: created("Ingress"),
     Cause.INGRESS_DRIFT: updated("Ingress"),
     Cause.ROUTE: created("Route"),
-    Cause.NETWORK_POLICY: created("NetworkPolicy"),
+    Cause.NETWORK_POLICY: replace(created("NetworkPolicy"), taken="NetworkPolicyNameCollision"),
     Cause.NETWORK_POLICY_DRIFT: updated("NetworkPolicy"),
     Cause.STALE_POLICY: Reasons(
         "Delete",

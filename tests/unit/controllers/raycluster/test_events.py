@@ -2,53 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from manta.controllers.raycluster import blocked, events, warnings
 from manta.controllers.raycluster.events import EVENTS, Cause, told
 from manta.kube.errors import ApiError
 from manta.reconcile.outcome import Failure, Outcome, Result
+from manta.reconcile.perform import OwnedByAnotherError
+from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import group, ray_cluster
 from support.raycluster_world import World, decode
-
-KUBERAY = {
-    "CreatedHeadPod",
-    "FailedToCreateHeadPod",
-    "DeletedHeadPod",
-    "FailedToDeleteHeadPod",
-    "CreatedWorkerPod",
-    "FailedToCreateWorkerPod",
-    "DeletedWorkerPod",
-    "FailedToDeleteWorkerPod",
-    "DeletedPod",
-    "FailedToDeletePod",
-    "CreatedRedisCleanupJob",
-    "FailedToCreateRedisCleanupJob",
-    "ForceDeletedStuckCluster",
-    "CreatedIngress",
-    "FailedToCreateIngress",
-    "UpdatedIngress",
-    "FailedToUpdateIngress",
-    "CreatedRoute",
-    "FailedToCreateRoute",
-    "CreatedService",
-    "FailedToCreateService",
-    "CreatedServiceAccount",
-    "FailedToCreateServiceAccount",
-    "CreatedRole",
-    "FailedToCreateRole",
-    "CreatedRoleBinding",
-    "FailedToCreateRoleBinding",
-    "CreatedPVC",
-    "FailedToCreatePVC",
-}
 
 
 def test_no_cause_is_without_words() -> None:
     assert set(EVENTS) == set(Cause)
     assert all(reasons.done or reasons.failed for reasons in EVENTS.values())
-
-
-def test_every_reason_of_kuberay_is_told() -> None:
-    ours = {reason for one in EVENTS.values() for reason in (one.done, one.failed)}
-    assert ours >= KUBERAY
 
 
 def test_a_new_cluster_is_one_event() -> None:
@@ -82,3 +50,70 @@ def test_of_three_hundred_new_workers_a_few_are_named_and_the_rest_counted() -> 
     [event] = told(Outcome(done))
     assert "and 295 more" in event.note
     assert len(event.note) < 1000
+
+
+KUBERAYS = [
+    "InvalidRayClusterStatus",
+    "InvalidRayClusterSpec",
+    "InvalidRayClusterMetadata",
+    "CreatedHeadPod",
+    "FailedToCreateHeadPod",
+    "DeletedHeadPod",
+    "FailedToDeleteHeadPod",
+    "CreatedWorkerPod",
+    "FailedToCreateWorkerPod",
+    "DeletedWorkerPod",
+    "FailedToDeleteWorkerPod",
+    "DeletedPod",
+    "FailedToDeletePod",
+    "CreatedRedisCleanupJob",
+    "FailedToCreateRedisCleanupJob",
+    "ForceDeletedStuckCluster",
+    "CreatedIngress",
+    "FailedToCreateIngress",
+    "UpdatedIngress",
+    "FailedToUpdateIngress",
+    "CreatedRoute",
+    "FailedToCreateRoute",
+    "CreatedService",
+    "FailedToCreateService",
+    "CreatedServiceAccount",
+    "FailedToCreateServiceAccount",
+    "AutoscalerServiceAccountNotFound",
+    "CreatedRole",
+    "FailedToCreateRole",
+    "CreatedRoleBinding",
+    "FailedToCreateRoleBinding",
+    "CreatedPVC",
+    "FailedToCreatePVC",
+    "CreatedNetworkPolicy",
+    "UpdatedNetworkPolicy",
+    "DeletedNetworkPolicy",
+    "FailedToCreateNetworkPolicy",
+    "FailedToUpdateNetworkPolicy",
+    "FailedToDeleteNetworkPolicy",
+    "NetworkPolicyNameCollision",
+    "MTLSPKIReady",
+    "MTLSCertsNotReady",
+    "MTLSFailedToReconcile",
+    "MTLSCertificatesUpdated",
+    "MTLSCertificateExpiringSoon",
+]
+"""Without those of DeleteAllOf: we delete Pods one by one, each with its UID."""
+
+
+def test_every_reason_of_kuberay_is_one_of_ours() -> None:
+    rooms = (events, warnings, blocked)
+    text = "".join(Path(str(room.__file__)).read_text() for room in rooms)
+    known = {reason for one in EVENTS.values() for reason in (one.done, one.failed)}
+    assert [one for one in KUBERAYS if one not in known and f'"{one}"' not in text] == []
+
+
+def test_a_policy_whose_name_is_taken_is_a_collision() -> None:
+    world = World(
+        decode(ray_cluster(networkPolicy={})),
+        Settings(gates=FeatureGates(ray_cluster_network_policy=True)),
+    )
+    [policy, *_] = [one for one in world.plan().actions if one.cause == Cause.NETWORK_POLICY]
+    [warning] = told(Outcome((), (Failure(policy, OwnedByAnotherError("taken by another")),)))
+    assert warning.reason == "NetworkPolicyNameCollision"
