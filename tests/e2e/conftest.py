@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ class Machine:
         found: dict[str, Any] = self.until(f"RayCluster {name} ready", ready, seconds)
         return found
 
-    def operators(self) -> list[int]:
+    def operators(self) -> Sequence[int]:
         """The processes of this plane's operator."""
         mark = str(self.directory / "operator.kubeconfig").encode()
         found = []

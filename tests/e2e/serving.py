@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -209,7 +208,7 @@ def kill_head(machine: Machine, active: str) -> None:
 
 
 def kill_operator(machine: Machine, _: str) -> None:
-    for pid in operators(machine.directory):
+    for pid in machine.operators():
         os.kill(pid, signal.SIGKILL)
 
 
@@ -226,18 +225,6 @@ MISHAPS: dict[str, Callable[[Machine, str], None]] = {
     "operator": kill_operator,
     "dashboard": freeze_dashboard,
 }
-
-
-def operators(directory: Path) -> list[int]:
-    mark = str(directory / "operator.kubeconfig").encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and mark in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
 
 
 # ── its life ─────────────────────────────────────────────────────────────────────────────
