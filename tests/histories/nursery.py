@@ -2,7 +2,8 @@
 
 What is forked is `manta apiserver` like any other: its own process and session, killed with -9.
 Only its imports were paid for once. `python -m histories.nursery` is the side that forks: a line
-of JSON on its input is a server to start, a line on its output the new process's id.
+of JSON on its input is a server to start, a line on its output the new process's id; the first line
+of its output says that it is ready.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ async def a_nursery() -> AsyncIterator[Nursery]:
         cwd=Path(__file__).parents[1],
     )
     assert process.stdin is not None
+    assert process.stdout is not None
+    await process.stdout.readline()  # everything is loaded
     try:
         yield Nursery(process)
     finally:
@@ -70,6 +73,8 @@ def main() -> None:
     gc.freeze()
     # Whoever kills a server sees it gone, not a zombie that waits for us.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     for line in sys.stdin:
         wanted = json.loads(line)
         pid = os.fork()

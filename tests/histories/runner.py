@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from support.histories import History
 CLIENTS = 8
 KEYS = 6
 DRAIN_SECONDS = 30.0
+LEAST_CALLS, LONGEST_LIFE = 60, 20.0
 DRIFTING = 2.0
 """The third watch drops its own connection after at most so many seconds."""
 
@@ -64,7 +66,7 @@ async def run_history(directory: Path, plan: Plan, nursery: Nursery | None = Non
                 _start_clients(group, transport, history, random, stop)
                 watchers = _watchers(transport, random)
                 tasks = [group.create_task(one.run()) for one in watchers]
-                await _live_and_die(server, plan, random)
+                await _live_and_die(server, plan, random, history)
                 stop.clients = True
                 stuck = await _drained(watchers, await _last_word(transport, history))
                 for task in tasks:
@@ -98,13 +100,23 @@ def _watchers(transport: Transport, random: Random) -> list[Watcher]:
     ]
 
 
-async def _live_and_die(server: Server, plan: Plan, random: Random) -> None:
+async def _live_and_die(server: Server, plan: Plan, random: Random, history: History) -> None:
     for _ in range(plan.kills):
-        await asyncio.sleep(random.uniform(plan.shortest, plan.longest))
+        await _live(plan, random, history)
         tear = random.randbytes(random.randrange(1, TORN)) if random.random() < 0.5 else b""
         await server.kill(tear)
         await server.start()
+    await _live(plan, random, history)
+
+
+async def _live(plan: Plan, random: Random, history: History) -> None:
+    """A while, and on a busy machine a while longer: a life without calls tells nothing."""
+    before = len(history.calls)
     await asyncio.sleep(random.uniform(plan.shortest, plan.longest))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST_LIFE):
+            while len(history.calls) - before < LEAST_CALLS:
+                await asyncio.sleep(0.02)
 
 
 async def _last_word(transport: Transport, history: History) -> int:
