@@ -129,7 +129,7 @@ def _contains(used: list[IPv4Network], network: IPv4Network) -> bool:
 def _tables() -> list[str]:
     """Names of nftables tables: what `nft list tables` prints, without the program."""
     message = struct.pack("=IHHII", 20, 10 << 8 | 1, 0x301, 1, 0)
-    names = []
+    names: list[str] = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12) as channel:
         channel.settimeout(2)
         channel.send(message + struct.pack("!BBH", socket.AF_UNSPEC, 0, 0))

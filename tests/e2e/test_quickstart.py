@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import urllib.request
 from pathlib import Path
+
+import pytest
 
 from e2e.conftest import ROOT, Machine
 from manta.localplane.node.planeid import plane_id
@@ -38,6 +42,55 @@ def test_logs_and_status_tell_what_runs(machine: Machine) -> None:
     status = machine.manta("status").stdout
     assert "quickstart-head" in status
     assert "RayCluster" in status
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl here")
+def test_kubectl_works_as_on_kubernetes(machine: Machine, tmp_path: Path) -> None:
+    listed = kubectl(machine, "get", "raycluster,pods,svc")
+    assert "raycluster.ray.io/quickstart" in listed
+    assert "service/quickstart-head-svc" in listed
+    assert "Ray runtime started" in kubectl(machine, "logs", "quickstart-head")
+    assert "Active:" in kubectl(machine, "exec", "quickstart-head", "--", "ray", "status")
+    (tmp_path / "there").write_text("and back")
+    kubectl(machine, "cp", str(tmp_path / "there"), "quickstart-head:/tmp/file")
+    kubectl(machine, "cp", "quickstart-head:/tmp/file", str(tmp_path / "back"))
+    assert (tmp_path / "back").read_text() == "and back"
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl here")
+def test_a_job_is_submitted_by_rays_own_client_through_a_forwarded_port(machine: Machine) -> None:
+    command = ["kubectl", "port-forward", "svc/quickstart-head-svc", ":8265"]
+    environment = {**os.environ, "KUBECONFIG": str(machine.directory / "kubeconfig")}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, text=True
+    ) as forwarding:
+        try:
+            assert forwarding.stdout is not None
+            port = forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0]
+            submit = ["job", "submit", "--address", f"http://127.0.0.1:{port}", "--"]
+            said = ray(*submit, "python", "-c", "import ray; ray.init(); print('two', 1 + 1)")
+            assert "two 2" in said
+            assert "succeeded" in said
+        finally:
+            forwarding.terminate()
+
+
+def kubectl(machine: Machine, *arguments: str) -> str:
+    environment = {**os.environ, "KUBECONFIG": str(machine.directory / "kubeconfig")}
+    done = subprocess.run(
+        ["kubectl", *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def ray(*arguments: str) -> str:
+    """Ray's own program, from the environment that stands for the image."""
+    cache = Path.home() / ".cache" / "manta" / "images"
+    program = next(cache.glob("ray-default-serve-2.60.0-*/bin/ray"))
+    done = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_a_job_runs_once_on_the_cluster(machine: Machine) -> None:

@@ -128,8 +128,9 @@ def is_ready(pod: Pod) -> bool:
 def state(pod: Pod, container: str = "main", *, last: bool = False) -> dict[str, Any]:
     status = pod.get("status", {})
     known = [*status.get("containerStatuses", []), *status.get("initContainerStatuses", [])]
-    found = next((one for one in known if one["name"] == container), {})
-    return found.get("lastState" if last else "state", {})
+    found: Pod = next((one for one in known if one["name"] == container), {})
+    shown: Pod = found.get("lastState" if last else "state", {})
+    return shown
 
 
 def restarts(pod: Pod) -> int:

@@ -67,17 +67,19 @@ def end_plane_processes(directory: Path) -> int:
 def lost_directories() -> list[Path]:
     """State directories of planes that were removed without `manta down`, while the kernel still
     keeps their bridge."""
-    from manta.localplane.node.cleanup import lost_planes
+    from manta.localplane.node.ranges import lost_planes
 
     return [node.parent for node in lost_planes()]
 
 
 def clear_lost_planes() -> list[Path]:
     """Remove what is left of planes whose state is gone."""
-    from manta.localplane.node.cleanup import lost_planes, remove_everything
+    from manta.localplane.node.ranges import lost_planes
 
     lost = lost_planes()
     for node in lost:
+        from manta.localplane.node.cleanup import remove_everything
+
         end_plane_processes(node.parent)
         remove_everything(node, purge=True)
     return [node.parent for node in lost]

@@ -24,7 +24,7 @@ from manta.localplane.node.processes import (
     end_sandbox,
     find_processes,
 )
-from manta.localplane.node.ranges import RECORD, read_ranges
+from manta.localplane.node.ranges import RECORD
 from manta.localplane.node.trees import remove_tree
 
 _PATIENCE = 10.0
@@ -60,15 +60,6 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
             (directory / name).unlink(missing_ok=True)
         _sign_off(directory)
     return Removed(tuple(ended), tuple(interfaces), tuple(stuck))
-
-
-def lost_planes() -> list[Path]:
-    """Planes of this machine whose state was removed without `manta down`. Whatever of them is
-    left can be removed by `remove_everything`, and they are forgotten with `purge`."""
-    if os.geteuid() != 0:
-        return []
-    with planeregister.locked() as register:
-        return [one for one in register.directories() if read_ranges(one) is None]
 
 
 def _sign_off(directory: Path) -> None:

@@ -8,6 +8,7 @@ ordinary user's plane has a network namespace of its own, and nobody to collide 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -72,6 +73,15 @@ def read_ranges(directory: Path) -> Ranges | None:
         return Ranges(IPv4Network(record["services"]), IPv4Network(record["subnet"]))
     except (KeyError, ValueError):
         return None
+
+
+def lost_planes() -> list[Path]:
+    """Planes of this machine whose state was removed without `manta down`. Whatever of them is
+    left can be removed by `cleanup.remove_everything`, and they are forgotten with `purge`."""
+    if os.geteuid() != 0:
+        return []
+    with planeregister.locked() as register:
+        return [one for one in register.directories() if read_ranges(one) is None]
 
 
 def _claim_beside(directory: Path, wish: Wish, others: Iterable[Ranges]) -> Ranges:
