@@ -13,6 +13,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from manta.api.certificates import Certificate
 from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.resources import PODS, SERVICES
@@ -24,6 +25,7 @@ from manta.reconcile.actions import Action, Create, Delete
 from manta.reconcile.plan import Plan
 from manta.rules.pod_health import beyond_repair, is_terminating
 from manta.rules.scaling import desired_pods, desired_workers, max_replicas
+from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import group, ray_cluster
 from support.raycluster_world import EPOCH, UID, World, decode, set_failed, set_running
 
@@ -62,7 +64,9 @@ specs = st.builds(
     gcsFaultToleranceOptions=st.none() | st.just({"redisAddress": "redis:6379"}),
     upgradeStrategy=st.none() | st.just({"type": "Recreate"}),
     suspend=st.none() | st.booleans(),
+    tlsOptions=st.none() | st.just({"enabled": True}),
 )
+GUARDED = Settings(gates=FeatureGates(ray_cluster_mtls=True), cert_manager=True)
 pods = st.lists(
     st.fixed_dictionaries(
         {
@@ -81,7 +85,7 @@ pods = st.lists(
 
 def a_world(manifest: dict[str, Any], found: list[dict[str, Any]], *, service: bool) -> World:
     spec = {key: value for key, value in manifest["spec"].items() if value is not None}
-    world = World(decode({**manifest, "spec": spec}))
+    world = World(decode({**manifest, "spec": spec}), GUARDED)
     for number, one in enumerate(found):
         _put(world, f"p{number}", one)
     if service:
@@ -131,6 +135,7 @@ worlds = st.builds(a_world, specs, pods, service=st.booleans())
 def advance(world: World) -> None:
     """The rest of the world does its part: Pods start, become ready, or are gone."""
     world.bury()
+    world.issue_certificates()
     for pod in world.of("Pod"):
         status = pod.get("status") or {}
         if status.get("phase") in (None, "Running"):
@@ -183,6 +188,8 @@ def check_bounds(world: World, chosen: Plan) -> None:
     assert len({one.key for one in deletes}) == len(deletes), "deleted twice in one round"
     leaving = {pod.metadata.name for pod in seen.pods if is_terminating(pod)}
     assert not leaving & {one.key.name for one in deletes}, "deleted although it is going"
+    if spec.tls_options and not all(one.has_been_issued for one in _leaves(world)):
+        assert not any(isinstance(one, Create) and one.resource == PODS for one in chosen.actions)
     heads = [one for one in chosen.actions if one.cause == Cause.NO_HEAD]
     assert len(heads) + len(seen.head_pods) <= max(1, len(seen.head_pods)), "a second head"
     if spec.enable_in_tree_autoscaling:
@@ -199,6 +206,12 @@ def check_bounds(world: World, chosen: Plan) -> None:
         if made:
             present = sum(still_counts(seen, pod) for pod in mine)
             assert len(made) + present <= max_replicas(one) * one.num_of_hosts
+
+
+def _leaves(world: World) -> list[Certificate]:
+    """The certificates of head and workers; one that nobody asked for yet is not issued."""
+    known = world.seen().certificates
+    return [known.get(f"ray-{one}-cert-demo", Certificate()) for one in ("head", "worker")]
 
 
 def check_arrived(world: World) -> None:
@@ -256,3 +269,28 @@ def test_a_change_of_mind_on_the_way_is_followed(world: World, other: dict[str, 
         assert not world.pods  # an absent `suspend` does not resume: KubeRay's rule
     else:
         check_arrived(world)
+
+
+@given(worlds, st.booleans(), st.booleans(), st.integers(0, 2))
+def test_whatever_fails_a_deleted_cluster_is_let_go_in_time(
+    world: World, pods_go: bool, job_ends: bool, fail_at: int
+) -> None:
+    """Pods that never go, a cleanup Job that never ends, writes that fail: 300 seconds, not more."""
+    meta = msgspec.structs.replace(
+        world.cluster.metadata,
+        finalizers=("foreign", names.FINALIZER_REDIS_CLEANUP),
+        deletion_timestamp=format_time(world.now),
+    )
+    world.cluster = msgspec.structs.replace(world.cluster, metadata=meta)
+    for number in range(31):
+        checked_round(world, fail_at=fail_at if number % 2 else None)
+        if pods_go:
+            world.bury()
+        if job_ends:
+            for job in world.of("Job"):
+                job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+        world.now += timedelta(seconds=10)
+    checked_round(world)
+    assert world.cluster.metadata.finalizers == ("foreign",)
+    assert Cause.NO_HEAD not in {one.cause for one in world.log}
+    assert Cause.SCALE_UP not in {one.cause for one in world.log}
