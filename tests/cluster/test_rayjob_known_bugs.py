@@ -96,14 +96,22 @@ async def test_c56_a_sidecars_head_that_dies_before_its_workers_came_runs_nothin
             assert len(world.ray.executions) == 1
 
 
-@virtually
-async def test_c57_a_submitter_that_loses_its_connection_submits_once() -> None:
-    async with a_world(finish_after=60) as world, operator(world):
-        world.loses_reply = True
-        await world.create()
-        job = await world.until(complete)
-        assert job.status.job_status == "SUCCEEDED"
-        assert len(world.ray.executions) == 1
+@pytest.mark.parametrize("limit", [0, 2])
+def test_c57_a_submitter_that_loses_its_connection_fails_no_job_and_submits_once(
+    limit: int,
+) -> None:
+    """Without a second try the submitter Job has failed: the job runs on all the same."""
+
+    @virtually
+    async def scenario() -> None:
+        async with a_world(finish_after=60) as world, operator(world):
+            world.loses_reply = True
+            await world.create(submitterConfig={"backoffLimit": limit})
+            job = await world.until(complete)
+            assert job.status.job_status == "SUCCEEDED"
+            assert len(world.ray.executions) == 1
+
+    scenario()
 
 
 @pytest.mark.parametrize("mode", ["K8sJobMode", "SidecarMode"])

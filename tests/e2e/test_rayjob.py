@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from e2e.conftest import Machine
 from e2e.objects import cluster
@@ -45,50 +48,64 @@ def given_back(machine: Machine, name: str) -> None:
     machine.until("the cluster to be given back", lambda: not machine.list("rayclusters", mine))
 
 
-MODES = ("K8sJobMode", "HTTPMode", "SidecarMode")
-
-
-def test_every_mode_runs_the_entrypoint_once_and_gives_its_cluster_back(
-    machine: Machine, tmp_path: Path
+@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode", "SidecarMode"])
+def test_the_entrypoint_runs_once_and_the_cluster_is_given_back(
+    machine: Machine, mode: str, tmp_path: Path
 ) -> None:
-    """All three at once: most of a cluster's start is waiting."""
-    for mode in MODES:
-        (tmp_path / mode).mkdir()
-        once = job(
-            f"once-{mode.lower()}",
-            mode,
-            "bash -c 'echo ran >> /marks/runs; echo printed by the job'",
-            shutdownAfterJobFinishes=True,
-        )
-        machine.apply(with_host_directory(once, tmp_path / mode))
-    for mode in MODES:
-        name = f"once-{mode.lower()}"
-        status = ended(machine, name)
-        assert status["jobDeploymentStatus"] == "Complete", f"{status}\n{machine.logs()}"
-        assert status["jobStatus"] == "SUCCEEDED"
-        assert (tmp_path / mode / "runs").read_text() == "ran\n"
-        given_back(machine, name)
-    # The submitter's log outlives the cluster.
-    assert "printed by the job" in machine.manta("logs", "job/once-k8sjobmode").stdout
-    for mode in MODES:
-        machine.manta("delete", "rayjob", f"once-{mode.lower()}")
+    name = f"once-{mode.lower()}"
+    entrypoint = "bash -c 'echo ran >> /marks/runs; echo printed by the job'"
+    once = job(name, mode, entrypoint, shutdownAfterJobFinishes=True)
+    machine.apply(with_host_directory(once, tmp_path))
+    status = ended(machine, name)
+    assert status["jobDeploymentStatus"] == "Complete", f"{status}\n{machine.logs()}"
+    assert status["jobStatus"] == "SUCCEEDED"
+    assert (tmp_path / "runs").read_text() == "ran\n"
+    given_back(machine, name)
+    if mode == "K8sJobMode":  # the submitter's log outlives the cluster
+        assert "printed by the job" in machine.manta("logs", f"job/{name}").stdout
+    machine.manta("delete", "rayjob", name)
 
 
-def test_a_failing_job_fails_with_the_words_of_ray_in_every_mode(machine: Machine) -> None:
-    """Their clusters stay: the log is found in every mode."""
-    program = "python -c 'print(6 * 7, flush=True); raise SystemExit(3)'"
-    for mode in MODES:
-        machine.apply(job(f"fails-{mode.lower()}", mode, program))
-    for mode in MODES:
-        status = ended(machine, f"fails-{mode.lower()}")
-        assert (status["jobStatus"], status["reason"]) == ("FAILED", "AppFailed")
-        assert "exit code 3" in status["message"]
-        assert "42" in machine.manta("logs", f"job/fails-{mode.lower()}").stdout
-        machine.manta("delete", "rayjob", f"fails-{mode.lower()}")
+FAILS = "python -c 'print(6 * 7, flush=True); raise SystemExit(3)'"
+
+
+def failed_with_its_log(machine: Machine, name: str) -> None:
+    status = ended(machine, name)
+    assert status["reason"] == "AppFailed", f"{status}\n{machine.logs()}"
+    assert status["jobStatus"] == "FAILED"
+    assert "exit code 3" in status["message"]
+    assert "42" in machine.manta("logs", f"job/{name}").stdout
+    machine.manta("delete", "rayjob", name)
+
+
+def test_a_failing_sidecar_job_fails_with_the_words_of_ray(machine: Machine) -> None:
+    machine.apply(job("fails-sidecar", "SidecarMode", FAILS))
+    failed_with_its_log(machine, "fails-sidecar")
+
+
+@pytest.fixture(scope="module")
+def shared(machine: Machine) -> Iterator[str]:
+    """A cluster that jobs borrow: what needs none of its own need not wait for one."""
+    machine.apply(cluster("shared", workers=0))
+    machine.cluster_ready("shared")
+    yield "shared"
+    machine.manta("delete", "raycluster", "shared")
+
+
+@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode"])
+def test_a_failing_job_fails_with_the_words_of_ray(
+    machine: Machine, mode: str, shared: str
+) -> None:
+    name = f"fails-{mode.lower()}"
+    fails = job(name, mode, FAILS)
+    del fails["spec"]["rayClusterSpec"]
+    fails["spec"]["clusterSelector"] = {"ray.io/cluster": shared}
+    machine.apply(fails)
+    failed_with_its_log(machine, name)
 
 
 def test_manta_submit_runs_a_local_script_and_exits_with_its_code(
-    machine: Machine, tmp_path: Path
+    machine: Machine, tmp_path: Path, shared: str
 ) -> None:
     (tmp_path / "lib.py").write_text("WORD = 'carried along'\n")
     (tmp_path / "main.py").write_text(
@@ -100,19 +117,12 @@ def test_manta_submit_runs_a_local_script_and_exits_with_its_code(
         "print(ray.get(work.remote()), os.environ['MARK'])\n"
         "raise SystemExit(int(os.environ['CODE']))\n"
     )
-    machine.apply(cluster("shared", workers=0))
-    machine.cluster_ready("shared")
-    files = ("--working-dir", str(tmp_path), "--env", "MARK=here")
+    files = ("--cluster", shared, "--working-dir", str(tmp_path), "--env", "MARK=here")
     command = ("--", "python", "main.py")
-    good = machine.manta(
-        "submit", "--cluster", "shared", "--name", "good", *files, "--env", "CODE=0", *command
-    )
+    good = machine.manta("submit", "--name", "good", *files, "--env", "CODE=0", *command)
     assert "carried along here" in good.stdout
-    bad = machine.manta(
-        "submit", "--cluster", "shared", *files, "--env", "CODE=5", *command, check=False
-    )
+    bad = machine.manta("submit", *files, "--env", "CODE=5", *command, check=False)
     assert bad.returncode == 5, bad.stderr
     assert "carried along here" in machine.manta("logs", "job/good").stdout
     assert "good" in machine.manta("get", "jobs").stdout
     machine.manta("delete", "rayjob", "good")
-    machine.manta("delete", "raycluster", "shared")
