@@ -94,7 +94,7 @@ def _needed(blocks: list[Block]) -> set[str]:
     return {word for one in blocks for command in one.commands for word in command.split()[:1]}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", [one for one in PAGES if any(b.page == one for b in TYPED)])
 def test_the_commands_of_a_page_work_in_their_order(page: str, plane: Path, tmp_path: Path) -> None:
     typed = [one for one in TYPED if one.page == page]

@@ -14,7 +14,7 @@ import pytest
 
 from support.dockerfile import ROOT, sources, stages
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

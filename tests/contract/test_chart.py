@@ -23,7 +23,7 @@ from support.contract import EXTERNAL, MERGE, Api
 from support.fakenodes_external import fake_nodes
 from support.helm import CHART, ROOT, helm
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -46,7 +46,7 @@ class Release:
         )
 
     async def install(self, *more: str, verb: str = "install", chart: Path = CHART) -> None:
-        await self.helm(verb, chart, "--wait", "--timeout", "90s", "--take-ownership", *more)
+        await self.helm(verb, chart, "--wait", "--timeout", "240s", "--take-ownership", *more)
 
     async def deployment(self) -> dict[str, Any]:
         answer = await self.api.get(self.api.path("deployments", "manta", api="/apis/apps/v1"))

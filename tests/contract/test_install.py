@@ -41,7 +41,7 @@ class Terminal:
 
     async def install(self, *flags: str, code: int = 0) -> str:
         return await self.manta(
-            "install", "-n", self.api.namespace, "--timeout", "60", *flags, code=code
+            "install", "-n", self.api.namespace, "--timeout", "240", *flags, code=code
         )
 
     async def has(self, path: str) -> bool:

@@ -48,7 +48,7 @@ def installed(*flags: str) -> list[dict[str, Any]]:
     [
         ((), ()),
         (("--watch-namespaces", "a,b"), ("--set", "watchNamespaces={a,b}")),
-        (("--image", "r.example/m:1"), ("--set", "image.repository=r.example/m,image.tag=1")),
+        (("--image", "r.example/m:v1"), ("--set", "image.repository=r.example/m,image.tag=v1")),
         (("--replicas", "2"), ("--set", "replicas=2")),
         (("--use-kubernetes-proxy",), ("--set", "useKubernetesProxy=true")),
         (
