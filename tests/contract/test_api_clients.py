@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from manta.api.resources import CONFIG_MAPS
 from manta.localplane.plane import Plane, PlaneOptions
 
 pytestmark = pytest.mark.embedded_only
@@ -140,3 +141,74 @@ async def test_the_asynchronous_python_client_works_too(plane: Plane) -> None:
         assert found.data == {"k": "1"}
         nodes = await api.list_node()
         assert [node.metadata.name for node in nodes.items] == ["fake-node-0"]
+
+
+FOLLOW = """
+import sys
+from kubernetes import client, config, watch
+
+config.load_kube_config(sys.argv[1])
+api = client.CoreV1Api()
+version = api.list_namespaced_config_map("default").metadata.resource_version
+print("ready", flush=True)
+names = []
+while len(names) < 30:
+    for one in watch.Watch().stream(
+        api.list_namespaced_config_map, "default", resource_version=version, timeout_seconds=1
+    ):
+        version = one["object"].metadata.resource_version
+        if one["type"] == "ADDED":
+            names.append(one["object"].metadata.name)
+print(" ".join(names))
+"""
+
+
+async def test_a_python_client_follows_through_many_ends_of_its_watch(plane: Plane) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-c", FOLLOW, str(plane.kubeconfig)),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(90):
+        assert (await process.stdout.readline()).strip() == b"ready"
+        for number in range(30):
+            body = {"metadata": {"name": f"c{number:02}"}}
+            await plane.client.create(CONFIG_MAPS, "default", body)
+            await asyncio.sleep(0.1)
+        names = (await process.stdout.read()).decode().split()
+        await process.wait()
+    assert names == [f"c{number:02}" for number in range(30)]
+
+
+async def test_the_asynchronous_client_watches_without_a_gap(plane: Plane) -> None:
+    from kubernetes_asyncio import client, config, watch
+
+    loaded: Any = client.Configuration()
+    await config.load_kube_config(str(plane.kubeconfig), client_configuration=loaded)
+    async with client.ApiClient(loaded) as session:
+        api = client.CoreV1Api(session)
+        listed = await api.list_namespaced_config_map("default")
+        version = listed.metadata.resource_version
+
+        async def write() -> None:
+            for number in range(20):
+                body = {"metadata": {"name": f"c{number:02}"}}
+                await plane.client.create(CONFIG_MAPS, "default", body)
+                await asyncio.sleep(0.1)
+
+        writing = asyncio.create_task(write())
+        names: list[str] = []
+        async with asyncio.timeout(60):
+            while len(names) < 20:
+                async with watch.Watch().stream(
+                    api.list_namespaced_config_map,
+                    "default",
+                    resource_version=version,
+                    timeout_seconds=1,
+                ) as events:
+                    async for one in events:
+                        version = one["object"].metadata.resource_version
+                        names.append(one["object"].metadata.name)
+        await writing
+    assert names == [f"c{number:02}" for number in range(20)]
