@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -54,6 +54,7 @@ from manta.manifests.rbac import autoscaler_rules
 from manta.rules.settings import FeatureGates, Settings
 from manta.runtime.election import Election
 from manta.runtime.gate import WriteGate
+from support.certmanager import CertManager, cert_manager_crds
 from support.fake_ray import FakeRay
 from support.fakenodes import FakeCluster, fake_cluster
 from support.permissions import RecordingTransport, Used
@@ -200,26 +201,38 @@ async def _grant(client: Client, features: set[str]) -> None:
 
 
 @asynccontextmanager
-async def a_story(scheduler: str = "", *, openshift: bool = False) -> AsyncIterator[Story]:
+async def a_story(
+    scheduler: str = "", *, openshift: bool = False, mtls: bool = False
+) -> AsyncIterator[Story]:
     features = SWITCHED_ON | default_features() | ({OPENSHIFT} if openshift else set())
-    features |= {scheduler} if scheduler else set()
-    extra = [*GATEWAY_CRDS, *(_crd(one) for one in (ROUTES, *POD_GROUPS.values()))]
+    features |= ({scheduler} if scheduler else set()) | ({MTLS} if mtls else set())
+    extra = [
+        *GATEWAY_CRDS,
+        *cert_manager_crds(),
+        *(_crd(one) for one in (ROUTES, *POD_GROUPS.values())),
+    ]
     async with fake_cluster(4, crds=[*ray_crds(), *extra]) as cluster:
         await _grant(cluster.client, features)
         ray = FakeRay(finish_after=5.0, deploy_after=3.0)
         transport = RecordingTransport(InProcessTransport(cluster.plane.app, ACCOUNT), ray)
         story = Story(cluster, transport, ray, features)
         settings = Settings(
-            gates=GATES, use_kubernetes_proxy=True, batch_scheduler=scheduler, openshift=openshift
+            gates=replace(GATES, ray_cluster_mtls=mtls),
+            use_kubernetes_proxy=True,
+            batch_scheduler=scheduler,
         )
         options = Options(settings, None, None)
         clock, client = cluster.plane.clock, Client(transport)
         manager = new_manager(client, clock, Random(7), options)
-        assemble(manager, options, Platform((1, 35), openshift=openshift, cert_manager=False))
+        assemble(manager, options, Platform((1, 35), openshift=openshift, cert_manager=mtls))
         lease = Key(HOME, "ray-operator-leader")
         election = Election(clock, Random(1), WriteGate(clock), lease=lease, identity="one")
         async with running(
-            manager.run(), election.run(client), story.submit(), story.accept_routes()
+            manager.run(),
+            election.run(client),
+            story.submit(),
+            story.accept_routes(),
+            CertManager(cluster.client).run(),
         ):
             yield story
 
@@ -362,6 +375,12 @@ async def a_route(story: Story) -> None:
     await story.until_ready("shown")
 
 
+async def a_cluster_that_trusts_nobody(story: Story) -> None:
+    await story.create(RAY_CLUSTERS, ray_cluster("secret", tlsOptions={"enabled": True}))
+    await story.until_ready("secret")
+    await asyncio.sleep(60)
+
+
 async def a_head_of_another_version(story: Story) -> None:
     head = await story.client.get(PODS, Key(NAMESPACE, "shown-head"))
     old = {"ray.io/kuberay-version": "v0.0.0"}
@@ -408,10 +427,11 @@ def test_every_permission_is_used_and_every_use_is_permitted() -> None:
         used.update(await _play(*ACTS))
         used.update(await _play(a_gang, scheduler="volcano"))
         used.update(await _play(a_gang, scheduler="scheduler-plugins"))
+        used.update(await _play(a_cluster_that_trusts_nobody, mtls=True))
         used.update(await _play(a_route, a_head_of_another_version, openshift=True))
 
     stories()
-    table = [*LEASE_PERMISSIONS, *(one for one in PERMISSIONS if one.when != MTLS)]
+    table = [*LEASE_PERMISSIONS, *PERMISSIONS]
     granted = {
         (one.group, resource, verb)
         for one in table
