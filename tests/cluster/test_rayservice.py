@@ -232,7 +232,7 @@ async def test_an_appended_worker_group_joins_the_same_cluster() -> None:
 @virtually
 async def test_c11_bounds_reach_the_cluster_and_replicas_do_not() -> None:
     async with a_world() as world, operator(world):
-        spec = {"enableInTreeAutoscaling": True}
+        spec: dict[str, Any] = {"enableInTreeAutoscaling": True}
         await world.create(rayClusterConfig=cluster_config(**spec))
         cluster = Key(NAMESPACE, await ready(world))
         at = "/spec/workerGroupSpecs/0/replicas"

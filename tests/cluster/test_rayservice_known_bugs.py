@@ -286,7 +286,7 @@ async def test_c52_workers_without_a_proxy_do_not_keep_a_service_from_being_read
 async def test_c53_a_head_takes_requests_only_while_its_proxy_answers() -> None:
     async def label() -> str:
         (head,) = await world.pods("ray.io/node-type=head")
-        return head["metadata"]["labels"]["ray.io/serve"]
+        return str(head["metadata"]["labels"]["ray.io/serve"])
 
     async with a_world() as world, operator(world):
         await world.create()

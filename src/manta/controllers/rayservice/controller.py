@@ -55,7 +55,7 @@ from manta.runtime.recorder import ObjectReference, Recorder
 WORKERS = 64
 """Rounds may wait for a dashboard when they submit; they are cheap, so there are many."""
 
-PACE = Pace(busy=0.2, calm=25.0)
+PACE = Pace(busy=0.15, calm=25.0)
 """A switch follows the last application's start within a moment; at rest a service costs two small
 requests in twenty-five seconds."""
 

@@ -10,7 +10,7 @@ from manta.api.ray import names
 from manta.api.ray.service import ServiceConditionReason, ServiceConditionType
 from manta.api.times import parse_time
 from manta.controllers.rayservice.planners import lifecycle, suspension
-from manta.controllers.rayservice.planners.clusters import plan_clusters
+from manta.controllers.rayservice.planners.clusters import is_pending_wanted, plan_clusters
 from manta.controllers.rayservice.planners.gateway import closing
 from manta.controllers.rayservice.planners.old_clusters import (
     delete_clusters,
@@ -105,7 +105,7 @@ def plan(seen: ServiceSnapshot) -> Plan:
 def _serving(seen: ServiceSnapshot) -> tuple[Step, ...]:
     if _was_switched(seen):
         return (plan_old_clusters(seen), Step(change=promoted))
-    return (
+    upkeep = (
         plan_old_clusters(seen),
         plan_reprieve(seen),
         plan_clusters(seen),
@@ -113,17 +113,13 @@ def _serving(seen: ServiceSnapshot) -> tuple[Step, ...]:
         plan_head_label(seen, seen.pending),
         plan_unserving(seen),
         Step(timer=_until_timeout(seen)),
-        *(plan_incremental(seen) if seen.is_incremental else _by_new_cluster(seen)),
     )
-
-
-def _by_new_cluster(seen: ServiceSnapshot) -> tuple[Step, ...]:
-    """One cluster has all the traffic. What is submitted comes last: only that may hold up."""
-    return (
-        plan_services(seen, _target(seen)),
-        _end_of_split(seen),
-        *(Step(plan_submission(one, order_for(seen, one))) for one in _sights(seen)),
-    )
+    if seen.is_incremental:
+        return (*upkeep, *plan_incremental(seen))
+    # One cluster has all the traffic: its switch comes first, because every moment of it counts.
+    # What is submitted comes last: only that may hold up.
+    submissions = (Step(plan_submission(one, order_for(seen, one))) for one in _sights(seen))
+    return (plan_services(seen, _target(seen)), *upkeep, _end_of_split(seen), *submissions)
 
 
 def _end_of_split(seen: ServiceSnapshot) -> Step:
@@ -143,7 +139,7 @@ def _was_switched(seen: ServiceSnapshot) -> bool:
 def _target(seen: ServiceSnapshot) -> ClusterSight | None:
     """The cluster that should get the traffic: the next one as soon as it can take it."""
     pending = seen.pending
-    if pending is not None and not pending.is_going and _can_serve(seen, pending):
+    if pending is not None and is_pending_wanted(seen) and _can_serve(seen, pending):
         return pending
     if seen.active is not None and not seen.active.is_going:
         return seen.active

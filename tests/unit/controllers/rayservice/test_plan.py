@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from manta.api.core import Service, ServicePort, ServiceSpec
-from manta.api.meta import Condition, ObjectMeta
+from manta.api.meta import Condition, ObjectMeta, Uid
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import AppStatus
 from manta.api.resources import SERVICES
@@ -29,6 +29,7 @@ from support.rayservice_objects import (
     a_cluster,
     a_service,
     a_sight,
+    cluster_config,
     seen,
     serving,
     told,
@@ -75,7 +76,7 @@ def serve_service(cluster: str, **spec: Any) -> Service:
         "ray.io/originated-from-crd": "RayService",
         "ray.io/serve": "demo-serve",
     }
-    meta = ObjectMeta(name="demo-serve-svc", namespace="default", uid="svc-uid", labels=labels)
+    meta = ObjectMeta(name="demo-serve-svc", namespace="default", uid=Uid("svc-uid"), labels=labels)
     return Service(
         metadata=meta, spec=ServiceSpec(**{"selector": selector, "ports": ports, **spec})
     )
@@ -242,6 +243,23 @@ def test_a_switch_that_nobody_wrote_down_is_written_down_before_anything_else() 
     snapshot = replace(snapshot, serve_service=serve_service("demo-b"), cluster_spec=third)
     assert plan(snapshot).actions == ()
     assert next_status(snapshot, UNTRIED).active_service_status.ray_cluster_name == "demo-b"
+
+
+def test_a_pending_cluster_that_can_serve_but_is_no_longer_wanted_gets_no_traffic() -> None:
+    """Else it would be deleted in the very round that points the Services at it."""
+    third = a_sight("demo-b", a_cluster("demo-b", rayClusterConfig=cluster_config("ray:2.62.0")))
+    snapshot = upgrading(serve_service=serve_service("demo-a"), pending=third)
+    snapshot = replace(snapshot, pending=told(snapshot, third))
+    assert [one.key.name for one in actions(snapshot, Delete, RAY_CLUSTERS)] == ["demo-b"]
+    assert actions(snapshot, Patch, SERVICES) == []
+    status = next_status(snapshot, UNTRIED)
+    assert status.active_service_status.ray_cluster_name == "demo-a"
+    assert status.pending_service_status.ray_cluster_name not in ("", "demo-b")
+
+
+def test_the_switch_comes_before_everything_else() -> None:
+    first = plan(ready_to_switch()).stages[0].actions
+    assert [one.key.name for one in first] == ["demo-serve-svc"]
 
 
 def test_a_pending_cluster_that_cannot_serve_gets_nothing() -> None:

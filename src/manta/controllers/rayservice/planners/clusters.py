@@ -83,6 +83,14 @@ def is_rolling_back(seen: ServiceSnapshot) -> bool:
     return both and seen.is_incremental and not fits(seen, seen.pending)
 
 
+def is_pending_wanted(seen: ServiceSnapshot) -> bool:
+    """Does an upgrade go on with the pending cluster that there is? Else it gets no traffic."""
+    pending = seen.pending
+    if pending is None or pending.is_going:
+        return False
+    return fits(seen, pending) or seen.strategy == ServiceUpgradeType.NONE
+
+
 def plan_clusters(seen: ServiceSnapshot) -> Step:
     if is_upgrade_due(seen):
         return Step(change=_named_anew(seen))
