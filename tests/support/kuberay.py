@@ -59,6 +59,7 @@ class KubeRay:
 
     client: Client
     release: Release
+    namespace: str = NAMESPACE
     _letters: int = 0
 
     def suffix(self) -> str:
@@ -67,11 +68,11 @@ class KubeRay:
 
     async def put(self, resource: Resource, body: Json, status: Json | None = None) -> Json:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        body["metadata"] = {"namespace": NAMESPACE, **body["metadata"]}
-        made = await self.client.create(resource, NAMESPACE, body, into=dict)
+        body["metadata"] = {**body["metadata"], "namespace": self.namespace}
+        made = await self.client.create(resource, self.namespace, body, into=dict)
         if status is None:
             return made
-        key = Key(NAMESPACE, made["metadata"]["name"])
+        key = Key(self.namespace, made["metadata"]["name"])
         return await self.client.patch(
             resource, key, {"status": status}, subresource="status", into=dict
         )
@@ -250,7 +251,7 @@ class KubeRay:
             ROLE_BINDINGS,
             {
                 "metadata": meta,
-                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}],
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": self.namespace}],
                 "roleRef": {
                     "apiGroup": "rbac.authorization.k8s.io",
                     "kind": "Role",
@@ -307,7 +308,7 @@ class KubeRay:
             },
             "conditions": [condition(type_, "True", reason) for type_, reason in said],
         }
-        key = Key(NAMESPACE, name)
+        key = Key(self.namespace, name)
         return await self.client.patch(
             RAY_CLUSTERS, key, {"status": status}, subresource="status", into=dict
         )
@@ -338,7 +339,7 @@ class KubeRay:
                 condition("UpgradeInProgress", str(bool(pending)), reason),
             ],
         }
-        key = Key(NAMESPACE, service["metadata"]["name"])
+        key = Key(self.namespace, service["metadata"]["name"])
         await self.client.patch(RAY_SERVICES, key, {"status": status}, subresource="status")
 
     async def service_services(self, service: Json, cluster: Json) -> None:
@@ -374,7 +375,7 @@ class KubeRay:
         known = {
             "jobId": job_id,
             "rayClusterName": cluster,
-            "dashboardURL": f"{cluster}-head-svc.{NAMESPACE}.svc.cluster.local:8265",
+            "dashboardURL": f"{cluster}-head-svc.{self.namespace}.svc.cluster.local:8265",
             "jobStatus": "RUNNING",
             "jobDeploymentStatus": "Running",
             "startTime": when,
@@ -455,14 +456,20 @@ def _is_for(origin: Json | None, kind: str) -> bool:
 # ── the way back: KubeRay's own decisions, on what it finds ──────────────────────────────
 
 
-async def would_do(client: Client, release: Release) -> list[str]:
+async def would_do(
+    client: Client, release: Release, namespace: str = NAMESPACE, prefix: str = ""
+) -> list[str]:
     """What KubeRay of this release would begin to change, had it to take over here and now."""
     found: list[str] = []
-    pods = (await client.list(PODS, NAMESPACE)).items
-    for cluster in (await client.list(RAY_CLUSTERS, NAMESPACE)).items:
+    pods = (await client.list(PODS, namespace)).items
+
+    def of_interest(items: list[Json]) -> list[Json]:
+        return [one for one in items if one["metadata"]["name"].startswith(prefix)]
+
+    for cluster in of_interest((await client.list(RAY_CLUSTERS, namespace)).items):
         found += _with_pods(cluster, pods, release)
         found += _with_hash(cluster, release)
-    for service in (await client.list(RAY_SERVICES, NAMESPACE)).items:
+    for service in of_interest((await client.list(RAY_SERVICES, namespace)).items):
         found += await _with_services(client, service)
     return found
 
@@ -505,6 +512,7 @@ async def _with_services(client: Client, service: Json) -> list[str]:
     known = {(status.get(side) or {}).get("rayClusterName") for side in sides}
     found = set()
     for suffix in ("head-svc", "serve-svc"):
-        one = await client.get(SERVICES, Key(NAMESPACE, f"{name}-{suffix}"))
+        key = Key(service["metadata"]["namespace"], f"{name}-{suffix}")
+        one = await client.get(SERVICES, key)
         found.add(one["spec"]["selector"]["ray.io/cluster"])
     return [] if len(found) == 1 and found <= known else [f"{name}: panic over its Services"]

@@ -136,14 +136,15 @@ async def a_service(world: World, **spec: Any) -> tuple[Json, Json]:
 
 async def a_job(world: World, mode: str, **status: Any) -> Json:
     kuberay = world.kuberay
-    interactive = {"entrypoint": None} if mode == "InteractiveMode" else {}
-    document = ray_job(submissionMode=mode, **interactive)
+    document = ray_job(submissionMode=mode)
+    if mode == "InteractiveMode":
+        del document["spec"]["entrypoint"]
     job = await kuberay.job(document, "demo-abcde", "demo-12345", **status)
     sidecar = {"name": "ray-job-submitter", "image": "rayproject/ray:2.60.0"}
     labels = {"ray.io/job-submission-mode": mode}
     cluster = ray_cluster("demo-abcde", labels=labels)
-    extra = {"sidecar": sidecar} if mode == "SidecarMode" else {}
-    await kuberay.cluster(cluster, origin=job, **extra)
+    beside = sidecar if mode == "SidecarMode" else None
+    await kuberay.cluster(cluster, origin=job, sidecar=beside)
     if mode == "K8sJobMode":
         await kuberay.submitter(job)
     if status.get("jobDeploymentStatus") != "Waiting":
