@@ -1,0 +1,49 @@
+"""Views of cert-manager's kinds: only what we keep true, and what we wait for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from manta.api.conditions import find
+from manta.api.meta import Condition, ObjectMeta, View
+
+
+class CertificateSpec(View, frozen=True, kw_only=True):
+    secret_name: str = ""
+    dns_names: tuple[str, ...] = ()
+    ip_addresses: tuple[str, ...] = ()
+    issuer_ref: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class CertificateStatus(View, frozen=True, kw_only=True):
+    conditions: tuple[Condition, ...] = ()
+    not_after: str | None = None
+    revision: int = 0
+
+
+class Certificate(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CertificateSpec = CertificateSpec()
+    status: CertificateStatus = CertificateStatus()
+
+    @property
+    def has_been_issued(self) -> bool:
+        """Its Secret is there, maybe of an earlier generation."""
+        ready = find(self.status.conditions, "Ready")
+        return self.status.revision > 0 or (ready is not None and ready.status == "True")
+
+    @property
+    def is_current(self) -> bool:
+        """What its Secret holds is what its spec asks for now."""
+        ready = find(self.status.conditions, "Ready")
+        if ready is None or ready.status != "True":
+            return False
+        return ready.observed_generation in (0, self.metadata.generation)
+
+    @property
+    def trouble(self) -> str:
+        """What cert-manager says about why it is not ready."""
+        ready = find(self.status.conditions, "Ready")
+        return ready.message if ready is not None and ready.status != "True" else ""
