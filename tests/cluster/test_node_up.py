@@ -121,6 +121,19 @@ def test_a_plane_starts_where_an_earlier_one_lost_its_directory(shell: Shell) ->
     assert shell.remains() == []
 
 
+def test_two_that_start_the_same_plane_at_once_get_one(shell: Shell) -> None:
+    command = [sys.executable, "-m", "manta.cli.main", "up", "--dir", str(shell.directory)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [one.communicate(timeout=100)[0] for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    planes = [pid for pid in plane_processes(shell.directory) if "--foreground" in words(pid)]
+    assert len(planes) == 1
+
+
+def words(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+
+
 def test_a_port_that_is_taken_is_named(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import fcntl
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from manta.cli.connection import add_directory_flag, open_client
 from manta.cli.follow import Followed, Follower
 from manta.cli.kinds import Kinds
 from manta.cli.manifests import Document, read_manifests
-from manta.cli.planeprocess import last_log_lines, log_path, read_record, spawn
+from manta.cli.planeprocess import last_log_lines, log_path, plane_processes, read_record, spawn
 from manta.cli.remains import clear_before_start
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
@@ -73,7 +74,10 @@ def run(args: argparse.Namespace) -> int:
 
         return run_foreground(args, documents)
     try:
-        _start_in_background(args)
+        args.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (args.dir / "start.lock").open("w") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)  # one start at a time, whoever asks for it
+            _start_in_background(args)
     except OSError as error:
         raise UsageError(
             f"--dir {args.dir}: {error.strerror}; choose a directory of yours"
@@ -129,11 +133,11 @@ def parse_range(flag: str, text: str | None) -> IPv4Network | None:
 
 
 def _start_in_background(args: argparse.Namespace) -> None:
+    _await_other_start(args.dir)
     if record := read_record(args.dir):
         print(f"A plane runs already: {record.url} (pid {record.pid}, state in {args.dir})")
         return
     clear_before_start(args.dir)
-    args.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     (args.dir / "kubeconfig").unlink(missing_ok=True)
     began = time.monotonic()
     process = spawn(args.dir, _foreground_arguments(args))
@@ -144,6 +148,18 @@ def _start_in_background(args: argparse.Namespace) -> None:
         print("interrupted; the plane that was starting is told to end", file=sys.stderr)
         raise
     print(f"API server ready after {time.monotonic() - began:.1f} s")
+
+
+def _await_other_start(directory: Path) -> None:
+    """A plane of this directory starts although its `manta up` was killed: let it finish."""
+    deadline = time.monotonic() + START_PATIENCE
+    while (
+        read_record(directory) is None
+        and log_path(directory).exists()
+        and plane_processes(directory)
+        and time.monotonic() < deadline
+    ):
+        time.sleep(0.05)
 
 
 def _foreground_arguments(args: argparse.Namespace) -> list[str]:
