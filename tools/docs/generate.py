@@ -18,6 +18,7 @@ from manta.cli.main import VERBS, module_of
 from manta.cli.operator_options import OPTIONS
 from manta.controllers.raycluster.events import EVENTS as CLUSTER_EVENTS
 from manta.controllers.rayjob.events import EVENTS as JOB_EVENTS
+from manta.controllers.rayservice.events import EVENTS as SERVICE_EVENTS
 from manta.rules.settings import FeatureGates
 
 OUTPUT = Path(__file__).parents[2] / "docs/reference"
@@ -92,7 +93,12 @@ def _camel(name: str) -> str:
 
 def events_page() -> str:
     parts = [f"# Events\n\n{WRITTEN}"]
-    for kind, table in (("RayCluster", CLUSTER_EVENTS), ("RayJob", JOB_EVENTS)):
+    tables = (
+        ("RayCluster", CLUSTER_EVENTS),
+        ("RayJob", JOB_EVENTS),
+        ("RayService", SERVICE_EVENTS),
+    )
+    for kind, table in tables:
         parts.append(f"## {kind}\n\n| Reason | Type | Why |\n|---|---|---|\n")
         told = {
             (reason, type_): cause
