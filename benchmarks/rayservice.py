@@ -12,6 +12,7 @@ import json
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.memory import cpu_seconds, rss_mib
-from benchmarks.operators import Requests, a_plane, an_operator, tell
+from benchmarks.operators import AGENT, Requests, a_plane, an_operator, tell
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
 from manta.api.resources import SERVICES
@@ -45,7 +46,8 @@ class FakeServe:
     running: set[str] = field(default_factory=set)
     at_once: bool = True
     """Applications run as soon as they were submitted; else when `running` says so."""
-    asked: int = 0
+    asked: Counter[bool] = field(default_factory=Counter)
+    """Questions to dashboards: by the operator (True), and by others."""
     probed: int = 0
 
     def answer(self, request: HttpRequest) -> HttpResponse:
@@ -58,7 +60,7 @@ class FakeServe:
             if self.at_once:
                 self.running.add(head)
             return HttpResponse(200, b"{}")
-        self.asked += 1
+        self.asked[AGENT in request.headers.get("user-agent", "")] += 1
         status = "RUNNING" if head in self.running else "DEPLOYING"
         application = {"status": status, "message": "", "deployments": {}}
         known = {"app": application} if head in self.given else {}
@@ -95,11 +97,7 @@ def a_service(number: int) -> dict[str, Any]:
         "apiVersion": "ray.io/v1",
         "kind": "RayService",
         "metadata": {"name": f"service-{number}"},
-        "spec": {
-            "serveConfigV2": CONFIG,
-            "rayClusterConfig": config,
-            "rayClusterDeletionDelaySeconds": 0,
-        },
+        "spec": {"serveConfigV2": CONFIG, "rayClusterConfig": config},
     }
 
 
@@ -118,14 +116,14 @@ async def until_ready(plane: Plane, wanted: int) -> None:
 
 
 async def at_rest(pid: int, requests: Requests, serve: FakeServe) -> dict[str, Any]:
-    seen, asked, probed = len(requests.seen), serve.asked, serve.probed
+    seen, asked, probed = len(requests.seen), serve.asked[True], serve.probed
     used = cpu_seconds(pid)
     await asyncio.sleep(SECONDS)
     writes = [one for one in requests.seen[seen:] if one[0] != "GET"]
     return {
         "writes": len(writes),
         "cpu_percent_of_a_core": round(100 * (cpu_seconds(pid) - used) / SECONDS, 2),
-        "dashboard_requests_per_second": round((serve.asked - asked) / SECONDS, 2),
+        "dashboard_requests_per_second": round((serve.asked[True] - asked) / SECONDS, 2),
         "proxy_probes_per_second": round((serve.probed - probed) / SECONDS, 2),
         "rss_mib": round(rss_mib(pid), 1),
     }
@@ -144,11 +142,11 @@ async def peer(plane: Plane, serve: FakeServe) -> dict[str, Any]:
         stdout=asyncio.subprocess.DEVNULL,
     )
     await asyncio.sleep(5)
-    asked, used = serve.asked, cpu_seconds(process.pid)
+    asked, used = serve.asked[False], cpu_seconds(process.pid)
     await asyncio.sleep(SECONDS)
     measured = {
         "cpu_percent_of_a_core": round(100 * (cpu_seconds(process.pid) - used) / SECONDS, 2),
-        "dashboard_requests_per_second": round((serve.asked - asked) / SECONDS, 2),
+        "dashboard_requests_per_second": round((serve.asked[False] - asked) / SECONDS, 2),
     }
     process.terminate()
     await process.wait()
