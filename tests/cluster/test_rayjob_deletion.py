@@ -208,6 +208,6 @@ async def test_an_ended_job_is_not_run_again_by_an_edit() -> None:
         for entrypoint in ("", "python other.py"):
             await world.patch(entrypoint=entrypoint)
             await asyncio.sleep(10)
-        assert (await world.job()).status.job_deployment_status == "Complete"
+            assert (await world.job()).status.job_deployment_status == "Complete"
         assert len(world.ray.executions) == 1
         assert await world.clusters() == []
