@@ -16,6 +16,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from manta.localplane.node.netlink import Netlink
+from manta.localplane.node.network import planes_on_this_machine
 from manta.localplane.node.planeid import interface_prefix, plane_id
 from manta.localplane.node.ranges import read_ranges
 
@@ -27,17 +28,21 @@ class Machine:
     """What a plane may change for a while, as it was before."""
 
     forwarding: dict[str, str]
+    planes: tuple[str, ...]
 
     @classmethod
     def look(cls) -> Machine:
         places = sorted(Path("/proc/sys/net/ipv4/conf").glob("*/forwarding"))
-        return cls({one.parent.name: one.read_text().strip() for one in places})
+        settings = {one.parent.name: one.read_text().strip() for one in places}
+        return cls(settings, tuple(planes_on_this_machine()))
 
     def differences(self) -> Iterator[str]:
-        now = Machine.look().forwarding
+        now = Machine.look()
+        if self.planes or now.planes:
+            return  # other planes of this machine have changed it, or will change it back
         for name, before in self.forwarding.items():
-            if now.get(name, before) != before:
-                yield f"forwarding of {name} is {now[name]}, was {before}"
+            if now.forwarding.get(name, before) != before:
+                yield f"forwarding of {name} is {now.forwarding[name]}, was {before}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,10 +46,7 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
     directory = directory.resolve()
     sandboxes = [end_sandbox(pod) for pod in pod_directories(directory)]
     ended = end_all_processes(directory, [pid for pid in sandboxes if pid is not None])
-    prefix = interface_prefix(directory)
-    interfaces = remove_interfaces(prefix) if Path("/sys/class/net").exists() else []
-    if os.geteuid() == 0:
-        close_way(prefix, last=not planes_on_this_machine())
+    interfaces = _remove_network(interface_prefix(directory))
     deadline = time.monotonic() + 1.0
     while (stuck := cgroups.remove_all(directory)) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -60,6 +57,17 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
             (directory / name).unlink(missing_ok=True)
         _sign_off(directory)
     return Removed(tuple(ended), tuple(interfaces), tuple(stuck))
+
+
+def _remove_network(prefix: str) -> list[str]:
+    """Interfaces and packet rules. Another plane that starts just now waits until we have seen
+    whether it is there."""
+    if os.geteuid() != 0:
+        return []  # an ordinary user's went with its namespace
+    with planeregister.locked():
+        interfaces = remove_interfaces(prefix) if Path("/sys/class/net").exists() else []
+        close_way(prefix, last=not planes_on_this_machine())
+    return interfaces
 
 
 def _sign_off(directory: Path) -> None:

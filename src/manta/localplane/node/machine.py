@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from manta.localplane.node import planeregister
 from manta.localplane.node.cgroups import Cgroups
 from manta.localplane.node.egress import open_way
 from manta.localplane.node.images import ImageStore
@@ -107,7 +108,8 @@ class Machine:
         self.network = PodNetwork.open(self.directory, self.ranges, netlink)
         if self.options.egress and not self.userns:
             network = self.network
-            open_way(interface_prefix(self.directory), network.subnet, network.bridge)
+            with planeregister.locked():  # no other plane may be about to take the way back
+                open_way(interface_prefix(self.directory), network.subnet, network.bridge)
 
     @property
     def host_address(self) -> str:
