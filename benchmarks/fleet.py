@@ -253,7 +253,8 @@ class Fleet:
         body = ray_cluster(key[1], workers, key[0])
         body["spec"]["workerGroupSpecs"][0]["maxReplicas"] = 1000
         for group in (body["spec"]["headGroupSpec"], body["spec"]["workerGroupSpecs"][0]):
-            group["template"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "10m"}
+            container = group["template"]["spec"]["containers"][0]
+            container["resources"] = {"limits": {"cpu": "1"}, "requests": {"cpu": "10m"}}
         self._wanted[key] = workers
         self.sent[key] = time.perf_counter()
         path = f"/apis/ray.io/v1/namespaces/{key[0]}/rayclusters"
