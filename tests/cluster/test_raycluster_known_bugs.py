@@ -342,7 +342,9 @@ async def _evict(op: Operated, pod: dict[str, Any]) -> None:
 async def test_c96_workers_that_may_drain_are_given_the_time_for_it() -> None:
     async with operated() as op:
         op.cluster.nodes.script(WORKER, "stop=100")
-        await op.create(groups=[group(replicas=2)], annotations={"manta.ray.io/drain-seconds": "120"})
+        await op.create(
+            groups=[group(replicas=2)], annotations={"manta.ray.io/drain-seconds": "120"}
+        )
         await op.until_ready()
         await op.scale(1)
         await asyncio.sleep(60)

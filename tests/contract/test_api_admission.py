@@ -19,7 +19,9 @@ def asking(name: str, **resources: Any) -> dict[str, Any]:
 async def limited(api: Api, *limits: dict[str, Any]) -> None:
     body = {"metadata": {"name": "l"}, "spec": {"limits": list(limits)}}
     await api.made(api.path("limitranges"), body)
-    if not api.embedded and "default" in limits[0]:  # the real server sees a new LimitRange a moment later
+    if (
+        not api.embedded and "default" in limits[0]
+    ):  # the real server sees a new LimitRange a moment later
         await eventually(lambda: _is_filled_in(api), 40)
 
 

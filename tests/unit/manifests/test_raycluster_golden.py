@@ -192,7 +192,9 @@ CASES: dict[str, tuple[dict[str, Any], Settings]] = {
     ),
     "tls": (ray_cluster(tlsOptions={"enabled": True}, enableInTreeAutoscaling=True), EVERYTHING),
     "drain": (
-        ray_cluster(annotations={"manta.ray.io/drain-seconds": "120", "manta.ray.io/protect-head": "true"}),
+        ray_cluster(
+            annotations={"manta.ray.io/drain-seconds": "120", "manta.ray.io/protect-head": "true"}
+        ),
         DEFAULT,
     ),
     "drain-own-hook": (
