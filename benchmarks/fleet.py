@@ -1,152 +1,22 @@
-"""A fleet of RayClusters and the operator that looks after it, seen from outside.
-
-The operator is a process of its own under its own ServiceAccount. What it asked of the server is
-read from its metrics, its time and memory from /proc, and what became of the clusters from a
-watch by the driver.
-"""
+"""A fleet of RayClusters, seen from outside: a driver that creates them, and watches what they become."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
-from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from benchmarks.memory import cpu_seconds, peak_mib
 from benchmarks.objects import must, ray_cluster
-from benchmarks.servers import Running
 from benchmarks.wire import Target, Wire
-from manta.cli.installation import install, operator_token
-from manta.kube.client import Client
-from manta.kube.credentials import load
-from manta.kube.transport import HttpTransport
-from manta.localplane.kubeconfig import write_kubeconfig
 
 PATIENCE = 600.0
 CLUSTERS = "/apis/ray.io/v1/rayclusters"
 RAY_PODS = "/api/v1/pods?labelSelector=ray.io%2Fcluster"
 
 
-# ── the operator ─────────────────────────────────────────────────────────────────────────
-@dataclass(frozen=True, slots=True)
-class Operator:
-    pid: int
-    metrics: str
-
-    def requests(self) -> Counter[str]:
-        """What it has asked so far, as `create pods`."""
-        found: Counter[str] = Counter()
-        text = urllib.request.urlopen(self.metrics, timeout=20).read().decode()
-        for line in text.splitlines():
-            if line.startswith("manta_api_requests_total{"):
-                labels, _, count = line.partition("{")[2].rpartition("} ")
-                told = dict(one.split("=", 1) for one in labels.split(","))
-                verb, resource = told["verb"].strip('"'), told["resource"].strip('"')
-                found[f"{verb} {resource}"] += int(float(count))
-        return found
-
-
-WATCHING = ("watch", "list")
-
-
-def only_work(requests: Counter[str]) -> Counter[str]:
-    """Without what keeps the caches: watches that are renewed."""
-    return Counter({name: n for name, n in requests.items() if not name.startswith(WATCHING)})
-
-
-def writes(requests: Counter[str]) -> Counter[str]:
-    read = ("watch", "list", "get")
-    return Counter({name: n for name, n in requests.items() if not name.startswith(read)})
-
-
-async def prepare(server: Running, directory: Path) -> Path:
-    """CRDs, the operator's account and permissions; answers with its kubeconfig."""
-    cluster = load(server.kubeconfig)
-    client = Client(HttpTransport(cluster))
-    try:
-        await install(client)
-        token = await operator_token(client, 7200)
-    finally:
-        await client.close()
-    authority = cluster.ca.read_bytes() if isinstance(cluster.ca, Path) else cluster.ca or b""
-    path = directory / "operator.kubeconfig"
-    write_kubeconfig(path, url=cluster.server, authority=authority.decode(), token=token)
-    return path
-
-
-@asynccontextmanager
-async def an_operator(kubeconfig: Path, log: Path, *flags: str) -> AsyncIterator[Operator]:
-    """With its default settings, but no election: a lease is renewed whatever happens."""
-    port = _free_port()
-    command = [sys.executable, "-m", "manta.cli.main", "operator", f"--kubeconfig={kubeconfig}"]
-    command += ["--enable-leader-election=false", f"--metrics-addr=127.0.0.1:{port}"]
-    command += ["--health-probe-bind-address=0", *flags]
-    with log.open("ab") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file)
-    operator = Operator(process.pid, f"http://127.0.0.1:{port}/metrics")
-    try:
-        await _answering(operator, log)
-        yield operator
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-async def _answering(operator: Operator, log: Path) -> None:
-    for _ in range(300):
-        try:
-            if (await asyncio.to_thread(operator.requests))["watch pods"]:
-                return
-        except OSError:
-            pass
-        await asyncio.sleep(0.1)
-    raise RuntimeError(log.read_text()[-2000:])
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@dataclass
-class Phase:
-    """What the operator did and needed between two moments."""
-
-    operator: Operator
-    began: float = 0.0
-    _asked: Counter[str] = field(default_factory=Counter)
-    _cpu: float = 0.0
-
-    async def begin(self) -> Phase:
-        self._asked = await asyncio.to_thread(self.operator.requests)
-        Path(f"/proc/{self.operator.pid}/clear_refs").write_text("5")  # the peak begins anew
-        self._cpu = cpu_seconds(self.operator.pid)
-        self.began = time.perf_counter()
-        return self
-
-    def cpu(self) -> float:
-        return cpu_seconds(self.operator.pid) - self._cpu
-
-    def peak(self) -> float:
-        return peak_mib(self.operator.pid)
-
-    async def requests(self) -> Counter[str]:
-        return (await asyncio.to_thread(self.operator.requests)) - self._asked
-
-
-# ── the fleet ────────────────────────────────────────────────────────────────────────────
 class _Meta(msgspec.Struct):
     name: str = ""
     namespace: str = ""

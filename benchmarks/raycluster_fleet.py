@@ -24,16 +24,8 @@ from typing import Any
 import uvloop
 from tools.kubernetes.run import running
 
-from benchmarks.fleet import (
-    Fleet,
-    Phase,
-    an_operator,
-    only_work,
-    percentile,
-    prepare,
-    rounded,
-    writes,
-)
+from benchmarks.fleet import Fleet, percentile, rounded
+from benchmarks.operator_process import Phase, an_operator, only_work, prepare, writes
 from benchmarks.operators import tell
 from benchmarks.servers import Running, embedded, kubernetes
 
