@@ -49,7 +49,12 @@ def test_what_is_printed_reads_back_as_the_same_amount(quantity: Quantity) -> No
 def test_printing_is_stable(quantity: Quantity) -> None:
     assume(quantity.family is not Family.BINARY or abs(quantity.nano) < 2**63 * 10**9)
     once = str(quantity)
-    assert str(Quantity.parse(once)) == once
+    again = str(Quantity.parse(once))
+    # A binary amount that no binary suffix divides is printed bare, and read as a decimal one: as
+    # in Kubernetes, where 125000 of the binary family is "125000" once and "125k" ever after.
+    printed_bare = quantity.family is Family.BINARY and once.lstrip("-").isdecimal()
+    assert again == once or printed_bare
+    assert str(Quantity.parse(again)) == again
 
 
 @given(quantities, quantities, quantities)
