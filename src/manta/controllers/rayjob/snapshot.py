@@ -106,6 +106,14 @@ class JobSnapshot:
         return f"{self.head_pod.metadata.uid}/{ray.restart_count if ray else 0}"
 
     @property
+    def head_is_ready(self) -> bool:
+        """Whether Ray itself is up on the head, whatever runs beside it."""
+        if self.head_pod is None or not self.head_pod.spec.containers:
+            return False
+        ray = self.head_pod.container_status(self.head_pod.spec.containers[0].name)
+        return ray is not None and ray.ready
+
+    @property
     def mark(self) -> str:
         """What is written down before the job is handed to the head that there is now."""
         return f"{self.status.job_id}@{self.status.ray_cluster_name}@{self.head}"

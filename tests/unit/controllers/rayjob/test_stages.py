@@ -8,6 +8,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from manta.api.core import Pod
 from manta.api.meta import ObjectMeta
 from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
@@ -306,3 +307,50 @@ def test_a_job_that_waits_for_its_user_can_be_suspended() -> None:
     }
     waiting = running(status={"jobDeploymentStatus": "Waiting", "jobId": ""}, spec=spec)
     assert stage_after(waiting) == Stage.SUSPENDING
+
+
+# ── beside the head ──────────────────────────────────────────────────────────────────────
+
+
+def beside(uid: str, *, ready: bool, noted: str = "") -> JobSnapshot:
+    """SidecarMode while the cluster is not ready: the submitter runs, Ray may not be up yet."""
+    statuses = [
+        {"name": "ray-head", "ready": ready, "state": {"running": {}}},
+        {"name": "ray-job-submitter", "ready": True, "state": {"running": {}}},
+    ]
+    document = {
+        "metadata": {"name": "demo-abcde-head", "namespace": "default", "uid": uid},
+        "spec": {"containers": [{"name": one["name"]} for one in statuses]},
+        "status": {"containerStatuses": statuses},
+    }
+    snapshot = running(
+        status={"jobDeploymentStatus": "Initializing"},
+        spec={"submissionMode": "SidecarMode"},
+        cluster=a_cluster(state=""),
+        head_pod=msgspec.convert(document, Pod),
+    )
+    annotations = {SUBMITTED_TO: f"demo-12345@demo-abcde@{noted}/0"} if noted else {}
+    meta = msgspec.structs.replace(snapshot.job.metadata, annotations=annotations)
+    return replace(snapshot, job=msgspec.structs.replace(snapshot.job, metadata=meta))
+
+
+def test_the_head_of_a_sidecar_is_noted_as_soon_as_the_sidecar_has_begun() -> None:
+    [note] = [
+        one for one in plan(beside("h1", ready=False)).actions if one.cause is Cause.NOTE_HEAD
+    ]
+    assert isinstance(note, Patch)
+    assert stage_after(beside("h1", ready=False)) == Stage.INITIALIZING
+
+
+def test_c60_a_sidecar_is_listened_to_when_ray_is_up_and_not_before() -> None:
+    """Before that a silent dashboard is no sign of trouble."""
+    assert stage_after(beside("h1", ready=False, noted="h1")) == Stage.INITIALIZING
+    assert stage_after(beside("h1", ready=True, noted="h1")) == Stage.RUNNING
+
+
+def test_c56_a_sidecars_head_that_is_replaced_before_the_cluster_was_ready_is_lost() -> None:
+    snapshot = beside("h2", ready=False, noted="h1")
+    assert stage_after(snapshot) == Stage.FAILED
+    [patch] = [one for one in plan(snapshot).actions if one.cause is Cause.SIDECAR_LOST]
+    assert isinstance(patch, Patch)
+    assert patch.patch == {"spec": {"suspend": True}}

@@ -14,6 +14,7 @@ from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.gang import ganged_cluster, ganged_submitter
 from manta.controllers.rayjob.handover import dashboard_address, planned_cluster, submission
 from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot
+from manta.controllers.rayjob.stages.loss import lost
 from manta.controllers.rayjob.step import Step, fail, move, stay, wait
 from manta.controllers.rayjob.waits import cluster_missing, cluster_not_ready, dashboard_missing
 from manta.manifests.job_cluster import build_job_cluster
@@ -30,6 +31,8 @@ def initialize(seen: JobSnapshot) -> Step:
         return late
     if seen.cluster is None:
         return _without_cluster(seen)
+    if seen.mode is SubmissionMode.SIDECAR and (step := _watch_sidecar(seen)):
+        return step
     if held_up := dashboard_missing(seen) or _cluster_trouble(seen):
         return _patiently(seen, wait(seen, held_up, **nested_status(seen)))
     if seen.mode is SubmissionMode.INTERACTIVE and not seen.spec.job_id:
@@ -37,6 +40,15 @@ def initialize(seen: JobSnapshot) -> Step:
             seen, wait(seen, FOR_USER, job_deployment_status=JobDeploymentStatus.WAITING)
         )
     return _start(seen)
+
+
+def _watch_sidecar(seen: JobSnapshot) -> Step | None:
+    """It submits by itself: once it has begun, a lost head may have taken the job along."""
+    if seen.submitted_to:
+        return lost(seen)
+    if not seen.sidecar_began:
+        return None
+    return _patiently(seen, stay(seen, do(note_head(seen)), **nested_status(seen)))
 
 
 FOR_USER: Final = Blockage(
@@ -47,8 +59,8 @@ FOR_USER: Final = Blockage(
 
 def _cluster_trouble(seen: JobSnapshot) -> Blockage | None:
     """A sidecar submits as soon as its head is up, whatever the workers do (C60)."""
-    begun = seen.mode is SubmissionMode.SIDECAR and seen.sidecar_began
-    return None if seen.cluster_is_ready or begun else cluster_not_ready(seen)
+    alone = seen.mode is SubmissionMode.SIDECAR and seen.sidecar_began and seen.head_is_ready
+    return None if seen.cluster_is_ready or alone else cluster_not_ready(seen)
 
 
 def wait_for_user(seen: JobSnapshot) -> Step:
@@ -89,8 +101,6 @@ def _start(seen: JobSnapshot) -> Step:
 
 
 def _hand_over(seen: JobSnapshot) -> Plan:
-    if seen.mode is SubmissionMode.SIDECAR:
-        return do(note_head(seen))
     if seen.mode is not SubmissionMode.K8S_JOB or seen.submitter is not None:
         return NOTHING
     assert seen.cluster is not None

@@ -8,9 +8,7 @@ from typing import Any
 
 import msgspec
 
-from manta.api.conditions import is_true
 from manta.api.meta import Key
-from manta.api.ray.cluster import ClusterConditionType
 from manta.api.ray.job import (
     TERMINAL_JOB_STATUSES,
     JobDeploymentStatus,
@@ -19,8 +17,6 @@ from manta.api.ray.job import (
     RayJobInfo,
     SubmissionMode,
 )
-from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import JOBS
 from manta.api.times import format_time, parse_time
 from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.snapshot import (
@@ -36,12 +32,12 @@ from manta.controllers.rayjob.stages.initializing import (
     nested_status,
     note_head,
 )
+from manta.controllers.rayjob.stages.loss import lost, withdraw_submitter
 from manta.controllers.rayjob.step import Step, complete, fail, move, stay, wait
 from manta.controllers.rayjob.waits import DASHBOARD_SILENT, submitter_at_work
-from manta.reconcile.actions import Call, Delete, Patch
+from manta.reconcile.actions import Call
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.pod_health import Blockage
-from manta.rules.traits import StorageBackend, storage_backend
 
 SUBMITTER_GRACE = timedelta(seconds=30)
 """How long a finished submitter may leave us without any word of Ray on the job."""
@@ -58,8 +54,8 @@ def run(seen: JobSnapshot) -> Step:
         return late
     if isinstance(seen.answer, Told) and seen.answer.status in TERMINAL_JOB_STATUSES:
         return _ended(seen, seen.answer)
-    if lost := _lost(seen):
-        return lost
+    if gone := lost(seen):
+        return gone
     match seen.answer:
         case NotAsked():
             return _with_timers(seen, stay(seen, **nested_status(seen)))
@@ -87,7 +83,7 @@ def stop(seen: JobSnapshot, why: str) -> Plan:
 def _give_up(seen: JobSnapshot, why: str) -> Plan:
     """Stop what runs; and what was never heard of must not be submitted later on."""
     unheard = seen.mode is SubmissionMode.K8S_JOB and not seen.status.job_status
-    return stop(seen, why).then(_withdraw_submitter(seen, why) if unheard else NOTHING)
+    return stop(seen, why).then(withdraw_submitter(seen, why) if unheard else NOTHING)
 
 
 # ── what Ray said ────────────────────────────────────────────────────────────────────────
@@ -139,44 +135,6 @@ def _submitter_works(seen: JobSnapshot) -> bool:
 # ── what Ray did not say ─────────────────────────────────────────────────────────────────
 
 
-def _lost(seen: JobSnapshot) -> Step | None:
-    """The head that had the job is gone, and with it the job (C56). Never run it again unasked."""
-    if seen.cluster is None:
-        name = seen.status.ray_cluster_name
-        return fail(
-            seen, JobFailedReason.APP_FAILED, f"RayCluster {name} is gone, and the job with it"
-        )
-    if storage_backend(seen.cluster) is not StorageBackend.NONE:
-        return None  # the job's record outlives the head: the dashboard will tell
-    if seen.mode is SubmissionMode.SIDECAR and seen.head_pod is None:
-        why = "Ray head pod not found."
-    elif not seen.submitted_to or seen.submitted_to == seen.head:
-        return None
-    else:
-        why = f"the Ray head that ran the job ({seen.submitted_to.partition('/')[0]}) is gone"
-    return fail(seen, JobFailedReason.APP_FAILED, why, _withdraw_submitter(seen, why))
-
-
-def _withdraw_submitter(seen: JobSnapshot, why: str) -> Plan:
-    """A submitter that is still trying would hand the job to the next head."""
-    if seen.mode is SubmissionMode.SIDECAR:
-        return _withdraw_sidecar(seen, why)
-    if seen.submitter is None or seen.submitter.finished is not None:
-        return NOTHING
-    meta = seen.submitter.metadata
-    return do(Delete(JOBS, meta.key, meta.uid, Cause.HEAD_LOST, why))
-
-
-def _withdraw_sidecar(seen: JobSnapshot, why: str) -> Plan:
-    """A provisioned cluster makes no second head in this mode. One that never came so far would,
-    and with it a second submitter: it is suspended, and kept to be looked at."""
-    assert seen.cluster is not None
-    if is_true(seen.cluster.status.conditions, ClusterConditionType.PROVISIONED):
-        return NOTHING
-    meta, body = seen.cluster.metadata, {"spec": {"suspend": True}}
-    return do(Patch(RAY_CLUSTERS, meta.key, body, Cause.SIDECAR_LOST, why, uid=meta.uid))
-
-
 def _silent(seen: JobSnapshot, why: str) -> Step:
     """The dashboard does not answer: tolerable for some minutes (C40), then a failure."""
     since = seen.status.job_status_check_failure_start_time
@@ -197,7 +155,7 @@ def _unknown(seen: JobSnapshot) -> Step:
     """Ray answers and knows no such job: not submitted yet, or forgotten."""
     if seen.status.job_status:
         why = f"Ray no longer knows job {seen.status.job_id}: its head came back empty"
-        return fail(seen, JobFailedReason.APP_FAILED, why, _withdraw_submitter(seen, why))
+        return fail(seen, JobFailedReason.APP_FAILED, why, withdraw_submitter(seen, why))
     match seen.mode:
         case SubmissionMode.HTTP:
             return _submit(seen)
