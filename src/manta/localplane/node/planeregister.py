@@ -7,6 +7,7 @@ two planes that start at once see each other.
 from __future__ import annotations
 
 import fcntl
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,9 +42,19 @@ class Register:
 
 
 @contextmanager
-def locked(place: Path | None = None) -> Iterator[Register]:
-    place = place or PLACE
-    place.mkdir(parents=True, exist_ok=True)
+def locked() -> Iterator[Register]:
+    place = _writable_place()
     with (place / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield Register(place / "planes")
+
+
+def _writable_place() -> Path:
+    """Some containers have a /run that cannot be written; then a place that always can."""
+    try:
+        PLACE.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        instead = Path(tempfile.gettempdir(), "manta-planes")
+        instead.mkdir(mode=0o700, exist_ok=True)
+        return instead
+    return PLACE

@@ -130,3 +130,13 @@ def test_a_machine_that_uses_the_whole_pool_is_told_so(
 
 def test_two_planes_start_their_search_for_pods_at_different_places() -> None:
     assert first_free(POD_POOL, 20, [], 1) != first_free(POD_POOL, 20, [], 2)
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_machine_without_a_writable_run_directory_remembers_its_planes_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planeregister, "PLACE", Path("/proc/no/such/place"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert not claim(tmp_path / "one").services.overlaps(claim(tmp_path / "two").services)
+    assert (tmp_path / "manta-planes" / "planes").exists()
