@@ -136,6 +136,8 @@ def _start_in_background(args: argparse.Namespace) -> None:
     _await_other_start(args.dir)
     if record := read_record(args.dir):
         print(f"A plane runs already: {record.url} (pid {record.pid}, state in {args.dir})")
+        if ignored := _flags_of_a_new_plane(args):
+            print(f"It stays as it is: {ignored} would need `manta down` first")
         return
     clear_before_start(args.dir)
     (args.dir / "kubeconfig").unlink(missing_ok=True)
@@ -148,6 +150,14 @@ def _start_in_background(args: argparse.Namespace) -> None:
         print("interrupted; the plane that was starting is told to end", file=sys.stderr)
         raise
     print(f"API server ready after {time.monotonic() - began:.1f} s")
+
+
+def _flags_of_a_new_plane(args: argparse.Namespace) -> str:
+    """Flags of this call that a running plane cannot follow."""
+    plain = {"nodes": 1, "fake_nodes": 0, "port": 0, "isolation": "auto", "feature_gates": ""}
+    names = (*plain, "cpus", "memory", "service_cidr", "pod_cidr")
+    given = [name for name in names if getattr(args, name) != plain.get(name)]
+    return ", ".join(f"--{name.replace('_', '-')}" for name in given)
 
 
 def _await_other_start(directory: Path) -> None:

@@ -42,3 +42,9 @@ def test_other_systems_than_linux_are_told_where_to_run_it(
     with pytest.raises(UsageError, match="inside a Linux virtual machine"):
         up._refuse_nonsense(arguments())
     up._refuse_nonsense(arguments("--nodes", "0"))
+
+
+def test_flags_that_a_running_plane_cannot_follow_are_named() -> None:
+    assert up._flags_of_a_new_plane(arguments()) == ""
+    asked = arguments("--nodes", "3", "--cpus", "4", "--pod-cidr", "10.0.0.0/16", "--with", "x")
+    assert up._flags_of_a_new_plane(asked) == "--nodes, --cpus, --pod-cidr"
