@@ -18,7 +18,6 @@ from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from manta.kube.errors import ApiError
 from support.contract import EXTERNAL
-from support.raycluster import group
 from support.stage import Stage, until
 from support.stage_objects import a_cluster
 
@@ -100,17 +99,18 @@ async def test_invalid_objects_are_refused_at_the_door_in_the_controllers_words(
     operated: Stage, name: str
 ) -> None:
     kubeconfig, port = os.environ[EXTERNAL], free_port()
-    twins = a_cluster(operated, name, groups=[group("a"), group("a")])
+    # What the schema of the CRD allows, and the rules do not.
+    invalid = a_cluster(operated, name, authOptions={"mode": "token"}, rayVersion="2.40.0")
     configuration = await configured(operated, port)
     key = Key("", configuration)
     try:
         async with webhook(operated, kubeconfig, configuration, port):
 
             async def works() -> bool:
-                return "denied the request" in await refused(operated, twins)
+                return "denied the request" in await refused(operated, invalid)
 
-            await until(works)
-            assert "spec.workerGroupSpecs" in await refused(operated, twins)
+            await until(works, lambda: refused(operated, invalid))
+            assert "2.52.0" in await refused(operated, invalid)
             await operated.make(RAY_CLUSTERS, a_cluster(operated, name))
             found = await operated.until(
                 RAY_CLUSTERS, name, lambda one: one.get("state") == "ready"
@@ -118,7 +118,7 @@ async def test_invalid_objects_are_refused_at_the_door_in_the_controllers_words(
             assert found["metadata"]["name"] == name
             await _two_replicas_agree(operated, kubeconfig, configuration)
         # With nobody there and `failurePolicy: Fail`, nothing passes.
-        assert "failed calling webhook" in await refused(operated, twins)
+        assert "failed calling webhook" in await refused(operated, invalid)
     finally:
         await operated.client.delete(VALIDATING_WEBHOOK_CONFIGURATIONS, key)
 
