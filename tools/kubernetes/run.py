@@ -25,7 +25,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -67,7 +67,9 @@ class Authority:
             .not_valid_after(self._now + dt.timedelta(days=30))
         )
 
-    def issue(self, name: str, *, group: str = "", user: str = "") -> tuple[Path, Path]:
+    def issue(
+        self, name: str, *, group: str = "", user: str = "", addresses: Sequence[str] = ()
+    ) -> tuple[Path, Path]:
         attributes = [x509.NameAttribute(NameOID.COMMON_NAME, user or name)]
         if group:
             attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group))
@@ -76,7 +78,8 @@ class Authority:
             [
                 x509.DNSName("localhost"),
                 x509.DNSName("kubernetes.default.svc"),
-                x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+                x509.DNSName("kubernetes.default.svc.cluster.local"),
+                *(x509.IPAddress(ipaddress.ip_address(one)) for one in ("127.0.0.1", *addresses)),
             ]
         )
         usage = x509.ExtendedKeyUsage(
@@ -145,10 +148,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(directory: Path, name: str, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    directory: Path, name: str, command: list[str], env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     with (directory / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
-            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=directory
+            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=directory, env=env
         )
         try:
             yield process
