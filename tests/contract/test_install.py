@@ -97,6 +97,26 @@ async def test_an_operator_that_does_not_come_up_is_said_to_be_so(terminal: Term
     assert "not everything was ready within 5 s" in said
 
 
+async def test_it_does_not_go_beside_a_kuberay_that_runs(terminal: Terminal) -> None:
+    labels = {"app": "kuberay"}
+    container = {"name": "operator", "image": "registry.example/kuberay/operator:v1.7.0"}
+    rival = {
+        "metadata": {"name": "theirs"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+    await terminal.api.made(terminal.api.path("deployments", api="/apis/apps/v1"), rival)
+    said = await terminal.install(code=2)
+    assert "KubeRay runs, and Manta must not work beside it" in said
+    assert "scale deployment theirs --replicas=0" in said
+    assert not await terminal.has(f"{CRDS}/rayclusters.ray.io")
+    path = terminal.api.path("deployments", "theirs", api="/apis/apps/v1")
+    await terminal.api.delete(path)
+    await terminal.api.until_gone(path)
+
+
 async def test_some_namespaces_get_roles_and_lose_them_again(terminal: Terminal) -> None:
     role = terminal.api.path("roles", "manta", api=ROLES)
     await terminal.install("--watch-namespaces", terminal.api.namespace)

@@ -98,6 +98,7 @@ async def _install(args: argparse.Namespace) -> int:
         platform = await recognise(client)
         installation = installation_of(args, openshift=platform.openshift)
         await _refuse_helms(client, installation.namespace)
+        await _refuse_beside_kuberay(client, installation.watch)
         for document in all_objects(installation):
             print(await apply_object(client, document, dry_run=args.dry_run))
         if args.dry_run or args.no_wait:
@@ -118,6 +119,15 @@ async def _refuse_helms(client: Client, namespace: str) -> None:
             f"the operator in {namespace} was installed by Helm: upgrade it with `helm upgrade`, "
             "or remove it first with `helm uninstall` (your clusters stay)"
         )
+
+
+async def _refuse_beside_kuberay(client: Client, namespaces: tuple[str, ...]) -> None:
+    from manta.cli.migrate import find_rivals, refusal
+    from manta.runtime.clock import SystemClock
+
+    found = await find_rivals(client, SystemClock().now())
+    if rivals := [one for one in found if one.meets(namespaces)]:
+        raise UsageError(refusal(rivals, namespaces))
 
 
 async def apply_object(client: Client, document: dict[str, Any], *, dry_run: bool) -> str:
