@@ -65,6 +65,8 @@ class ReviewServer:
                     break  # what follows on this connection could be anything
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # the other side sees it, and asks again
+        except asyncio.CancelledError:
+            pass  # the process ends; Python 3.11 would call a cancelled connection an error
         finally:
             writer.close()
 
