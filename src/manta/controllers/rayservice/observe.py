@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from random import Random
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from manta.api.ray.service import (
 from manta.api.resources import GATEWAYS, HTTP_ROUTES
 from manta.controllers.rayservice.asker import Heard
 from manta.controllers.rayservice.inquire import Question, expects_change, question
+from manta.controllers.rayservice.planners.doubt import LOOK_AFTER, doubtful
 from manta.controllers.rayservice.snapshot import (
     Answer,
     ClusterSight,
@@ -138,6 +140,7 @@ class Observer:
         self._settings = settings
         self._asked: dict[Key, frozenset[str]] = {}
         self._expecting: dict[WatchKey, bool] = {}
+        self._waiting_since: dict[Key, datetime] = {}
 
     async def observe(self, key: Key) -> ServiceSnapshot | None:
         """None when the object is gone, or another operator looks after it (C94)."""
@@ -145,12 +148,29 @@ class Observer:
         spec = msgspec.json.decode(cached.spec, type=RayServiceSpec) if cached else None
         if cached is None or spec is None or _is_managed_elsewhere(spec):
             self._listen_only_to(key, frozenset())
+            self._waiting_since.pop(key, None)
             return None
         service = RayService(metadata=cached.metadata, spec=spec, status=cached.status)
-        seen = self._with_endpoints(self._world(service, cached.spec))
+        seen = self._world(service, cached.spec)
+        if await self._has_looked(key, doubtful(seen)):
+            seen = self._world(service, cached.spec)
+        seen = self._with_endpoints(seen)
         ways = await self._ways_in(seen)
         seen = replace(seen, gateway=ways.gateway, route=ways.route, gateway_trouble=ways.trouble)
         return self._with_answers(key, seen)
+
+    async def _has_looked(self, key: Key, pods: tuple[Pod, ...]) -> bool:
+        """Read what is waited for from the server, once it was waited for too long."""
+        if not pods:
+            self._waiting_since.pop(key, None)
+            return False
+        now = self._clock.now()
+        if now - self._waiting_since.setdefault(key, now) < LOOK_AFTER:
+            return False
+        self._waiting_since[key] = now
+        for pod in pods:
+            await self._caches.pods.read(pod.metadata.key, pod.metadata.uid)
+        return True
 
     def _world(self, service: RayService, raw: msgspec.Raw) -> ServiceSnapshot:
         namespace, status = service.metadata.namespace, service.status

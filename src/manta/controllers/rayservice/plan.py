@@ -11,6 +11,7 @@ from manta.api.ray.service import ServiceConditionReason, ServiceConditionType
 from manta.api.times import parse_time
 from manta.controllers.rayservice.planners import lifecycle, suspension
 from manta.controllers.rayservice.planners.clusters import is_pending_wanted, plan_clusters
+from manta.controllers.rayservice.planners.doubt import plan_look
 from manta.controllers.rayservice.planners.gateway import closing
 from manta.controllers.rayservice.planners.old_clusters import (
     delete_clusters,
@@ -112,6 +113,7 @@ def _serving(seen: ServiceSnapshot) -> tuple[Step, ...]:
         plan_head_label(seen, seen.active),
         plan_head_label(seen, seen.pending),
         plan_unserving(seen),
+        plan_look(seen),
         Step(timer=_until_timeout(seen)),
     )
     if seen.is_incremental:
