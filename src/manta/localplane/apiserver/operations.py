@@ -338,6 +338,8 @@ class Operations:
         if options.validation == "Ignore":
             return read
         doubled = decoding.duplicate_fields(call.request.body, obj) if call.verb != "patch" else []
+        if call.served.custom is None:  # what no kind knows is not looked at twice
+            doubled = [path for path in doubled if path not in unknown]
         faults = [f'duplicate field "{path}"' for path in doubled]
         faults += [f'unknown field "{path}"' for path in unknown]
         if faults and options.validation == "Strict":
