@@ -21,11 +21,13 @@ from typing import Any
 
 from benchmarks.memory import cpu_seconds, rss_mib
 from benchmarks.operators import AGENT, Requests, a_plane, an_operator, tell
+from manta.api.core import Pod
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
-from manta.api.resources import SERVICES
+from manta.api.resources import PODS, SERVICES
 from manta.localplane.apiserver.messages import HttpRequest, HttpResponse
 from manta.localplane.plane import Plane
+from manta.rules.pod_health import is_ready
 
 COUNT, SECONDS, PEER_PERIOD = 500, 40, 2.0
 WAVES, WAVE = 10, 10
@@ -190,16 +192,29 @@ async def switches(plane: Plane, serve: FakeServe) -> dict[str, Any]:
             await _ask_for_another_image(plane, name)
         while len(serve.given.keys() - known) < WAVE:
             await asyncio.sleep(0.1)
-        await asyncio.sleep(3)  # Pods that take requests, and a pace that has settled
+        await _until_pods_take_requests(plane, serve.given.keys() - known)
+        await asyncio.sleep(3)  # until the pace has settled
         waits += await _run_one_by_one(serve, sorted(serve.given.keys() - known), pointed)
     watcher.cancel()
     waits.sort()
     return {
         "upgrades": len(waits),
         "median_ms": round(1000 * statistics.median(waits)),
+        "p95_ms": round(1000 * waits[int(len(waits) * 0.95)]),
         "p99_ms": round(1000 * waits[min(int(len(waits) * 0.99), len(waits) - 1)]),
         "longest_ms": round(1000 * waits[-1]),
     }
+
+
+async def _until_pods_take_requests(plane: Plane, heads: set[str]) -> None:
+    """Else it would be the Pods that a switch waits for, and not the applications."""
+    clusters = ",".join(head.removesuffix("-head-svc") for head in heads)
+    while True:
+        labels = f"ray.io/cluster in ({clusters})"
+        pods = (await plane.client.list(PODS, "default", labels=labels, into=Pod)).items
+        if len(pods) == 2 * len(heads) and all(map(is_ready, pods)):
+            return
+        await asyncio.sleep(0.1)
 
 
 async def _run_one_by_one(
