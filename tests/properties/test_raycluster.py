@@ -45,10 +45,11 @@ groups = st.lists(
     st.builds(
         group,
         name=st.sampled_from(GROUPS[:2]),
+        # Small sizes for many Pods: surplus must be as common as want, or nobody chooses victims.
         replicas=st.none() | st.integers(0, 4),
-        minReplicas=st.integers(0, 2),
+        minReplicas=st.sampled_from([0, 0, 1, 2]),
         maxReplicas=st.integers(2, 3),
-        numOfHosts=st.integers(1, 3),
+        numOfHosts=st.sampled_from([1, 1, 1, 2, 3]),
         scaleStrategy=st.fixed_dictionaries(
             {"workersToDelete": st.lists(st.sampled_from(["p0", "p1", "p2", "x"]), max_size=2)}
         ),
@@ -71,9 +72,11 @@ pods = st.lists(
     st.fixed_dictionaries(
         {
             "node": st.sampled_from(["head", "worker", "worker", "worker"]),
-            "group": st.sampled_from(GROUPS),
+            "group": st.sampled_from(["a", "a", *GROUPS]),
             "owner": st.sampled_from([OURS, OURS, OURS, NOBODY]),
-            "life": st.sampled_from(["new", "running", "ready", "failed", "going", "lost"]),
+            "life": st.sampled_from(
+                ["new", "running", "ready", "ready", "ready", "failed", "going", "lost"]
+            ),
             "index": st.none() | st.integers(0, 3),
             "replica": st.none() | st.sampled_from(["r1", "r2"]),
             "age": st.integers(0, 900),

@@ -34,7 +34,10 @@ ENDED = (Stage.COMPLETE, Stage.FAILED)
 ages = st.none() | st.integers(0, 4000).map(lambda age: format_time(NOW - timedelta(seconds=age)))
 statuses = st.fixed_dictionaries(
     {
-        "jobDeploymentStatus": st.sampled_from(list(Stage)).map(str),
+        # Where most is decided, most is looked at.
+        "jobDeploymentStatus": st.sampled_from(
+            [*Stage, *[Stage.INITIALIZING] * 4, *[Stage.RUNNING] * 4]
+        ).map(str),
         "jobId": st.sampled_from(["", ID]),
         "rayClusterName": st.sampled_from(["", CLUSTER]),
         "jobStatus": st.sampled_from(["", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED"]),
@@ -66,7 +69,7 @@ answers = st.sampled_from(
 )
 facts = st.fixed_dictionaries(
     {
-        "cluster": st.none() | st.sampled_from(["ready", ""]).map(a_cluster),
+        "cluster": st.sampled_from([None, None, a_cluster("ready"), a_cluster("")]),
         "head_pod": st.none() | st.sampled_from(["head-1", "head-2"]).map(a_head),
         "submitter": st.none() | st.sampled_from(["", "Complete", "Failed"]).map(a_submitter),
         "answer": answers,

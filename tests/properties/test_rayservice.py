@@ -46,7 +46,7 @@ specs = st.fixed_dictionaries(
         "upgradeStrategy": st.sampled_from(
             [{"type": "NewCluster"}, {"type": "None"}, incremental()]
         ),
-        "rayClusterDeletionDelaySeconds": st.integers(0, 60),
+        "rayClusterDeletionDelaySeconds": st.sampled_from([0, 0, 0, 30]),
         "excludeHeadPodFromServeSvc": st.booleans(),
     },
 )
