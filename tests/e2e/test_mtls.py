@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -32,8 +33,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     try:
         machine.apply(*cert_manager_crds())
         _restart_operator(machine)
-        threading.Thread(target=asyncio.run, args=(_issue(machine),), daemon=True).start()
-        yield machine
+        with _issuing(machine):
+            yield machine
     finally:
         machine.manta("down", "--purge", check=False)
 
@@ -46,9 +47,29 @@ def _restart_operator(machine: Machine) -> None:
     machine.until("another operator", lambda: set(machine.operators()) - set(before), 60)
 
 
-async def _issue(machine: Machine) -> None:
+@contextmanager
+def _issuing(machine: Machine) -> Iterator[None]:
+    """In a thread of its own, because the tests wait for commands."""
+    over = threading.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(_issue(machine, over)))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+async def _issue(machine: Machine, over: threading.Event) -> None:
     client = await connect(load([machine.directory / "kubeconfig"]))
-    await CertManager(client).run()
+    issuer = asyncio.create_task(CertManager(client).run())
+    try:
+        while not over.is_set() and not issuer.done():
+            await asyncio.sleep(0.2)
+    finally:
+        issuer.cancel()
+        await asyncio.gather(issuer, return_exceptions=True)
+        await client.close()
 
 
 def test_c87_a_cluster_with_certificates_works_and_refuses_plain_connections(
