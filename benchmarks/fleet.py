@@ -57,6 +57,8 @@ class Fleet:
         self._wanted: dict[tuple[str, str], int] = {}
         self._changed = asyncio.Event()
         self._rest: dict[str, bytes] = {}
+        self._seen: set[str] = set()
+        self._tasks: set[asyncio.Future[None]] = set()
         self.sent: dict[tuple[str, str], float] = {}
         self.ready: dict[tuple[str, str], float] = {}
         self.last_pod: dict[tuple[str, str], float] = {}
@@ -86,8 +88,11 @@ class Fleet:
                 await asyncio.sleep(0.1)
 
     async def _listen(self, path: str, see: Callable[[_Event], None]) -> None:
+        """Also after the server has let us go for being slow: the watch begins with all there is."""
         wire = await Wire.connect(self._target)
         self._rest[path] = b""
+        if path == RAY_PODS:
+            self.pods.clear()
 
         def chunk(data: bytes) -> None:
             *lines, self._rest[path] = (self._rest[path] + data).split(b"\n")
@@ -95,7 +100,10 @@ class Fleet:
                 see(_event(line))
             self._changed.set()
 
-        wire.listen(f"{path}{'&' if '?' in path else '?'}watch=1", chunk)
+        def again() -> None:
+            self._tasks.add(asyncio.ensure_future(self._listen(path, see)))
+
+        wire.listen(f"{path}{'&' if '?' in path else '?'}watch=1", chunk, again)
 
     def _see_cluster(self, event: _Event) -> None:
         meta, status = event.object.metadata, event.object.status
@@ -115,8 +123,10 @@ class Fleet:
         pods = self.pods.setdefault(key, set())
         if event.type == "DELETED":
             pods.discard(meta.uid)
-        elif meta.uid not in pods:
-            pods.add(meta.uid)
+            return
+        pods.add(meta.uid)
+        if meta.uid not in self._seen:
+            self._seen.add(meta.uid)
             self.last_pod[key] = time.perf_counter()
 
     async def create(self, key: tuple[str, str], workers: int, wire: Wire | None = None) -> None:

@@ -31,6 +31,10 @@ class Target:
         return parts.hostname, parts.port
 
 
+def _nothing() -> None:
+    """For streams whose end nobody minds."""
+
+
 class Wire(asyncio.Protocol):
     """Requests and answers, in turn; or one answer without end, handed on as it comes."""
 
@@ -43,6 +47,7 @@ class Wire(asyncio.Protocol):
         self._waiting: asyncio.Future[tuple[int, bytes]] | None = None
         self._body: list[bytes] = []
         self._on_chunk: Callable[[bytes], None] | None = None
+        self._on_end: Callable[[], None] = _nothing
 
     @classmethod
     async def connect(cls, target: Target) -> Wire:
@@ -58,8 +63,15 @@ class Wire(asyncio.Protocol):
         self._transport.write(self._encoded(method, path, body, kind))
         return await self._waiting
 
-    def listen(self, path: str, on_chunk: Callable[[bytes], None]) -> None:
+    def listen(
+        self,
+        path: str,
+        on_chunk: Callable[[bytes], None],
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        """`on_end`: the server has ended the stream, as it does with readers that are too slow."""
         self._on_chunk = on_chunk
+        self._on_end = on_end or _nothing
         self._transport.write(self._encoded("GET", path, b"", ""))
 
     def close(self) -> None:
@@ -88,6 +100,7 @@ class Wire(asyncio.Protocol):
             self._body.append(body)
 
     def on_message_complete(self) -> None:
+        self._on_end()
         body, self._body = b"".join(self._body), []
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result((self._parser.get_status_code(), body))
