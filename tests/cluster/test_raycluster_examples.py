@@ -42,6 +42,8 @@ def cluster_in(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("paths", [OURS, KUBERAYS], ids=["ours", "kuberays"])
 @virtually
 async def test_every_example_becomes_a_ready_cluster(paths: list[Path]) -> None:
+    if paths is KUBERAYS and not paths:
+        pytest.skip("KubeRay's samples are not on this machine")
     assert len(paths) >= 8
     crds = [*ray_crds(), *cert_manager_crds()]
     async with (

@@ -18,7 +18,12 @@ from manta.kube.errors import NotFound
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("delete", help="remove objects")
-    parser.add_argument("kind", nargs="?", help="kind, or KIND/NAME")
+    parser.add_argument(
+        "kind",
+        nargs="?",
+        help="kind, or KIND/NAME; `clusters`, `jobs` and `services` are Ray's: say `jobs.batch` and `svc` "
+        "for Kubernetes' own",
+    )
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("-f", "--filename", action="append", default=[], metavar="FILE")
     parser.add_argument("-n", "--namespace", default="default")

@@ -24,7 +24,12 @@ AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("get", help="list objects")
-    parser.add_argument("kind", nargs="?", help="kind, plural or short name; `KIND/NAME` works too")
+    parser.add_argument(
+        "kind",
+        nargs="?",
+        help="kind, plural or short name, or KIND/NAME; `clusters`, `jobs` and `services` are Ray's: say "
+        "`jobs.batch` and `svc` for Kubernetes' own",
+    )
     parser.add_argument("name", nargs="?")
     parser.add_argument("-n", "--namespace", default="default")
     parser.add_argument("-A", "--all-namespaces", action="store_true")

@@ -344,13 +344,12 @@ def _ignored(given: Mapping[str, Any], configuration: Configuration | None) -> S
 
 GATES_WITHOUT_EFFECT: Mapping[str, str] = {
     "KubernetesWAS": "Pods are not put into Kubernetes' own PodGroups",
-    "SidecarSubmitterRestart": "a submitter in a sidecar is not restarted",
 }
 
 
 def _pointless(environment: Mapping[str, str], gates: FeatureGates) -> Iterator[str]:
     if environment.get("ENABLE_WEBHOOKS") == "true":
-        yield "ENABLE_WEBHOOKS: no webhooks are offered; specs are checked by the controllers"
+        yield "ENABLE_WEBHOOKS: ignored; the webhook is a process of its own (manta webhook)"
     for name, lacking in GATES_WITHOUT_EFFECT.items():
         if getattr(gates, GATES[name]):
             yield f"feature gate {name} has no effect here: {lacking}"
