@@ -77,7 +77,10 @@ class DirectCourier:
         session = self._open()
         try:
             async with session.request(method, url, headers=headers, data=body) as answer:
-                return Reply(answer.status, await answer.content.read(MAX_ANSWER))
+                whole = await _read(answer.content)
+                if whole is None:
+                    return Unreachable(f"{method} {url}: more than {MAX_ANSWER} bytes")
+                return Reply(answer.status, whole)
         except aiohttp.ClientConnectorError as error:
             return Unreachable(f"{method} {url}: {error}", sent=False)
         except (aiohttp.ClientError, OSError) as error:
@@ -94,3 +97,13 @@ class DirectCourier:
             timeout = aiohttp.ClientTimeout(total=self._timeout)
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
         return self._session
+
+
+async def _read(content: aiohttp.StreamReader) -> bytes | None:
+    """All of a body, which comes in pieces; None when it is more than we are ready to hold."""
+    whole = bytearray()
+    async for piece in content.iter_any():
+        whole += piece
+        if len(whole) > MAX_ANSWER:
+            return None
+    return bytes(whole)

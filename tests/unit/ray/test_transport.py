@@ -1,0 +1,81 @@
+"""A courier brings the whole of an answer, over a real socket, or says why there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from manta.ray import transport
+from manta.ray.models import Target, Unreachable
+from manta.ray.transport import DirectCourier, Reply
+
+Speak = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def head(speak: Speak) -> AsyncIterator[Target]:
+    """A dashboard that answers each request with what `speak` writes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await speak(writer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield Target("ns", "svc", "127.0.0.1", server.sockets[0].getsockname()[1])
+
+
+async def brought(target: Target) -> Reply | Unreachable:
+    courier = DirectCourier(timeout=20)
+    try:
+        return await courier.send(target, "GET", "/api/jobs/id")
+    finally:
+        await courier.close()
+
+
+def measured(length: int) -> bytes:
+    return f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+async def test_an_answer_that_comes_in_two_parts_is_brought_whole() -> None:
+    async def in_two_parts(writer: asyncio.StreamWriter) -> None:
+        writer.write(measured(8) + b"half")
+        await writer.drain()
+        await asyncio.sleep(0.1)  # or the two would share a packet
+        writer.write(b"half")
+        await writer.drain()
+
+    async with head(in_two_parts) as target:
+        assert await brought(target) == Reply(200, b"halfhalf")
+
+
+async def test_an_answer_that_breaks_off_is_none() -> None:
+    async def half(writer: asyncio.StreamWriter) -> None:
+        writer.write(measured(8) + b"half")
+        await writer.drain()
+
+    async with head(half) as target:
+        assert isinstance(await brought(target), Unreachable)
+
+
+@pytest.mark.parametrize(("length", "fits"), [(64, True), (65, False)])
+async def test_an_answer_beyond_the_limit_is_none(
+    monkeypatch: pytest.MonkeyPatch, length: int, fits: bool
+) -> None:
+    monkeypatch.setattr(transport, "MAX_ANSWER", 64)
+
+    async def long(writer: asyncio.StreamWriter) -> None:
+        writer.write(measured(length) + b"x" * length)
+        await writer.drain()
+
+    async with head(long) as target:
+        answer = await brought(target)
+    if fits:
+        assert answer == Reply(200, b"x" * length)
+    else:
+        assert isinstance(answer, Unreachable)
+        assert "more than 64 bytes" in answer.why
