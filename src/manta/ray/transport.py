@@ -83,7 +83,7 @@ class DirectCourier:
                 return Reply(answer.status, whole)
         except aiohttp.ClientConnectorError as error:
             return Unreachable(f"{method} {url}: {error}", sent=False)
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # the last: an odd header
             return Unreachable(f"{method} {url}: {type(error).__name__}: {error}")
         except TimeoutError:
             return Unreachable(f"{method} {url}: no answer within {self._timeout:g} s")

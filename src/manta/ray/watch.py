@@ -8,12 +8,15 @@ enqueues the object. Questions are asked often while answers change and seldom o
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 A = TypeVar("A")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class _Question(Generic[A]):
     expecting: bool
     answer: A | None = None
     delay: float = 0.0
+    stumbled: bool = False
+    """The last try to ask ended in an error that nobody foresaw."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -108,15 +113,30 @@ class DashboardWatch(Generic[K, A]):
     async def _keep_asking(self, key: K, question: _Question[A]) -> None:
         while True:
             question.wake.clear()
-            answer = await question.ask()
-            if answer != question.answer:
-                question.answer = answer
-                question.delay = self._pace.busy
-                self._changed(key)
-            elif not question.expecting:
-                question.delay = min(question.delay * 2, self._pace.calm)
+            try:
+                self._hear(key, question, await question.ask())
+            except Exception as error:  # noqa: BLE001  else the watch would end in silence
+                self._stumble(key, question, error)
             try:
                 async with asyncio.timeout(self._until_next(question)):
                     await question.wake.wait()
             except TimeoutError:
                 continue
+
+    def _hear(self, key: K, question: _Question[A], answer: A) -> None:
+        recovered, question.stumbled = question.stumbled, False
+        if answer != question.answer:
+            question.answer = answer
+            question.delay = self._pace.busy
+            self._changed(key)
+        elif recovered:
+            question.delay = self._pace.busy
+        elif not question.expecting:
+            question.delay = min(question.delay * 2, self._pace.calm)
+
+    def _stumble(self, key: K, question: _Question[A], error: Exception) -> None:
+        """Told once, not at every turn; the next try may go better, so there is one."""
+        if not question.stumbled:
+            log.error("asking about %s failed, and goes on: %s", key, error, exc_info=error)
+        question.stumbled = True
+        question.delay = self._pace.calm

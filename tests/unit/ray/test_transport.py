@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -17,16 +18,25 @@ Speak = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def head(speak: Speak) -> AsyncIterator[Target]:
-    """A dashboard that answers each request with what `speak` writes."""
+    """A dashboard that answers one request with what `speak` writes."""
+    served = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        await speak(writer)
-        writer.close()
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            await speak(writer)
+        except asyncio.IncompleteReadError:
+            pass  # who asked went away without a question
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            served.set()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         yield Target("ns", "svc", "127.0.0.1", server.sockets[0].getsockname()[1])
+        await served.wait()
 
 
 async def brought(target: Target) -> Reply | Unreachable:
@@ -79,3 +89,13 @@ async def test_an_answer_beyond_the_limit_is_none(
     else:
         assert isinstance(answer, Unreachable)
         assert "more than 64 bytes" in answer.why
+
+
+async def test_a_token_that_fits_into_no_header_is_an_answer_too() -> None:
+    async def nothing(_: asyncio.StreamWriter) -> None: ...
+
+    async with head(nothing) as target:
+        answer = await brought(dataclasses.replace(target, token="se\ncret"))
+    assert isinstance(answer, Unreachable)
+    assert "ValueError" in answer.why
+    assert "cret" not in answer.why

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from manta.ray.watch import DashboardWatch, Pace
 from manta.runtime.simulation import run_virtual
 
@@ -121,6 +123,59 @@ def test_a_fleet_that_starts_at_once_is_asked_no_more_often_than_its_asker_can_b
         before = speakers[0].asked
         await asyncio.sleep(10)
         assert speakers[0].asked >= before + 90, "who is alone is asked at the busy pace again"
+        watch.close()
+
+    run_virtual(scenario())
+
+
+class Stumbler(Speaker):
+    """A dashboard about which asking itself goes wrong, for as long as `broken`."""
+
+    broken = True
+
+    async def ask(self) -> str:
+        answer = await super().ask()
+        if self.broken:
+            raise ValueError("nobody foresaw this")
+        return answer
+
+
+def test_an_error_that_nobody_foresaw_is_told_once_and_does_not_end_the_watch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        changed: list[str] = []
+        pace = Pace(busy=1, calm=30)
+        watch: DashboardWatch[str, str] = DashboardWatch(changed.append, pace)
+        speaker = Stumbler("RUNNING")
+        watch.answer("job", "id", speaker.ask, expecting=True)
+        await asyncio.sleep(95)
+        assert speaker.asked == 4, "at the calm pace"
+        assert (changed, caplog.text.count("asking about job failed")) == ([], 1)
+        assert "nobody foresaw this" in caplog.text
+        speaker.broken = False
+        await asyncio.sleep(30)
+        assert changed == ["job"]
+        assert watch.answer("job", "id", speaker.ask, expecting=True) == "RUNNING"
+        watch.close()
+
+    run_virtual(scenario())
+
+
+def test_who_stumbled_and_says_the_same_as_before_is_asked_at_the_busy_pace_again() -> None:
+    async def scenario() -> None:
+        watch: DashboardWatch[str, str] = DashboardWatch(lambda _: None, Pace(busy=1, calm=30))
+        speaker = Stumbler("DEPLOYING")
+        speaker.broken = False
+        watch.answer("job", "id", speaker.ask, expecting=True)
+        await asyncio.sleep(5.5)
+        speaker.broken = True
+        await asyncio.sleep(5)
+        speaker.broken = False
+        await asyncio.sleep(30)
+        before = speaker.asked
+        await asyncio.sleep(10)
+        assert speaker.asked >= before + 9
         watch.close()
 
     run_virtual(scenario())

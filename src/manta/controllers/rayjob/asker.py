@@ -91,7 +91,8 @@ class Asker:
             encoded = secret.data.get(names.SECRET_KEY_AUTH_TOKEN)
             if encoded is None:
                 raise ValueError(f"it has no key {names.SECRET_KEY_AUTH_TOKEN}")
-            self._tokens[address] = base64.b64decode(encoded).decode()
+            # Whoever made the Secret from a file has the file's last newline in it.
+            self._tokens[address] = base64.b64decode(encoded).decode().strip()
         return self._tokens[address]
 
 

@@ -53,9 +53,12 @@ class Secrets:
 
     reads = 0
 
+    def __init__(self, token: bytes = b"let-me-in") -> None:
+        self._token = token
+
     async def get(self, resource: Any, key: Any, *, into: Any) -> Any:
         self.reads += 1
-        return into(data={"auth_token": base64.b64encode(b"let-me-in").decode()})
+        return into(data={"auth_token": base64.b64encode(self._token).decode()})
 
 
 def asker(courier: Courier, client: Any = None, *, through_server: bool = False) -> Asker:
@@ -110,6 +113,12 @@ async def test_a_token_is_read_once_and_anew_when_it_no_longer_works() -> None:
     await one.ask(asked)
     await one.ask(asked)
     assert secrets.reads == 2
+
+
+async def test_the_newline_at_the_end_of_a_token_is_no_part_of_it() -> None:
+    courier = Courier(RUNNING)
+    await asker(courier, Secrets(b"let-me-in\n")).ask(question(secret="demo-a"))
+    assert courier.tokens == ["let-me-in"]
 
 
 async def test_a_refusal_is_told_in_rays_words() -> None:
