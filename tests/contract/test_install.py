@@ -81,11 +81,22 @@ async def test_it_waits_until_the_operator_is_available_and_says_what_for(
     assert "deployment/manta unchanged" in again
 
 
+async def test_a_namespace_that_is_there_is_left_as_it_is(terminal: Terminal) -> None:
+    path = f"/api/v1/namespaces/{terminal.api.namespace}"
+    before = (await terminal.api.get(path)).body["metadata"]
+    said = await terminal.install("--no-wait")
+    assert f"namespace/{terminal.api.namespace} is there, and left as it is" in said
+    assert (await terminal.api.get(path)).body["metadata"] == before
+
+
 async def test_a_dry_run_changes_nothing(terminal: Terminal) -> None:
     said = await terminal.install("--dry-run")
     assert "deployment/manta created (dry run)" in said
     assert not await terminal.has(terminal.deployment)
     assert not await terminal.has(f"{CRDS}/rayclusters.ray.io")
+    said = await terminal.install("--dry-run", "-n", f"{terminal.api.namespace}-new")
+    assert f"namespace/{terminal.api.namespace}-new created (dry run)" in said
+    assert not await terminal.has(f"/api/v1/namespaces/{terminal.api.namespace}-new")
 
 
 async def test_an_operator_that_does_not_come_up_is_said_to_be_so(terminal: Terminal) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 from typing import Any
 
 from manta.api.meta import Key
-from manta.api.resources import DEPLOYMENTS
+from manta.api.resources import DEPLOYMENTS, NAMESPACES
 from manta.cli.connection import add_connection_flags, open_client
 from manta.cli.follow import Followed, Follower
 from manta.cli.installation import key_of, resource_of
@@ -26,7 +27,7 @@ from manta.cli.operator_objects import (
 )
 from manta.cli.usage import UsageError
 from manta.kube.client import Client, Written
-from manta.kube.errors import NotFound
+from manta.kube.errors import AlreadyExists, NotFound
 
 FIELD_MANAGER = "manta-install"
 
@@ -133,6 +134,8 @@ async def _refuse_beside_kuberay(client: Client, namespaces: tuple[str, ...]) ->
 async def apply_object(client: Client, document: dict[str, Any], *, dry_run: bool) -> str:
     """Apply one object; answers with what happened, as kubectl words it."""
     resource, key = resource_of(document), key_of(document)
+    if resource is NAMESPACES:
+        return await _create_namespace(client, document, dry_run=dry_run)
     before = await _version(client, document)
     try:
         written = await client.patch(
@@ -154,6 +157,20 @@ async def apply_object(client: Client, document: dict[str, Any], *, dry_run: boo
     if before == written.metadata.resource_version:
         verb = "unchanged"
     return f"{resource.kind.lower()}/{key.name} {verb}{' (dry run)' if dry_run else ''}"
+
+
+async def _create_namespace(client: Client, document: dict[str, Any], *, dry_run: bool) -> str:
+    """One that is there already is somebody's: our labels would forbid Pods that run in it."""
+    name = f"namespace/{document['metadata']['name']}"
+    try:
+        await client.get(NAMESPACES, key_of(document), into=Written)
+    except NotFound:
+        with contextlib.suppress(AlreadyExists):  # made by another since
+            await client.create(
+                NAMESPACES, "", document, dry_run=dry_run, field_manager=FIELD_MANAGER
+            )
+            return f"{name} created{' (dry run)' if dry_run else ''}"
+    return f"{name} is there, and left as it is"
 
 
 async def _version(client: Client, document: dict[str, Any]) -> str | None:
