@@ -17,10 +17,10 @@ from manta.manifests.containers import (
 )
 
 # The certificate is issued anew with this Pod's address once the address is known; Ray reads it
-# once, at its start, so the start must come after that.
+# once, at its start, so the start must come after that. -w: 10.0.0.1 is not named by 10.0.0.12.
 _WAIT = f"""\
 until openssl x509 -in {names.MOUNT_TLS}/tls.crt -noout -text 2>/dev/null \\
-  | grep -F "IP Address:${{POD_IP}}" >/dev/null; do
+  | grep -Fw "IP Address:${{POD_IP}}" >/dev/null; do
   echo "Waiting until the certificate of this Pod names its address ${{POD_IP}}."
   sleep 2
 done

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from manta.api.ray import names
 from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import ray_cluster
 from support.raycluster_world import World, decode
@@ -24,3 +31,44 @@ def test_c88_every_injected_container_has_the_certificates() -> None:
         assert spec["initContainers"][0]["name"] == "wait-for-tls-ip-san"
         volumes = {one["name"]: one for one in spec["volumes"]}
         assert volumes["ray-tls"]["secret"]["secretName"] == secret
+
+
+def _looked_for(tmp_path: Path, address: str, *named: str) -> bool:
+    """Whether the wait, as it is run in a Pod of this address, finds it in such a certificate."""
+    world = World(decode(ray_cluster(tlsOptions={"enabled": True})), SETTINGS)
+    world.settle()
+    *_, script = world.heads()[0]["spec"]["initContainers"][0]["command"]
+    condition = script.removeprefix("until ").partition("; do")[0]
+    subject = ",".join(f"IP:{one}" for one in named)
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-subj", "/CN=ray", "-addext", f"subjectAltName={subject}"),
+            *("-keyout", str(tmp_path / "tls.key"), "-out", str(tmp_path / "tls.crt")),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    done = subprocess.run(
+        ["sh", "-c", condition.replace(names.MOUNT_TLS, str(tmp_path))],
+        env={"PATH": os.environ["PATH"], "POD_IP": address},
+        check=False,
+    )
+    return done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        (["127.0.0.1", "10.0.0.1"], True),
+        (["10.0.0.1", "127.0.0.1"], True),
+        (["10.0.0.12", "10.0.0.1"], True),
+        (["127.0.0.1", "10.0.0.12"], False),
+        (["10.0.0.12", "127.0.0.1"], False),
+        (["110.0.0.1"], False),
+    ],
+)
+def test_the_wait_ends_only_at_the_whole_address(
+    tmp_path: Path, named: list[str], found: bool
+) -> None:
+    assert _looked_for(tmp_path, "10.0.0.1", *named) is found
