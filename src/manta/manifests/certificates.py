@@ -46,7 +46,7 @@ def build_authority(cluster: RayCluster) -> Json:
     spec = {
         "isCA": True,
         "commonName": f"{cluster.metadata.name}-ca",
-        "secretName": _authority_secret(cluster),
+        "secretName": authority_secret_name(cluster),
         "duration": _AUTHORITY_LIFE,
         "renewBefore": _AUTHORITY_RENEWAL,
         "privateKey": {"algorithm": "RSA", "size": 4096},
@@ -56,7 +56,7 @@ def build_authority(cluster: RayCluster) -> Json:
 
 
 def build_issuer(cluster: RayCluster) -> Json:
-    ca = {"secretName": _authority_secret(cluster)}
+    ca = {"secretName": authority_secret_name(cluster)}
     return _object(cluster, ISSUERS, issuer_name(cluster), {"ca": ca})
 
 
@@ -79,7 +79,7 @@ def build_certificate(
     return _object(cluster, CERTIFICATES, certificate_name(cluster, head=head), spec)
 
 
-def _authority_secret(cluster: RayCluster) -> str:
+def authority_secret_name(cluster: RayCluster) -> str:
     """With the UID: a new cluster of an old name never trusts the old one's authority."""
     return f"{cluster.metadata.name}-ca-secret-{cluster.metadata.uid[:8]}"
 

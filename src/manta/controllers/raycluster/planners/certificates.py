@@ -22,6 +22,7 @@ from manta.controllers.raycluster.planners.ensure import ensure, is_ours, mend
 from manta.controllers.raycluster.planners.joining import join
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests import certificates as manifests
+from manta.manifests.tls import secret_name
 from manta.reconcile.actions import Manifest, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.pod_health import is_terminating
@@ -51,7 +52,22 @@ def plan_secret_owners(seen: ClusterSnapshot) -> Plan:
     that its Secret has an owner."""
     if not tls(seen.cluster.spec):
         return NOTHING
-    return join(_own_secret(live) for live in seen.certificates.values() if is_ours(seen, live))
+    return join(
+        _own_secret(live)
+        for name, secret in _secrets(seen)
+        if (live := seen.certificates.get(name)) is not None
+        and is_ours(seen, live)
+        and live.spec.secret_name == secret
+    )
+
+
+def _secrets(seen: ClusterSnapshot) -> Iterator[tuple[str, str]]:
+    """Our Certificates and the Secrets that we name in them. Labels, owner and spec of a Certificate
+    are its writer's word: who may write one must not be able to point us at any other Secret."""
+    cluster = seen.cluster
+    yield manifests.authority_name(cluster), manifests.authority_secret_name(cluster)
+    for head in (True, False):
+        yield manifests.certificate_name(cluster, head=head), secret_name(cluster, head=head)
 
 
 def unissued(seen: ClusterSnapshot) -> str:

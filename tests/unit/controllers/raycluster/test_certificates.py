@@ -1,0 +1,57 @@
+"""The operator takes only those Secrets for its own that its own Certificates name."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from manta.api.ray import names
+from manta.api.resources import CERTIFICATES, SECRETS
+from manta.rules.settings import FeatureGates, Settings
+from support.raycluster import ray_cluster
+from support.raycluster_world import World, decode
+
+GUARDED = Settings(gates=FeatureGates(ray_cluster_mtls=True), cert_manager=True)
+AUTHORITY = "ray-ca-certificate-demo"
+FOREIGN = "database-password"
+
+
+@pytest.fixture
+def world() -> World:
+    made = World(decode(ray_cluster(tlsOptions={"enabled": True})), GUARDED)
+    made.settle()
+    made.put(SECRETS, {"metadata": {"name": FOREIGN, "namespace": "default"}})
+    return made
+
+
+def owners(world: World, secret: str) -> list[str]:
+    references = world.objects[SECRETS, secret]["metadata"].get("ownerReferences", ())
+    return [one["name"] for one in references]
+
+
+def pointed_at_a_foreign_secret(certificate: dict[str, Any]) -> dict[str, Any]:
+    certificate["metadata"]["annotations"].pop(names.ANNOTATION_SECRET_OWNER)
+    certificate["spec"]["secretName"] = FOREIGN
+    return certificate
+
+
+def test_the_secrets_of_all_three_certificates_have_an_owner(world: World) -> None:
+    secrets = [one["spec"]["secretName"] for one in world.of("Certificate")]
+    assert len(secrets) == 3
+    assert all(owners(world, secret) for secret in secrets)
+
+
+def test_a_certificate_that_someone_slipped_in_gets_no_secret(world: World) -> None:
+    slipped_in = pointed_at_a_foreign_secret(deepcopy(world.objects[CERTIFICATES, AUTHORITY]))
+    slipped_in["metadata"] |= {"name": "slipped-in", "uid": "slipped-in"}
+    world.objects[CERTIFICATES, "slipped-in"] = slipped_in
+    world.settle()
+    assert owners(world, FOREIGN) == []
+
+
+def test_our_certificate_that_someone_pointed_elsewhere_gets_no_secret(world: World) -> None:
+    pointed_at_a_foreign_secret(world.objects[CERTIFICATES, AUTHORITY])
+    world.settle()
+    assert owners(world, FOREIGN) == []
