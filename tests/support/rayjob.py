@@ -45,7 +45,9 @@ def a_job(status: dict[str, Any] | None = None, **spec: Any) -> RayJob:
 
 def a_cluster(state: str = "ready") -> RayCluster:
     document = ray_cluster("demo-abcde")
-    meta = {**document["metadata"], "uid": "cluster-uid"}
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "demo", "uid": "job-uid"}
+    owners = [{**owner, "controller": True}]
+    meta = {**document["metadata"], "uid": "cluster-uid", "ownerReferences": owners}
     cluster = msgspec.convert({**document, "metadata": meta}, RayCluster)
     return msgspec.structs.replace(cluster, status=RayClusterStatus(state=state))
 

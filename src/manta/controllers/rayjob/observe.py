@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -32,8 +32,11 @@ from manta.rules.settings import Settings
 from manta.rules.traits import head_service_name
 from manta.rules.validation.violation import Violation
 from manta.rules.validation.whole_job import job_violations
+from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
+
+T = TypeVar("T", bound=Named)
 
 BY_CLUSTER = "by-cluster"
 BY_JOB = "by-submitter-of"
@@ -148,12 +151,10 @@ class Observer:
     def _pod_group(self, job: RayJob) -> PodGroup | None:
         groups = self._caches.pod_groups
         key = Key(job.metadata.namespace, f"ray-{job.metadata.name}-pg")
-        return groups.get(key) if groups is not None else None
+        return _owned(job, groups.get(key) if groups is not None else None)
 
     def _submitter(self, job: RayJob) -> Job | None:
-        found = self._caches.submitters.get(job.metadata.key)
-        owner = found.metadata.controller if found else None
-        return found if owner and owner.uid == job.metadata.uid else None
+        return _owned(job, self._caches.submitters.get(job.metadata.key))
 
     def _answer(self, key: Key, seen: JobSnapshot) -> Answer:
         asked = question(seen)
@@ -166,6 +167,12 @@ class Observer:
             return answer
 
         return translate(self._watch.answer(key, asked, ask, expecting=expects_change(seen)))
+
+
+def _owned(job: RayJob, found: T | None) -> T | None:
+    """What bears our name and belongs to somebody else is as good as not there."""
+    owner = found.metadata.controller if found is not None else None
+    return found if owner is not None and owner.uid == job.metadata.uid else None
 
 
 def _is_managed_elsewhere(spec: RayJobSpec) -> bool:

@@ -63,11 +63,14 @@ def plan_head_service(seen: JobSnapshot) -> Plan:
     action: Action
     if seen.job_head_service is None:
         action = Create(SERVICES, wanted, Cause.HEAD_SERVICE)
-    elif dict(seen.job_head_service.spec.selector) == wanted["spec"]["selector"]:
+    elif not seen.owns(seen.job_head_service.metadata):
+        name = seen.job_head_service.metadata.name  # of a RayCluster that is called like the RayJob
+        return Plan(notes=(f"Service {name} belongs to somebody else, and is left alone",))
+    elif (live := dict(seen.job_head_service.spec.selector)) == wanted["spec"]["selector"]:
         return Plan()
     else:
         meta = seen.job_head_service.metadata
         why = f"it now stands before RayCluster {seen.cluster.metadata.name}"
-        body = {"spec": {"selector": wanted["spec"]["selector"]}}
+        body = {"spec": {"selector": {**dict.fromkeys(live), **wanted["spec"]["selector"]}}}
         action = Patch(SERVICES, meta.key, body, Cause.HEAD_SERVICE_DRIFT, why, uid=meta.uid)
     return do(action, independent=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from manta.api.batch import Job
 from manta.api.core import ContainerStatus, Pod, Service
+from manta.api.meta import ObjectMeta
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import JobDeploymentStatus, RayJob, RayJobSpec, RayJobStatus, SubmissionMode
@@ -89,8 +90,16 @@ class JobSnapshot:
 
     @property
     def borrows_cluster(self) -> bool:
-        """The cluster is not ours: it is neither made nor deleted by this RayJob."""
-        return bool(self.spec.cluster_selector)
+        """The cluster is not ours: it is neither made nor deleted by this RayJob.
+
+        Whose it is, it says itself: an edit of the spec does not make a shared cluster ours.
+        """
+        foreign = self.cluster is not None and not self.owns(self.cluster.metadata)
+        return bool(self.spec.cluster_selector) or foreign
+
+    def owns(self, meta: ObjectMeta) -> bool:
+        owner = meta.controller
+        return owner is not None and owner.uid == self.job.metadata.uid
 
     @property
     def cluster_is_ready(self) -> bool:

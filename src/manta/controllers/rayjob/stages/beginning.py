@@ -30,7 +30,7 @@ def begin(seen: JobSnapshot) -> Step:
     return move(
         seen,
         JobDeploymentStatus.INITIALIZING,
-        job_id=_job_id(seen),
+        job_id=new_job_id(seen),
         ray_cluster_name=_cluster_name(seen),
         start_time=format_time(seen.now),
         reason="",
@@ -38,7 +38,7 @@ def begin(seen: JobSnapshot) -> Step:
     )
 
 
-def _job_id(seen: JobSnapshot) -> str:
+def new_job_id(seen: JobSnapshot) -> str:
     if seen.spec.job_id:
         return seen.spec.job_id
     if seen.mode is SubmissionMode.INTERACTIVE:

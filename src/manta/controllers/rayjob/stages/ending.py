@@ -108,9 +108,10 @@ def _by_rule(seen: JobSnapshot) -> Step:
 
 def _achieved(seen: JobSnapshot) -> frozenset[str]:
     done = {DeletionPolicyType.DELETE_NONE}
-    if seen.cluster is None or seen.cluster.metadata.deletion_timestamp is not None:
+    gone = seen.cluster is None or seen.cluster.metadata.deletion_timestamp is not None
+    if gone or seen.borrows_cluster:  # what is not ours is not ours to delete
         done |= {DeletionPolicyType.DELETE_CLUSTER, DeletionPolicyType.DELETE_WORKERS}
-    elif all(group.suspend for group in seen.cluster.spec.worker_group_specs):
+    elif seen.cluster and all(one.suspend for one in seen.cluster.spec.worker_group_specs):
         done |= {DeletionPolicyType.DELETE_WORKERS}
     return frozenset(done)
 

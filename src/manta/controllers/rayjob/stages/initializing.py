@@ -14,6 +14,7 @@ from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.gang import ganged_cluster, ganged_submitter
 from manta.controllers.rayjob.handover import dashboard_address, planned_cluster, submission
 from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot
+from manta.controllers.rayjob.stages.beginning import new_job_id
 from manta.controllers.rayjob.stages.loss import lost
 from manta.controllers.rayjob.step import Step, fail, move, stay, wait
 from manta.controllers.rayjob.waits import cluster_missing, cluster_not_ready, dashboard_missing
@@ -29,6 +30,8 @@ def initialize(seen: JobSnapshot) -> Step:
         return move(seen, JobDeploymentStatus.SUSPENDING)
     if late := missed_deadline(seen):
         return late
+    if not seen.status.job_id and (job_id := new_job_id(seen)):
+        return stay(seen, job_id=job_id)  # it was in InteractiveMode when it began
     if seen.cluster is None:
         return _without_cluster(seen)
     if seen.mode is SubmissionMode.SIDECAR and (step := _watch_sidecar(seen)):
