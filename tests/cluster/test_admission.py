@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import base64
 import json
+import logging
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,11 +23,18 @@ from manta.admission.review import review
 from manta.admission.server import LARGEST, ReviewServer
 from manta.api.meta import Key
 from manta.api.resources import SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
+from manta.cli import webhook
+from manta.cli.operator_options import options_from
+from manta.kube.cluster import Cluster
 from manta.kube.errors import NotFound
+from manta.localplane.apiserver.messages import ADMIN
+from manta.localplane.inprocess import InProcessTransport
 from manta.rules.settings import Settings
 from manta.runtime.health import Address
+from support.certmanager import cert_manager_crds
 from support.plane import MemoryPlane, memory_plane
 from support.raycluster import group, ray_cluster
+from support.stage import until
 from support.virtual import running, virtual_plane, virtually
 
 Json = dict[str, Any]
@@ -265,3 +275,47 @@ def test_the_configuration_is_needed(tmp_path: Path) -> None:
                 await keeper.settle()
 
     story()
+
+
+# ── the command ──────────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def commanded(
+    plane: MemoryPlane, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> AsyncIterator[int]:
+    """The port of `manta webhook`, all of it, but with the way to the API server cut short."""
+    monkeypatch.setattr(
+        "manta.kube.transport.HttpTransport",
+        lambda *_, **__: InProcessTransport(plane.app, ADMIN),
+    )
+    parser = argparse.ArgumentParser()
+    webhook.add_parser(parser.add_subparsers())
+    flags = ("--listen=127.0.0.1:0", "--configuration=hook", "--feature-gates=RayClusterMTLS=true")
+    args = parser.parse_args(["webhook", "--host=localhost", *flags])
+
+    async def port() -> int:
+        found = re.search(r"reviewing on port (\d+)", caplog.text)
+        return int(found[1]) if found else 0
+
+    with caplog.at_level(logging.INFO):
+        serving = webhook._serve(args, options_from(args, {}), Cluster("https://server:6443"))
+        async with running(serving):
+            yield await until(port)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+async def test_mutual_tls_is_refused_only_where_cert_manager_is_missing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, installed: bool
+) -> None:
+    crds = [_kind(), *(cert_manager_crds() if installed else ())]
+    async with memory_plane(crds=crds) as plane:
+        await configure(plane)
+        async with commanded(plane, monkeypatch, caplog) as port:
+            context = ssl.create_default_context(cadata=await trusted(plane))
+            streams = await asyncio.open_connection("localhost", port, ssl=context)
+            body = a_review(ray_cluster(tlsOptions={"enabled": True}))
+            response = json.loads((await ask(*streams, post(body)))[1])["response"]
+            streams[1].close()
+    assert response["allowed"] is installed, response
+    assert installed or "needs cert-manager" in response["status"]["message"]

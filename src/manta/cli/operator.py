@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import dataclasses
 import gc
 import importlib
 import importlib.util
@@ -23,7 +22,12 @@ from manta.api.meta import Key
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.cli.operator_options import Options, add_flags, options_from
-from manta.cli.operator_platform import Platform, recognise_patiently, watch_for_crds
+from manta.cli.operator_platform import (
+    Platform,
+    recognise_patiently,
+    settings_on,
+    watch_for_crds,
+)
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster
@@ -149,10 +153,7 @@ def new_manager(
 
 def assemble(manager: Manager, options: Options, platform: Platform) -> None:
     """Give the manager its controllers: the operator without signals, pages and election."""
-    settings = dataclasses.replace(
-        options.settings, openshift=platform.openshift, cert_manager=platform.cert_manager
-    )
-    for controller in build_controllers(manager, settings):
+    for controller in build_controllers(manager, settings_on(platform, options.settings)):
         manager.add(controller)
     manager.add_service("CRD check", lambda: watch_for_crds(manager.client))
 

@@ -1,8 +1,9 @@
-"""What the API server is and offers, asked once at the start of `manta operator`."""
+"""What the API server is and offers, asked once at the start of `manta operator` and `webhook`."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import Resource
 from manta.kube.client import Client
 from manta.kube.errors import CredentialsError, MantaError, NotFound
+from manta.rules.settings import Settings
 from manta.runtime.backoff import Backoff
 
 log = logging.getLogger(__name__)
@@ -92,6 +94,13 @@ async def recognise_patiently(client: Client, random: Random) -> Platform:
             pause = _PATIENCE.delay(failures, random)
             log.warning("cannot begin: %s; asking again in %.0f s", error, pause)
             await asyncio.sleep(pause)
+
+
+def settings_on(platform: Platform, settings: Settings) -> Settings:
+    """What was asked for by flags, completed by what is there."""
+    return dataclasses.replace(
+        settings, openshift=platform.openshift, cert_manager=platform.cert_manager
+    )
 
 
 async def missing_crds(client: Client) -> tuple[Resource, ...]:

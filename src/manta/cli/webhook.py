@@ -1,7 +1,8 @@
 """`manta webhook`: refuse invalid Ray objects when they are written, not when they are read.
 
-Takes the operator's flags, so that both judge alike. Makes and renews its own certificates; needs no
-cert-manager. Any number of replicas may run.
+Takes the operator's flags, and asks as the operator does what the API server offers, so that both
+judge alike. Makes and renews its own certificates; needs no cert-manager. Any number of replicas may
+run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from manta.cli.operator_options import Options, add_flags, options_from
@@ -77,6 +80,7 @@ async def _serve(args: argparse.Namespace, options: Options, cluster: Cluster) -
     from manta.admission.review import review
     from manta.admission.server import ReviewServer
     from manta.api.meta import Key
+    from manta.cli.operator_platform import recognise_patiently, settings_on
     from manta.kube.transport import HttpTransport
     from manta.runtime.clock import SystemClock
     from manta.runtime.health import Address
@@ -95,9 +99,15 @@ async def _serve(args: argparse.Namespace, options: Options, cluster: Cluster) -
             names=(*service_names(args.service, namespace), *args.host),
             directory=Path(directory),
         )
-        server = ReviewServer(address, keeper.context, lambda body: review(body, options.settings))
+
+        async def open_server() -> ReviewServer:
+            platform = await recognise_patiently(client, Random())  # noqa: S311  jitter only
+            settings = settings_on(platform, options.settings)
+            await keeper.ready.wait()
+            return ReviewServer(address, keeper.context, lambda body: review(body, settings))
+
         try:
-            await _until_told_to_stop(keeper, server)
+            await _until_told_to_stop(keeper, open_server)
         finally:
             await client.close()
     return 0
@@ -108,22 +118,23 @@ def service_names(service: str, namespace: str) -> tuple[str, ...]:
     return (f"{service}.{namespace}.svc", f"{service}.{namespace}", service)
 
 
-async def _until_told_to_stop(keeper: Keeper, server: ReviewServer) -> None:
+async def _until_told_to_stop(
+    keeper: Keeper, open_server: Callable[[], Awaitable[ReviewServer]]
+) -> None:
     """Serve as soon as there is a certificate to show. The end of either task is the end of all."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
     async def serve() -> None:
-        await keeper.ready.wait()
-        await server.run()
+        server = await open_server()
+        telling = asyncio.create_task(_tell(server))
+        try:
+            await server.run()
+        finally:
+            telling.cancel()
 
-    async def tell() -> None:
-        await server.listening.wait()
-        log.info("reviewing on port %d", server.port)
-        await asyncio.Event().wait()
-
-    tasks = [asyncio.create_task(one) for one in (keeper.run(), serve(), tell(), stop.wait())]
+    tasks = [asyncio.create_task(one) for one in (keeper.run(), serve(), stop.wait())]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -132,3 +143,8 @@ async def _until_told_to_stop(keeper: Keeper, server: ReviewServer) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _tell(server: ReviewServer) -> None:
+    await server.listening.wait()
+    log.info("reviewing on port %d", server.port)
