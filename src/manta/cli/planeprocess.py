@@ -17,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from manta.localplane.node import pidspace
+
 _COMMAND = ("-m", "manta.cli.main", "up", "--foreground", "--dir")
 
 
@@ -67,9 +69,14 @@ def plane_processes(directory: Path) -> list[int]:
     for entry in Path("/proc").iterdir() if Path("/proc").exists() else ():
         with contextlib.suppress(OSError):
             line = b"\0" + (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-            if (plane in line or operator in line) and int(entry.name) != os.getpid():
+            if (plane in line or operator in line) and _is_another(int(entry.name)):
                 found.append(int(entry.name))
     return found
+
+
+def _is_another(pid: int) -> bool:
+    """Not this process, nor one of a container that has a directory of the same name."""
+    return pid != os.getpid() and pidspace.is_here(pid)
 
 
 def spawn(directory: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:

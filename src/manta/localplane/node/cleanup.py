@@ -91,7 +91,7 @@ def end_all_processes(directory: Path, dying: Sequence[int] = ()) -> list[int]:
 
 def marked_processes(directory: Path) -> list[int]:
     """Processes of this plane: by our mark on their command line, or, for those of Pods without
-    namespaces, in their environment."""
+    namespaces, in their environment. Never those of a plane in a container."""
     whole = directory.resolve()
     helpers = find_processes("cmdline", f"\0{MARK}\0{whole}\0".encode())
     others = find_processes("environ", f"\0{PLANE_VARIABLE}={whole}\0".encode())

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from manta.localplane.node import wire
+from manta.localplane.node import pidspace, wire
 from manta.localplane.node.channel import Channel, Gone, Refused
 from manta.localplane.node.launch import SOCKET_NAME, is_zombie, start_time
 
@@ -322,7 +322,7 @@ def adopt(
 
 
 def find_processes(file: str, mark: bytes) -> list[int]:
-    """All processes with `mark` in their /proc file (`cmdline` or `environ`)."""
+    """Our processes with `mark` in their /proc file (`cmdline` or `environ`)."""
     found = []
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
@@ -331,7 +331,7 @@ def find_processes(file: str, mark: bytes) -> list[int]:
             content = Path(entry.path, file).read_bytes()
         except OSError:
             continue
-        if mark in b"\0" + content:
+        if mark in b"\0" + content and pidspace.is_ours(int(entry.name)):
             found.append(int(entry.name))
     return sorted(found)
 
