@@ -7,12 +7,20 @@ two planes that start at once see each other.
 from __future__ import annotations
 
 import fcntl
+import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from manta.kube.errors import MantaError
+
 PLACE = Path("/run/manta")
+
+
+class ForeignList(MantaError):  # noqa: N818 - a state of the machine
+    """Somebody else can write where the list of planes would be; says the cure."""
 
 
 class Register:
@@ -56,5 +64,17 @@ def _writable_place() -> Path:
     except OSError:
         instead = Path(tempfile.gettempdir(), "manta-planes")
         instead.mkdir(mode=0o700, exist_ok=True)
+        _refuse_foreign(instead)
         return instead
     return PLACE
+
+
+def _refuse_foreign(place: Path) -> None:
+    """Everybody can make a directory there before us, and would name us planes to remove."""
+    found = place.lstat()
+    private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
+    if not private or found.st_uid != os.geteuid():
+        raise ForeignList(
+            f"{place} is not a directory of user {os.geteuid()} alone (mode 0700), so it is not used"
+            f" for the list of planes: remove it, or make {PLACE} writable"
+        )
