@@ -73,15 +73,15 @@ def lost_directories() -> list[Path]:
 
 
 def clear_lost_planes() -> list[Path]:
-    """Remove what is left of planes whose state is gone."""
+    """Remove what is left of planes whose directory is gone."""
     from manta.localplane.node.ranges import lost_planes
 
     lost = lost_planes()
     for node in lost:
-        from manta.localplane.node.cleanup import remove_everything
+        from manta.localplane.node.cleanup import remove_lost
 
         end_plane_processes(node.parent)
-        remove_everything(node, purge=True)
+        remove_lost(node)
     return [node.parent for node in lost]
 
 

@@ -59,6 +59,14 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
     return Removed(tuple(ended), tuple(interfaces), tuple(stuck))
 
 
+def remove_lost(directory: Path) -> Removed:
+    """Of a plane whose directory is gone: what the kernel still has of it, and its registration.
+    Volumes are never removed: the directory may be back by now."""
+    removed = remove_everything(directory)
+    _sign_off(directory)
+    return removed
+
+
 def _remove_network(prefix: str) -> list[str]:
     """Interfaces and packet rules. Another plane that starts just now waits until we have seen
     whether it is there."""

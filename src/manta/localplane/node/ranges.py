@@ -76,12 +76,23 @@ def read_ranges(directory: Path) -> Ranges | None:
 
 
 def lost_planes() -> list[Path]:
-    """Planes of this machine whose state was removed without `manta down`. Whatever of them is
-    left can be removed by `cleanup.remove_everything`, and they are forgotten with `purge`."""
+    """Planes of this machine whose directory was removed without `manta down`. Whatever of them is
+    left can be removed by `cleanup.remove_lost`. A record that is damaged or cannot be read does
+    not count: what else is in that directory may be a user's only copy."""
     if os.geteuid() != 0:
         return []
     with planeregister.locked() as register:
-        return [one for one in register.directories() if read_ranges(one) is None]
+        return [one for one in register.directories() if _is_gone(one)]
+
+
+def _is_gone(directory: Path) -> bool:
+    try:
+        directory.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False  # it cannot be looked at: who knows
+    return False
 
 
 def _claim_beside(directory: Path, wish: Wish, others: Iterable[Ranges]) -> Ranges:

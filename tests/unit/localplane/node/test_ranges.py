@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
@@ -19,6 +20,7 @@ from manta.localplane.node.ranges import (
     Wish,
     claim_ranges,
     first_free,
+    lost_planes,
     read_ranges,
 )
 
@@ -140,3 +142,22 @@ def test_a_machine_without_a_writable_run_directory_remembers_its_planes_elsewhe
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert not claim(tmp_path / "one").services.overlaps(claim(tmp_path / "two").services)
     assert (tmp_path / "manta-planes" / "planes").exists()
+
+
+# ── lost planes ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only planes of root are listed")
+def test_a_plane_is_lost_when_its_directory_is_gone_and_not_before(tmp_path: Path) -> None:
+    node = tmp_path / "one" / "node"
+    claim(node)
+    record = node / ranges.RECORD
+    record.write_text("{ damaged")
+    assert lost_planes() == []
+    record.unlink()
+    assert lost_planes() == []
+    node.rmdir()
+    assert lost_planes() == [node]
+    (tmp_path / "one").rmdir()
+    assert lost_planes() == [node]
