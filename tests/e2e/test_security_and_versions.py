@@ -19,6 +19,7 @@ def test_a_cluster_with_tokens_refuses_who_has_none(machine: Machine) -> None:
     address = machine.cluster_ready("guarded")["status"]["head"]["podIP"]
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"http://{address}:8265/api/jobs/", timeout=10)
+    refused.value.close()
     assert refused.value.code in (401, 403)
     machine.apply(
         {

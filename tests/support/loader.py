@@ -85,8 +85,8 @@ class Errand:
         headers = {"Connection": "close"} | ({"Host": self.host} if self.host else {})
         try:
             connection.request("GET", parts.path or "/", headers=headers)
-            answer = connection.getresponse()
-            text = answer.read().decode("utf-8", "replace").strip()
+            with connection.getresponse() as answer:
+                text = answer.read().decode("utf-8", "replace").strip()
         finally:
             connection.close()
         if answer.status != http.HTTPStatus.OK:
