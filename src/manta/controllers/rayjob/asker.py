@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-
 import msgspec
 
-from manta.api.core import SecretData
 from manta.api.meta import Key
 from manta.api.ray import names
-from manta.api.resources import SECRETS
 from manta.controllers.rayjob.handover import SubmissionRefusedError, submission
 from manta.controllers.rayjob.inquire import Question
 from manta.controllers.rayjob.snapshot import JobSnapshot
@@ -26,9 +22,7 @@ from manta.ray.models import (
     Target,
     Unreachable,
 )
-
-MOST_TOKENS = 2000
-"""Clusters come and go: what is kept of them must not grow for ever (C38)."""
+from manta.runtime.kept_secrets import KeptSecrets
 
 DEFINITE = frozenset((400, 422))
 """Answers that no second try will change; what a proxy or a missing token says may pass."""
@@ -41,8 +35,7 @@ class DashboardError(MantaError):
 class Asker:
     def __init__(self, dashboard: Dashboard, client: Client) -> None:
         self._dashboard = dashboard
-        self._client = client
-        self._tokens: dict[tuple[str, str], str] = {}
+        self._tokens = KeptSecrets(client, names.SECRET_KEY_AUTH_TOKEN)
 
     async def job(self, asked: Question) -> JobAnswer:
         target = await self._target(asked)
@@ -50,7 +43,7 @@ class Asker:
             return target
         answer = await self._dashboard.job(target, asked.job_id)
         if isinstance(answer, Unreachable):
-            self._tokens.pop((asked.namespace, asked.secret), None)
+            self._tokens.forget(Key(asked.namespace, asked.secret))
         return answer
 
     async def stop(self, asked: Question | None, job_id: str) -> None:
@@ -76,24 +69,10 @@ class Asker:
         token = ""
         if asked.secret:
             try:
-                token = await self._token(asked.namespace, asked.secret)
+                token = await self._tokens.read(Key(asked.namespace, asked.secret))
             except (MantaError, ValueError) as error:
                 return Unreachable(f"the token in Secret {asked.secret}: {error}", sent=False)
         return Target(asked.namespace, asked.service, asked.host, asked.port, token=token)
-
-    async def _token(self, namespace: str, name: str) -> str:
-        """Read once and kept until the dashboard no longer answers to it."""
-        address = (namespace, name)
-        if len(self._tokens) >= MOST_TOKENS:
-            self._tokens.clear()
-        if address not in self._tokens:
-            secret = await self._client.get(SECRETS, Key(namespace, name), into=SecretData)
-            encoded = secret.data.get(names.SECRET_KEY_AUTH_TOKEN)
-            if encoded is None:
-                raise ValueError(f"it has no key {names.SECRET_KEY_AUTH_TOKEN}")
-            # Whoever made the Secret from a file has the file's last newline in it.
-            self._tokens[address] = base64.b64decode(encoded).decode().strip()
-        return self._tokens[address]
 
 
 def _settle(answer: SubmitAnswer) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -171,22 +170,10 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
     if caches.pod_groups is not None:
         watches += (Watch(caches.pod_groups, owned),)
     controller = Controller(CONTROLLER, run_round, watches, workers=WORKERS)
-    manager.add_service("RayJob questions", _end_with(watch))
+    manager.add_service("RayJob questions", watch.run)
     if settings.enable_metrics:
         metrics.register(manager.registry, caches.jobs, attempts)
     return controller
-
-
-def _end_with(watch: DashboardWatch[Key, JobAnswer]) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Nobody is asked any more when the manager has ended."""
-
-    async def run() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            watch.close()
-
-    return run
 
 
 # ── whom a change concerns ───────────────────────────────────────────────────────────────
