@@ -107,7 +107,7 @@ def _caches(manager: Manager, settings: Settings) -> Caches:
 
 def _pod_groups(manager: Manager, settings: Settings) -> Informer[PodGroup] | None:
     groups = pod_groups(settings)
-    return manager.informer(groups, PodGroup) if groups is not None else None
+    return manager.informer(groups.resource, PodGroup) if groups is not None else None
 
 
 def _watches(caches: Caches) -> list[Watch[Any]]:

@@ -137,7 +137,8 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         ),
     )
     if (groups := pod_groups(settings)) is not None:
-        caches = msgspec.structs.replace(caches, pod_groups=manager.informer(groups, PodGroup))
+        informer = manager.informer(groups.resource, PodGroup)
+        caches = msgspec.structs.replace(caches, pod_groups=informer)
     asker, attempts = Asker(dashboard, manager.client), Attempts()
 
     def news_of(key: Key) -> None:

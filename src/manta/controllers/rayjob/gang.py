@@ -27,19 +27,20 @@ EMPTY = {"minMember": 0, "minResources": {}}
 
 def plan_gang(seen: JobSnapshot) -> Plan:
     scheduler = _scheduler(seen)
-    if scheduler is None or scheduler.pod_groups is None or seen.violations:
+    groups = scheduler.pod_groups if scheduler else None
+    if groups is None or seen.violations:
         return NOTHING
     leader = _leader(seen)
-    if seen.job.metadata.deletion_timestamp or not scheduler.group_name(leader):
+    if seen.job.metadata.deletion_timestamp or not groups.name(leader):
         return NOTHING
     busy = seen.stage in BUSY
     if seen.pod_group is None:
-        made = Create(scheduler.pod_groups, scheduler.pod_group(leader), Cause.POD_GROUP)
+        made = Create(groups.resource, groups.build(leader), Cause.POD_GROUP)
         return do(made) if busy else NOTHING
-    wanted = scheduler.pod_group(leader)["spec"] if busy or _lives_on(seen) else EMPTY
+    wanted = groups.build(leader)["spec"] if busy or _lives_on(seen) else EMPTY
     drift = pod_group_drift(wanted, seen.pod_group)
     meta, why = seen.pod_group.metadata, "the gang has another size now"
-    patch = Patch(scheduler.pod_groups, meta.key, drift, Cause.POD_GROUP_DRIFT, why, uid=meta.uid)
+    patch = Patch(groups.resource, meta.key, drift, Cause.POD_GROUP_DRIFT, why, uid=meta.uid)
     return do(patch, independent=True) if drift else NOTHING
 
 

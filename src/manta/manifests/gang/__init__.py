@@ -8,9 +8,8 @@ PodGroups true.
 from __future__ import annotations
 
 from manta.api.ray.cluster import RayCluster
-from manta.api.resources import Resource
 from manta.manifests.gang.kai import KAI
-from manta.manifests.gang.members import GangScheduler, cluster_leader
+from manta.manifests.gang.members import GangScheduler, PodGroups, cluster_leader
 from manta.manifests.gang.scheduler_plugins import SCHEDULER_PLUGINS
 from manta.manifests.gang.volcano import VOLCANO
 from manta.manifests.gang.yunikorn import YUNIKORN
@@ -29,13 +28,13 @@ def gang_scheduler(settings: Settings) -> GangScheduler | None:
     return SCHEDULERS[settings.batch_scheduler] if settings.batch_scheduler else None
 
 
-def pod_groups(settings: Settings) -> Resource | None:
-    """The kind of the chosen scheduler's PodGroups; None: it has none, or none is chosen."""
+def pod_groups(settings: Settings) -> PodGroups | None:
+    """Of the chosen scheduler; None: it has none, or none is chosen."""
     scheduler = gang_scheduler(settings)
     return scheduler.pod_groups if scheduler else None
 
 
 def gang_group_name(cluster: RayCluster, settings: Settings) -> str:
     """Of the PodGroup that this cluster has for itself; empty: it has none."""
-    scheduler = gang_scheduler(settings)
-    return scheduler.group_name(cluster_leader(cluster)) if scheduler else ""
+    groups = pod_groups(settings)
+    return groups.name(cluster_leader(cluster)) if groups else ""

@@ -16,12 +16,6 @@ class Kai:
         queue = {names.LABEL_KAI_QUEUE: leader.label(names.LABEL_KAI_QUEUE)}
         return joined(pod, "kai-scheduler", labels=queue)
 
-    def group_name(self, leader: Leader) -> str:
-        return ""
-
-    def pod_group(self, leader: Leader) -> Json:
-        raise NotImplementedError("it has no PodGroups")
-
     def cluster_marks(self, leader: Leader) -> Json:
         return {}
 

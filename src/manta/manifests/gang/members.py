@@ -38,22 +38,27 @@ class Leader:
         return names.LABEL_GANG_SCHEDULING in self.metadata.labels
 
 
+class PodGroups(Protocol):
+    """How a scheduler is told of a gang by an object of its own."""
+
+    @property
+    def resource(self) -> Resource: ...
+
+    def name(self, leader: Leader) -> str:
+        """Of the PodGroup that this RayCluster or RayJob has for itself; empty: it has none."""
+        ...
+
+    def build(self, leader: Leader) -> Json: ...
+
+
 class GangScheduler(Protocol):
     @property
-    def pod_groups(self) -> Resource | None:
-        """The kind of its PodGroups; None: it is told by the Pods alone."""
+    def pod_groups(self) -> PodGroups | None:
+        """None: it is told by the Pods alone."""
         ...
 
     def mark(self, leader: Leader, pod: Json, group: str) -> Json:
         """The same Pod, or Pod template, as a member of this group of the gang."""
-        ...
-
-    def group_name(self, leader: Leader) -> str:
-        """Of the PodGroup that this RayCluster or RayJob has for itself; empty: it has none."""
-        ...
-
-    def pod_group(self, leader: Leader) -> Json:
-        """That PodGroup."""
         ...
 
     def cluster_marks(self, leader: Leader) -> Json:

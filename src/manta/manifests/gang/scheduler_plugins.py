@@ -16,19 +16,14 @@ from manta.manifests.gang.members import Leader, as_text, joined
 from manta.rules.scaling import gang_members, gang_resources
 
 
-class SchedulerPlugins:
-    pod_groups = COSCHEDULING_POD_GROUPS
+class CoschedulingGroups:
+    resource = COSCHEDULING_POD_GROUPS
 
-    def mark(self, leader: Leader, pod: Json, group: str) -> Json:
-        member = leader.wants_gang and group != names.SUBMITTER_GROUP
-        labels = {names.LABEL_SCHEDULER_PLUGINS_POD_GROUP: leader.metadata.name}
-        return joined(pod, "scheduler-plugins-scheduler", labels=labels if member else {})
-
-    def group_name(self, leader: Leader) -> str:
+    def name(self, leader: Leader) -> str:
         has_one = leader.wants_gang and leader.owner["kind"] == RAY_CLUSTERS.kind
         return leader.metadata.name if has_one else ""
 
-    def pod_group(self, leader: Leader) -> Json:
+    def build(self, leader: Leader) -> Json:
         return {
             "apiVersion": COSCHEDULING_POD_GROUPS.api_version,
             "kind": COSCHEDULING_POD_GROUPS.kind,
@@ -42,6 +37,15 @@ class SchedulerPlugins:
                 "minResources": as_text(gang_resources(leader.spec)),
             },
         }
+
+
+class SchedulerPlugins:
+    pod_groups = CoschedulingGroups()
+
+    def mark(self, leader: Leader, pod: Json, group: str) -> Json:
+        member = leader.wants_gang and group != names.SUBMITTER_GROUP
+        labels = {names.LABEL_SCHEDULER_PLUGINS_POD_GROUP: leader.metadata.name}
+        return joined(pod, "scheduler-plugins-scheduler", labels=labels if member else {})
 
     def cluster_marks(self, leader: Leader) -> Json:
         return {}

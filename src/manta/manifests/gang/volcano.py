@@ -18,28 +18,14 @@ from manta.rules.scaling import added, gang_members, gang_resources, pod_resourc
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class Volcano:
-    pod_groups = VOLCANO_POD_GROUPS
+class VolcanoGroups:
+    resource = VOLCANO_POD_GROUPS
 
-    def mark(self, leader: Leader, pod: Json, group: str) -> Json:
-        return joined(
-            pod,
-            "volcano",
-            labels={
-                key: leader.label(key)
-                for key in (names.LABEL_VOLCANO_QUEUE, names.LABEL_PRIORITY_CLASS)
-            },
-            annotations={
-                names.ANNOTATION_POD_GROUP_NAME: pod_group_name(leader),
-                names.ANNOTATION_VOLCANO_TASK: group,
-            },
-        )
-
-    def group_name(self, leader: Leader) -> str:
+    def name(self, leader: Leader) -> str:
         """The Pods of a RayJob's cluster are in the RayJob's group: the cluster has none."""
         return "" if _is_of_a_job(leader) else pod_group_name(leader)
 
-    def pod_group(self, leader: Leader) -> Json:
+    def build(self, leader: Leader) -> Json:
         needed = gang_resources(leader.spec)
         if leader.submitter is not None:
             needed = added(needed, pod_resources(leader.submitter))
@@ -67,6 +53,24 @@ class Volcano:
             },
             "spec": spec,
         }
+
+
+class Volcano:
+    pod_groups = VolcanoGroups()
+
+    def mark(self, leader: Leader, pod: Json, group: str) -> Json:
+        return joined(
+            pod,
+            "volcano",
+            labels={
+                key: leader.label(key)
+                for key in (names.LABEL_VOLCANO_QUEUE, names.LABEL_PRIORITY_CLASS)
+            },
+            annotations={
+                names.ANNOTATION_POD_GROUP_NAME: pod_group_name(leader),
+                names.ANNOTATION_VOLCANO_TASK: group,
+            },
+        )
 
     def cluster_marks(self, leader: Leader) -> Json:
         return {}

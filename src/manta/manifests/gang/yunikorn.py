@@ -23,12 +23,6 @@ class YuniKorn:
             annotations[names.ANNOTATION_YUNIKORN_TASK_GROUP] = group
         return joined(pod, "yunikorn", labels=_queue_labels(leader), annotations=annotations)
 
-    def group_name(self, leader: Leader) -> str:
-        return ""
-
-    def pod_group(self, leader: Leader) -> Json:
-        raise NotImplementedError("it has no PodGroups")
-
     def cluster_marks(self, leader: Leader) -> Json:
         """The cluster's Pods and the submitter carry one and the same plan, made of the RayJob."""
         marks = {"labels": _queue_labels(leader), "annotations": _task_groups(leader)}

@@ -86,7 +86,7 @@ def test_without_a_queue_no_empty_label_is_set(chosen: str) -> None:
 
 
 def test_volcanos_group_is_as_large_as_the_cluster() -> None:
-    made = VOLCANO.pod_group(cluster_leader(cluster()))
+    made = VOLCANO.pod_groups.build(cluster_leader(cluster()))
     assert made["metadata"]["name"] == "ray-demo-pg"
     assert made["metadata"]["ownerReferences"][0]["kind"] == "RayCluster"
     assert made["spec"] == {
@@ -98,21 +98,21 @@ def test_volcanos_group_is_as_large_as_the_cluster() -> None:
 
 
 def test_with_an_autoscaler_the_gang_is_the_least_that_will_be() -> None:
-    made = VOLCANO.pod_group(cluster_leader(cluster(enableInTreeAutoscaling=True)))
+    made = VOLCANO.pod_groups.build(cluster_leader(cluster(enableInTreeAutoscaling=True)))
     assert made["spec"]["minMember"] == 2
     assert made["spec"]["minResources"] == {"cpu": "3", "memory": "1Gi"}
 
 
 def test_suspended_groups_are_no_members() -> None:
     groups = [sized("a", "1", "1Gi", replicas=2), sized("b", "1", "1Gi", replicas=9, suspend=True)]
-    made = VOLCANO.pod_group(cluster_leader(cluster(groups=groups)))
+    made = VOLCANO.pod_groups.build(cluster_leader(cluster(groups=groups)))
     assert made["spec"]["minMember"] == 3
     assert made["spec"]["minResources"]["cpu"] == "4"
 
 
 def test_volcanos_topology_is_read_from_labels() -> None:
     wanted = {names.LABEL_VOLCANO_TOPOLOGY_MODE: "hard", names.LABEL_VOLCANO_TOPOLOGY_TIER: "2"}
-    made = VOLCANO.pod_group(cluster_leader(cluster(wanted)))
+    made = VOLCANO.pod_groups.build(cluster_leader(cluster(wanted)))
     assert made["spec"]["networkTopology"] == {"mode": "hard", "highestTierAllowed": 2}
 
 
@@ -124,11 +124,11 @@ def test_pods_of_a_jobs_cluster_are_in_the_jobs_group() -> None:
         names.ANNOTATION_POD_GROUP_NAME: "ray-train-pg",
         names.ANNOTATION_VOLCANO_TASK: "small",
     }
-    assert VOLCANO.group_name(leader) == "", "the cluster has no second group beside the job's"
+    assert VOLCANO.pod_groups.name(leader) == "", "the cluster has no second group beside the job's"
 
 
 def test_a_jobs_group_has_room_for_its_submitter_and_does_not_wait_for_it() -> None:
-    made = VOLCANO.pod_group(job_leader(job(), cluster().spec, SUBMITTER))
+    made = VOLCANO.pod_groups.build(job_leader(job(), cluster().spec, SUBMITTER))
     assert made["metadata"]["name"] == "ray-train-pg"
     assert made["metadata"]["ownerReferences"][0]["kind"] == "RayJob"
     assert made["spec"]["minMember"] == 3
@@ -181,7 +181,9 @@ def test_coscheduling_needs_the_gang_label() -> None:
     scheduler = SCHEDULERS["scheduler-plugins"]
     pod = scheduler.mark(cluster_leader(ganged), POD, "small")
     assert pod["metadata"]["labels"][names.LABEL_SCHEDULER_PLUGINS_POD_GROUP] == "demo"
-    made = scheduler.pod_group(cluster_leader(ganged))
+    groups = scheduler.pod_groups
+    assert groups is not None
+    made = groups.build(cluster_leader(ganged))
     assert made["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
     assert made["spec"]["minMember"] == 3
 

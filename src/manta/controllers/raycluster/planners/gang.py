@@ -9,7 +9,7 @@ from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.ensure import ensure, mend
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.containers import Json
-from manta.manifests.gang import gang_scheduler
+from manta.manifests.gang import gang_scheduler, pod_groups
 from manta.manifests.gang.members import cluster_leader, pod_group_drift
 from manta.manifests.worker_pod import WorkerPodMold, worker_pod_mold
 from manta.reconcile.plan import NOTHING, Plan
@@ -17,18 +17,17 @@ from manta.reconcile.plan import NOTHING, Plan
 
 def plan_gang(seen: ClusterSnapshot) -> Plan:
     """A scheduler that sees Pods before their group would start them one by one."""
-    scheduler = gang_scheduler(seen.settings)
-    leader = cluster_leader(seen.cluster)
-    if scheduler is None or scheduler.pod_groups is None or not scheduler.group_name(leader):
+    groups, leader = pod_groups(seen.settings), cluster_leader(seen.cluster)
+    if groups is None or not groups.name(leader):
         return NOTHING
-    manifest = scheduler.pod_group(leader)
+    manifest = groups.build(leader)
     live = seen.pod_group
-    plan = ensure(seen, scheduler.pod_groups, manifest, live, Cause.POD_GROUP)
+    plan = ensure(seen, groups.resource, manifest, live, Cause.POD_GROUP)
     if plan != NOTHING or live is None:
         return plan
     why = "the gang has another size now"
     change = pod_group_drift(manifest["spec"], live)
-    return mend(seen, scheduler.pod_groups, live, change, Cause.POD_GROUP_DRIFT, why)
+    return mend(seen, groups.resource, live, change, Cause.POD_GROUP_DRIFT, why)
 
 
 def marked(seen: ClusterSnapshot, pod: Json, group: str) -> Json:
