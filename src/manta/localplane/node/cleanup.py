@@ -53,9 +53,9 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
     remove_tree(directory / "pods")
     if purge:
         remove_tree(directory / "claims")
+        _sign_off(directory)  # first: without its record a plane on the list counts as lost
         for name in (RECORD, "cgroups.json"):
             (directory / name).unlink(missing_ok=True)
-        _sign_off(directory)
     return Removed(tuple(ended), tuple(interfaces), tuple(stuck))
 
 

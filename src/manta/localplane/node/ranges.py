@@ -77,17 +77,18 @@ def read_ranges(directory: Path) -> Ranges | None:
 
 def lost_planes() -> list[Path]:
     """Planes of this machine whose directory was removed without `manta down`. Whatever of them is
-    left can be removed by `cleanup.remove_lost`. A record that is damaged or cannot be read does
-    not count: what else is in that directory may be a user's only copy."""
+    left can be removed by `cleanup.remove_lost`. The record tells, not the directory: a plane that
+    still runs may have made parts of that anew. A record that is damaged or cannot be read does not
+    count: what else is in that directory may be a user's only copy."""
     if os.geteuid() != 0:
         return []
     with planeregister.locked() as register:
-        return [one for one in register.directories() if _is_gone(one)]
+        return [one for one in register.directories() if _is_gone(one / RECORD)]
 
 
-def _is_gone(directory: Path) -> bool:
+def _is_gone(path: Path) -> bool:
     try:
-        directory.lstat()
+        path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
