@@ -16,7 +16,7 @@ from manta.manifests.ownership import owned_by
 from manta.manifests.tls import secret_name
 from manta.rules.traits import head_fqdn
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK, LOOPBACK_6 = "127.0.0.1", "::1"
 _AUTHORITY_LIFE, _AUTHORITY_RENEWAL = "87600h0m0s", "720h0m0s"
 _LEAF_LIFE, _LEAF_RENEWAL = "2160h0m0s", "360h0m0s"
 _BOTH_SIDES = ["digital signature", "key encipherment", "server auth", "client auth"]
@@ -73,10 +73,17 @@ def build_certificate(
         "privateKey": {"algorithm": "RSA", "size": 2048},
         "usages": _BOTH_SIDES,
         "dnsNames": hosts,
-        "ipAddresses": [LOOPBACK, *sorted(set(addresses) - {LOOPBACK})],
+        "ipAddresses": _with_loopback(addresses),
         "issuerRef": _issuer_reference(issuer_name(cluster)),
     }
     return _object(cluster, CERTIFICATES, certificate_name(cluster, head=head), spec)
+
+
+def _with_loopback(addresses: Iterable[str]) -> list[str]:
+    """Of both families only where Pods have addresses of both: KubeRay names IPv4's alone."""
+    found = set(addresses) - {LOOPBACK, LOOPBACK_6}
+    loopbacks = [LOOPBACK, LOOPBACK_6] if any(":" in one for one in found) else [LOOPBACK]
+    return [*loopbacks, *sorted(found)]
 
 
 def authority_secret_name(cluster: RayCluster) -> str:

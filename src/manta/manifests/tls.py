@@ -17,10 +17,13 @@ from manta.manifests.containers import (
 )
 
 # The certificate is issued anew with this Pod's address once the address is known; Ray reads it
-# once, at its start, so the start must come after that. -w: 10.0.0.1 is not named by 10.0.0.12.
+# once, at its start, so the start must come after that. openssl compares the addresses itself: it
+# prints IPv6 otherwise than Kubernetes writes it (FD00:0:0:0:0:0:0:1 for fd00::1). Its words are
+# read, because older ones exit with 0 either way; no address at all would match anything.
 _WAIT = f"""\
-until openssl x509 -in {names.MOUNT_TLS}/tls.crt -noout -text 2>/dev/null \\
-  | grep -Fw "IP Address:${{POD_IP}}" >/dev/null; do
+until [ -n "${{POD_IP}}" ] \\
+  && openssl x509 -in {names.MOUNT_TLS}/tls.crt -noout -checkip "${{POD_IP}}" 2>/dev/null \\
+  | grep -F "does match certificate" >/dev/null; do
   echo "Waiting until the certificate of this Pod names its address ${{POD_IP}}."
   sleep 2
 done

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from manta.api.ray import names
+from manta.manifests.certificates import build_certificate
 from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import ray_cluster
 from support.raycluster_world import World, decode
@@ -35,10 +36,6 @@ def test_c88_every_injected_container_has_the_certificates() -> None:
 
 def _looked_for(tmp_path: Path, address: str, *named: str) -> bool:
     """Whether the wait, as it is run in a Pod of this address, finds it in such a certificate."""
-    world = World(decode(ray_cluster(tlsOptions={"enabled": True})), SETTINGS)
-    world.settle()
-    *_, script = world.heads()[0]["spec"]["initContainers"][0]["command"]
-    condition = script.removeprefix("until ").partition("; do")[0]
     subject = ",".join(f"IP:{one}" for one in named)
     subprocess.run(
         [
@@ -49,6 +46,14 @@ def _looked_for(tmp_path: Path, address: str, *named: str) -> bool:
         check=True,
         capture_output=True,
     )
+    return _ends(tmp_path, address)
+
+
+def _ends(tmp_path: Path, address: str) -> bool:
+    world = World(decode(ray_cluster(tlsOptions={"enabled": True})), SETTINGS)
+    world.settle()
+    *_, script = world.heads()[0]["spec"]["initContainers"][0]["command"]
+    condition = script.removeprefix("until ").partition("; do")[0]
     done = subprocess.run(
         ["sh", "-c", condition.replace(names.MOUNT_TLS, str(tmp_path))],
         env={"PATH": os.environ["PATH"], "POD_IP": address},
@@ -58,17 +63,42 @@ def _looked_for(tmp_path: Path, address: str, *named: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("named", "found"),
+    ("address", "named", "found"),
     [
-        (["127.0.0.1", "10.0.0.1"], True),
-        (["10.0.0.1", "127.0.0.1"], True),
-        (["10.0.0.12", "10.0.0.1"], True),
-        (["127.0.0.1", "10.0.0.12"], False),
-        (["10.0.0.12", "127.0.0.1"], False),
-        (["110.0.0.1"], False),
+        ("10.0.0.1", ["127.0.0.1", "10.0.0.1"], True),
+        ("10.0.0.1", ["10.0.0.1", "127.0.0.1"], True),
+        ("10.0.0.1", ["10.0.0.12", "10.0.0.1"], True),
+        ("10.0.0.1", ["127.0.0.1", "10.0.0.12"], False),
+        ("10.0.0.1", ["10.0.0.12", "127.0.0.1"], False),
+        ("10.0.0.1", ["110.0.0.1"], False),
+        ("fd00::1", ["127.0.0.1", "::1", "fd00::1"], True),
+        ("fd00:10:244:1::ab", ["fd00:10:244:1::ab"], True),
+        ("2001:db8::a:0:0:1", ["2001:db8:0:0:a::1"], True),
+        ("FD00::AB", ["fd00::ab"], True),
+        ("fd00::1", ["127.0.0.1", "::1"], False),
+        ("fd00::1", ["fd00::12"], False),
+        ("fd00::1", ["fd00:0:0:1::1"], False),
+        ("", ["127.0.0.1", "::1"], False),
     ],
 )
-def test_the_wait_ends_only_at_the_whole_address(
-    tmp_path: Path, named: list[str], found: bool
+def test_c86_the_wait_ends_only_at_the_whole_address(
+    tmp_path: Path, address: str, named: list[str], found: bool
 ) -> None:
-    assert _looked_for(tmp_path, "10.0.0.1", *named) is found
+    """openssl prints FD00:0:0:0:0:0:0:1 for fd00::1: on IPv6, whoever compares text waits for ever."""
+    assert _looked_for(tmp_path, address, *named) is found
+
+
+def test_the_wait_goes_on_without_a_certificate(tmp_path: Path) -> None:
+    assert _ends(tmp_path, "10.0.0.1") is False
+
+
+def test_c86_a_certificate_for_ipv6_names_its_loopback_too() -> None:
+    cluster = decode(ray_cluster(tlsOptions={"enabled": True}))
+
+    def named(*addresses: str) -> list[str]:
+        built = build_certificate(cluster, "cluster.local", addresses, head=True)
+        return list(built["spec"]["ipAddresses"])
+
+    assert named("10.0.0.2") == ["127.0.0.1", "10.0.0.2"]
+    assert named("fd00::2") == ["127.0.0.1", "::1", "fd00::2"]
+    assert named("fd00::2", "::1") == ["127.0.0.1", "::1", "fd00::2"]
