@@ -49,6 +49,10 @@ test: check ## everything that guards main: check, contract, controllers on the 
 histories: setup ## 1,000 histories of concurrent clients and kill -9 (half an hour on two cores); COUNT=n for fewer
 	$(BIN)/python -m tests.histories --count $(or $(COUNT),1000)
 
+.PHONY: clients
+clients: setup ## unmodified clients (Python, asyncio, kubectl, client-go where built) follow the API server; MINUTES=n (10)
+	$(BIN)/python -m tests.clients --minutes $(or $(MINUTES),10)
+
 .PHONY: upgrades
 upgrades: setup ## real Ray Serve under load: 10 upgrades of each kind, heads, operator and dashboard hurt (20 minutes)
 	$(BIN)/python -m tests.e2e.upgrades --count $(or $(COUNT),10)
