@@ -12,11 +12,38 @@ from manta.api.meta import Key
 from manta.api.resources import Resource
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
+from manta.reconcile.plan import Plan
 from manta.runtime.cache import Named
 
 T = TypeVar("T", bound=Named)
+Seen = TypeVar("Seen")
 Document = Mapping[str, Any]
 Indexes = Mapping[str, Callable[[Any], tuple[str, ...]]]
+_MOST_STATUS_ROUNDS = 3
+"""Names and decisions are in the status before anything bears them: what comes after is shown too."""
+
+
+def first_plan(
+    seen: Seen, plan: Callable[[Seen], Plan], after_status: Callable[[Seen], Seen | None]
+) -> tuple[Seen, Plan]:
+    """The first plan that does something, and the world that it is for, after the status writes that
+    come before it. `after_status`: the world once its status is written; None when it is the same."""
+    chosen = plan(seen)
+    for _ in range(_MOST_STATUS_ROUNDS):
+        if chosen.actions or (later := after_status(seen)) is None:
+            break
+        seen, chosen = later, plan(later)
+    return seen, chosen
+
+
+async def live_and_wanted(
+    client: Client, resource: Resource, key: Key, manifest: Document | None
+) -> tuple[Document | None, Document | None]:
+    """The object as it is, and as it would be with the manifest laid over it, if one is given."""
+    live = await read_live(client, resource, key)
+    if manifest is None:
+        return live, live
+    return live, await laid_over(client, resource, key, live, manifest)
 
 
 async def read_live(client: Client, resource: Resource, key: Key) -> Document | None:

@@ -37,27 +37,26 @@ from manta.api.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
+from manta.api.scheduling import PodGroup
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.observe import BY_CLUSTER, Caches, Observer, by_cluster
 from manta.controllers.raycluster.plan import plan
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import differs, next_status
 from manta.kube.client import Client
+from manta.manifests.gang import pod_groups
 from manta.manifests.head_pod import build_head_pod
 from manta.manifests.worker_pod import worker_pod_mold
 from manta.reconcile.actions import Action, Delete
 from manta.reconcile.outcome import UNTRIED
 from manta.reconcile.preview import Preview
-from manta.reconcile.rehearsal import Reader, laid_over, read_live
+from manta.reconcile.rehearsal import Reader, first_plan, live_and_wanted
 from manta.rules.differences import Difference, differences
 from manta.rules.selection import CLEANUP_JOBS, OF_A_CLUSTER, RAY_PODS
 from manta.rules.settings import Settings
 from manta.rules.spec_hash import essence
 from manta.rules.traits import ray_container_of
 from manta.runtime.clock import Clock
-
-_MOST_STATUS_ROUNDS = 3
-"""Suspending and resuming are first written to the status; what follows is shown as well."""
 
 
 class Effect(StrEnum):
@@ -88,10 +87,7 @@ async def preview(
     manifest: Mapping[str, Any] | None = None,
 ) -> Preview | None:
     """Of the live object, or of a manifest laid over it. None: neither is there, or not ours."""
-    live = await read_live(client, RAY_CLUSTERS, key)
-    wanted = live
-    if manifest is not None:
-        wanted = await laid_over(client, RAY_CLUSTERS, key, live, manifest)
+    live, wanted = await live_and_wanted(client, RAY_CLUSTERS, key, manifest)
     if wanted is None:
         return None
     cluster = msgspec.convert(wanted, RayCluster)
@@ -102,14 +98,7 @@ async def preview(
 
 
 def foresee(seen: ClusterSnapshot, live: RayCluster | None) -> Preview:
-    """The first plan that does something, after the status writes that come before it."""
-    chosen, now = plan(seen), seen
-    for _ in range(_MOST_STATUS_ROUNDS):
-        new = next_status(now, UNTRIED)
-        if chosen.actions or not differs(now.cluster.status, new):
-            break
-        now = replace(now, cluster=msgspec.structs.replace(now.cluster, status=new))
-        chosen = plan(now)
+    _, chosen = first_plan(seen, plan, _after_status)
     effect = _effect(chosen.actions, seen, live)
     rebuilt = _rebuilt(live, seen) if live is not None else frozenset()
     is_spared = effect in (Effect.NOTHING, Effect.IN_PLACE)
@@ -120,6 +109,13 @@ def foresee(seen: ClusterSnapshot, live: RayCluster | None) -> Preview:
         changes=tuple(_changes(live, seen, rebuilt)) if live is not None else (),
         remarks=(ONLY_NEW_PODS,) if rebuilt and is_spared else (),
     )
+
+
+def _after_status(seen: ClusterSnapshot) -> ClusterSnapshot | None:
+    new = next_status(seen, UNTRIED)
+    if not differs(seen.cluster.status, new):
+        return None
+    return replace(seen, cluster=msgspec.structs.replace(seen.cluster, status=new))
 
 
 def _effect(actions: tuple[Action, ...], seen: ClusterSnapshot, live: RayCluster | None) -> Effect:
@@ -189,6 +185,7 @@ async def _read(client: Client, settings: Settings, cluster: RayCluster) -> Cach
     listed = reader.listed
     gates = settings.gates
     mutual_tls = gates.ray_cluster_mtls and settings.cert_manager
+    groups = pod_groups(settings)
     return Caches(
         clusters=reader.only(cluster),
         pods=await listed(PODS, Pod, RAY_PODS),
@@ -207,4 +204,5 @@ async def _read(client: Client, settings: Settings, cluster: RayCluster) -> Cach
         routes=await listed(ROUTES, Object, OF_A_CLUSTER) if settings.openshift else None,
         issuers=await listed(ISSUERS, Object, OF_A_CLUSTER) if mutual_tls else None,
         certificates=await listed(CERTIFICATES, Certificate, OF_A_CLUSTER) if mutual_tls else None,
+        pod_groups=await listed(groups.resource, PodGroup) if groups else None,
     )

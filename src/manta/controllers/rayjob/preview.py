@@ -23,6 +23,7 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS, PODS, SERVICES
+from manta.api.scheduling import PodGroup
 from manta.api.times import format_time, parse_time
 from manta.controllers.rayjob.observe import (
     BY_CLUSTER,
@@ -37,19 +38,17 @@ from manta.controllers.rayjob.plan import plan
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.status import next_status
 from manta.kube.client import Client
+from manta.manifests.gang import pod_groups
 from manta.ray.models import JobAnswer, JobInfo, JobState
 from manta.reconcile.outcome import UNTRIED
-from manta.reconcile.plan import Plan
 from manta.reconcile.preview import Preview
-from manta.reconcile.rehearsal import Document, Indexes, Reader, laid_over, read_live
+from manta.reconcile.rehearsal import Document, Indexes, Reader, first_plan, live_and_wanted
 from manta.rules.differences import differences
 from manta.rules.job_deletion import deletions
 from manta.rules.selection import RAY_PODS, SUBMITTER_PODS
 from manta.rules.settings import Settings
 from manta.runtime.clock import Clock
 
-_MOST_STATUS_ROUNDS = 3
-"""Identities are in the status before anything bears them: what comes after is shown as well."""
 _INDEXES: Indexes = {
     BY_CLUSTER: head_of_cluster,
     BY_JOB: submits_for,
@@ -77,9 +76,7 @@ async def preview(
     manifest: Mapping[str, Any] | None = None,
 ) -> Preview | None:
     """Of the live object, or of a manifest laid over it. None: neither is there, or not ours."""
-    live = wanted = await read_live(client, RAY_JOBS, key)
-    if manifest is not None:
-        wanted = await laid_over(client, RAY_JOBS, key, live, manifest)
+    live, wanted = await live_and_wanted(client, RAY_JOBS, key, manifest)
     seen = None if wanted is None else await _read_world(client, settings, clock, key, wanted)
     if wanted is None or seen is None:
         return None
@@ -87,22 +84,16 @@ async def preview(
 
 
 def foresee(seen: JobSnapshot, changes: tuple[str, ...] = ()) -> Preview:
-    now, chosen = _first_that_does_something(seen)
+    now, chosen = first_plan(seen, plan, _after_status)
     violations = tuple(str(one) for one in seen.violations)
     return Preview(_effect(now), chosen, violations, changes, tuple(_remarks(seen, changes)))
 
 
-def _first_that_does_something(seen: JobSnapshot) -> tuple[JobSnapshot, Plan]:
-    """The first plan with an action, after the status writes that come before it."""
-    chosen = plan(seen)
-    for _ in range(_MOST_STATUS_ROUNDS):
-        new = next_status(seen, UNTRIED)
-        if chosen.actions or new == seen.status:
-            break
-        status = msgspec.structs.replace(seen.job, status=new)
-        seen = replace(seen, job=status)
-        chosen = plan(seen)
-    return seen, chosen
+def _after_status(seen: JobSnapshot) -> JobSnapshot | None:
+    new = next_status(seen, UNTRIED)
+    if new == seen.status:
+        return None
+    return replace(seen, job=msgspec.structs.replace(seen.job, status=new))
 
 
 def _effect(seen: JobSnapshot) -> Effect:
@@ -152,7 +143,7 @@ async def _read_world(
     job = msgspec.json.decode(msgspec.json.encode(_begun(wanted)), type=CachedRayJob)
 
     reader = Reader(client, key.namespace, _INDEXES)
-    listed = reader.listed
+    listed, groups = reader.listed, pod_groups(settings)
     caches = Caches(
         jobs=reader.only(job),
         clusters=await listed(RAY_CLUSTERS, RayCluster),
@@ -160,6 +151,7 @@ async def _read_world(
         services=await listed(SERVICES, Service),
         submitters=await listed(JOBS, Job),
         submitter_pods=await listed(PODS, Pod, SUBMITTER_PODS),
+        pod_groups=await listed(groups.resource, PodGroup) if groups else None,
     )
     said = cast("Any", _SaidBefore(job))
     chance = Random(0)  # noqa: S311  a name of a cluster that is never made

@@ -29,9 +29,8 @@ from manta.controllers.rayservice.status import next_status
 from manta.kube.client import Client
 from manta.reconcile.actions import Action
 from manta.reconcile.outcome import UNTRIED
-from manta.reconcile.plan import Plan
 from manta.reconcile.preview import Preview
-from manta.reconcile.rehearsal import Document, laid_over, read_live
+from manta.reconcile.rehearsal import Document, first_plan, live_and_wanted
 from manta.rules.differences import Difference, differences
 from manta.rules.serve_config import parse_serve_config
 from manta.rules.settings import Settings
@@ -40,8 +39,6 @@ from manta.rules.validation.service import max_surge
 from manta.rules.validation.violation import Violation
 from manta.runtime.clock import Clock
 
-_MOST_STATUS_ROUNDS = 3
-"""A cluster's name is in the status before the cluster is: what comes after is shown as well."""
 _CLUSTER = "spec.rayClusterConfig"
 _CONFIG = "serveConfigV2"
 
@@ -74,9 +71,7 @@ async def preview(
     manifest: Mapping[str, Any] | None = None,
 ) -> Preview | None:
     """Of the live object, or of a manifest laid over it. None: neither is there, or not ours."""
-    live = wanted = await read_live(client, RAY_SERVICES, key)
-    if manifest is not None:
-        wanted = await laid_over(client, RAY_SERVICES, key, live, manifest)
+    live, wanted = await live_and_wanted(client, RAY_SERVICES, key, manifest)
     seen = None if wanted is None else await read_world(client, settings, clock, key, wanted)
     if wanted is None or seen is None:
         return None
@@ -84,7 +79,7 @@ async def preview(
 
 
 def foresee(seen: ServiceSnapshot, changes: tuple[str, ...] = ()) -> Preview:
-    chosen = _first_that_does_something(seen)
+    _, chosen = first_plan(seen, plan, _after_status)
     effect = _effect(seen, chosen.actions)
     return Preview(
         effect,
@@ -95,16 +90,11 @@ def foresee(seen: ServiceSnapshot, changes: tuple[str, ...] = ()) -> Preview:
     )
 
 
-def _first_that_does_something(seen: ServiceSnapshot) -> Plan:
-    """After the status writes that come before it."""
-    chosen = plan(seen)
-    for _ in range(_MOST_STATUS_ROUNDS):
-        new = next_status(seen, UNTRIED)
-        if chosen.actions or new == seen.status:
-            break
-        seen = replace(seen, service=msgspec.structs.replace(seen.service, status=new))
-        chosen = plan(seen)
-    return chosen
+def _after_status(seen: ServiceSnapshot) -> ServiceSnapshot | None:
+    new = next_status(seen, UNTRIED)
+    if new == seen.status:
+        return None
+    return replace(seen, service=msgspec.structs.replace(seen.service, status=new))
 
 
 # ── in one clause ────────────────────────────────────────────────────────────────────────
