@@ -8,6 +8,7 @@ from typing import Any
 from manta.api.meta import Key
 from manta.api.ray import names
 from manta.api.resources import VOLCANO_POD_GROUPS, Resource
+from manta.controllers.raycluster.preview import preview
 from manta.rules.settings import Settings
 from support.fakenodes import fake_cluster
 from support.raycluster import NAMESPACE, group
@@ -78,6 +79,10 @@ async def test_a_gang_is_told_before_its_pods_and_when_it_grows() -> None:
         await op.scale(5)
         grown = await until_members(op, 6)
         assert grown["metadata"]["ownerReferences"][0]["name"] == "demo"
+        await op.until(lambda one: one.status.desired_worker_replicas == 5)
+        foreseen = await preview(op.client, settings, cluster.plane.clock, Key(NAMESPACE, "demo"))
+        assert foreseen is not None
+        assert foreseen.plan.actions == (), "a plan sees the group that is there"
         before = op.writes("/podgroups")
         await asyncio.sleep(900)
         assert op.writes("/podgroups") == before

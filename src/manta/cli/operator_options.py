@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -130,7 +130,7 @@ POD_KEYS: Mapping[str, tuple[str, type]] = {
 # ── flags ────────────────────────────────────────────────────────────────────────────────
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
+def add_flags(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     for option in OPTIONS:
         _add(parser, option)
     parser.add_argument("--config", type=Path, metavar="FILE", help=f"{API_VERSION} {KIND}")
@@ -144,7 +144,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zap-time-encoding", default=None, help="accepted; no effect")
 
 
-def _add(parser: argparse.ArgumentParser, option: Option) -> None:
+def _add(parser: argparse.ArgumentParser | argparse._ArgumentGroup, option: Option) -> None:
     default = "" if option.default is None else f" (default: {option.default!r})"
     shown = f"{option.about}{default}"
     more: dict[str, Any] = {"default": None, "help": shown}
@@ -215,17 +215,23 @@ class Configuration:
 
 
 def read_configuration(path: Path) -> Configuration:
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise UsageError(f"cannot read the configuration {path}: {error.strerror}") from error
+    return parse_configuration(text, str(path))
+
+
+def parse_configuration(text: str, origin: str) -> Configuration:
     import yaml
 
     try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise UsageError(f"cannot read the configuration {path}: {error.strerror}") from error
+        document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise UsageError(f"the configuration {path} is no YAML: {error}") from error
+        raise UsageError(f"the configuration {origin} is no YAML: {error}") from error
     if not isinstance(document, dict):
-        raise UsageError(f"the configuration {path} must be a YAML object")
-    return check_configuration(document, str(path))
+        raise UsageError(f"the configuration {origin} must be a YAML object")
+    return check_configuration(document, origin)
 
 
 def check_configuration(document: Mapping[str, Any], origin: str) -> Configuration:
@@ -276,9 +282,13 @@ _TYPE_NAMES = {
 # ── all together ─────────────────────────────────────────────────────────────────────────
 
 
-def options_from(args: argparse.Namespace, environment: Mapping[str, str]) -> Options:
+def options_from(
+    args: argparse.Namespace,
+    environment: Mapping[str, str],
+    read: Callable[[Path], Configuration] = read_configuration,
+) -> Options:
     """Everything that was said, as one value; UsageError names what cannot be meant."""
-    configuration = read_configuration(args.config) if args.config else None
+    configuration = read(args.config) if args.config else None
     given = {option.flag: getattr(args, option.name) for option in OPTIONS}
     values = _values(given, configuration)
     gates = parse_feature_gates(args.feature_gates)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from manta.api.meta import Key
 from manta.cli.connection import add_connection_flags, open_client
 from manta.cli.manifests import Document, read_manifests
+from manta.cli.plan_settings import add_settings_flags, find_origins, origin_for
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.reconcile.actions import Action, Call
@@ -56,13 +58,16 @@ UNNAMED_KIND = "RayCluster"
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("plan", help="show what the operator would do")
+    parser = subparsers.add_parser(
+        "plan", help="show what the operator would do", allow_abbrev=False
+    )
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="a RayCluster on the server, or KIND/NAME"
     )
     parser.add_argument("-f", "--filename", action="append", default=[], metavar="FILE")
     parser.add_argument("-n", "--namespace", default="default")
     add_connection_flags(parser)
+    add_settings_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     if args.filename and not documents:
         raise UsageError(f"no {' or '.join(PREVIEWERS)} in {', '.join(args.filename)}")
     wanted = [*_named(args.names, args.namespace), *_written(documents, args.namespace)]
-    return asyncio.run(_plan(args, wanted))
+    return asyncio.run(show(args, wanted))
 
 
 Wanted = tuple[str, Key, Document | None]
@@ -101,13 +106,17 @@ def _written(documents: list[Document], namespace: str) -> Iterator[Wanted]:
         yield document["kind"], Key(meta.get("namespace", namespace), meta["name"]), document
 
 
-async def _plan(args: argparse.Namespace, wanted: list[Wanted]) -> int:
+async def show(args: argparse.Namespace, wanted: list[Wanted]) -> int:
+    from manta.cli.operator_platform import recognise, settings_on
     from manta.runtime.clock import SystemClock
 
     async with open_client(args) as client:
+        origins, platform = await find_origins(args, client), await recognise(client)
         for kind, key, manifest in wanted:
-            preview = PREVIEWERS[kind]()
-            found = await preview(client, Settings(), SystemClock(), key, manifest)
+            preview, origin = PREVIEWERS[kind](), origin_for(origins, key.namespace)
+            settings = settings_on(platform, origin.options.settings)
+            print(f"Settings: {origin.what}.", file=sys.stderr)
+            found = await preview(client, settings, SystemClock(), key, manifest)
             print("\n".join(describe(kind, key, found)))
     return 0
 

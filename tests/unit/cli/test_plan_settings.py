@@ -1,0 +1,71 @@
+"""Whose settings a plan is made with, where no server is needed."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from manta.cli.operator_options import parse_configuration
+from manta.cli.plan_settings import (
+    Origin,
+    add_settings_flags,
+    origin_for,
+    was_told,
+    words_to_options,
+)
+from manta.cli.usage import UsageError
+
+
+def _args(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_settings_flags(parser)
+    return parser.parse_args(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--feature-gates", "RayClusterMTLS=true"],
+        ["--config", "x.yaml"],
+        ["--batch-scheduler=volcano"],
+        ["--use-kubernetes-proxy=false"],
+    ],
+)
+def test_any_flag_of_the_operator_counts_as_told(words: list[str]) -> None:
+    assert was_told(_args(*words))
+    assert not was_told(_args())
+
+
+def test_an_operators_command_line_and_environment_become_its_settings() -> None:
+    words = ["--feature-gates=RayClusterNetworkPolicy=true", "--batch-scheduler=volcano"]
+    words += ["--kubeconfig", "/plane/operator.kubeconfig", "--flag-of-a-newer-operator=1"]
+    settings = words_to_options(words, {"CLUSTER_DOMAIN": "example.test"}).settings
+    assert settings.gates.ray_cluster_network_policy
+    assert settings.batch_scheduler == "volcano"
+    assert settings.cluster_domain == "example.test"
+
+
+def test_a_configuration_replaces_the_flags_as_it_does_in_the_operator() -> None:
+    text = "{batchScheduler: yunikorn, watchNamespace: team, defaultPodLabels: {a: b}}"
+    words = ["--config=/etc/manta/config.yaml", "--batch-scheduler=volcano"]
+    options = words_to_options(words, {}, parse_configuration(text, "here"))
+    assert options.settings.batch_scheduler == "yunikorn"
+    assert options.settings.default_pod_labels == {"a": "b"}
+    assert options.namespaces == ("team",)
+
+
+def test_a_command_line_that_cannot_be_meant_is_said() -> None:
+    with pytest.raises(UsageError, match=r"not understood.*--enable-metrics"):
+        words_to_options(["--enable-metrics=perhaps"], {})
+
+
+def test_each_namespace_gets_the_settings_of_its_own_operator() -> None:
+    one, other, rest = (
+        Origin(name, words_to_options([f"--watch-namespace={spaces}"], {}))
+        for name, spaces in (("one", "a,b"), ("other", "c"), ("rest", ""))
+    )
+    assert origin_for([one, other, rest], "b") is one
+    assert origin_for([one, other, rest], "c") is other
+    assert origin_for([one, other, rest], "d") is rest
+    assert origin_for([one], "d") is one  # what was given is meant for whatever is asked
