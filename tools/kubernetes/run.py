@@ -153,7 +153,13 @@ def running(
 ) -> Iterator[subprocess.Popen[bytes]]:
     with (directory / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
-            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=directory, env=env
+            command,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            cwd=directory,
+            env=env,
+            start_new_session=True,  # a Ctrl-C is for us: what we started ends in order
         )
         try:
             yield process

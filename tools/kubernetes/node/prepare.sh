@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes what a real node needs, once, into a cache: kubelet and kube-proxy from their Go modules; containerd,
-# runc, CNI plugins, nft, conntrack and busybox unpacked (not installed) from Debian's packages; and an image
-# archive with Python, Ray and Manta, made without a registry.
+# runc, CNI plugins, nft, conntrack and busybox unpacked (not installed) from Debian's packages; and image archives
+# of a pause, Ray and the operator, made without a registry.
 #
-#   tools/kubernetes/node/prepare.sh [binaries|packages|image]...    prints the directory on its last line
+#   tools/kubernetes/node/prepare.sh [binaries|packages|images]...    prints the directory on its last line
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
@@ -11,7 +11,8 @@ kubernetes=1.35.4
 ray=2.60.0
 suite=bookworm
 cache="${MANTA_KUBERNETES_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/manta/kubernetes}/node-$kubernetes-ray-$ray"
-mkdir -p "$cache/bin" "$cache/src" "$cache/debs" "$cache/root"
+rootfs="$cache/rootfs"
+mkdir -p "$cache/bin" "$cache/src"
 
 binaries() {
   [ -x "$cache/bin/kubelet" ] && [ -x "$cache/bin/kube-proxy" ] && return
@@ -36,45 +37,127 @@ binaries() {
   done
 }
 
+debs=(containerd runc containernetworking-plugins busybox-static conntrack nftables debootstrap
+  libedit2 libjansson4 libmnl0 libnetfilter-conntrack3 libnfnetlink0 libnftables1 libnftnl11 libseccomp2 libxtables12)
 packages() {
-  [ -x "$cache/root/usr/bin/containerd" ] && [ -e "$cache/root/usr/sbin/debootstrap" ] && return
-  cd "$cache/debs"
-  apt-get download -o APT::Sandbox::User=root containerd runc containernetworking-plugins busybox-static \
-    conntrack libnetfilter-conntrack3 libnfnetlink0 nftables libnftables1 debootstrap >&2
-  for package in *.deb; do dpkg -x "$package" "$cache/root"; done
+  [ "$(cat "$cache/packages" 2>/dev/null)" = "${debs[*]}" ] && return
+  rm -rf "$cache/debs" "$cache/root" && mkdir -p "$cache/debs" "$cache/root"
+  (cd "$cache/debs" && apt-get download -o APT::Sandbox::User=root "${debs[@]}") >&2
+  for package in "$cache"/debs/*.deb; do dpkg -x "$package" "$cache/root"; done
+  echo "${debs[*]}" >"$cache/packages"
 }
 
-# The image: Debian with Python, Ray and Manta. It imitates rayproject/ray (uid 1000, gid 100, /home/ray), it is not it.
-image() {
-  [ -f "$cache/ray.tar" ] && return
+# ── images ──
+# One root file system, cut into layers: Debian with Python; /opt/ray; /opt/manta. The image of Ray imitates
+# rayproject/ray (uid 1000, gid 100, /home/ray, bash, wget), it is not it; the operator's is made by the
+# Dockerfile's steps on Debian's Python.
+
+inside() { chroot "$rootfs" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "$@" >&2; }
+
+layer() { # NAME TAR-ARGUMENTS...
+  local out="$cache/$1.layer"
+  shift
+  tar -C "$rootfs" --numeric-owner --exclude='./proc/*' --exclude='./sys/*' --exclude='./dev/*' -cf "$out.new" "$@"
+  mv "$out.new" "$out"
+}
+
+pack() { "$root/.venv/bin/python" "$here/pack.py" "$@"; }
+
+debian() {
+  [ -f "$cache/debian.layer" ] && return
   packages
-  local rootfs="$cache/rootfs"
-  if [ ! -f "$rootfs/.based" ]; then
-    rm -rf "$rootfs"
-    DEBOOTSTRAP_DIR="$cache/root/usr/share/debootstrap" bash "$cache/root/usr/sbin/debootstrap" --variant=minbase \
-      --include=python3,python3-pip,wget,curl,ca-certificates,procps "$suite" "$rootfs" >&2
-    chroot "$rootfs" useradd -m -u 1000 -g 100 -s /bin/bash ray
-    touch "$rootfs/.based"
-  fi
-  cp /etc/resolv.conf "$rootfs/etc/resolv.conf"
-  cp -r /usr/local/share/ca-certificates/. "$rootfs/usr/local/share/ca-certificates/" 2>/dev/null || true
-  cp /etc/ssl/certs/ca-certificates.crt "$rootfs/etc/ssl/certs/ca-certificates.crt"
-  [ -f /etc/pip.conf ] && cp /etc/pip.conf "$rootfs/etc/pip.conf"
-  (cd "$root" && "$root/.venv/bin/python" -c 'import shutil, sys; shutil.copytree("src/manta", sys.argv[1], dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))' "$rootfs/opt/manta/manta")
-  chroot "$rootfs" env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/root PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
-    pip install --break-system-packages --no-cache-dir --no-compile --root-user-action=ignore \
-    "ray[default,serve]==$ray" aiohttp msgspec pyyaml cryptography >&2
-  printf '#!/bin/sh\nPYTHONPATH=/opt/manta exec python3 -m manta.cli.main "$@"\n' >"$rootfs/usr/local/bin/manta"
-  chmod 755 "$rootfs/usr/local/bin/manta"
-  rm -rf "$rootfs"/var/cache/apt/* "$rootfs"/var/lib/apt/lists/*
-  "$root/.venv/bin/python" "$here/pack.py" "$rootfs" "$cache/ray.tar.new" "docker.io/rayproject/ray:$ray"
-  mkdir -p "$cache/pause/bin"
-  cp "$cache/root/bin/busybox" "$cache/pause/bin/busybox"
-  "$root/.venv/bin/python" "$here/pack.py" "$cache/pause" "$cache/pause.tar" registry.k8s.io/pause:3.10 -- /bin/busybox sleep 2147483647
+  rm -rf "$rootfs"
+  DEBOOTSTRAP_DIR="$cache/root/usr/share/debootstrap" PATH="$cache/root/usr/bin:$PATH" \
+    bash "$cache/root/usr/sbin/debootstrap" --variant=minbase \
+    --include=python3,python3-venv,wget,curl,ca-certificates,procps "$suite" "$rootfs" >&2
+  inside useradd -m -u 1000 -g 100 -s /bin/bash ray
+  rm -rf "$rootfs"/var/cache/apt/* "$rootfs"/var/lib/apt/lists/* "$rootfs"/var/log/*
+  layer debian --exclude='./opt/*' .
+}
+
+# What reaches the package index from this machine reaches it from inside.
+as_this_machine() {
+  cp /etc/resolv.conf /etc/hosts "$rootfs/etc/"
+  cp /etc/ssl/certs/ca-certificates.crt "$rootfs/etc/ssl/certs/"
+  [ ! -f /etc/pip.conf ] || cp /etc/pip.conf "$rootfs/etc/"
+}
+
+ray_image() {
+  [ -f "$cache/ray.tar" ] && return
+  debian
+  as_this_machine
+  rm -rf "$rootfs/opt/ray"
+  inside python3 -m venv /opt/ray
+  inside /opt/ray/bin/pip install --no-cache-dir --disable-pip-version-check "ray[default,serve]==$ray"
+  inside chown -R 1000:100 /opt/ray
+  layer ray ./opt/ray
+  pack "$cache/ray.tar.new" "docker.io/rayproject/ray:$ray" '{
+    "User": "1000:100", "WorkingDir": "/home/ray",
+    "Env": ["PATH=/opt/ray/bin:/usr/local/bin:/usr/bin:/bin", "HOME=/home/ray", "LANG=C.UTF-8"]
+  }' "$cache/debian.layer" "$cache/ray.layer"
+  rm "$cache/ray.layer"
   mv "$cache/ray.tar.new" "$cache/ray.tar"
 }
 
+# The operator of this working tree, as the Dockerfile makes it: libraries by hash, then the wheel; anew when they changed.
+operator_image() {
+  local sources=(src pyproject.toml README.md LICENSE) locks=(requirements-build.lock requirements-image.lock) stamp
+  stamp=$(cd "$root" && find "${sources[@]}" "${locks[@]}" -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+  [ -f "$cache/operator.tar" ] && [ "$(cat "$cache/operator.stamp" 2>/dev/null)" = "$stamp" ] && return
+  debian
+  libraries
+  local packages=/opt/manta/lib/python3.11/site-packages
+  rm -rf "$rootfs/opt/source" "$rootfs/opt/dist" "$rootfs$packages"/manta*
+  mkdir "$rootfs/opt/source"
+  (cd "$root" && tar -c --exclude=__pycache__ "${sources[@]}") | tar -x -C "$rootfs/opt/source"
+  inside /opt/build/bin/pip wheel -q --no-deps --no-build-isolation --wheel-dir /opt/dist /opt/source
+  inside bash -c '/opt/build/bin/pip --python /opt/manta/bin/python install -q --no-deps --no-index /opt/dist/*.whl'
+  (cd "$rootfs" && layer operator ./opt/manta/bin/manta ."$packages"/manta*)
+  pack "$cache/operator.tar.new" docker.io/manta/operator:e2e '{
+    "User": "65532:65532", "Entrypoint": ["manta"], "Cmd": ["operator"],
+    "Env": ["PATH=/opt/manta/bin:/usr/bin:/bin", "HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1"]
+  }' "$cache/debian.layer" "$cache/libraries.layer" "$cache/operator.layer"
+  mv "$cache/operator.tar.new" "$cache/operator.tar"
+  echo "$stamp" >"$cache/operator.stamp"
+}
+
+libraries() {
+  local stamp
+  stamp=$(cat "$root"/requirements-build.lock "$root"/requirements-image.lock | sha256sum)
+  [ -f "$cache/libraries.layer" ] && [ "$(cat "$cache/libraries.stamp" 2>/dev/null)" = "$stamp" ] && return
+  as_this_machine
+  rm -rf "$rootfs/opt/manta" "$rootfs/opt/build"
+  cp "$root"/requirements-build.lock "$root"/requirements-image.lock "$rootfs/opt/"
+  inside python3 -m venv /opt/build
+  inside python3 -m venv --without-pip /opt/manta
+  local install=(install -q --no-cache-dir --no-deps --require-hashes --only-binary :all:)
+  inside /opt/build/bin/pip "${install[@]}" -r /opt/requirements-build.lock
+  inside /opt/build/bin/pip --python /opt/manta/bin/python "${install[@]}" -r /opt/requirements-image.lock
+  layer libraries ./opt/manta
+  echo "$stamp" >"$cache/libraries.stamp"
+}
+
+# The pause image is also the small one for plain Pods: busybox.
+pause_image() {
+  [ -f "$cache/pause.tar" ] && return
+  packages
+  mkdir -p "$cache/pause/bin" "$cache/pause/tmp"
+  cp "$cache/root/bin/busybox" "$cache/pause/bin/busybox"
+  for applet in sh sleep cat echo wget nslookup id; do ln -sf busybox "$cache/pause/bin/$applet"; done
+  tar -C "$cache/pause" --numeric-owner --owner=0 --group=0 -cf "$cache/pause.layer" .
+  pack "$cache/pause.tar.new" registry.k8s.io/pause:3.10 \
+    '{"Entrypoint": ["/bin/sleep", "2147483647"], "Env": ["PATH=/bin"]}' "$cache/pause.layer"
+  rm -rf "$cache/pause" "$cache/pause.layer"
+  mv "$cache/pause.tar.new" "$cache/pause.tar"
+}
+
+images() {
+  pause_image
+  ray_image
+  operator_image
+}
+
 wanted=("$@")
-[ ${#wanted[@]} -gt 0 ] || wanted=(binaries packages image)
+[ ${#wanted[@]} -gt 0 ] || wanted=(binaries packages images)
 for step in "${wanted[@]}"; do "$step"; done
 echo "$cache"
