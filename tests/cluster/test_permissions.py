@@ -28,6 +28,7 @@ from manta.api.resources import (
     NAMESPACES,
     NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -273,8 +274,11 @@ async def what_was_changed_by_others_is_mended(story: Story) -> None:
     for name in await story.cluster.names(NETWORK_POLICIES):
         other = {"podSelector": {"matchLabels": {"ray.io/cluster": "x"}}}
         await story.change(NETWORK_POLICIES, name, {"spec": other})
+    await story.change(POD_DISRUPTION_BUDGETS, "full-head", {"spec": {"minAvailable": 0}})
     await asyncio.sleep(30)
-    await story.change(RAY_CLUSTERS, "full", {"spec": {"networkPolicy": None}})
+    unprotected = {"annotations": {"manta.ray.io/protect-head": None}}
+    change = {"metadata": unprotected, "spec": {"networkPolicy": None}}
+    await story.change(RAY_CLUSTERS, "full", change)
     await asyncio.sleep(30)
 
 

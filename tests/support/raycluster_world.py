@@ -24,10 +24,11 @@ from manta.api.core import (
 )
 from manta.api.meta import Key, Object
 from manta.api.networking import Ingress, NetworkPolicy
+from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.rbac import Role, RoleBinding
-from manta.api.resources import POD_DISRUPTION_BUDGETS, PODS, SECRETS, Resource
+from manta.api.resources import PODS, SECRETS, Resource
 from manta.api.scheduling import PodGroup
 from manta.api.times import format_time
 from manta.controllers.raycluster.pacing import write_in
@@ -93,6 +94,7 @@ class World:
                 self._view(one, NetworkPolicy) for one in self.of("NetworkPolicy")
             ),
             pod_group=self._first("PodGroup", PodGroup),
+            head_budget=self._first("PodDisruptionBudget", PodDisruptionBudget),
             issuers=self._named("Issuer", Object),
             certificates=self._named("Certificate", Certificate),
             gcs_claim=self._first("PersistentVolumeClaim", PersistentVolumeClaim),
@@ -194,7 +196,7 @@ class World:
         meta.setdefault("resourceVersion", str(self.serial))
         meta.setdefault("creationTimestamp", format_time(self.now))
         if (resource, meta["name"]) in self.objects:
-            if resource in (SECRETS, POD_DISRUPTION_BUDGETS):
+            if resource == SECRETS:
                 return self.objects[resource, meta["name"]]  # adopted: nobody looks for these
             raise AssertionError(f"{resource.kind} {meta['name']} is there already")
         self.objects[resource, meta["name"]] = body

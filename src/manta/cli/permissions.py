@@ -70,7 +70,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     _may("rbac.authorization.k8s.io", "roles", *READ, "create", "patch"),
     _may("rbac.authorization.k8s.io", "rolebindings", *READ, "create", "delete", "patch"),
     _may("networking.k8s.io", "ingresses", *READ, "create", "patch"),
-    _may("policy", "poddisruptionbudgets", "get", "create"),
+    _may("policy", "poddisruptionbudgets", *READ, "create", "delete", "patch"),
     _may("discovery.k8s.io", "endpointslices", "list", "watch"),
     _may("events.k8s.io", "events", "create", "patch"),
     _may("", "services/proxy", "get", "create", "update", when=PROXY),

@@ -58,15 +58,19 @@ def add_drain(cluster: RayCluster, pod_spec: Json, container: Json) -> None:
     pod_spec["terminationGracePeriodSeconds"] = max(wanted, chosen)
 
 
+def head_budget_name(cluster: RayCluster) -> str:
+    return f"{cluster.metadata.name}-head"
+
+
 def build_head_budget(cluster: RayCluster) -> Json:
     labels = {
         names.LABEL_CLUSTER: cluster.metadata.name,
         names.LABEL_NODE_TYPE: names.NODE_HEAD,
     }
     meta = {
-        "name": f"{cluster.metadata.name}-head",
+        "name": head_budget_name(cluster),
         "namespace": cluster.metadata.namespace,
-        "labels": labels,
+        "labels": dict(labels),
     }
     budget = {
         "apiVersion": POD_DISRUPTION_BUDGETS.api_version,

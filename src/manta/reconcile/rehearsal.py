@@ -74,6 +74,7 @@ class Listing(Generic[T]):
     def __init__(self, objects: Iterable[T], indexes: Indexes) -> None:
         self._objects = {one.metadata.key: one for one in objects}
         self._indexes = indexes
+        self.is_filled = True
 
     def get(self, key: Key) -> T | None:
         return self._objects.get(key)

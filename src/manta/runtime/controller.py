@@ -105,7 +105,8 @@ class Controller:
     async def run(self) -> None:
         """Wait for the caches, then work until the queue is closed and empty."""
         for informer in self.informers:
-            await informer.synced.wait()
+            if not informer.on_demand:
+                await informer.synced.wait()
         async with asyncio.TaskGroup() as group:
             for number in range(self.workers):
                 group.create_task(self._work(), name=f"{self.name} worker {number}")

@@ -53,10 +53,14 @@ class Informer(Generic[T]):
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         random: Random | None = None,
         pace: Pace | None = None,
+        on_demand: bool = False,
     ) -> None:
-        """An empty `namespace` and no `namespaces`: the whole cluster."""
+        """An empty `namespace` and no `namespaces`: the whole cluster. `on_demand`: the server is
+        not asked before somebody calls `want`, and nobody waits for it."""
         self.resource = resource
         self.synced = asyncio.Event()
+        self.on_demand = on_demand
+        self._wanted = asyncio.Event()
         self._client = client
         self._selection = Selection(resource, into, labels, fields)
         self._selector = parse_label_selector(labels)
@@ -83,6 +87,11 @@ class Informer(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._cache)
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether everything has been listed once: before that, absence says nothing."""
+        return self.synced.is_set()
 
     @property
     def resource_version(self) -> str:
@@ -134,8 +143,14 @@ class Informer(Generic[T]):
     def add_index(self, name: str, values: IndexFunction[T]) -> None:
         self._cache.add_index(name, values)
 
+    def want(self) -> None:
+        """From now on it is needed, if it was made to be begun on demand."""
+        self._wanted.set()
+
     async def run(self) -> None:
         """Keep up for ever."""
+        if self.on_demand:
+            await self._wanted.wait()
         async with asyncio.TaskGroup() as group:
             for scope, reflector in self._reflectors.items():
                 group.create_task(reflector.run(), name=f"watch {self._label(scope)}")

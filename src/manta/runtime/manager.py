@@ -87,6 +87,7 @@ class Manager:
         labels: str = "",
         fields: str = "",
         indexes: Mapping[str, IndexFunction[T]] | None = None,
+        on_demand: bool = False,
     ) -> Informer[T]:
         """The one informer of these objects; who asks again shares it and may add indexes."""
         address = (resource, into, labels, fields)
@@ -101,6 +102,7 @@ class Manager:
                 fields=fields,
                 random=self.random,
                 pace=self._pace,
+                on_demand=on_demand,
             )
             self._informers[address] = informer
             self.freshness.track(informer)
@@ -132,8 +134,8 @@ class Manager:
 
     @property
     def ready(self) -> bool:
-        """All caches have been filled once."""
-        return all(one.synced.is_set() for one in self._informers.values())
+        """All caches that are needed from the start have been filled once."""
+        return all(one.is_filled or one.on_demand for one in self._informers.values())
 
     def stop(self) -> None:
         """Ask for a graceful end; `run` returns when the rounds are finished."""

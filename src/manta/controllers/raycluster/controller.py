@@ -11,6 +11,7 @@ from manta.api.certificates import Certificate
 from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
 from manta.api.networking import Ingress, NetworkPolicy
+from manta.api.policy import PodDisruptionBudget
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.rbac import Role, RoleBinding
@@ -21,6 +22,7 @@ from manta.api.resources import (
     JOBS,
     NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -48,6 +50,7 @@ from manta.reconcile.plan import Plan
 from manta.reconcile.report import StatusWriter
 from manta.rules.selection import CLEANUP_JOBS, OF_A_CLUSTER, RAY_PODS
 from manta.rules.settings import Settings
+from manta.rules.traits import protects_head
 from manta.runtime.cache import Named
 from manta.runtime.controller import Controller, Watch, own_key, owner_keys
 from manta.runtime.freshness import Owner
@@ -58,6 +61,8 @@ from manta.runtime.recorder import ObjectReference, Recorder
 
 NAME: Final = "raycluster"
 WORKERS: Final = 8
+BUDGETS_LISTED: Final = timedelta(seconds=5)
+"""When to look again at a cluster whose budget could not be known yet."""
 
 
 def build(manager: Manager, settings: Settings) -> Controller:
@@ -102,6 +107,9 @@ def _caches(manager: Manager, settings: Settings) -> Caches:
         if mutual_tls
         else None,
         pod_groups=_pod_groups(manager, settings),
+        budgets=manager.informer(
+            POD_DISRUPTION_BUDGETS, PodDisruptionBudget, labels=OF_A_CLUSTER, on_demand=True
+        ),
     )
 
 
@@ -125,6 +133,7 @@ def _watches(caches: Caches) -> list[Watch[Any]]:
         caches.issuers,
         caches.certificates,
         caches.pod_groups,
+        caches.budgets,
     )
     return [
         Watch(caches.clusters, own_key),
@@ -149,6 +158,7 @@ class _Shop:
     def __init__(self, manager: Manager, settings: Settings, caches: Caches) -> None:
         self.observer = Observer(caches, settings, manager.clock, manager.random)
         self.doubts = Doubts(caches.pods)
+        self.budgets = caches.budgets
         self.performer = KubePerformer(manager.client, manager.freshness)
         self.writer = StatusWriter(manager.client, manager.freshness)
         self.recorder: Recorder = manager.recorder
@@ -184,7 +194,16 @@ class _Round:
         at_rest = seen is None or (is_whole(seen) and not seen.condition(BLOCKED))
         at_most = shop.resync if at_rest else QUIET
         self._again_in = min(shop.resync, at_most) * (1 + shop.random.random() / 10)
+        if seen is not None and protects_head(seen.cluster.metadata.annotations):
+            self._want_budgets(seen)
         return seen
+
+    def _want_budgets(self, seen: ClusterSnapshot) -> None:
+        """Budgets are watched from the first cluster on that has one."""
+        if self._shop.budgets is not None:
+            self._shop.budgets.want()
+        if not seen.knows_budgets:
+            self._again_in = BUDGETS_LISTED
 
     def plan(self, seen: ClusterSnapshot) -> Plan:
         return plan(seen)

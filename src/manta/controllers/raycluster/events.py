@@ -48,6 +48,8 @@ class Cause(StrEnum):
     NETWORK_POLICY_DRIFT = "NetworkPolicyDrift"
     STALE_POLICY = "StalePolicy"
     HEAD_BUDGET = "HeadBudget"
+    HEAD_BUDGET_DRIFT = "HeadBudgetDrift"
+    STALE_BUDGET = "StaleBudget"
     AUTH_SECRET = "AuthSecret"  # noqa: S105 - the name of a cause
     TLS_ISSUER = "TlsIssuer"
     TLS_CERTIFICATE = "TlsCertificate"
@@ -98,14 +100,10 @@ EVENTS: EventTable = {
     Cause.ROUTE: created("Route"),
     Cause.NETWORK_POLICY: replace(created("NetworkPolicy"), taken="NetworkPolicyNameCollision"),
     Cause.NETWORK_POLICY_DRIFT: updated("NetworkPolicy"),
-    Cause.STALE_POLICY: Reasons(
-        "Delete",
-        done="DeletedNetworkPolicy",
-        failed="FailedToDeleteNetworkPolicy",
-        done_note="Deleted NetworkPolicy {key}: {why}",
-        failed_note="Failed to delete NetworkPolicy {key}: {error}",
-    ),
+    Cause.STALE_POLICY: deleted("NetworkPolicy"),
     Cause.HEAD_BUDGET: created("PodDisruptionBudget"),
+    Cause.HEAD_BUDGET_DRIFT: updated("PodDisruptionBudget"),
+    Cause.STALE_BUDGET: deleted("PodDisruptionBudget"),
     Cause.AUTH_SECRET: created("Secret"),
     Cause.TLS_ISSUER: _TRUST,
     Cause.TLS_CERTIFICATE: _TRUST,

@@ -12,11 +12,13 @@ from manta.api.certificates import Certificate
 from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
 from manta.api.networking import Ingress, NetworkPolicy
+from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.rbac import Role, RoleBinding
 from manta.api.scheduling import PodGroup
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.manifests.draining import head_budget_name
 from manta.manifests.gang import gang_group_name
 from manta.manifests.gcs_fault_tolerance import claim_name
 from manta.manifests.ingress import ingress_name, route_name
@@ -70,6 +72,8 @@ class Caches:
     """Both only with the gate for mutual TLS, where cert-manager is."""
     pod_groups: Informer[PodGroup] | None = None
     """Only with a gang scheduler that is told by them."""
+    budgets: Informer[PodDisruptionBudget] | None = None
+    """Empty, and nobody asked, until the first cluster wants its head protected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,9 @@ class Observer:
             )
         if caches.pod_groups is not None and (group := gang_group_name(cluster, self.settings)):
             found["pod_group"] = caches.pod_groups.get(named(group))
+        if caches.budgets is not None:
+            found["head_budget"] = caches.budgets.get(named(head_budget_name(cluster)))
+            found["knows_budgets"] = caches.budgets.is_filled
         return found
 
     def _services(self, cluster: RayCluster) -> dict[str, Service]:

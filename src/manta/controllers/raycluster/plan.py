@@ -11,6 +11,7 @@ from manta.controllers.raycluster.planners.certificates import (
 from manta.controllers.raycluster.planners.deletion import plan_deletion, plan_finalizer
 from manta.controllers.raycluster.planners.gang import plan_gang
 from manta.controllers.raycluster.planners.gcs_storage import plan_gcs_storage
+from manta.controllers.raycluster.planners.head_budget import plan_head_budget
 from manta.controllers.raycluster.planners.ingress import plan_ingress
 from manta.controllers.raycluster.planners.joining import join
 from manta.controllers.raycluster.planners.network_policy import plan_network_policies
@@ -34,6 +35,7 @@ SURROUNDINGS = (
     plan_headless_service,
     plan_gcs_storage,
     plan_network_policies,
+    plan_head_budget,
     plan_certificates,
 )
 

@@ -19,6 +19,7 @@ from manta.api.certificates import Certificate
 from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
 from manta.api.networking import Ingress, NetworkPolicy
+from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterUpgradeType, RayCluster, RayClusterSpec
 from manta.api.ray.resources import RAY_CLUSTERS
@@ -30,6 +31,7 @@ from manta.api.resources import (
     JOBS,
     NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -205,4 +207,5 @@ async def _read(client: Client, settings: Settings, cluster: RayCluster) -> Cach
         issuers=await listed(ISSUERS, Object, OF_A_CLUSTER) if mutual_tls else None,
         certificates=await listed(CERTIFICATES, Certificate, OF_A_CLUSTER) if mutual_tls else None,
         pod_groups=await listed(groups.resource, PodGroup) if groups else None,
+        budgets=await listed(POD_DISRUPTION_BUDGETS, PodDisruptionBudget, OF_A_CLUSTER),
     )

@@ -18,6 +18,7 @@ from manta.api.core import (
 )
 from manta.api.meta import Object
 from manta.api.networking import Ingress, NetworkPolicy
+from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.rbac import Role, RoleBinding
@@ -47,6 +48,9 @@ class ClusterSnapshot:
     ingress: Ingress | None = None
     route: Object | None = None
     network_policies: tuple[NetworkPolicy, ...] = ()
+    head_budget: PodDisruptionBudget | None = None
+    knows_budgets: bool = True
+    """False until they have been listed: then none was seen, which does not say that none is."""
     gcs_claim: PersistentVolumeClaim | None = None
     pod_group: PodGroup | None = None
     issuers: Mapping[str, Object] = field(default_factory=dict)

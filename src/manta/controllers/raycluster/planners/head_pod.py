@@ -7,20 +7,17 @@ from datetime import timedelta
 from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType
-from manta.api.resources import POD_DISRUPTION_BUDGETS, PODS
+from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.auth_secret import plan_auth_secret
 from manta.controllers.raycluster.planners.backoff import sick_pods
 from manta.controllers.raycluster.planners.gang import marked
-from manta.controllers.raycluster.planners.joining import join
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.manifests.draining import build_head_budget
 from manta.manifests.head_pod import build_head_pod
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.pod_health import is_ready, is_running, is_terminating
 from manta.rules.spec_hash import spec_hash
-from manta.rules.traits import protects_head
 
 GOING_AWAY_RETRY = timedelta(seconds=10)
 
@@ -87,13 +84,4 @@ def _create(seen: ClusterSnapshot) -> Plan:
         spec_hash=spec_hash(seen.cluster.spec),
     )
     pod = marked(seen, manifest, names.HEAD_GROUP)
-    needed = join([plan_auth_secret(seen), _budget(seen)])
-    return needed.then(do(Create(PODS, pod, Cause.NO_HEAD)))
-
-
-def _budget(seen: ClusterSnapshot) -> Plan:
-    """Made with the head and never looked at again: it needs no right to watch all of them."""
-    if not protects_head(seen.cluster.metadata.annotations):
-        return NOTHING
-    budget = build_head_budget(seen.cluster)
-    return do(Create(POD_DISRUPTION_BUDGETS, budget, Cause.HEAD_BUDGET))
+    return plan_auth_secret(seen).then(do(Create(PODS, pod, Cause.NO_HEAD)))

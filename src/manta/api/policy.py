@@ -1,0 +1,20 @@
+"""Views of the policy group, as far as we look at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from manta.api.meta import ObjectMeta, View
+
+
+class PodDisruptionBudgetSpec(View, frozen=True, kw_only=True):
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    selector: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class PodDisruptionBudget(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()

@@ -1,0 +1,93 @@
+"""The budget of a protected head: made, put right, taken back, and never guessed about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from manta.api.ray import names
+from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.planners.head_budget import plan_head_budget
+from support.raycluster import ray_cluster
+from support.raycluster_world import World, decode, merged
+
+PROTECTED = {names.ANNOTATION_PROTECT_HEAD: "true"}
+
+
+def settled() -> World:
+    world = World(decode(ray_cluster(annotations=PROTECTED)))
+    world.settle()
+    return world
+
+
+def budget(world: World) -> dict[str, Any]:
+    [found] = world.of("PodDisruptionBudget")
+    return found
+
+
+def causes(world: World) -> list[str]:
+    return [one.cause for one in world.plan().actions]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"spec": {"minAvailable": 0}},
+        {"spec": {"minAvailable": None, "maxUnavailable": 1}},
+        {"spec": {"selector": {"matchLabels": {"ray.io/cluster": "another"}}}},
+        {"spec": {"selector": {"matchLabels": {"more": "than ours"}}}},
+        {"spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}},
+        {"metadata": {"labels": {"ray.io/cluster": None}}},
+    ],
+)
+def test_what_somebody_changed_is_put_right(edit: dict[str, Any]) -> None:
+    world = settled()
+    before = budget(world)
+    [place] = [one for one in world.objects if one[0].kind == "PodDisruptionBudget"]
+    world.objects[place] = merged(before, edit)
+    assert causes(world) == [Cause.HEAD_BUDGET_DRIFT]
+    world.settle()
+    assert budget(world)["spec"] == before["spec"]
+    assert budget(world)["metadata"]["labels"] == before["metadata"]["labels"]
+
+
+def test_what_others_say_beside_it_is_left_alone() -> None:
+    world = settled()
+    budget(world)["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
+    budget(world)["metadata"]["labels"]["team"] = "vision"
+    assert causes(world) == []
+
+
+def test_it_is_made_again_when_somebody_deletes_it() -> None:
+    world = settled()
+    [place] = [one for one in world.objects if one[0].kind == "PodDisruptionBudget"]
+    del world.objects[place]
+    assert causes(world) == [Cause.HEAD_BUDGET]
+
+
+def test_it_goes_when_the_head_is_no_longer_to_be_protected() -> None:
+    world = settled()
+    world.set_spec(ray_cluster(), annotations={})
+    assert causes(world) == [Cause.STALE_BUDGET]
+    world.settle()
+    assert world.of("PodDisruptionBudget") == []
+
+
+def test_a_budget_of_somebody_else_is_not_touched() -> None:
+    world = settled()
+    budget(world)["metadata"]["ownerReferences"] = []
+    budget(world)["spec"]["minAvailable"] = 0
+    assert causes(world) == []
+    world.set_spec(ray_cluster(), annotations={})
+    assert causes(world) == []
+
+
+def test_before_the_first_list_only_a_new_head_gets_one() -> None:
+    world = World(decode(ray_cluster(annotations=PROTECTED)))
+    unknown = replace(world.seen(), knows_budgets=False)
+    assert [one.cause for one in plan_head_budget(unknown).actions] == [Cause.HEAD_BUDGET]
+    world.settle()
+    unknown = replace(world.seen(), knows_budgets=False, head_budget=None)
+    assert plan_head_budget(unknown).actions == ()
