@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from manta.controllers.raycronjob.plan import plan
 from manta.controllers.raycronjob.status import next_status
@@ -32,7 +32,17 @@ def test_a_child_found_from_before_a_crash_counts() -> None:
     assert next_status(snapshot, UNTRIED).last_schedule_time == "2026-01-01T12:05:00Z"
 
 
-def test_nothing_is_recorded_while_suspended_or_wrong() -> None:
+def test_a_child_made_just_before_a_suspension_or_a_wrong_edit_counts() -> None:
     for cron in (a_cron(suspend=True), a_cron(schedule="x")):
         snapshot = seen(NOW, cron, a_child(TICK))
-        assert next_status(snapshot, UNTRIED) == cron.status
+        assert next_status(snapshot, UNTRIED).last_schedule_time == "2026-01-01T12:05:00Z"
+
+
+def test_no_tick_is_recorded_without_its_child_while_suspended_or_wrong() -> None:
+    for cron in (a_cron(suspend=True), a_cron(schedule="x")):
+        assert next_status(seen(NOW, cron), UNTRIED) == cron.status
+
+
+def test_a_child_of_a_tick_that_is_still_to_come_is_not_believed() -> None:
+    snapshot = seen(NOW, a_cron(suspend=True), a_child(TICK + timedelta(hours=1)))
+    assert next_status(snapshot, UNTRIED) == snapshot.cron.status
