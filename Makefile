@@ -90,7 +90,8 @@ bench: setup ## measure, print JSON, keep it in benchmarks/results.json
 .PHONY: test-kubernetes
 test-kubernetes: setup ## contract and controllers on real Kubernetes, built from its Go modules (cached), or EXTERNAL=1 KUBECONFIG=...
 	@bash tools/helm.sh >/dev/null || true
-	$(BIN)/python tools/kubernetes/run.py $(if $(EXTERNAL),--external) -- $(PYTEST) -q tests/kubernetes tests/contract -m "not embedded_only"
+	$(BIN)/python tools/kubernetes/run.py $(if $(EXTERNAL),--external) -- bash -c \
+	  '$(PYTEST) -q tests/kubernetes; stories=$$?; $(PYTEST) -q tests/contract -m "not embedded_only" && exit $$stories'
 
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup ## real Ray in real containers, on a node made here (root, Linux), or EXTERNAL=1 KUBECONFIG=...

@@ -88,8 +88,12 @@ async def test_an_indexed_job_numbers_its_pods(cluster: Api) -> None:
         return indexes(waiting) == ["0", "2"]
 
     await eventually(replaced)
-    status = await status_of(cluster)
-    assert (status["completedIndexes"], status["succeeded"]) == ("1", 1)
+
+    async def counted() -> bool:  # the status follows the Pods
+        status = await status_of(cluster)
+        return (status.get("completedIndexes"), status.get("succeeded")) == ("1", 1)
+
+    await eventually(counted)
     for one in await exactly(cluster, 2):
         await end(cluster, one, "Succeeded")
     await condition(cluster, "Complete")

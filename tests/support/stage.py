@@ -27,6 +27,7 @@ import yaml
 
 from manta.api.crds import crd_documents
 from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES
 from manta.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -327,6 +328,7 @@ async def _install(
         with contextlib.suppress(AlreadyExists):
             name = (await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", document)).metadata.name
             stack.push_async_callback(_remove, client, CUSTOM_RESOURCE_DEFINITIONS, name)
+    await until(lambda: _are_served(client, namespace))
     account = {"metadata": {"name": ACCOUNT, "namespace": namespace}}
     await client.create(SERVICE_ACCOUNTS, namespace, account)
     granted = yaml.safe_load(CHART_RULES.read_text())
@@ -343,6 +345,16 @@ async def _install(
         return
     await client.create(CLUSTER_ROLE_BINDINGS, "", binding)
     stack.push_async_callback(_remove, client, CLUSTER_ROLE_BINDINGS, namespace)
+
+
+async def _are_served(client: Client, namespace: str) -> bool:
+    """A real server says 404 for a moment after it has accepted a definition."""
+    try:
+        for resource in (RAY_CLUSTERS, RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES):
+            await client.list(resource, namespace, into=dict)
+    except NotFound:
+        return False
+    return True
 
 
 def _binding(role: str, namespace: str, kind: Resource) -> Json:
