@@ -51,7 +51,16 @@ _REPLICA_FAILURES = {
 
 
 _ASIDE = frozenset(
-    {Cause.INGRESS, Cause.INGRESS_DRIFT, Cause.ROUTE, Cause.SERVE_SERVICE, Cause.SERVICE_DRIFT}
+    {
+        Cause.INGRESS,
+        Cause.INGRESS_DRIFT,
+        Cause.ROUTE,
+        Cause.SERVE_SERVICE,
+        Cause.SERVICE_DRIFT,
+        Cause.HEAD_BUDGET,
+        Cause.HEAD_BUDGET_DRIFT,
+        Cause.STALE_BUDGET,
+    }
 )
 
 

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from manta.api.conditions import find
 from manta.api.ray import names
+from manta.api.resources import POD_DISRUPTION_BUDGETS
+from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.head_budget import plan_head_budget
+from manta.kube.errors import ApiError
+from manta.reconcile.actions import Action, Create
 from support.raycluster import ray_cluster
 from support.raycluster_world import World, decode, merged
 
@@ -91,3 +96,18 @@ def test_before_the_first_list_only_a_new_head_gets_one() -> None:
     world.settle()
     unknown = replace(world.seen(), knows_budgets=False, head_budget=None)
     assert plan_head_budget(unknown).actions == ()
+
+
+def test_a_budget_that_is_refused_keeps_nobody_from_being_ready() -> None:
+    def refused(action: Action) -> Exception | None:
+        is_budget = isinstance(action, Create) and action.resource == POD_DISRUPTION_BUDGETS
+        return ApiError(403, "Forbidden", "no budgets here") if is_budget else None
+
+    world = World(decode(ray_cluster(annotations=PROTECTED)))
+    for _ in range(4):
+        world.round(refused)
+        world.run_pods()
+    assert world.cluster.status.state == "ready"
+    blocked = find(world.cluster.status.conditions, BLOCKED)
+    assert blocked is not None
+    assert "no budgets here" in blocked.message
