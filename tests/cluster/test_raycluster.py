@@ -515,11 +515,13 @@ async def test_c15_a_head_is_one_whatever_its_replicas_say() -> None:
         await op.create(head={"replicas": 2})
         await op.until_ready()
         assert len(await op.pods(node="head")) == 1
+        assert (op.pod_creates(), op.pod_deletes()) == (2, 0)
 
 
 @virtually
 async def test_c19_a_thousand_workers_are_acknowledged_and_none_too_many() -> None:
     async with operated(nodes=40) as op:
+        op.cluster.nodes.script(WORKER, "start=30")
         await op.create(groups=[group(replicas=0, maxReplicas=1000)], enableInTreeAutoscaling=True)
         await op.until_ready()
         await op.scale(1000)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
+from manta.api.conditions import is_true
 from manta.api.meta import Key
+from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS, SERVICES
 from manta.kube.transport import Request
@@ -17,11 +20,15 @@ from support.faults import touches, writes
 from support.raycluster import NAMESPACE, group
 from support.raycrds import ray_crds
 from support.rayoperator import Operated, operated, start_operator
-from support.virtual import virtually
+from support.virtual import until, virtually
 
 
 def pod_creation(request: Request) -> bool:
     return request.method == "POST" and request.path.endswith("/pods")
+
+
+def worker_creation(request: Request) -> bool:
+    return pod_creation(request) and b"-worker-" in (request.body or b"")
 
 
 def status_write(request: Request) -> bool:
@@ -49,7 +56,10 @@ async def test_c02_c03_a_late_watch_makes_no_pod_twice(seconds: float) -> None:
 @virtually
 async def test_c02_a_lost_reply_makes_no_pod_twice() -> None:
     async with operated() as op:
-        op.faults.fail_after(pod_creation, times=3)
+        op.faults.delay_watch(PODS, 60)  # else the watch tells what the reply did not
+        op.faults.break_watches()
+        await asyncio.sleep(2)
+        op.faults.fail_after(worker_creation, times=3)
         await op.create(groups=[group(replicas=5)])
         await op.until_ready(seconds=600)
         assert op.pod_creates() == 6
@@ -62,9 +72,10 @@ async def test_c16_a_list_that_fails_is_not_an_empty_world() -> None:
         await op.create(groups=[group(replicas=3)])
         await op.until_ready()
         for _ in range(20):
-            op.faults.fail_before(touches(PODS, "GET"), times=3, code=504)
+            op.faults.expire(touches(PODS, "GET"))  # the watch cannot go on: a list is due
+            op.faults.fail_before(touches(PODS, "GET"), times=15, code=504)
             op.faults.break_watches()
-            await asyncio.sleep(20)
+            await asyncio.sleep(60)
         assert op.pod_deletes() == 0
         assert op.pod_creates() == 4
 
@@ -83,9 +94,13 @@ async def test_c27_errors_of_the_server_change_no_state() -> None:
 @virtually
 async def test_c31_a_conflict_on_every_status_write_changes_nothing_in_the_end() -> None:
     async with operated() as op:
-        op.faults.conflict(status_write, times=4)
+        over = asyncio.Event()
+        op.faults.conflict(lambda one: status_write(one) and not over.is_set(), times=None)
         await op.create(groups=[group(replicas=3)])
-        found = await op.until_ready(seconds=600)
+        await op.until_pods(3)
+        await asyncio.sleep(2)
+        over.set()  # nothing happens any more that would start a round
+        found = await op.until_ready(seconds=100)
         assert found.status.ready_worker_replicas == 3
         assert (op.pod_creates(), op.pod_deletes()) == (4, 0)
 
@@ -93,10 +108,20 @@ async def test_c31_a_conflict_on_every_status_write_changes_nothing_in_the_end()
 @virtually
 async def test_c31_a_lost_reply_to_a_status_write_is_looked_up() -> None:
     async with operated() as op:
-        op.faults.fail_after(status_write, times=2)
         await op.create(groups=[group(replicas=3)])
-        await op.until_ready(seconds=600)
-        assert (op.pod_creates(), op.pod_deletes()) == (4, 0)
+        await op.until_ready()
+        op.faults.delay_watch(RAY_CLUSTERS, 300)  # the watch will not tell either
+        op.faults.break_watches()
+        await asyncio.sleep(2)
+        op.faults.fail_after(status_write)
+        await op.client.delete(PODS, Key(NAMESPACE, "demo-head"), grace_seconds=0)
+        await op.until(lambda one: not _has_head(one), seconds=30)
+        await op.until(_has_head, seconds=60)
+        assert (op.pod_creates(), op.pod_deletes()) == (5, 0)
+
+
+def _has_head(cluster: RayCluster) -> bool:
+    return is_true(cluster.status.conditions, ClusterConditionType.HEAD_POD_READY)
 
 
 @virtually
@@ -122,10 +147,17 @@ async def test_c08_a_pod_that_is_gone_already_stops_nobody() -> None:
     async with operated() as op:
         await op.create(groups=[group(replicas=3)])
         await op.until_ready()
+        op.faults.delay_watch(PODS, 30)  # nobody tells the operator that one is gone
+        op.faults.break_watches()
+        await asyncio.sleep(2)
         names = [one["metadata"]["name"] for one in await op.pods(node="worker")]
         await op.client.delete(PODS, Key(NAMESPACE, names[0]), grace_seconds=0)
         await op.scale(0)
         await op.until_pods(0)
+        assert f"DELETE {PODS.path(NAMESPACE, names[0])}" in [
+            f"{one.method} {one.path}" for one in op.faults.log
+        ]
+        assert await op.cluster.events("FailedToDeleteWorkerPod", NAMESPACE) == []
 
 
 @virtually
@@ -176,6 +208,28 @@ async def test_c38_what_is_gone_is_forgotten() -> None:
             await op.cluster.until_gone(RAY_CLUSTERS, f"c{number}", NAMESPACE)
         await asyncio.sleep(900)
         assert len(op.manager.freshness) == 0
+        assert _noticed(op) == {}
+
+
+@virtually
+async def test_c38_progress_of_a_cluster_that_is_gone_is_forgotten() -> None:
+    async with operated() as op:
+        await op.create(groups=[group(replicas=3)])
+        await op.until_ready()
+        [lost, *_] = await op.pods(node="worker")
+        await op.client.delete(PODS, Key(NAMESPACE, lost["metadata"]["name"]), grace_seconds=0)
+        await until(lambda: _noticed(op), seconds=5)
+        await op.client.delete(RAY_CLUSTERS, Key(NAMESPACE, "demo"))
+        await op.cluster.until_gone(RAY_CLUSTERS, "demo", NAMESPACE)
+        await asyncio.sleep(60)
+        assert _noticed(op) == {}
+
+
+def _noticed(op: Operated) -> dict[Key, Any]:
+    """What the controller remembers of clusters, beside its caches."""
+    [controller] = op.manager._controllers
+    remembered: dict[Key, Any] = getattr(controller._reconcile, "__self__").noticed  # noqa: B009
+    return remembered
 
 
 # ── R2: killed after every single write ──────────────────────────────────────────────────

@@ -30,7 +30,7 @@ from manta.runtime.gate import GatedTransport, WriteGate
 from manta.runtime.manager import Manager
 from support.fake_ray import FakeRay
 from support.fakenodes import FakeCluster, fake_cluster
-from support.faults import FaultTransport, touches
+from support.faults import FaultTransport, status, touches
 from support.raycluster import NAMESPACE, group, ray_cluster, template
 from support.raycrds import ray_crds
 from support.rayjob import ray_job
@@ -111,6 +111,20 @@ async def test_c33_an_hour_of_trouble_costs_few_writes_of_events() -> None:
         await op.create(groups=[group(replicas=3, template=template(restartPolicy="Never"))])
         await asyncio.sleep(3600)
         assert 1 <= len(op.writes("/events")) <= 40
+
+
+@virtually
+async def test_c33_a_failure_that_repeats_is_told_by_one_event() -> None:
+    async with operated() as op:
+        denial = status(403, "Forbidden", "exceeded quota: compute")
+        op.faults.answer(touches(PODS, "POST"), denial, times=None)
+        await op.create()
+        for number in range(200):
+            await op.patch({"metadata": {"labels": {"touched": str(number)}}})
+            await asyncio.sleep(1)
+        tried = [one for one in op.faults.log if one.method == "POST" and "/pods" in one.path]
+        assert len(tried) >= 100
+        assert 1 <= len(op.writes("/events")) <= 10
 
 
 # ── two replicas of the operator ─────────────────────────────────────────────────────────
@@ -258,6 +272,24 @@ async def test_c39_dashboards_that_hang_hold_up_no_other_cluster() -> None:
         await cluster.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster(groups=[]))
         head = Key(NAMESPACE, "demo-head")
         await cluster.until(lambda: cluster.get(PODS, head.name, NAMESPACE), seconds=1)
+
+
+@virtually
+async def test_c39_jobs_whose_dashboards_hang_hold_up_no_other_job() -> None:
+    ray = FakeRay(weather=lambda method, path: "hang")
+    async with fake_cluster(5, crds=ray_crds()) as cluster, _with_jobs(cluster, ray):
+        spec = ray_cluster(groups=[])["spec"]
+        for number in range(20):
+            job = ray_job(f"job-{number}", rayClusterSpec=spec, **HTTP_JOB)
+            await cluster.client.create(RAY_JOBS, NAMESPACE, job)
+        await cluster.until(lambda: _all_ready(cluster, 20))
+        await asyncio.sleep(5)
+        ray.hanging = {service for _, _, service in ray.calls}
+        ray.weather = lambda method, path: ""
+        assert len(ray.hanging) == 20
+        await cluster.client.create(RAY_JOBS, NAMESPACE, ray_job(rayClusterSpec=spec, **HTTP_JOB))
+        await cluster.until(lambda: _all_ready(cluster, 21))
+        await until(lambda: ray.executions, seconds=3)
 
 
 # ── ownership ────────────────────────────────────────────────────────────────────────────

@@ -88,6 +88,15 @@ def test_c04_a_pod_that_somebody_else_deletes_is_one_of_those_that_go() -> None:
     assert causes(world) == []
 
 
+def test_c04_a_named_pod_that_is_going_already_is_not_deleted_again() -> None:
+    world = settled(group(replicas=3), enableInTreeAutoscaling=True)
+    going = world.workers()[0]["metadata"]
+    going["deletionTimestamp"] = format_time(world.now)
+    named = group(replicas=2, scaleStrategy={"workersToDelete": [going["name"]]})
+    world.set_spec(ray_cluster(groups=[named], enableInTreeAutoscaling=True))
+    assert causes(world) == []
+
+
 def test_a_terminating_pod_keeps_its_place_until_it_is_gone() -> None:
     world = settled(group(replicas=2))
     world.workers()[0]["metadata"]["deletionTimestamp"] = format_time(world.now)
@@ -144,11 +153,12 @@ def test_c08_one_absent_name_does_not_protect_the_others() -> None:
     assert [one.key.name for one in world.plan().actions] == [present]
 
 
-def test_c06_a_named_pod_is_never_counted_twice() -> None:
-    world = settled(group(replicas=3), enableInTreeAutoscaling=True)
+@pytest.mark.parametrize("autoscaling", [True, False])
+def test_c06_a_named_pod_is_never_counted_twice(autoscaling: bool) -> None:
+    world = settled(group(replicas=3), enableInTreeAutoscaling=autoscaling)
     present = world.workers()[0]["metadata"]["name"]
     named = group(replicas=2, scaleStrategy={"workersToDelete": [present]})
-    world.set_spec(ray_cluster(groups=[named], enableInTreeAutoscaling=True))
+    world.set_spec(ray_cluster(groups=[named], enableInTreeAutoscaling=autoscaling))
     world.settle()
     world.settle()
     assert len([one for one in world.log if isinstance(one, Delete)]) == 1
