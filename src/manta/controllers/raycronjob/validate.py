@@ -13,6 +13,7 @@ from manta.controllers.raycronjob.snapshot import CronJob, CronSpec
 from manta.rules.runtime_env import parse_runtime_env
 from manta.rules.schedule import ScheduleError, load_zone, parse_schedule
 from manta.rules.settings import Settings
+from manta.rules.validation.cluster import spec_violations
 from manta.rules.validation.job import validate_job_spec
 from manta.rules.validation.violation import Violation
 
@@ -53,6 +54,9 @@ def _template(spec: CronSpec, settings: Settings) -> Iterator[Violation]:
         yield Violation("spec.jobTemplate", None, str(error))
         return
     yield from validate_job_spec(template, settings, "spec.jobTemplate")
+    if template.ray_cluster_spec is not None:
+        at = "spec.jobTemplate.rayClusterSpec"
+        yield from spec_violations(template.ray_cluster_spec, {}, settings, at)
     environment = parse_runtime_env(template.runtime_env_yaml)
     if isinstance(environment, Violation):
         yield replace(environment, field="spec.jobTemplate.runtimeEnvYAML")

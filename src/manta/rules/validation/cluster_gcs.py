@@ -64,15 +64,16 @@ def _rocksdb(
     if not settings.gates.gcs_fault_tolerance_embedded_storage:
         cure = "needs the feature gate GCSFaultToleranceEmbeddedStorage"
         yield Violation(f"{where}.backend", options.backend, cure)
+    # What may hold a password is not shown, an address among it (redis://user:password@host).
     redis = {
-        "redisAddress": bool(options.redis_address),
-        "redisUsername": options.redis_username is not None,
-        "redisPassword": options.redis_password is not None,
-        "externalStorageNamespace": bool(options.external_storage_namespace),
+        "redisAddress": "set" if options.redis_address else None,
+        "redisUsername": "set" if options.redis_username is not None else None,
+        "redisPassword": "set" if options.redis_password is not None else None,
+        "externalStorageNamespace": options.external_storage_namespace or None,
     }
-    for name, is_set in redis.items():
-        if is_set:
-            yield Violation(f"{where}.{name}", "set", "is for Redis; remove it for rocksdb")
+    for name, value in redis.items():
+        if value is not None:
+            yield Violation(f"{where}.{name}", value, "is for Redis; remove it for rocksdb")
     yield from _claim(options, where)
     cure = "is set by the operator for the backend rocksdb; remove it"
     yield from _forbidden_env(spec, at, names.ENV_GCS_STORAGE, cure)
@@ -85,14 +86,14 @@ def _claim(options: GcsFaultToleranceOptions, where: str) -> Iterator[Violation]
     if storage is None or not storage.claim_name:
         return
     shape = {
-        "size": storage.size is not None,
-        "storageClassName": storage.storage_class_name is not None,
-        "accessModes": bool(storage.access_modes),
+        "size": str(storage.size) if storage.size is not None else None,
+        "storageClassName": storage.storage_class_name,
+        "accessModes": list(storage.access_modes) or None,
     }
-    for name, is_set in shape.items():
-        if is_set:
-            cure = f"describes a new claim, but claimName names yours ({storage.claim_name})"
-            yield Violation(f"{where}.storage.{name}", "set", cure)
+    for name, value in shape.items():
+        if value is not None:
+            cure = f"remove it, or claimName: that claim ({storage.claim_name}) is yours already"
+            yield Violation(f"{where}.storage.{name}", value, cure)
 
 
 def _taken_volume(spec: RayClusterSpec, at: str) -> Iterator[Violation]:

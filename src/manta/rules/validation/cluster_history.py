@@ -53,11 +53,11 @@ def _collector(options: CollectorOptions, where: str) -> Iterator[Violation]:
     backend = env.get(names.ENV_STORAGE_BACKEND, {}).get("value", "")
     if not backend:
         cure = "must hold STORAGE_BACKEND with a plain value, such as S3 or GCS"
-        yield Violation(f"{where}.env", names.ENV_STORAGE_BACKEND, cure)
+        yield Violation(f"{where}.env", list(env), cure)
     for choices in _NEEDED.get(backend.upper(), ()):
         if not any(choice in env for choice in choices):
             cure = f"must hold {' or '.join(choices)} for the storage {backend}"
-            yield Violation(f"{where}.env", choices[0], cure)
+            yield Violation(f"{where}.env", list(env), cure)
 
 
 def _taken_name(spec: RayClusterSpec, at: str) -> Iterator[Violation]:

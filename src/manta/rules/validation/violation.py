@@ -18,10 +18,19 @@ class Violation:
     """What is wrong and what would be right."""
 
     def __str__(self) -> str:
-        value = repr(self.value) if not isinstance(self.value, str) else f'"{self.value}"'
+        value = _as_written(self.value)
         if len(value) > _LONGEST_VALUE:
             value = f"{value[:_LONGEST_VALUE]}..."
         return f"{self.field}: {value}: {self.message}"
+
+
+def _as_written(value: Any) -> str:
+    """As in YAML, which is what the user wrote."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
 def sentence(violations: Iterable[Violation]) -> str:

@@ -37,6 +37,10 @@ def test_a_good_one_has_none() -> None:
             "spec.jobTemplate.submissionMode",
         ),
         ({"jobTemplate": {"entrypoint": 7}}, "spec.jobTemplate"),
+        (
+            {"jobTemplate": {**TEMPLATE, "rayClusterSpec": {"headGroupSpec": {"template": {}}}}},
+            "spec.jobTemplate.rayClusterSpec.headGroupSpec.template.spec.containers",
+        ),
     ],
 )
 def test_each_rule_names_its_field(spec: dict[str, Any], field: str) -> None:

@@ -8,12 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from manta.api.conditions import find
 from manta.api.meta import Condition
+from manta.controllers.raycluster.conditions import BLOCKED
+from manta.controllers.raycluster.warnings import warnings
 from manta.rules.advice import cluster_advice
 from manta.rules.settings import FeatureGates, Settings
 from manta.rules.validation.cluster import cluster_violations, spec_violations
 from support.raycluster import container, group, ray_cluster, template
-from support.raycluster_world import decode
+from support.raycluster_world import World, decode
 
 OPEN = Settings(
     gates=FeatureGates(
@@ -89,6 +92,18 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("RC6 key", ray_cluster(head={"labels": {"a b": "c"}}), f"{H}.labels", "must consist"),
     ("RC6 value", ray_cluster(head={"labels": {"a": "c d"}}), f"{H}.labels[a]", "must"),
     (
+        "RC4 gpus",
+        ray_cluster(head={"rayStartParams": {"num-gpus": "1"}, "resources": {"CPU": "1"}}),
+        f"{H}.rayStartParams.num-gpus",
+        "says the same",
+    ),
+    (
+        "RC4 resources",
+        ray_cluster(head={"rayStartParams": {"resources": "'{}'"}, "resources": {"CPU": "1"}}),
+        f"{H}.rayStartParams.resources",
+        "says the same",
+    ),
+    (
         "RC7",
         ray_cluster(groups=[group(template={})]),
         f"{G}.template.spec.containers",
@@ -105,11 +120,24 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         f"{G}.rayStartParams.memory",
         "says the same",
     ),
+    (
+        "RC12 labels",
+        ray_cluster(groups=[group(rayStartParams={"labels": "a=b"})]),
+        f"{G}.rayStartParams.labels",
+        "use",
+    ),
+    ("RC12 label", ray_cluster(groups=[group(labels={"a": "-"})]), f"{G}.labels[a]", "must"),
     ("RC13", auto("v2", groups=[group(idleTimeoutSeconds=-1)]), f"{G}.idleTimeoutSeconds", "zero"),
     ("RC14", auto(groups=[group(idleTimeoutSeconds=1)]), f"{G}.idleTimeoutSeconds", "v2"),
     (
         "RC15 unset",
         auto("v2", groups=[group(priority=1)], rayVersion=""),
+        f"{G}.priority",
+        "rayVersion",
+    ),
+    (
+        "RC15 unreadable",
+        auto("v2", groups=[group(priority=1)], rayVersion="nightly"),
         f"{G}.priority",
         "rayVersion",
     ),
@@ -179,6 +207,18 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "RC28",
         ray_cluster(**rocksdb(storage={"claimName": "c", "size": "1Gi"})),
         "spec.gcsFaultToleranceOptions.storage.size",
+        "claimName",
+    ),
+    (
+        "RC28 class",
+        ray_cluster(**rocksdb(storage={"claimName": "c", "storageClassName": "fast"})),
+        "spec.gcsFaultToleranceOptions.storage.storageClassName",
+        "claimName",
+    ),
+    (
+        "RC28 modes",
+        ray_cluster(**rocksdb(storage={"claimName": "c", "accessModes": ["ReadWriteMany"]})),
+        "spec.gcsFaultToleranceOptions.storage.accessModes",
         "claimName",
     ),
     (
@@ -329,6 +369,15 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "choose another",
     ),
     (
+        "RC48 worker",
+        ray_cluster(
+            groups=[group(template=template(container(), container("ray-history-collector")))],
+            **history(STORAGE_BACKEND="x"),
+        ),
+        f"{G}.template.spec.containers",
+        "choose another",
+    ),
+    (
         "RC49",
         ray_cluster(authOptions={"mode": "token"}, rayVersion=""),
         "spec.rayVersion",
@@ -371,6 +420,40 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "DenyAllEgress",
     ),
     (
+        "RC56 worker",
+        ray_cluster(**policy(mode="DenyAllEgress", worker={"ingressRules": RULES})),
+        "spec.networkPolicy.worker.ingressRules",
+        "DenyAllEgress",
+    ),
+    (
+        "RC56 group",
+        ray_cluster(
+            **policy(
+                mode="DenyAllEgress",
+                workerGroups=[{"groupName": "workers", "ingressRules": RULES}],
+            )
+        ),
+        "spec.networkPolicy.workerGroups[0].ingressRules",
+        "DenyAllEgress",
+    ),
+    (
+        "RC57 head",
+        ray_cluster(**policy(mode="DenyAllIngress", head={"egressRules": RULES})),
+        "spec.networkPolicy.head.egressRules",
+        "DenyAllIngress",
+    ),
+    (
+        "RC57 group",
+        ray_cluster(
+            **policy(
+                mode="DenyAllIngress",
+                workerGroups=[{"groupName": "workers", "egressRules": RULES}],
+            )
+        ),
+        "spec.networkPolicy.workerGroups[0].egressRules",
+        "DenyAllIngress",
+    ),
+    (
         "RC57",
         ray_cluster(**policy(mode="DenyAllIngress", worker={"egressRules": RULES})),
         "spec.networkPolicy.worker.egressRules",
@@ -388,6 +471,22 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "RC61 autoscaler",
         ray_cluster(autoscalerOptions={"env": env(RAY_TLS_CA_CERT="x")}, **TLS),
         "spec.autoscalerOptions.env",
+        "remove",
+    ),
+    (
+        "RC61 worker",
+        ray_cluster(
+            groups=[group(template=template(container(env=env(RAY_TLS_SERVER_KEY="x"))))], **TLS
+        ),
+        f"{G}.template",
+        "remove",
+    ),
+    (
+        "RC62 autoscaler",
+        ray_cluster(
+            autoscalerOptions={"volumeMounts": [{"name": "x", "mountPath": "/etc/ray/tls"}]}, **TLS
+        ),
+        "spec.autoscalerOptions.volumeMounts",
         "remove",
     ),
     (
@@ -453,6 +552,65 @@ def test_a_broken_rule_names_the_field_and_the_cure(
 ) -> None:
     found = cluster_violations(decode(manifest), OPEN)
     assert any(one.field.startswith(field) and cure in one.message for one in found), found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("POD_IP", "FQ_RAY_IP", "RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE"),
+        *("RAY_ROLE", "OWNER_KIND", "OWNER_NAME", "EVENTS_PORT"),
+    ],
+)
+def test_rc45_what_the_operator_tells_the_collector_is_not_for_users(name: str) -> None:
+    manifest = ray_cluster(**history(STORAGE_BACKEND="x", **{name: "1"}))
+    [found] = cluster_violations(decode(manifest), OPEN)
+    assert found.value == name
+
+
+# Values that are not shown, because they may hold a secret or are long.
+HIDDEN = ("set", "***")
+
+
+@pytest.mark.parametrize(
+    ("rule", "manifest", "settings"),
+    [
+        *((one[0], one[1], OPEN) for one in CASES),
+        *((one[0], one[1], CLOSED) for one in GATED),
+    ],
+    ids=[*(one[0] for one in CASES), *(one[0] for one in GATED)],
+)
+def test_field_value_and_cure_are_told_by_event_and_condition(
+    rule: str, manifest: dict[str, Any], settings: Settings
+) -> None:
+    world = World(decode(manifest), settings)
+    assert world.round().actions == (), "nothing is made or changed"
+    blocked = find(world.cluster.status.conditions, BLOCKED)
+    notes = [one.note for one in warnings(world.seen()) if one.type == "Warning"]
+    assert blocked is not None
+    for one in cluster_violations(decode(manifest), settings):
+        for told in (blocked.message, " ".join(notes)):
+            assert f"{one.field}: " in told
+            assert one.message in told
+            assert _shown(one.value) in told
+        assert one.value in HIDDEN or _is_in(one.value, manifest), f"{one.value!r} is not there"
+
+
+def _shown(value: Any) -> str:
+    words = {None: "null", True: "true"}
+    if value is None or value is True:
+        return words[value]
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _is_in(value: Any, document: Any) -> bool:
+    """The value is one that the user wrote, or one that they left out."""
+    if value in (None, "", []) or value == document:
+        return True
+    if isinstance(value, list):
+        return all(_is_in(one, document) for one in value)
+    if isinstance(document, dict):
+        return any(value == key or _is_in(value, one) for key, one in document.items())
+    return isinstance(document, list) and any(_is_in(value, one) for one in document)
 
 
 @pytest.mark.parametrize(("rule", "manifest", "cure"), GATED, ids=[one[0] for one in GATED])
