@@ -104,7 +104,7 @@ def events_page() -> str:
             (reason, type_): cause
             for cause, reasons in table.items()
             for reason, type_ in (
-                (reasons.done, "Normal"),
+                (reasons.done, reasons.done_type),
                 (reasons.failed, "Warning"),
                 (reasons.taken, "Warning"),
             )

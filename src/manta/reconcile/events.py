@@ -28,6 +28,8 @@ class Reasons:
     failed: str = ""
     done_note: str = "{done} {key}"
     failed_note: str = "{failed} {key}: {error}"
+    done_type: EventType = "Normal"
+    """A warning where what was done is nothing to be glad of."""
     taken: str = ""
     """Instead of `failed`, when the name belongs to someone else."""
 
@@ -73,7 +75,7 @@ def worded(table: EventTable, outcome: Outcome) -> Iterator[Told]:
     for result in outcome.done:
         reasons = table[result.action.cause]
         if reasons.done and not result.existed:
-            yield Told("Normal", reasons.done, reasons.action, _done_note(reasons, result))
+            yield Told(reasons.done_type, reasons.done, reasons.action, _done_note(reasons, result))
     for failure in outcome.failures:
         reasons = table[failure.action.cause]
         if reasons.failed and not isinstance(failure.error, _ROUTINE):

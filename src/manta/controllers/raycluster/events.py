@@ -65,6 +65,7 @@ class Cause(StrEnum):
     CLUSTER_DELETED = "ClusterDeleted"
     REDIS_CLEANUP = "RedisCleanup"
     CLEANUP_FINISHED = "CleanupFinished"
+    CLEANUP_FAILED = "CleanupFailed"
     CLEANUP_TIMED_OUT = "CleanupTimedOut"
 
 
@@ -122,7 +123,12 @@ EVENTS: EventTable = {
     Cause.CLUSTER_DELETED: _ANY_POD,
     Cause.REDIS_CLEANUP: created("RedisCleanupJob"),
     Cause.CLEANUP_FINISHED: _SILENT,
-    Cause.CLEANUP_TIMED_OUT: Reasons("Cleanup", done="ForceDeletedStuckCluster", done_note="{why}"),
+    Cause.CLEANUP_FAILED: Reasons(
+        "Cleanup", done="FailedToCleanRedis", done_type="Warning", done_note="{why}"
+    ),
+    Cause.CLEANUP_TIMED_OUT: Reasons(
+        "Cleanup", done="ForceDeletedStuckCluster", done_type="Warning", done_note="{why}"
+    ),
 }
 
 _MOST_TELLING = (

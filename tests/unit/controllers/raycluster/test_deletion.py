@@ -14,8 +14,9 @@ from manta.api.meta import Key
 from manta.api.ray.names import FINALIZER_REDIS_CLEANUP
 from manta.api.resources import JOBS, PODS
 from manta.api.times import format_time
-from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.events import Cause, told
 from manta.reconcile.actions import Create
+from manta.reconcile.outcome import Outcome, Result
 from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import group, ray_cluster
 from support.raycluster_world import World, decode
@@ -75,10 +76,26 @@ def test_a_finished_job_lets_the_cluster_go() -> None:
         world.round()
         world.bury()
     assert causes(world) == []
-    for end in ("Complete", "Failed", "FailureTarget"):
-        [job] = world.of("Job")
-        job["status"] = {"conditions": [{"type": end, "status": "True"}]}
-        assert causes(world) == [Cause.CLEANUP_FINISHED]
+    [job] = world.of("Job")
+    job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    assert causes(world) == [Cause.CLEANUP_FINISHED]
+    world.round()
+    assert world.cluster.metadata.finalizers == ()
+
+
+@pytest.mark.parametrize("end", ["Failed", "FailureTarget"])
+def test_a_failed_job_lets_it_go_too_and_says_what_is_left(end: str) -> None:
+    world = delete(with_redis())
+    for _ in range(2):
+        world.round()
+        world.bury()
+    [job] = world.of("Job")
+    job["status"] = {"conditions": [{"type": end, "status": "True"}]}
+    [release] = world.plan().actions
+    assert release.cause is Cause.CLEANUP_FAILED
+    [event] = told(Outcome((Result(release, release.key),)))
+    assert (event.type, event.reason, event.action) == ("Warning", "FailedToCleanRedis", "Cleanup")
+    assert "under the namespace c1 yourself" in event.note
     world.round()
     assert world.cluster.metadata.finalizers == ()
 
@@ -94,7 +111,9 @@ def test_c70_whatever_fails_the_cluster_goes_when_its_time_is_up(
     assert Cause.CLEANUP_TIMED_OUT not in causes(world)
     assert world.plan().wait is not None
     world.now += timedelta(seconds=1)
-    assert causes(world) == [Cause.CLEANUP_TIMED_OUT]
+    [release] = world.plan().actions
+    [event] = told(Outcome((Result(release, release.key),)))
+    assert (event.type, event.reason) == ("Warning", "ForceDeletedStuckCluster")
 
 
 def test_c70_the_deadline_is_never_slept_through() -> None:

@@ -18,7 +18,12 @@ from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.redis_cleanup import build_cleanup_job
 from manta.reconcile.actions import Create, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
-from manta.rules.traits import StorageBackend, ray_container_of, storage_backend
+from manta.rules.traits import (
+    StorageBackend,
+    ray_container_of,
+    storage_backend,
+    storage_namespace,
+)
 
 DEFAULT_TIMEOUT: Final = timedelta(seconds=300)
 HEAD_RETRY: Final = timedelta(seconds=10)
@@ -67,8 +72,14 @@ def _remove_pods(seen: ClusterSnapshot) -> Plan | None:
 
 def _clean(seen: ClusterSnapshot) -> Plan:
     ours = [job for job in seen.cleanup_jobs if _is_ours(seen, job)]
-    if any(_is_finished(job) for job in ours):
+    if any(_has(job, JOB_COMPLETE) for job in ours):
         return _release(seen, Cause.CLEANUP_FINISHED, "the cleanup Job has finished")
+    if any(_has(job, JOB_FAILED, JOB_FAILURE_TARGET) for job in ours):
+        space = storage_namespace(seen.cluster)
+        why = (
+            f"the cleanup Job failed: remove what Redis holds under the namespace {space} yourself"
+        )
+        return _release(seen, Cause.CLEANUP_FAILED, why)
     if ours:
         return Plan(wait=Wait("the cleanup Job is running", _soon(seen, JOB_RETRY)))
     if not ray_container_of(seen.cluster.spec.head_group_spec.template):
@@ -83,8 +94,7 @@ def _is_ours(seen: ClusterSnapshot, job: Job) -> bool:
     return owner is not None and owner.uid == seen.cluster.metadata.uid
 
 
-def _is_finished(job: Job) -> bool:
-    ends = (JOB_COMPLETE, JOB_FAILED, JOB_FAILURE_TARGET)
+def _has(job: Job, *ends: str) -> bool:
     return any(is_true(job.status.conditions, end) for end in ends)
 
 
