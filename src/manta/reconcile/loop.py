@@ -47,6 +47,9 @@ async def reconcile(rooms: Rooms[S], key: Key) -> Done | Retry:
     try:
         await rooms.report(seen, plan, outcome)
     except Conflict as conflict:
+        # What went wrong first is the reason of the rest.
+        if outcome.failure:
+            return Retry(str(outcome.failure.error))
         return Retry(f"status was changed by someone else: {conflict}")
     if outcome.failure:
         return Retry(str(outcome.failure.error))

@@ -97,3 +97,9 @@ def test_a_best_effort_failure_is_no_reason_to_retry() -> None:
 
 def test_a_conflict_costs_a_fresh_look() -> None:
     assert isinstance(result(Rooms(conflict=True)), Retry)
+
+
+def test_of_two_errors_the_first_is_told() -> None:
+    failure = Failure(Call("v", KEY, Why.TEST), TimeoutError("late"))
+    rooms = Rooms(outcome=Outcome(failures=(failure,)), conflict=True)
+    assert result(rooms) == Retry("late")
