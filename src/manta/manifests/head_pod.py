@@ -106,7 +106,7 @@ def _add_autoscaler(node: Node, spec: Json, container: Json) -> None:
     )
     spec["containers"].append(sidecar)
     add_version_env(cluster, container)
-    if pods_never_restart(cluster.spec):
+    if pods_never_restart(cluster.spec) and not spec.get("restartPolicy"):
         spec["restartPolicy"] = "Never"
     share_logs(spec, (container, sidecar))
 

@@ -105,7 +105,7 @@ def build_worker_spec(
     container = ray_container(spec)
     if settings.inject_init_container:
         _append_wait_container(node, spec, container)
-    if pods_never_restart(cluster.spec):
+    if pods_never_restart(cluster.spec) and not spec.get("restartPolicy"):
         spec["restartPolicy"] = "Never"
     fault_tolerance.add_to_worker(cluster, container)
     add_auth(cluster, spec, container)

@@ -86,7 +86,7 @@ def runs_autoscaler_v2(spec: RayClusterSpec) -> bool:
 
 def pods_never_restart(spec: RayClusterSpec) -> bool:
     """Autoscaler v2 follows Pods by name: a container that came back would confuse it (C17)."""
-    return autoscaling(spec) and autoscaler_version(spec) == AutoscalerVersion.V2
+    return autoscaling(spec) and runs_autoscaler_v2(spec)
 
 
 def service_account_name(cluster: RayCluster) -> str:
