@@ -95,7 +95,8 @@ test-kubernetes: setup ## contract and controllers on real Kubernetes, built fro
 
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup ## real Ray in real containers, on a node made here (root, Linux), or EXTERNAL=1 KUBECONFIG=...
-	$(if $(EXTERNAL),,$(BIN)/python -m tools.kubernetes.node.run --) env MANTA_E2E_KUBERNETES=1 $(PYTEST) -q tests/e2e_kubernetes
+	@bash tools/helm.sh >/dev/null
+	$(if $(EXTERNAL),,$(BIN)/python -m tools.kubernetes.node.run --) env MANTA_E2E_KUBERNETES=$(if $(EXTERNAL),external,here) $(PYTEST) -q tests/e2e_kubernetes tests/e2e
 
 .PHONY: lock
 lock: setup ## resolve the dependencies anew into requirements.lock

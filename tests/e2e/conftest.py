@@ -1,11 +1,16 @@
-"""One plane with real Ray for a whole test module, as `manta up` makes it."""
+"""One plane with real Ray for a whole test module, as `manta up` makes it.
+
+With MANTA_E2E_KUBERNETES it is real Kubernetes instead (`make e2e-kubernetes`, `e2e/kubernetes.py`).
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,11 +20,14 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+ON_KUBERNETES = bool(os.environ.get("MANTA_E2E_KUBERNETES"))
 MANTA = [sys.executable, "-m", "manta.cli.main"]
 
 
 def why_not() -> str | None:
     """Why real Pods cannot run here; None when they can."""
+    if ON_KUBERNETES:
+        return None
     if sys.platform != "linux":
         return "Pods need Linux namespaces"
     if os.geteuid() != 0:
@@ -37,6 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(600))
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
+        local = item.get_closest_marker("embedded_only")
+        if ON_KUBERNETES and local:
+            item.add_marker(pytest.mark.skip(reason=local.kwargs["reason"]))
 
 
 @dataclass(frozen=True)
@@ -44,12 +55,19 @@ class Machine:
     """The `manta` command on one plane directory."""
 
     directory: Path
+    namespace: str = "default"
+    is_here: bool = True
+    """Addresses of Pods and directories of this machine mean here what they mean there."""
+
+    def command(self, verb: str, *rest: str) -> list[str]:
+        """To be run without KUBECONFIG."""
+        where = [] if self.namespace == "default" else ["-n", self.namespace]
+        return [*MANTA, verb, "--dir", str(self.directory), *where, *rest]
 
     def manta(
         self, *arguments: str, check: bool = True, **options: Any
     ) -> subprocess.CompletedProcess[str]:
-        verb, *rest = arguments
-        command = [*MANTA, verb, "--dir", str(self.directory), *rest]
+        command = self.command(*arguments)
         environment = {k: v for k, v in os.environ.items() if k != "KUBECONFIG"}
         done = subprocess.run(
             command, capture_output=True, text=True, env=environment, check=False, **options
@@ -64,8 +82,12 @@ class Machine:
         text = "\n---\n".join(json.dumps(document) for document in documents)
         self.manta("apply", "-f", "-", input=text)
 
-    def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
-        done = self.manta("get", kind, name, "-n", namespace, "-o", "json")
+    def bring(self, file: Path) -> None:
+        """Apply it, and wait until its clusters are ready."""
+        self.manta("up", "--with", str(file))
+
+    def get(self, kind: str, name: str) -> dict[str, Any]:
+        done = self.manta("get", kind, name, "-o", "json")
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
@@ -85,7 +107,7 @@ class Machine:
             if found := check():
                 return found
             time.sleep(0.5)
-        status = self.manta("status", check=False).stdout
+        status = "" if ON_KUBERNETES else self.manta("status", check=False).stdout
         raise AssertionError(f"not within {seconds:.0f} s: {what}\n{status}\n{self.logs()}")
 
     def cluster_ready(self, name: str, seconds: float = 240) -> dict[str, Any]:
@@ -96,7 +118,12 @@ class Machine:
         found: dict[str, Any] = self.until(f"RayCluster {name} ready", ready, seconds)
         return found
 
-    def operators(self) -> Sequence[int]:
+    def kill_operator(self) -> None:
+        """kill -9; it is started again."""
+        for pid in self.operators():
+            os.kill(int(str(pid)), signal.SIGKILL)
+
+    def operators(self) -> Sequence[object]:
         """The processes of this plane's operator."""
         mark = str(self.directory / "operator.kubeconfig").encode()
         found = []
@@ -116,12 +143,30 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def machine(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Machine]:
     # A path of its own that is short: sockets below it must fit into 108 characters.
     directory = tmp_path_factory.mktemp("m", numbered=True)
+    if ON_KUBERNETES:
+        from e2e.kubernetes import on_kubernetes
+
+        with on_kubernetes(pytestconfig, directory) as machine:
+            yield machine
+        return
     machine = Machine(directory)
     machine.manta("up", "--cpus", "8")
     try:
         yield machine
     finally:
         machine.manta("down", "--purge", check=False)
+
+
+@pytest.fixture
+def marks(machine: Machine) -> Iterator[Path]:
+    """A directory of this machine that any user in a container may write to."""
+    if not machine.is_here:
+        pytest.skip("the nodes of that cluster do not see directories of this machine")
+    with tempfile.TemporaryDirectory(prefix="marks-") as made:
+        Path(made).chmod(0o777)
+        yield Path(made)

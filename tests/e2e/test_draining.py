@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import Any
 
-from e2e.conftest import MANTA, Machine
+from e2e.conftest import Machine
 from e2e.objects import cluster
 
 LONG = (
@@ -23,10 +24,9 @@ def test_c96_a_task_is_finished_before_its_worker_leaves(machine: Machine) -> No
     machine.cluster_ready(name)
     [head] = machine.list("pods", f"ray.io/cluster={name},ray.io/node-type=head")
     [worker] = machine.list("pods", f"ray.io/cluster={name},ray.io/node-type=worker")
-    command = [*MANTA, "exec", "--dir", str(machine.directory), head["metadata"]["name"]]
-    with subprocess.Popen(
-        [*command, "--", "python", "-c", LONG], stdout=subprocess.PIPE, text=True
-    ) as task:
+    command = machine.command("exec", head["metadata"]["name"], "--", "python", "-c", LONG)
+    environment = {k: v for k, v in os.environ.items() if k != "KUBECONFIG"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as task:
         assert task.stdout is not None
         assert task.stdout.readline() == "begun\n"
         machine.until("the task on its worker", lambda: _runs_a_task(machine, head))

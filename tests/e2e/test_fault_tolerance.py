@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from typing import Any
 
 import pytest
@@ -67,6 +65,7 @@ def test_with_rocksdb_an_actor_keeps_its_state_over_a_head_restart(machine: Mach
     _survives(machine, name)
 
 
+@pytest.mark.embedded_only(reason="no image of Redis here")
 @pytest.mark.skipif(
     not shutil.which("redis-server"),
     reason="redis-server is not installed (apt-get install redis-server)",
@@ -145,8 +144,7 @@ def test_a_killed_operator_is_started_again_and_pods_go_on(machine: Machine) -> 
     machine.apply(cluster("steady", workers=0))
     machine.cluster_ready("steady")
     before = head_of(machine, "steady")["metadata"]["uid"]
-    for pid in machine.operators():
-        os.kill(pid, signal.SIGKILL)
+    machine.kill_operator()
     machine.until("another operator", machine.operators, 30)
     machine.apply(cluster("steady", workers=1))
     machine.cluster_ready("steady")

@@ -6,8 +6,6 @@ cert-manager's part is played by `support/certmanager.py`, with real certificate
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +17,8 @@ from e2e.objects import cluster
 from manta.kube.connect import connect
 from manta.kube.credentials import load
 from support.certmanager import CertManager, cert_manager_crds
+
+pytestmark = pytest.mark.embedded_only(reason="a plane with a feature of its own")
 
 TASK = (
     "import ray; ray.init(logging_level='error');"
@@ -42,8 +42,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 def _restart_operator(machine: Machine) -> None:
     """It looks once, at its start, whether cert-manager is there."""
     before = machine.operators()
-    for pid in before:
-        os.kill(pid, signal.SIGKILL)
+    machine.kill_operator()
     machine.until("another operator", lambda: set(machine.operators()) - set(before), 60)
 
 

@@ -50,16 +50,16 @@ def given_back(machine: Machine, name: str) -> None:
 
 @pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode", "SidecarMode"])
 def test_the_entrypoint_runs_once_and_the_cluster_is_given_back(
-    machine: Machine, mode: str, tmp_path: Path
+    machine: Machine, mode: str, marks: Path
 ) -> None:
     name = f"once-{mode.lower()}"
     entrypoint = "bash -c 'echo ran >> /marks/runs; echo printed by the job'"
     once = job(name, mode, entrypoint, shutdownAfterJobFinishes=True)
-    machine.apply(with_host_directory(once, tmp_path))
+    machine.apply(with_host_directory(once, marks))
     status = ended(machine, name)
     assert status["jobDeploymentStatus"] == "Complete", f"{status}\n{machine.logs()}"
     assert status["jobStatus"] == "SUCCEEDED"
-    assert (tmp_path / "runs").read_text() == "ran\n"
+    assert (marks / "runs").read_text() == "ran\n"
     given_back(machine, name)
     if mode == "K8sJobMode":  # the submitter's log outlives the cluster
         assert "printed by the job" in machine.manta("logs", f"job/{name}").stdout

@@ -12,7 +12,13 @@ from e2e.serving import INCREMENTAL, NEW_CLUSTER, Life, Served, Traffic
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("strategy", [NEW_CLUSTER, INCREMENTAL])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        NEW_CLUSTER,
+        pytest.param(INCREMENTAL, marks=pytest.mark.embedded_only(reason="no Gateway is there")),
+    ],
+)
 def test_no_request_fails_while_a_service_is_upgraded(machine: Machine, strategy: str) -> None:
     served = Served(strategy)
     life, traffic = Life(machine, served), Traffic(machine, served)
@@ -27,6 +33,7 @@ def test_no_request_fails_while_a_service_is_upgraded(machine: Machine, strategy
     finally:
         traffic.kill()
     life.end()
-    assert {who: one["failures"] for who, one in seen.items()} == {"pod": [], "machine": []}
+    assert seen["pod"]["requests"] > 10
+    assert {who: one["failures"] for who, one in seen.items()} == {who: [] for who in seen}
     assert all(one["requests"] > 10 for one in seen.values())
     assert life.most_clusters == 2

@@ -1,27 +1,21 @@
 """A cluster with real containers and our chart in it (`make e2e-kubernetes`).
 
-KUBECONFIG names the cluster; MANTA_E2E_OPERATOR and MANTA_E2E_RAY the images that its nodes have or can
-pull. Everything lives in two namespaces of our own, and goes at the end.
+What is true on any plane is shown by `tests/e2e`, which runs there too. Here is what only real Kubernetes has.
+Ray objects live in a namespace of their own, which goes at the end.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-WANTED = "MANTA_E2E_KUBERNETES"
-OPERATOR_IMAGE = os.environ.get("MANTA_E2E_OPERATOR", "docker.io/manta/operator:e2e")
-RAY_IMAGE = os.environ.get("MANTA_E2E_RAY", "docker.io/rayproject/ray:2.60.0")
+from support.release import RAY_IMAGE, WANTED, end_namespace, kubectl, new_namespace, release
+
 Json = dict[str, Any]
 
 
@@ -30,8 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "e2e_kubernetes" not in str(item.path):
             continue
         item.add_marker(pytest.mark.ray)
-        item.add_marker(pytest.mark.timeout(900))
-        if not os.environ.get(WANTED):
+        item.add_marker(pytest.mark.timeout(600))
+        if not WANTED:
             item.add_marker(pytest.mark.skip(reason="needs real containers: make e2e-kubernetes"))
 
 
@@ -39,14 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Cluster:
     namespace: str
 
-    def kubectl(self, *arguments: str, text: str | None = None, check: bool = True) -> str:
-        command = ["kubectl", "-n", self.namespace, *arguments]
-        done = subprocess.run(
-            command, input=text, capture_output=True, text=True, check=False, timeout=300
-        )
-        if check and done.returncode:
-            raise AssertionError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
-        return done.stdout
+    def kubectl(self, *arguments: str, check: bool = True, text: str | None = None) -> str:
+        return kubectl("-n", self.namespace, *arguments, check=check, text=text)
 
     def apply(self, document: Json) -> None:
         self.kubectl("apply", "-f", "-", text=json.dumps(document))
@@ -60,92 +48,58 @@ class Cluster:
         items: list[Json] = found["items"]
         return items
 
-    def until(
-        self, kind: str, name: str, check: Callable[[Json], object], seconds: float = 420
-    ) -> Json:
-        """The status, as soon as it passes the check."""
-        end, status = time.monotonic() + seconds, {}
+    def until(self, what: str, check: Callable[[], Any], seconds: float = 240) -> Any:
+        """Look until it is so; what is there is in the failure."""
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
-            status = self.get(kind, name).get("status") or {}
-            if check(status):
-                return status
+            if found := check():
+                return found
             time.sleep(1)
-        pods = self.kubectl("get", "pods", "-o", "wide", check=False)
-        raise AssertionError(f"{kind} {name}: {status}\n{pods}")
+        shown = self.kubectl("get", "rayclusters,rayjobs,pods", "-o", "wide", check=False)
+        events = self.kubectl("get", "events", check=False)
+        raise AssertionError(f"not within {seconds:.0f} s: {what}\n{shown}\n{events[-3000:]}")
+
+    def status(self, kind: str, name: str) -> Json:
+        found: Json = self.get(kind, name).get("status") or {}
+        return found
 
     def python(self, pod: str, code: str) -> str:
-        return self.kubectl("exec", pod, "-c", "ray", "--", "python3", "-c", code)
+        return self.kubectl("exec", pod, "-c", "ray", "--", "python", "-c", code)
 
-    def head(self, cluster: str) -> str:
+    def head(self, cluster: str) -> Json:
         [pod] = self.pods(f"ray.io/cluster={cluster},ray.io/node-type=head")
-        return str(pod["metadata"]["name"])
-
-
-def helm() -> str:
-    cached = Path("~/.cache/manta/helm/helm").expanduser()
-    return str(cached) if cached.exists() else "helm"
+        return pod
 
 
 @pytest.fixture(scope="session")
-def installed() -> Iterator[str]:
-    """The namespace of our release."""
-    namespace = f"manta-e2e-{uuid.uuid4().hex[:6]}"
-    repository, _, tag = OPERATOR_IMAGE.rpartition(":")
-    command = [
-        *(helm(), "upgrade", "--install", "manta", str(ROOT / "charts/manta"), "-n", namespace),
-        *("--create-namespace", "--wait", "--timeout", "180s"),
-        *("--set", f"image.repository={repository}", "--set", f"image.tag={tag}"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        state = ("get", "pods,events", "-n", namespace)
-        why = subprocess.run(["kubectl", *state], capture_output=True, text=True, check=False)
-        raise AssertionError(f"helm: {done.stderr}\n{why.stdout}")
-    yield namespace
-    subprocess.run([helm(), "uninstall", "manta", "-n", namespace, "--wait"], check=False)
-    subprocess.run(["kubectl", "delete", "namespace", namespace], check=False)
+def operator(pytestconfig: pytest.Config) -> Cluster:
+    """Where the operator is."""
+    return Cluster(release(pytestconfig))
 
 
-@pytest.fixture(scope="session")
-def cluster(installed: str) -> Iterator[Cluster]:
-    found = Cluster(f"{installed}-ray")
-    subprocess.run(["kubectl", "create", "namespace", found.namespace], check=True)
-    yield found
-    found.kubectl(
-        "delete", "raycronjobs,rayjobs,rayservices,rayclusters", "--all", "--timeout=120s"
-    )
-    subprocess.run(["kubectl", "delete", "namespace", found.namespace], check=False)
+@pytest.fixture(scope="module")
+def cluster(operator: Cluster) -> Iterator[Cluster]:  # it has to be there
+    namespace = new_namespace()
+    yield Cluster(namespace)
+    end_namespace(namespace)
 
 
-def container(**more: Any) -> Json:
-    size = {"cpu": "100m", "memory": "512Mi"}
-    return {
-        "name": "ray",
-        "image": RAY_IMAGE,
-        "imagePullPolicy": "IfNotPresent",
-        "resources": {"requests": size, "limits": {"cpu": "1", "memory": "3Gi"}},
-        "env": [{"name": "RAY_USAGE_STATS_ENABLED", "value": "0"}],
-        **more,
-    }
-
-
-def spec(workers: int = 1, **more: Any) -> Json:
-    def template(**fields: Any) -> Json:
-        return {"spec": {"terminationGracePeriodSeconds": 2, "containers": [container(**fields)]}}
-
+def cluster_spec(workers: int = 1) -> Json:
+    size = {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
+    ray = {"name": "ray", "image": RAY_IMAGE, "resources": size}
+    template = {"spec": {"containers": [ray]}}
     group = {
         "groupName": "small",
         "replicas": workers,
         "minReplicas": 0,
         "maxReplicas": 2,
         "rayStartParams": {"num-cpus": "1"},
-        "template": template(),
+        "template": template,
     }
     return {
         "rayVersion": "2.60.0",
-        "headGroupSpec": {"rayStartParams": {"num-cpus": "1"}, "template": template()},
+        "headGroupSpec": {"rayStartParams": {"num-cpus": "1"}, "template": template},
         "workerGroupSpecs": [group],
-        **more,
     }
 
 

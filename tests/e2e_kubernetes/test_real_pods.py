@@ -1,140 +1,116 @@
-"""Real Ray in real containers on a real Kubernetes node, under the chart's operator."""
+"""What the embedded plane has no part in: images, users, containers that are started again, the chart's release."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 import textwrap
+from collections.abc import Iterator
 from typing import Any
 
-from e2e_kubernetes.conftest import Cluster, ray_object, spec
+import pytest
+
+from e2e_kubernetes.conftest import Cluster, cluster_spec, ray_object
+from support.helm import CHART
+from support.release import GATES, OPERATOR, helm, with_gates
 
 Json = dict[str, Any]
 
 
-def is_ready(status: Json) -> bool:
-    return bool(status.get("state") == "ready")
+def test_the_operator_is_a_user_who_can_write_nowhere_but_tmp(operator: Cluster) -> None:
+    [pod] = operator.pods(OPERATOR)
+    inside = ("exec", pod["metadata"]["name"], "--", "python3", "-c")
+    assert operator.kubectl(*inside, "import os; print(os.getuid())").strip() == "65532"
+    mounted = operator.kubectl(*inside, "print(open('/proc/mounts').read())").splitlines()
+    [root] = [line.split() for line in mounted if line.split()[1:2] == ["/"]]
+    assert "ro" in root[3].split(",")
+    operator.kubectl(*inside, "open('/tmp/kept', 'w')")
 
 
-def has_ended(status: Json) -> bool:
-    return status.get("jobDeploymentStatus") in ("Complete", "Failed")
+def test_the_operator_may_do_what_its_service_account_may_and_no_more(operator: Cluster) -> None:
+    [pod] = operator.pods(OPERATOR)
+    account = pod["spec"]["serviceAccountName"]
+    assert account != "default"
+    user = f"--as=system:serviceaccount:{operator.namespace}:{account}"
+    may = ("auth", "can-i", user, "--all-namespaces")
+    assert operator.kubectl(*may, "create", "pods").strip() == "yes"
+    for verb, what in (("list", "secrets"), ("delete", "nodes"), ("*", "*")):
+        assert operator.kubectl(*may, verb, what, check=False).strip() == "no"
 
 
-def test_a_ray_cluster_computes_on_both_its_pods(cluster: Cluster) -> None:
-    cluster.apply(ray_object("RayCluster", "plain", spec()))
-    cluster.until("raycluster", "plain", is_ready)
+def test_a_ray_cluster_computes_in_both_its_containers(cluster: Cluster) -> None:
+    cluster.apply(ray_object("RayCluster", "plain", cluster_spec()))
+    cluster.until("ready", lambda: cluster.status("raycluster", "plain").get("state") == "ready")
     code = """
         import ray
         ray.init(address="auto", log_to_driver=False)
         @ray.remote(num_cpus=1)
         def where():
-            import socket, time
+            import os, socket, time
             time.sleep(2)
-            return socket.gethostname()
-        print("nodes:", len(set(ray.get([where.remote() for _ in range(2)]))))
+            return socket.gethostname(), os.getuid()
+        found = set(ray.get([where.remote() for _ in range(2)]))
+        print("hosts:", *sorted(host for host, _ in found))
+        print("users:", *{user for _, user in found})
     """
-    assert "nodes: 2" in cluster.python(cluster.head("plain"), textwrap.dedent(code))
+    said = cluster.python(cluster.head("plain")["metadata"]["name"], textwrap.dedent(code))
+    pods = sorted(pod["metadata"]["name"] for pod in cluster.pods("ray.io/cluster=plain"))
+    assert f"hosts: {' '.join(pods)}" in said
+    assert "users: 1000" in said
     cluster.kubectl("delete", "raycluster", "plain", "--timeout=120s")
 
 
-def test_ray_jobs_run_to_their_end(cluster: Cluster) -> None:
-    for mode in ("HTTPMode", "K8sJobMode"):
-        name = mode.lower()
-        body = {
-            "entrypoint": "python3 -c 'import ray; ray.init(); print(6 * 7)'",
-            "submissionMode": mode,
-            "shutdownAfterJobFinishes": True,
-            "rayClusterSpec": spec(workers=0),
-        }
-        cluster.apply(ray_object("RayJob", name, body))
-        status = cluster.until("rayjob", name, has_ended)
-        assert (status["jobStatus"], status["jobDeploymentStatus"]) == ("SUCCEEDED", "Complete")
-        cluster.kubectl("delete", "rayjob", name, "--timeout=120s")
+@pytest.fixture
+def restarting(operator: Cluster) -> Iterator[None]:
+    """The gate SidecarSubmitterRestart, by an upgrade of the release, and the release as it was."""
+    gates = with_gates(*GATES, "SidecarSubmitterRestart")
+    where = ("manta", "-n", operator.namespace, "--wait", "--timeout", "180s")
+    done = helm("upgrade", *where, str(CHART), "--reuse-values", *gates)
+    assert done.returncode == 0, done.stderr
+    yield
+    done = helm("rollback", *where)
+    assert done.returncode == 0, done.stderr
 
 
-def test_the_autoscaler_brings_a_worker_and_takes_it_away(cluster: Cluster) -> None:
-    options = {"version": "v2", "idleTimeoutSeconds": 15}
-    body = spec(workers=0, enableInTreeAutoscaling=True, autoscalerOptions=options)
-    cluster.apply(ray_object("RayCluster", "auto", body))
-    cluster.until("raycluster", "auto", is_ready)
-    code = """
-        import ray
-        ray.init(address="auto", log_to_driver=False)
-        @ray.remote(num_cpus=1)
-        def work():
-            import time
-            time.sleep(20)
-        ray.get([work.remote() for _ in range(2)])
-        print("nodes:", len(ray.nodes()))
-    """
-    assert "nodes: 2" in cluster.python(cluster.head("auto"), textwrap.dedent(code))
-    cluster.until("raycluster", "auto", lambda one: one.get("availableWorkerReplicas", 0) == 0)
-    cluster.kubectl("delete", "raycluster", "auto", "--timeout=120s")
+def submitter_of(pod: Json) -> Json:
+    statuses = pod.get("status", {}).get("containerStatuses") or []
+    return next((one for one in statuses if one["name"] == "ray-job-submitter"), {})
 
 
-APPLICATION = """
-applications:
-  - name: app
-    import_path: hello:app
-    runtime_env: {env_vars: {PYTHONPATH: /tmp/app}}
-"""
-WRITE = (
-    "mkdir -p /tmp/app && printf 'from ray import serve\\n@serve.deployment\\nclass A:\\n"
-    ' def __call__(self, r): return "%s"\\napp = A.bind()\\n\' > /tmp/app/hello.py'
-)
-
-
-def a_service(word: str) -> Json:
-    config = spec(workers=0)
-    head = config["headGroupSpec"]["template"]["spec"]["containers"][0]
-    head["args"] = [WRITE % word]  # goes before `ray start`
+def test_a_submitter_beside_the_head_that_dies_is_started_again_and_runs_nothing_twice(
+    cluster: Cluster,
+    restarting: None,  # it has to be so
+) -> None:
     body = {
-        "serveConfigV2": APPLICATION,
-        "rayClusterConfig": config,
-        "rayClusterDeletionDelaySeconds": 5,
+        "entrypoint": "python -c 'import time; time.sleep(45); print(6 * 7)'",
+        "submissionMode": "SidecarMode",
+        "rayClusterSpec": cluster_spec(workers=0),
     }
-    return ray_object("RayService", "hello", body)
+    cluster.apply(ray_object("RayJob", "again", body))
 
+    def runs() -> bool:
+        return cluster.status("rayjob", "again").get("jobStatus") == "RUNNING"
 
-def serves(status: Json) -> bool:
-    return any(
-        one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ()
+    cluster.until("the job to run", runs)
+    name = cluster.status("rayjob", "again")["rayClusterName"]
+    head = cluster.head(name)
+    kill = ("python", "-c", "import os; os.kill(-1, 9)")
+    where = ("exec", head["metadata"]["name"], "-c", "ray-job-submitter")
+    cluster.kubectl(*where, "--", *kill, check=False)
+    cluster.until(
+        "another submitter", lambda: submitter_of(cluster.head(name)).get("restartCount", 0) == 1
     )
 
+    def ended() -> Json | None:
+        status = cluster.status("rayjob", "again")
+        return status if status.get("jobDeploymentStatus") in ("Complete", "Failed") else None
 
-LOAD = """
-import json, time, urllib.request
-answers, end = {}, time.time() + %d
-while time.time() < end:
-    try:
-        with urllib.request.urlopen("http://hello-serve-svc:8000/", timeout=5) as reply:
-            found = reply.read().decode()
-    except Exception as error:
-        found = repr(error)
-    answers[found] = answers.get(found, 0) + 1
-    time.sleep(0.05)
-print(json.dumps(answers))
-"""
-
-
-def test_a_ray_service_is_upgraded_under_load_without_a_lost_request(cluster: Cluster) -> None:
-    cluster.apply(a_service("old"))
-    cluster.until("rayservice", "hello", serves)
-    old = cluster.get("rayservice", "hello")["status"]["activeServiceStatus"]["rayClusterName"]
-    cluster.apply(ray_object("RayCluster", "load", spec(workers=0)))
-    cluster.until("raycluster", "load", is_ready)
-    client = ["kubectl", "-n", cluster.namespace, "exec", cluster.head("load"), "-c", "ray", "--"]
-    load = subprocess.Popen(
-        [*client, "python3", "-c", LOAD % 150], stdout=subprocess.PIPE, text=True
+    status = cluster.until("the job to end", ended)
+    assert (status["jobStatus"], status["jobDeploymentStatus"]) == ("SUCCEEDED", "Complete")
+    after = cluster.head(name)
+    assert after["metadata"]["uid"] == head["metadata"]["uid"]
+    assert "42" in cluster.kubectl("logs", after["metadata"]["name"], "-c", "ray-job-submitter")
+    count = (
+        "from ray.job_submission import JobSubmissionClient as C;"
+        "print('jobs', sum(bool(one.submission_id) for one in C('http://127.0.0.1:8265').list_jobs()))"
     )
-    cluster.apply(a_service("new"))
-
-    def moved(status: Json) -> bool:
-        active = status["activeServiceStatus"]["rayClusterName"]
-        return active != old and serves(status)
-
-    cluster.until("rayservice", "hello", moved)
-    answers = json.loads(load.communicate(timeout=300)[0])
-    assert answers.get("old", 0) > 0
-    assert answers.get("new", 0) > 0
-    assert set(answers) == {"old", "new"}, answers
+    assert "jobs 1" in cluster.python(after["metadata"]["name"], count)
+    cluster.kubectl("delete", "rayjob", "again", "--timeout=120s")

@@ -10,6 +10,7 @@ from tools.kubernetes.run import free_port
 ADDRESS, BRIDGE, NODE = "10.77.0.1", "mantak8s0", "node1"
 PODS, SERVICES, FIRST_SERVICE = "10.77.0.0/24", "10.97.0.0/16", "10.97.0.1"
 PAUSE = "registry.k8s.io/pause:3.10"
+VOLUMES = 20
 Json = dict[str, Any]
 
 
@@ -136,3 +137,29 @@ def proxy(kubeconfig: Path) -> Json:
             "tcpCloseWaitTimeout": "0s",
         },
     }
+
+
+def volumes(directory: Path) -> Json:
+    """A class that is the default, and directories of the node for who claims one."""
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "here", "annotations": default},
+        "provisioner": "kubernetes.io/no-provisioner",
+    }
+    made = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"here-{number}"},
+            "spec": {
+                "storageClassName": "here",
+                "capacity": {"storage": "10Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "hostPath": {"path": str(directory / str(number)), "type": "Directory"},
+            },
+        }
+        for number in range(VOLUMES)
+    ]
+    return {"apiVersion": "v1", "kind": "List", "items": [storage_class, *made]}

@@ -27,6 +27,7 @@ from tools.kubernetes.run import HERE as PLANE
 from tools.kubernetes.run import Authority, await_ready, free_port, running
 
 IMAGES = ("pause.tar", "operator.tar", "ray.tar")
+RAY = "docker.io/rayproject/ray:2.60.0"
 PATIENCE = 120
 
 
@@ -89,6 +90,7 @@ class Node:
         self._until(lambda: self.kubectl("get", "node", NODE, "-o", path) == "True", "kubelet")
         account = ("get", "serviceaccount", "default", "-o", "name")
         self._until(lambda: self.kubectl(*account), "kube-controller-manager")
+        self._volumes()
 
     def run(self, *command: str, check: bool = True) -> str:
         done = subprocess.run(
@@ -98,8 +100,8 @@ class Node:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
         return done.stdout
 
-    def kubectl(self, *arguments: str) -> str:
-        return self.run("kubectl", f"--kubeconfig={self.admin}", *arguments, check=False)
+    def kubectl(self, *arguments: str, check: bool = False) -> str:
+        return self.run("kubectl", f"--kubeconfig={self.admin}", *arguments, check=check)
 
     def empty(self) -> None:
         """The kubelet ends the Pods itself, as far as it can: it knows best how."""
@@ -198,6 +200,8 @@ class Node:
         for archive, made in store.archives().items():
             if imported.get(archive) != made:
                 self._ctr("-n", "k8s.io", "images", "import", archive, check=True)
+        tag = ("images", "tag", "--force", RAY, f"{RAY}-py311")
+        self._ctr("-n", "k8s.io", *tag, check=True)
         self._stack.callback(store.close)
         self._stack.callback(self._end_containers)
 
@@ -222,6 +226,16 @@ class Node:
             *(f"--hostname-override={NODE}", f"--node-ip={ADDRESS}"),
             *(f"--root-dir={self.dir}/kubelet", f"--cert-dir={self.dir}/kubelet/pki"),
         )
+
+    def _volumes(self) -> None:
+        """Nothing makes volumes on demand here: claims find some that are there already."""
+        for number in range(configuration.VOLUMES):
+            place = self.dir / f"volumes/{number}"
+            place.mkdir(parents=True)
+            place.chmod(0o777)
+        document = self.dir / "volumes.json"
+        document.write_text(json.dumps(configuration.volumes(self.dir / "volumes")))
+        self.kubectl("apply", "-f", str(document), check=True)
 
     def _names_and_services(self) -> None:
         dns = "tools.kubernetes.node.dns"
