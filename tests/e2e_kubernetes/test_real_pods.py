@@ -92,7 +92,7 @@ def test_a_submitter_beside_the_head_that_dies_is_started_again_and_runs_nothing
     cluster.until("the job to run", runs)
     name = cluster.status("rayjob", "again")["rayClusterName"]
     head = cluster.head(name)
-    kill = ("python", "-c", "import os; os.kill(-1, 9)")
+    kill = ("python", "-c", "import os; os.kill(1, 2); os.kill(-1, 9)")
     where = ("exec", head["metadata"]["name"], "-c", "ray-job-submitter")
     cluster.kubectl(*where, "--", *kill, check=False)
     cluster.until(
