@@ -48,7 +48,9 @@ class Verdict:
             return self.trouble
         if self.red:
             return "yes"
-        return "real Ray" if self.guard.real else "NO"
+        if not self.guard.real:
+            return "NO"
+        return f"yes, by hand {self.guard.seen}" if self.guard.seen else "real Ray: not tried"
 
 
 def tests_of(number: int, root: Path) -> dict[str, list[str]]:
@@ -167,7 +169,7 @@ def main() -> int:
             print(_row(verdicts[-1]), flush=True)
     if args.write:
         PAGE.write_text(page(verdicts))
-    return 1 if any(one.word not in ("yes", "real Ray") for one in verdicts) else 0
+    return 0 if all(one.red or one.guard.real for one in verdicts) else 1
 
 
 if __name__ == "__main__":

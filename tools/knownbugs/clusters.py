@@ -254,6 +254,7 @@ GUARDS: tuple[Guard, ...] = (
             "    going = NOTHING",
         ),
         real=True,
+        seen="2026-11-15",
     ),
     guard(
         21,

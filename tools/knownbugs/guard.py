@@ -19,7 +19,9 @@ class Guard:
     """How to take the guard away."""
     real: bool = False
     """Only real Ray shows it: the test is one of tests/e2e."""
+    seen: str = ""
+    """With real Ray: when somebody took the guard away and saw the test fail."""
 
 
-def guard(number: int, bug: str, why: str, *cuts: Cut, real: bool = False) -> Guard:
-    return Guard(number, bug, why, cuts, real)
+def guard(number: int, bug: str, why: str, *cuts: Cut, real: bool = False, seen: str = "") -> Guard:
+    return Guard(number, bug, why, cuts, real, seen)
