@@ -1,9 +1,9 @@
 """Carries out a plan: one kube action, one client call; stage by stage, concurrently within one.
 
 Promises: later stages are tried only when the earlier ones succeeded (or said that they are
-independent); the fan-out starts at one and doubles while all goes well, from stage to stage; every
-write is noted with freshness; a lost reply is a failure that says `unknown`, and the object is
-read before the key runs again.
+independent); the fan-out starts at one and doubles while all goes well, from stage to stage; a
+large plan gives way to small ones; every write is noted with freshness; a lost reply is a failure
+that says `unknown`, and the object is read before the key runs again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import base64
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from manta.api.meta import Key, Object, ObjectMeta
@@ -38,7 +39,10 @@ PerformCall = Callable[[Call], Awaitable[Mapping[str, Any]]]
 """How a controller carries out what is not a Kubernetes write."""
 
 MOST_AT_ONCE = 16
-"""Enough to keep a server busy, and few enough that the requests of others pass between them."""
+"""Enough to keep a server busy. A plan with more actions than this is large."""
+MOST_BESIDE_SMALL = 2
+"""Of a large plan, while a small one is carried out: a cluster of four Pods does not wait behind one
+that grows by hundreds."""
 FIELD_MANAGER = "manta"
 
 # What fails for one object will fail for the next: no use to go on with the stage.
@@ -55,10 +59,26 @@ class BeingDeletedError(MantaError):
     """The name is still held by an object on its way out."""
 
 
+@dataclass(slots=True)
+class _Pace:
+    """How many actions of a plan are tried at once."""
+
+    is_large: bool
+    width: int = 1
+
+    def at_once(self, small_plans: int) -> int:
+        return min(self.width, MOST_BESIDE_SMALL) if self.is_large and small_plans else self.width
+
+    def went_well(self) -> None:
+        self.width = min(self.width * 2, MOST_AT_ONCE)
+
+
 class KubePerformer:
     def __init__(self, client: Client, freshness: Freshness) -> None:
         self._client = client
         self._freshness = freshness
+        self._small_plans = 0
+        """That are being carried out now."""
 
     async def apply(
         self, owner: Owner, plan: Plan, perform_call: PerformCall | None = None
@@ -66,15 +86,25 @@ class KubePerformer:
         """Carry out the plan of one key. Never raises for what the server or Ray answers."""
         if not plan.stages:
             return UNTRIED
+        pace = _Pace(is_large=len(plan.actions) > MOST_AT_ONCE)
+        self._small_plans += not pace.is_large
+        try:
+            return await self._stages(owner, plan, pace, perform_call)
+        finally:
+            self._small_plans -= not pace.is_large
+
+    async def _stages(
+        self, owner: Owner, plan: Plan, pace: _Pace, perform_call: PerformCall | None
+    ) -> Outcome:
         done: list[Result] = []
         failures: list[Failure] = []
         skipped: list[Action] = []
-        stopped, width = False, 1
+        stopped = False
         for stage in plan.stages:
             if stopped:
                 skipped += stage.actions
                 continue
-            results, left, width = await self._stage(owner, stage, width, perform_call)
+            results, left = await self._stage(owner, stage, pace, perform_call)
             skipped += left
             failed = [one for one in results if isinstance(one, Failure)]
             done += [one for one in results if isinstance(one, Result)]
@@ -83,23 +113,24 @@ class KubePerformer:
         return Outcome(tuple(done), tuple(failures), tuple(skipped))
 
     async def _stage(
-        self, owner: Owner, stage: Stage, width: int, perform_call: PerformCall | None
-    ) -> tuple[list[Result | Failure], tuple[Action, ...], int]:
-        """What became of the actions that were tried, those that were not, and how many at once
-        the next stage may begin with."""
+        self, owner: Owner, stage: Stage, pace: _Pace, perform_call: PerformCall | None
+    ) -> tuple[list[Result | Failure], tuple[Action, ...]]:
+        """What became of the actions that were tried, and those that were not."""
         results: list[Result | Failure] = []
         rest = stage.actions
         while rest:
-            batch, rest = rest[:width], rest[width:]
+            at_once = pace.at_once(self._small_plans)
+            batch, rest = rest[:at_once], rest[at_once:]
             tried = await self._batch(owner, batch, perform_call)
             results += tried
             failed = [one for one in tried if isinstance(one, Failure)]
             if any(isinstance(one.error, _SYSTEMIC) for one in failed if one.matters):
                 break
             if not failed:
-                width = min(width * 2, MOST_AT_ONCE)
-        smooth = not any(isinstance(one, Failure) for one in results)
-        return results, rest, width if smooth else 1
+                pace.went_well()
+        if any(isinstance(one, Failure) for one in results):
+            pace.width = 1  # the next stage begins slowly again
+        return results, rest
 
     async def _batch(
         self, owner: Owner, batch: Sequence[Action], perform_call: PerformCall | None

@@ -20,6 +20,7 @@ from manta.kube.errors import Conflict, Forbidden, Unreachable
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
 from manta.reconcile.perform import (
     MOST_AT_ONCE,
+    MOST_BESIDE_SMALL,
     BeingDeletedError,
     KubePerformer,
     OwnedByAnotherError,
@@ -125,6 +126,36 @@ async def test_a_stage_starts_slowly_and_never_exceeds_its_width() -> None:
         await here.performer.apply(OWNER, do(*(create(f"n{n}") for n in range(500))))
         assert crowd.widest == MOST_AT_ONCE
         assert len(await here.names()) == 503
+
+
+@virtually
+async def test_a_large_plan_gives_way_to_a_small_one() -> None:
+    async with shop() as here:
+        crowd = Crowd(here.faults)
+        large = do(*(create(f"n{n}") for n in range(500)))
+        growing = asyncio.create_task(here.performer.apply(OWNER, large))
+        await asyncio.sleep(1)
+        assert crowd.open == MOST_AT_ONCE
+        small = Plan(tuple(Stage((create(f"m{n}"),)) for n in range(9)))
+        beside = asyncio.create_task(here.performer.apply(Owner("test", Key("", "o")), small))
+        await asyncio.sleep(0.2)
+        assert crowd.open == 1 + MOST_BESIDE_SMALL
+        await beside
+        await asyncio.sleep(0.2)
+        assert crowd.open == MOST_AT_ONCE
+        assert (await growing).failure is None
+
+
+@virtually
+async def test_large_plans_do_not_wait_for_each_other() -> None:
+    async with shop() as here:
+        crowd = Crowd(here.faults)
+        plans = [do(*(create(f"{who}{n}") for n in range(200))) for who in "ab"]
+        owners = [Owner("test", Key("", who)) for who in "ab"]
+        async with asyncio.TaskGroup() as group:
+            for owner, plan in zip(owners, plans, strict=True):
+                group.create_task(here.performer.apply(owner, plan))
+        assert crowd.widest == 2 * MOST_AT_ONCE
 
 
 @virtually
