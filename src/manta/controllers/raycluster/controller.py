@@ -51,7 +51,6 @@ from manta.reconcile.report import StatusWriter
 from manta.rules.selection import CLEANUP_JOBS, OF_A_CLUSTER, RAY_PODS
 from manta.rules.settings import Settings
 from manta.rules.traits import protects_head
-from manta.runtime.cache import Named
 from manta.runtime.controller import Controller, Watch, own_key, owner_keys
 from manta.runtime.freshness import Owner
 from manta.runtime.informer import Informer
@@ -137,19 +136,37 @@ def _watches(caches: Caches) -> list[Watch[Any]]:
     )
     return [
         Watch(caches.clusters, own_key),
-        Watch(caches.pods, labelled_keys, ahead=True),
+        Watch(caches.pods, keys_of_pod, ahead=True),
         *(Watch(informer, children) for informer in owned if informer is not None),
     ]
 
 
-def labelled_keys(old: Named | None, new: Named | None) -> tuple[Key, ...]:
-    """The RayCluster that a Pod says it belongs to, before and after the change."""
+def keys_of_pod(old: Pod | None, new: Pod | None) -> tuple[Key, ...]:
+    """The RayCluster that a Pod says it belongs to, before and after the change, if it matters."""
+    if old is not None and new is not None and is_only_bound(old, new):
+        return ()
     found: dict[Key, None] = {}
     for one in (old, new):
         if one is not None:
             for value in by_cluster(one):
                 found[Key(one.metadata.namespace, value.partition("/")[2])] = None
     return tuple(found)
+
+
+def is_only_bound(old: Pod, new: Pod) -> bool:
+    """A node was found for a Pod at once: nothing depends on it before its kubelet says more. Where
+    nobody had found one before, its conditions said so, and the cluster's do too."""
+    before, after = old.metadata, new.metadata
+    return (
+        not old.spec.node_name
+        and bool(new.spec.node_name)
+        and not old.status.conditions
+        and old.status.phase == new.status.phase
+        and not (new.status.container_statuses or new.status.init_container_statuses)
+        and before.deletion_timestamp == after.deletion_timestamp
+        and before.labels == after.labels
+        and before.annotations == after.annotations
+    )
 
 
 class _Shop:
