@@ -69,7 +69,7 @@ async def small_beside_big(fleet: Fleet) -> dict[str, Any]:
         pods.append(fleet.last_pod[big] - began)
         await fleet.delete(key)
         await fleet.scale(big, 0)
-        await fleet.until(lambda: len(fleet.pods[big]) <= 1 and big in fleet.ready)
+        await fleet.until(lambda: len(fleet.pods.get(big, ())) <= 1 and big in fleet.ready)
     await fleet.delete(big)
     told = {
         "small_alone_seconds": statistics.median(alone),
@@ -141,7 +141,7 @@ def on_embedded(directory: Path, count: int) -> dict[str, Any]:
 def on_kubernetes(directory: Path, count: int) -> dict[str, Any] | None:
     with ExitStack() as stack:
         place = directory / "real"
-        server = stack.enter_context(kubernetes(place))
+        server = stack.enter_context(kubernetes(place, "kube-scheduler"))
         if server is None:
             return None
         command = [sys.executable, "-m", "benchmarks.fakekubelet", str(server.kubeconfig)]
