@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from manta.api.ray.job import RayJob
+from manta.api.conditions import find
+from manta.api.ray.job import JobConditionType, RayJob
 from manta.controllers.rayjob.announce import announcements
 from manta.controllers.rayjob.snapshot import JobSnapshot, Told
 from manta.controllers.rayjob.status import next_status
@@ -40,6 +41,17 @@ def test_an_invalid_job_is_told_once_by_what_is_wrong() -> None:
         snapshot = seen(violations=(Violation(field, "", "cure"),))
         assert told(snapshot) == [("Warning", reason)]
         assert told(again(snapshot)) == []
+
+
+def test_field_value_and_cure_are_told_by_event_and_condition() -> None:
+    wrong = (Violation("spec.a", -1, "must be zero or more"), Violation("spec.b", "x", "remove it"))
+    snapshot = seen(violations=wrong)
+    new = next_status(snapshot, UNTRIED)
+    [event] = announcements(snapshot, new)
+    ready = find(new.conditions, JobConditionType.READY)
+    assert ready is not None
+    said = 'spec.a: -1: must be zero or more; spec.b: "x": remove it'
+    assert {event.note, ready.message, new.message} == {said}
 
 
 def test_a_selector_that_names_nothing_is_told_once() -> None:

@@ -15,6 +15,7 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import AppStatus
 from manta.api.resources import SERVICES
 from manta.api.times import format_time
+from manta.controllers.rayservice.announce import announcements
 from manta.controllers.rayservice.plan import Phase, phase, plan
 from manta.controllers.rayservice.planners.lifecycle import LONGEST_FAREWELL
 from manta.controllers.rayservice.planners.services import ensure_service
@@ -340,6 +341,16 @@ def test_an_invalid_spec_is_said_and_recovered_from() -> None:
     assert conditions(mended)["Ready"] == ("False", "Initializing")
     (ready, _) = next_status(mended, UNTRIED).conditions
     assert ready.last_transition_time == format_time(NOW)  # the time to become ready starts anew
+
+
+def test_field_value_and_cure_are_told_by_event_and_condition() -> None:
+    wrong = (Violation("spec.a", -1, "must be zero or more"), Violation("spec.b", "x", "remove it"))
+    invalid = seen(violations=wrong)
+    new = next_status(invalid, UNTRIED)
+    [event] = announcements(invalid, new)
+    [ready] = new.conditions
+    said = 'spec.a: -1: must be zero or more; spec.b: "x": remove it'
+    assert (event.type, event.note, ready.message) == ("Warning", said, said)
 
 
 def test_the_time_to_become_ready_runs_out() -> None:
