@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.conftest import Machine
+from e2e.conftest import ON_KUBERNETES, Machine
 from e2e.objects import cluster
 
 COUNT = (
@@ -65,9 +65,8 @@ def test_with_rocksdb_an_actor_keeps_its_state_over_a_head_restart(machine: Mach
     _survives(machine, name)
 
 
-@pytest.mark.embedded_only(reason="no image of Redis here")
 @pytest.mark.skipif(
-    not shutil.which("redis-server"),
+    not ON_KUBERNETES and not shutil.which("redis-server"),
     reason="redis-server is not installed (apt-get install redis-server)",
 )
 def test_with_redis_an_actor_keeps_its_state_over_a_head_restart(machine: Machine) -> None:

@@ -90,7 +90,9 @@ def kubectl(machine: Machine, *arguments: str) -> str:
 def ray(*arguments: str) -> str:
     """Ray's own program, from the environment that stands for the image."""
     cache = Path.home() / ".cache" / "manta" / "images"
-    program = next(cache.glob("ray-default-serve-2.60.0-*/bin/ray"))
+    program = next(cache.glob("ray-default-serve-2.60.0-*/bin/ray"), None)
+    if program is None:
+        pytest.skip("Ray's own program is not on this machine: `manta up` brings it")
     done = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

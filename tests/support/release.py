@@ -42,6 +42,10 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
 def release(config: pytest.Config) -> str:
     """The namespace of the operator; it goes when pytest ends."""
     if _INSTALLED not in config.stash:
+        if WANTED == "external" and "MANTA_E2E_OPERATOR" not in os.environ:
+            pytest.exit(
+                "MANTA_E2E_OPERATOR has to name an image of the operator that its nodes can pull"
+            )
         namespace = f"manta-e2e-{uuid.uuid4().hex[:6]}"
         config.add_cleanup(lambda: _uninstall(namespace))
         _install(namespace)
@@ -55,9 +59,12 @@ def with_gates(*names: str) -> tuple[str, str]:
 
 
 def _install(namespace: str) -> None:
+    """Where only Pods may run that meet the strictest of the Pod Security Standards."""
+    kubectl("create", "namespace", namespace)
+    kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
     repository, _, tag = OPERATOR_IMAGE.rpartition(":")
     done = helm(
-        *("upgrade", "--install", "manta", str(CHART), "-n", namespace, "--create-namespace"),
+        *("upgrade", "--install", "manta", str(CHART), "-n", namespace),
         *("--set", f"image.repository={repository}", "--set-string", f"image.tag={tag}"),
         *with_gates(*GATES),
         *("--wait", "--timeout", "180s"),

@@ -26,7 +26,7 @@ from tools.kubernetes.node.traces import MARK
 from tools.kubernetes.run import HERE as PLANE
 from tools.kubernetes.run import Authority, await_ready, free_port, running
 
-IMAGES = ("pause.tar", "operator.tar", "ray.tar")
+IMAGES = ("pause.tar", "operator.tar", "redis.tar", "ray.tar")
 RAY = "docker.io/rayproject/ray:2.60.0"
 PATIENCE = 120
 

@@ -151,8 +151,23 @@ pause_image() {
   mv "$cache/pause.tar.new" "$cache/pause.tar"
 }
 
+redis_image() {
+  [ -f "$cache/redis.tar" ] && return
+  debian
+  local place="$cache/redis"
+  rm -rf "$place" && mkdir "$place"
+  (cd "$place" && apt-get download -o APT::Sandbox::User=root redis-server redis-tools libatomic1 libjemalloc2 liblzf1) >&2
+  for package in "$place"/*.deb; do dpkg -x "$package" "$place/root"; done
+  tar -C "$place/root" --numeric-owner -cf "$place/layer" ./usr
+  pack "$cache/redis.tar.new" docker.io/library/redis:7 \
+    '{"Entrypoint": ["redis-server"], "Env": ["PATH=/usr/bin:/bin"]}' "$cache/debian.layer" "$place/layer"
+  rm -rf "$place"
+  mv "$cache/redis.tar.new" "$cache/redis.tar"
+}
+
 images() {
   pause_image
+  redis_image
   ray_image
   operator_image
 }
