@@ -49,7 +49,7 @@ class Tape(Api):
         self.namespace = api.namespace
         self.exchanges: list[dict[str, Any]] = []
         self._silent = False
-        self._of_server = False
+        self._of_server = self._is_bookmark = False
         self._fixed = {api.namespace: "NS"}
         self._names: dict[tuple[str, str], str] = {}
         self._generated: list[str] = []
@@ -116,9 +116,9 @@ class Tape(Api):
         )
 
     def _event(self, event: dict[str, Any]) -> Any:
-        self._of_server = event["type"] == "BOOKMARK"
+        self._is_bookmark = event["type"] == "BOOKMARK"
         told = {"type": event["type"], "object": self._plain(event["object"])}
-        self._of_server = False
+        self._is_bookmark = False
         return told
 
     # ── making runs comparable ───────────────────────────────────────────────────────────
@@ -142,8 +142,9 @@ class Tape(Api):
         return value
 
     def _revision(self, value: str, at: tuple[str, ...]) -> str:
-        """Objects keep theirs apart; a list's is the whole server's, where others write too."""
-        if at == ("metadata", "resourceVersion") and self._of_server:
+        """Objects keep theirs apart; a list's is the whole server's, where others write too, and so
+        is a bookmark's, also in the row of a Table."""
+        if self._is_bookmark or (at == ("metadata", "resourceVersion") and self._of_server):
             return "<revision>"
         return self._named("revision", value)
 
