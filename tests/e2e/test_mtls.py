@@ -69,6 +69,7 @@ async def _issue(machine: Machine, over: threading.Event) -> None:
         issuer.cancel()
         await asyncio.gather(issuer, return_exceptions=True)
         await client.close()
+        await asyncio.sleep(1)  # the watch that was cut off says goodbye to the server, unawaited
 
 
 def test_c87_a_cluster_with_certificates_works_and_refuses_plain_connections(
