@@ -250,6 +250,10 @@ def in_order(body: Any) -> Any:
     return body
 
 
+def _manager(entry: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(entry.get(name, "") for name in ("operation", "manager", "subresource"))
+
+
 def compared(theirs: Any, ours: Any, at: str) -> Iterator[str]:
     """Every place where the two differ."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
@@ -261,6 +265,10 @@ def compared(theirs: Any, ours: Any, at: str) -> Iterator[str]:
             else:
                 yield from compared(theirs[name], ours[name], f"{at}.{name}")
     elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
+        if at.endswith(
+            ".managedFields"
+        ):  # by time, to the second: it may change between two writes
+            theirs, ours = sorted(theirs, key=_manager), sorted(ours, key=_manager)
         for index, (one, other) in enumerate(zip(theirs, ours, strict=True)):
             yield from compared(one, other, f"{at}[{index}]")
     elif theirs != ours:
