@@ -26,12 +26,6 @@ pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
 ]
 
-EXCLUDED = {
-    "ray-job.sample.yaml": "installs packages with pip at run time",
-    "ray-job.sidecar-mode.yaml": "installs packages with pip at run time",
-    "ray-cronjob.sample.yaml": "installs packages with pip at run time",
-}
-
 
 def documents(path: Path) -> list[dict[str, Any]]:
     """With the Ray that this machine has, and the small resources that it can give."""
@@ -71,8 +65,6 @@ def submit_as_user(machine: Machine, name: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("ray-job*.yaml")), ids=lambda path: path.name)
 def test_a_sample_of_kuberays_runs_to_its_end(machine: Machine, path: Path) -> None:
-    if path.name in EXCLUDED:
-        pytest.skip(EXCLUDED[path.name])
     run_to_its_end(machine, path)
 
 
@@ -82,12 +74,15 @@ def test_an_example_of_ours_runs_to_its_end(machine: Machine, path: Path) -> Non
 
 
 def run_to_its_end(machine: Machine, path: Path) -> None:
-    for document in documents(path):
-        if selector := document["spec"].get("clusterSelector"):
+    every = documents(path)
+    jobs = [one for one in every if one["kind"] == "RayJob"]
+    for one in jobs:
+        if selector := one["spec"].get("clusterSelector"):
             machine.apply(cluster(selector["ray.io/cluster"], workers=0))
-        machine.apply(document)
-        name = document["metadata"]["name"]
-        if document["spec"].get("submissionMode") == "InteractiveMode":
+    machine.apply(*every)
+    for one in jobs:
+        name = one["metadata"]["name"]
+        if one["spec"].get("submissionMode") == "InteractiveMode":
             submit_as_user(machine, name)
         status = ended(machine, name)
         assert status["jobStatus"] == "SUCCEEDED", status
