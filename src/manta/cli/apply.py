@@ -7,7 +7,12 @@ import asyncio
 from typing import Any
 
 from manta.api.meta import Key
-from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.connection import (
+    add_connection_flags,
+    add_namespace_flag,
+    namespace_of,
+    open_client,
+)
 from manta.cli.kinds import Kinds
 from manta.cli.manifests import Document, read_manifests
 from manta.kube.client import Client
@@ -19,7 +24,7 @@ FIELD_MANAGER = "manta-cli"
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("apply", help="create or change objects from files")
     parser.add_argument("-f", "--filename", action="append", required=True, metavar="FILE")
-    parser.add_argument("-n", "--namespace", default="default")
+    add_namespace_flag(parser)
     parser.add_argument(
         "--force-conflicts", action="store_true", help="take fields over from others"
     )
@@ -36,13 +41,13 @@ def run(args: argparse.Namespace) -> int:
 
 async def _apply(args: argparse.Namespace, documents: list[Document]) -> int:
     async with open_client(args) as client:
-        kinds = await Kinds.discover(client)
+        kinds, namespace = await Kinds.discover(client), namespace_of(args)
         for document in documents:
             text = await apply_document(
                 client,
                 kinds,
                 document,
-                namespace=args.namespace,
+                namespace=namespace,
                 force=args.force_conflicts,
                 dry_run=args.dry_run,
             )

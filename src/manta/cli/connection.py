@@ -25,6 +25,28 @@ def add_connection_flags(parser: argparse.ArgumentParser) -> None:
     add_directory_flag(group)
 
 
+def add_namespace_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        help="default: that of the kubeconfig's context, as with kubectl",
+    )
+
+
+def namespace_of(args: argparse.Namespace) -> str:
+    """Also where no server is known, and none is needed: a dry run."""
+    if args.namespace:
+        return str(args.namespace)
+    from manta.kube.credentials import load
+
+    try:
+        paths = kubeconfig_paths(args)
+    except UsageError:
+        return "default"
+    return load(paths, context=args.context, environment=os.environ).namespace
+
+
 def add_directory_flag(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--dir",

@@ -8,7 +8,12 @@ from typing import Any
 
 from manta.api.meta import Key, Object
 from manta.api.resources import Resource
-from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.connection import (
+    add_connection_flags,
+    add_namespace_flag,
+    namespace_of,
+    open_client,
+)
 from manta.cli.kinds import Kinds
 from manta.cli.manifests import read_manifests
 from manta.cli.usage import UsageError
@@ -26,7 +31,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("-f", "--filename", action="append", default=[], metavar="FILE")
-    parser.add_argument("-n", "--namespace", default="default")
+    add_namespace_flag(parser)
     parser.add_argument("--no-wait", action="store_true", help="do not wait until they are gone")
     add_connection_flags(parser)
 
@@ -51,11 +56,11 @@ async def _delete(args: argparse.Namespace) -> int:
 
 
 def _targets(args: argparse.Namespace, kinds: Kinds) -> list[tuple[Resource, Key]]:
-    targets = []
+    targets, namespace = [], namespace_of(args)
     for document in read_manifests(args.filename):
         resource = kinds.of(document["apiVersion"], document["kind"])
         metadata = document["metadata"]
-        where = metadata.get("namespace", args.namespace) if resource.namespaced else ""
+        where = metadata.get("namespace", namespace) if resource.namespaced else ""
         targets.append((resource, Key(where, metadata["name"])))
     if args.kind:
         word, _, inline = args.kind.partition("/")
@@ -63,7 +68,7 @@ def _targets(args: argparse.Namespace, kinds: Kinds) -> list[tuple[Resource, Key
         names = [*([inline] if inline else []), *args.names]
         if not names:
             raise UsageError(f"which {resource.plural}? name at least one")
-        where = args.namespace if resource.namespaced else ""
+        where = namespace if resource.namespaced else ""
         targets.extend((resource, Key(where, name)) for name in names)
     return targets
 

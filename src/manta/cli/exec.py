@@ -9,7 +9,12 @@ import sys
 from typing import Any
 
 from manta.api.meta import Key
-from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.connection import (
+    add_connection_flags,
+    add_namespace_flag,
+    namespace_of,
+    open_client,
+)
 from manta.cli.usage import UsageError
 from manta.kube.streams import ExecSession, exec_stream
 from manta.kube.transport import UpgradingTransport
@@ -20,7 +25,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("pod", help="name of the Pod, with or without pod/ in front")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="after --: the command")
     parser.add_argument("-c", "--container", default="")
-    parser.add_argument("-n", "--namespace", default="default")
+    add_namespace_flag(parser)
     parser.add_argument("-i", "--stdin", action="store_true", help="pass standard input on")
     add_connection_flags(parser)
 
@@ -33,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _exec(args: argparse.Namespace, command: list[str]) -> int:
-    key = Key(args.namespace, args.pod.removeprefix("pod/"))
+    key = Key(namespace_of(args), args.pod.removeprefix("pod/"))
     async with open_client(args) as client:
         transport = client.transport
         if not isinstance(transport, UpgradingTransport):

@@ -12,7 +12,12 @@ import msgspec
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import Resource
-from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.connection import (
+    add_connection_flags,
+    add_namespace_flag,
+    namespace_of,
+    open_client,
+)
 from manta.cli.follow import judge
 from manta.cli.kinds import Kinds
 from manta.cli.render import server_table, table
@@ -31,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
         "`jobs.batch` and `svc` for Kubernetes' own",
     )
     parser.add_argument("name", nargs="?")
-    parser.add_argument("-n", "--namespace", default="default")
+    add_namespace_flag(parser)
     parser.add_argument("-A", "--all-namespaces", action="store_true")
     parser.add_argument("-l", "--selector", default="", metavar="LABELS")
     parser.add_argument("-o", "--output", choices=("wide", "yaml", "json", "name"), default="")
@@ -57,7 +62,7 @@ async def _get(args: argparse.Namespace) -> int:
         word, _, inline = args.kind.partition("/")
         resource = kinds.named(word)
         name = args.name or inline
-        namespace = "" if args.all_namespaces or not resource.namespaced else args.namespace
+        namespace = "" if args.all_namespaces or not resource.namespaced else namespace_of(args)
         if args.output in ("yaml", "json", "name"):
             print(await _objects(client, resource, Key(namespace, name), args))
         else:

@@ -9,14 +9,19 @@ from typing import Any
 
 from manta.api.meta import Key
 from manta.api.resources import PODS
-from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.connection import (
+    add_connection_flags,
+    add_namespace_flag,
+    namespace_of,
+    open_client,
+)
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("logs", help="print the logs of a Pod or a RayJob")
     parser.add_argument("pod", metavar="POD", help="a Pod; job/NAME: a RayJob")
     parser.add_argument("-c", "--container", default="")
-    parser.add_argument("-n", "--namespace", default="default")
+    add_namespace_flag(parser)
     parser.add_argument("-f", "--follow", action="store_true")
     parser.add_argument(
         "-p", "--previous", action="store_true", help="of the container before this"
@@ -40,9 +45,9 @@ async def _logs(args: argparse.Namespace) -> int:
         from manta.cli.joblogs import print_job_log
 
         async with open_client(args) as client:
-            await print_job_log(client, Key(args.namespace, name), follow=args.follow)
+            await print_job_log(client, Key(namespace_of(args), name), follow=args.follow)
         return 0
-    key = Key(args.namespace, args.pod.removeprefix("pod/"))
+    key = Key(namespace_of(args), args.pod.removeprefix("pod/"))
     async with open_client(args) as client:
         path = PODS.path(key.namespace, key.name, "log")
         async with client.stream(path, query=_query(args)) as stream:

@@ -13,7 +13,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from manta.api.meta import Key
-from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.connection import (
+    add_connection_flags,
+    add_namespace_flag,
+    namespace_of,
+    open_client,
+)
 from manta.cli.manifests import Document, read_manifests
 from manta.cli.plan_settings import add_settings_flags, find_origins, origin_for
 from manta.cli.usage import UsageError
@@ -65,7 +70,7 @@ def add_parser(subparsers: Any) -> None:
         "names", nargs="*", metavar="NAME", help="a RayCluster on the server, or KIND/NAME"
     )
     parser.add_argument("-f", "--filename", action="append", default=[], metavar="FILE")
-    parser.add_argument("-n", "--namespace", default="default")
+    add_namespace_flag(parser)
     add_connection_flags(parser)
     add_settings_flags(parser)
 
@@ -76,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
     documents = [one for one in read_manifests(args.filename) if one["kind"] in PREVIEWERS]
     if args.filename and not documents:
         raise UsageError(f"no {' or '.join(PREVIEWERS)} in {', '.join(args.filename)}")
-    wanted = [*_named(args.names, args.namespace), *_written(documents, args.namespace)]
+    namespace = namespace_of(args)
+    wanted = [*_named(args.names, namespace), *_written(documents, namespace)]
     return asyncio.run(show(args, wanted))
 
 

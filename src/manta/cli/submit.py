@@ -24,7 +24,12 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import CONFIG_MAPS
-from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.connection import (
+    add_connection_flags,
+    add_namespace_flag,
+    namespace_of,
+    open_client,
+)
 from manta.cli.dashboards import ProxyCourier
 from manta.cli.joblogs import OVER, Print, dashboard_of, stream_pod, submitter_pods, to_stdout
 from manta.cli.package import Package, pack
@@ -53,7 +58,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("submit", help="run a script as a job on a Ray cluster")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="after --: what to run")
     parser.add_argument("--name", help="of the RayJob (default: from the script)")
-    parser.add_argument("-n", "--namespace", default="default")
+    add_namespace_flag(parser)
     where = parser.add_argument_group("where", "on a cluster that is there, or on one of its own")
     where.add_argument("--cluster", default="", metavar="NAME", help="a RayCluster that is there")
     where.add_argument("--image", metavar="IMAGE", help=f"of its own cluster ({DEFAULT_IMAGE})")
@@ -102,7 +107,7 @@ def wanted_from(args: argparse.Namespace) -> Wanted:
     suffix = os.urandom(3).hex()[:5]
     return Wanted(
         name=args.name or job_name(command, suffix),
-        namespace=args.namespace,
+        namespace=namespace_of(args),
         command=command,
         cluster=args.cluster,
         runtime_env=_runtime_env(args),

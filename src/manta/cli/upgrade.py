@@ -17,7 +17,12 @@ from typing import Any
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
 from manta.api.ray.service import RayService
-from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.connection import (
+    add_connection_flags,
+    add_namespace_flag,
+    namespace_of,
+    open_client,
+)
 from manta.cli.upgradeview import Stage, View, line, picture, view_of
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
@@ -30,7 +35,7 @@ REDRAW = 1.0
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("upgrade", help="upgrade a RayService and watch it")
     parser.add_argument("name", help="the RayService, with or without rayservice/ in front")
-    parser.add_argument("-n", "--namespace", default="default")
+    add_namespace_flag(parser)
     parser.add_argument(
         "--image", metavar="IMAGE", help="give every Ray container this image: a new cluster"
     )
@@ -53,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _upgrade(args: argparse.Namespace) -> int:
-    key = Key(args.namespace, args.name.rpartition("/")[2])
+    key = Key(namespace_of(args), args.name.rpartition("/")[2])
     async with open_client(args) as client:
         if args.image:
             await _set_image(client, key, args.image, args.ray_version)
