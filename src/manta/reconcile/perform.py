@@ -43,6 +43,8 @@ MOST_AT_ONCE = 16
 MOST_BESIDE_SMALL = 2
 """Of a large plan, while a small one is carried out: a cluster of four Pods does not wait behind one
 that grows by hundreds."""
+MOST_TIMES_GIVEN_WAY = 20
+"""In a row: small plans that follow each other without end, or hang, do not starve a large one."""
 FIELD_MANAGER = "manta"
 
 # What fails for one object will fail for the next: no use to go on with the stage.
@@ -65,9 +67,15 @@ class _Pace:
 
     is_large: bool
     width: int = 1
+    given_way: int = 0
+    """How often in a row."""
 
     def at_once(self, small_plans: int) -> int:
-        return min(self.width, MOST_BESIDE_SMALL) if self.is_large and small_plans else self.width
+        if not (self.is_large and small_plans) or self.given_way >= MOST_TIMES_GIVEN_WAY:
+            self.given_way = 0
+            return self.width
+        self.given_way += 1
+        return min(self.width, MOST_BESIDE_SMALL)
 
     def went_well(self) -> None:
         self.width = min(self.width * 2, MOST_AT_ONCE)
@@ -124,7 +132,7 @@ class KubePerformer:
             tried = await self._batch(owner, batch, perform_call)
             results += tried
             failed = [one for one in tried if isinstance(one, Failure)]
-            if any(isinstance(one.error, _SYSTEMIC) for one in failed if one.matters):
+            if any(_ends(stage, one.error) for one in failed if one.matters):
                 break
             if not failed:
                 pace.went_well()
@@ -235,6 +243,14 @@ class KubePerformer:
         key = Key(meta.namespace, meta.name)
         self._freshness.note_write(owner, action.resource, key, meta.resource_version, meta.labels)
         return Result(action, key, meta.uid, meta.resource_version, existed=existed)
+
+
+def _ends(stage: Stage, error: Exception) -> bool:
+    """Is it of no use to try the rest of the stage? Independent actions are of several kinds: who may
+    not make an Ingress may still make a budget."""
+    if stage.independent and isinstance(error, Forbidden):
+        return False
+    return isinstance(error, _SYSTEMIC)
 
 
 async def _call(action: Call, perform_call: PerformCall | None) -> Result | Failure:

@@ -27,7 +27,7 @@ from manta.reconcile.perform import (
 )
 from manta.reconcile.plan import NOTHING, Plan, Stage, do
 from manta.runtime.freshness import Freshness, Owner
-from support.faults import FaultTransport, is_write, touches
+from support.faults import FaultTransport, is_write, status, touches
 from support.plane import MemoryPlane
 from support.virtual import faulty, virtual_plane, virtually
 
@@ -144,6 +144,35 @@ async def test_a_large_plan_gives_way_to_a_small_one() -> None:
         await asyncio.sleep(0.2)
         assert crowd.open == MOST_AT_ONCE
         assert (await growing).failure is None
+
+
+@virtually
+async def test_a_small_plan_that_hangs_does_not_starve_a_large_one() -> None:
+    async with shop() as here:
+        crowd = Crowd(here.faults)
+        hanging = asyncio.Event()
+
+        async def call(_: Call) -> dict[str, Any]:
+            await hanging.wait()
+            return {}
+
+        small = do(Call("wait", Key("default", "o"), Why.TEST))
+        stuck = asyncio.create_task(here.performer.apply(Owner("test", Key("", "o")), small, call))
+        await here.performer.apply(OWNER, do(*(create(f"n{n}") for n in range(500))))
+        assert crowd.widest == MOST_AT_ONCE
+        hanging.set()
+        await stuck
+
+
+@virtually
+async def test_who_may_not_make_one_kind_may_still_make_another() -> None:
+    async with shop() as here:
+        forbidden = status(403, "Forbidden")
+        here.faults.answer(lambda request: b"first" in (request.body or b""), forbidden)
+        independent = Stage((create("first"), create("second")), independent=True)
+        outcome = await here.performer.apply(OWNER, Plan((independent,)))
+        assert [one.action.key.name for one in outcome.failures] == ["first"]
+        assert await here.names() == {"second"}
 
 
 @virtually
