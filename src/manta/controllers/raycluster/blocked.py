@@ -20,6 +20,7 @@ from manta.controllers.raycluster.planners.terminating import is_stuck
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.warnings import invalid_reason
 from manta.kube.errors import Conflict, Unreachable
+from manta.reconcile.actions import Call
 from manta.reconcile.outcome import Failure, Outcome
 from manta.rules.pod_health import POD_FAILED, Blockage, blockage, is_ready, is_terminating
 from manta.rules.validation.violation import sentence
@@ -59,8 +60,10 @@ def _refusal(failure: Failure | None) -> Blockage | None:
     if failure is None or isinstance(failure.error, Conflict | Unreachable):
         return None
     reason = getattr(failure.error, "reason", "") or type(failure.error).__name__
-    verb = type(failure.action).__name__.lower()
-    return Blockage(reason, f"cannot {verb} {failure.action.key}: {failure.error}")
+    action = failure.action
+    kind = "" if isinstance(action, Call) else f"{action.resource.kind} "
+    verb = type(action).__name__.lower()
+    return Blockage(reason, f"cannot {verb} {kind}{action.key}: {failure.error}")
 
 
 def _obstacle(seen: ClusterSnapshot) -> Blockage | None:

@@ -175,7 +175,8 @@ def _conditions(seen: ClusterSnapshot, outcome: Outcome, *, whole: bool) -> Cond
     conditions = seen.cluster.status.conditions
     if not seen.settings.gates.ray_cluster_status_conditions:
         return conditions
-    conditions = _replica_failure(seen, conditions, outcome.failure)
+    central = (one for one in outcome.failures if one.matters and not _is_aside(one))
+    conditions = _replica_failure(seen, conditions, next(central, None))
     conditions = set_condition(conditions, head_pod_condition(head_pod(seen)), seen.now)
     blocked = blocked_condition(seen, outcome, whole=whole)
     conditions = _provisioned(seen, conditions, blocked)

@@ -9,7 +9,8 @@ import pytest
 
 from manta.api.conditions import find
 from manta.api.ray import names
-from manta.api.resources import POD_DISRUPTION_BUDGETS
+from manta.api.ray.cluster import ClusterConditionType
+from manta.api.resources import POD_DISRUPTION_BUDGETS, PODS
 from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.head_budget import plan_head_budget
@@ -17,6 +18,8 @@ from manta.kube.errors import ApiError
 from manta.reconcile.actions import Action, Create
 from support.raycluster import ray_cluster
 from support.raycluster_world import World, decode, merged
+
+REPLICA_FAILURE = ClusterConditionType.REPLICA_FAILURE
 
 PROTECTED = {names.ANNOTATION_PROTECT_HEAD: "true"}
 
@@ -98,11 +101,12 @@ def test_before_the_first_list_only_a_new_head_gets_one() -> None:
     assert plan_head_budget(unknown).actions == ()
 
 
-def test_a_budget_that_is_refused_keeps_nobody_from_being_ready() -> None:
-    def refused(action: Action) -> Exception | None:
-        is_budget = isinstance(action, Create) and action.resource == POD_DISRUPTION_BUDGETS
-        return ApiError(403, "Forbidden", "no budgets here") if is_budget else None
+def refused(action: Action) -> Exception | None:
+    is_budget = isinstance(action, Create) and action.resource == POD_DISRUPTION_BUDGETS
+    return ApiError(403, "Forbidden", "no budgets here") if is_budget else None
 
+
+def test_a_budget_that_is_refused_keeps_nobody_from_being_ready() -> None:
     world = World(decode(ray_cluster(annotations=PROTECTED)))
     for _ in range(4):
         world.round(refused)
@@ -110,4 +114,23 @@ def test_a_budget_that_is_refused_keeps_nobody_from_being_ready() -> None:
     assert world.cluster.status.state == "ready"
     blocked = find(world.cluster.status.conditions, BLOCKED)
     assert blocked is not None
+    assert "PodDisruptionBudget" in blocked.message
     assert "no budgets here" in blocked.message
+
+
+def test_a_budget_that_is_refused_neither_hides_nor_keeps_what_is_said_of_pods() -> None:
+    def all_refused(action: Action) -> Exception | None:
+        is_pod = isinstance(action, Create) and action.resource == PODS
+        return ApiError(403, "Forbidden", "no Pods here") if is_pod else refused(action)
+
+    world = World(decode(ray_cluster(annotations=PROTECTED)))
+    for _ in range(2):
+        world.round(all_refused)
+    failure = find(world.cluster.status.conditions, REPLICA_FAILURE)
+    assert failure is not None
+    assert "no Pods here" in failure.message
+    for _ in range(4):
+        world.round(refused)
+        world.run_pods()
+    assert world.cluster.status.state == "ready"
+    assert find(world.cluster.status.conditions, REPLICA_FAILURE) is None
