@@ -25,13 +25,16 @@ from manta.cli.operator_options import (
     options_from,
     parse_configuration,
 )
-from manta.cli.planeprocess import plane_processes
+from manta.cli.planeprocess import plane_processes, read_record
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
+from manta.kube.credentials import load
 from manta.kube.errors import Forbidden, NotFound
 
 Json = Mapping[str, Any]
 COMMAND = ["manta", "operator"]
+_ODD = "surrogateescape"
+"""Variables may hold any bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,13 @@ async def find_origins(args: argparse.Namespace, client: Client) -> list[Origin]
     told = options_from(args, os.environ)
     if was_told(args):
         return [Origin("those that were given", told)]
-    found = [*_of_plane(args), *await _of_deployments(client)]
-    return [*found, Origin("the defaults, as no operator was found", told)]
+    found = list(_of_plane(args))
+    try:
+        found += await _of_deployments(client)
+        why = "the defaults, as no operator was found for this namespace"
+    except (Forbidden, NotFound):  # who may not look still gets a plan
+        why = "the defaults, as you may not list Deployments to find the operator"
+    return [*found, Origin(why, told)]
 
 
 def origin_for(origins: Sequence[Origin], namespace: str) -> Origin:
@@ -96,11 +104,10 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 def _of_plane(args: argparse.Namespace) -> Iterator[Origin]:
     """`manta up` starts the operator as a process: what it was started with can be read."""
-    directories = {path.parent for path in kubeconfig_paths(args)}
-    for pid in (pid for one in directories for pid in plane_processes(one)):
+    for pid in (pid for one in _planes(args) for pid in plane_processes(one)):
         try:
-            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-            pairs = Path(f"/proc/{pid}/environ").read_text().split("\0")
+            words = Path(f"/proc/{pid}/cmdline").read_text(errors=_ODD).split("\0")
+            pairs = Path(f"/proc/{pid}/environ").read_text(errors=_ODD).split("\0")
         except OSError:  # it has just ended, or is another user's
             continue
         if "operator" in words:
@@ -109,11 +116,19 @@ def _of_plane(args: argparse.Namespace) -> Iterator[Origin]:
             yield Origin("the operator of the plane on this machine", options)
 
 
+def _planes(args: argparse.Namespace) -> Iterator[Path]:
+    """Those whose server is the one that is asked: KUBECONFIG may name others beside it."""
+    paths = kubeconfig_paths(args)
+    for directory in {path.parent for path in paths}:
+        record = read_record(directory)
+        if record is None:
+            continue
+        if record.url == load(paths, context=args.context, environment=os.environ).server:
+            yield directory
+
+
 async def _of_deployments(client: Client) -> list[Origin]:
-    try:
-        deployments = (await client.list(DEPLOYMENTS)).items
-    except (Forbidden, NotFound):
-        return []  # who may not look for the operator still gets a plan, and is told
+    deployments = (await client.list(DEPLOYMENTS)).items
     found = [await _of_deployment(client, one) for one in deployments]
     return [one for one in found if one is not None]
 

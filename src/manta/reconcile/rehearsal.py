@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from manta.api.meta import Key
 from manta.api.resources import Resource
 from manta.kube.client import Client
-from manta.kube.errors import NotFound
+from manta.kube.errors import Forbidden, NotFound
 from manta.reconcile.plan import Plan
 from manta.runtime.cache import Named
 
@@ -96,6 +96,17 @@ class Reader:
         """All of a kind, with these labels if any are given."""
         found = await self._client.list(resource, self._namespace, into=into, labels=labels)
         return Listing(found.items, self._indexes)
+
+    async def listed_if_possible(
+        self, resource: Resource, into: type[Any], labels: str = ""
+    ) -> Any:
+        """As `listed`; of what the user may not list, or the server does not have, nothing is known."""
+        try:
+            return await self.listed(resource, into, labels)
+        except (Forbidden, NotFound):
+            unknown: Listing[Any] = Listing((), self._indexes)
+            unknown.is_filled = False
+            return unknown
 
     def only(self, one: Named) -> Any:
         """As if nothing else of its kind were there."""

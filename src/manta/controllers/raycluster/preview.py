@@ -184,7 +184,7 @@ def _node_of(field: str, groups: frozenset[str]) -> bool:
 
 async def _read(client: Client, settings: Settings, cluster: RayCluster) -> Caches:
     reader = Reader(client, cluster.metadata.namespace, {BY_CLUSTER: by_cluster})
-    listed = reader.listed
+    listed, if_possible = reader.listed, reader.listed_if_possible
     gates = settings.gates
     mutual_tls = gates.ray_cluster_mtls and settings.cert_manager
     groups = pod_groups(settings)
@@ -206,6 +206,6 @@ async def _read(client: Client, settings: Settings, cluster: RayCluster) -> Cach
         routes=await listed(ROUTES, Object, OF_A_CLUSTER) if settings.openshift else None,
         issuers=await listed(ISSUERS, Object, OF_A_CLUSTER) if mutual_tls else None,
         certificates=await listed(CERTIFICATES, Certificate, OF_A_CLUSTER) if mutual_tls else None,
-        pod_groups=await listed(groups.resource, PodGroup) if groups else None,
-        budgets=await listed(POD_DISRUPTION_BUDGETS, PodDisruptionBudget, OF_A_CLUSTER),
+        pod_groups=await if_possible(groups.resource, PodGroup) if groups else None,
+        budgets=await if_possible(POD_DISRUPTION_BUDGETS, PodDisruptionBudget, OF_A_CLUSTER),
     )

@@ -151,7 +151,7 @@ async def _read_world(
         services=await listed(SERVICES, Service),
         submitters=await listed(JOBS, Job),
         submitter_pods=await listed(PODS, Pod, SUBMITTER_PODS),
-        pod_groups=await listed(groups.resource, PodGroup) if groups else None,
+        pod_groups=await reader.listed_if_possible(groups.resource, PodGroup) if groups else None,
     )
     said = cast("Any", _SaidBefore(job))
     chance = Random(0)  # noqa: S311  a name of a cluster that is never made
