@@ -30,7 +30,7 @@ PAGE = ROOT / "docs/internals/known-bugs.md"
 GUARDS = tuple(sorted((*CLUSTER_GUARDS, *PARENT_GUARDS), key=lambda one: one.number))
 SECONDS = 240
 _NAMED = re.compile(r"def (test(?:_c\d\d)+_\w+)")
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?: - |$)", re.MULTILINE)
+_FAILED = re.compile(r"^FAILED (\S+?)(?: - |$)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
