@@ -19,7 +19,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     directory = args.dir.resolve()
     for lost in clear_lost_planes():
-        print(f"removed what was left of the plane in {lost}, whose directory is gone")
+        print(f"removed what was left of the plane in {lost}, whose record is gone")
     cleared = clear(directory, purge=args.purge)
     if cleared.graceful is None:
         print(f"no plane runs in {directory}")

@@ -73,7 +73,7 @@ def lost_directories() -> list[Path]:
 
 
 def clear_lost_planes() -> list[Path]:
-    """Remove what is left of planes whose directory is gone."""
+    """Remove what is left of planes whose record is gone."""
     from manta.localplane.node.ranges import lost_planes
 
     lost = lost_planes()
@@ -89,7 +89,7 @@ def clear_before_start(directory: Path) -> None:
     """A plane that starts anew in `directory` must not meet processes or a bridge of an earlier one
     whose state is gone."""
     for lost in clear_lost_planes():
-        print(f"removed what was left of the plane in {lost}, whose directory is gone")
+        print(f"removed what was left of the plane in {lost}, whose record is gone")
     if not (directory / "node" / "network.json").exists():
         cleared = clear(directory, purge=False)
         if cleared.processes or cleared.interfaces:

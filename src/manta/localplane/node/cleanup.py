@@ -60,7 +60,7 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
 
 
 def remove_lost(directory: Path) -> Removed:
-    """Of a plane whose directory is gone: what the kernel still has of it, and its registration.
+    """Of a plane whose record is gone: what the kernel still has of it, and its registration.
     Volumes are never removed: the directory may be back by now."""
     removed = remove_everything(directory)
     _sign_off(directory)
