@@ -14,15 +14,24 @@ DEFAULT_GRACE = 30
 """Kubernetes' own; also what remains after draining for Ray to end."""
 
 # A drained raylet takes no more work, and ends by itself when it has none left. Then the container
-# ends, and this hook with it.
+# ends, and this hook with it. Without a head there is nobody to take the work over, and Ray's client
+# would wait a minute for it: when a whole cluster goes, the head goes first.
 _DRAIN = """\
-import os, time
+import os, socket, sys, time
+
+host, port = os.environ["{host}"], os.environ["{port}"]
+try:
+    socket.create_connection((host, int(port)), 5).close()
+except OSError as error:
+    print("no head at", host + ":" + port + ", nothing to drain:", error)
+    sys.exit(0)
+
 from ray._raylet import GcsClient
 from ray.core.generated.autoscaler_pb2 import DrainNodeReason
 from ray.core.generated.gcs_pb2 import GcsNodeInfo
 
 end = time.time() + {seconds}
-gcs = GcsClient(address=os.environ["{host}"] + ":" + os.environ["{port}"])
+gcs = GcsClient(address=host + ":" + port)
 
 def mine():
     return [
