@@ -101,6 +101,14 @@ def test_before_the_first_list_only_a_new_head_gets_one() -> None:
     assert plan_head_budget(unknown).actions == ()
 
 
+def test_before_the_first_list_nothing_is_made_for_a_cluster_that_rests() -> None:
+    world = World(decode(ray_cluster(annotations=PROTECTED, suspend=True)))
+    world.settle()
+    unknown = replace(world.seen(), knows_budgets=False, head_budget=None)
+    assert unknown.is_resting
+    assert plan_head_budget(unknown).actions == ()
+
+
 def refused(action: Action) -> Exception | None:
     is_budget = isinstance(action, Create) and action.resource == POD_DISRUPTION_BUDGETS
     return ApiError(403, "Forbidden", "no budgets here") if is_budget else None

@@ -20,7 +20,7 @@ def plan_head_budget(seen: ClusterSnapshot) -> Plan:
     live = seen.head_budget
     if not protects_head(seen.cluster.metadata.annotations):
         return _take_back(seen, live)
-    if not seen.knows_budgets and seen.head_pods:
+    if not seen.knows_budgets and (seen.head_pods or seen.is_resting):
         return NOTHING  # the first list is on its way; only a head that is new cannot wait
     manifest = build_head_budget(seen.cluster)
     cause = Cause.HEAD_BUDGET
