@@ -137,6 +137,41 @@ async def test_some_namespaces_get_roles_and_lose_them_again(terminal: Terminal)
     assert not await terminal.has(role)
 
 
+JSON_PATCH = "application/json-patch+json"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+async def test_a_webhook_comes_and_goes_as_it_is_wished(terminal: Terminal) -> None:
+    if terminal.api.embedded:
+        said = await terminal.install("--webhook", code=2)
+        assert "this API server asks no webhooks" in said
+        assert not await terminal.has(terminal.deployment)
+        return
+    said = await terminal.install("--webhook")
+    assert "validatingwebhookconfiguration/manta-webhook created" in said
+    assert "deployment/manta-webhook                 ready" in said
+    bundle = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "bWFudGE="}]
+    changed = await terminal.api.patch(f"{HOOKS}/manta-webhook", bundle, JSON_PATCH)
+    assert changed.status == 200
+    secret = {"metadata": {"name": "manta-webhook-certificates"}}
+    await terminal.api.made(terminal.api.path("secrets"), secret)
+
+    await terminal.install("--webhook", "--no-wait")
+    [hook] = (await terminal.api.get(f"{HOOKS}/manta-webhook")).body["webhooks"]
+    assert hook["clientConfig"]["caBundle"] == "bWFudGE="  # the webhook's own, and left alone
+
+    said = await terminal.install("--no-wait")
+    assert "deployment/manta-webhook deleted" in said
+    assert not await terminal.has(f"{HOOKS}/manta-webhook")
+    assert not await terminal.has(terminal.api.path("secrets", "manta-webhook-certificates"))
+    assert await terminal.has(terminal.deployment)
+
+    await terminal.install("--webhook", "--no-wait")
+    await terminal.manta("uninstall")
+    assert not await terminal.has(f"{HOOKS}/manta-webhook")
+    assert not await terminal.has(terminal.deployment)
+
+
 async def test_an_uninstall_leaves_the_crds_and_the_users_clusters(terminal: Terminal) -> None:
     await terminal.install()
     document = yaml.safe_load(QUICKSTART.read_text())

@@ -62,6 +62,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.batchScheduler.enabled }}volcano{{ else if ne .Values.batchScheduler.name "default" }}{{ .Values.batchScheduler.name }}{{ end -}}
 {{- end -}}
 
+{{/* As `--feature-gates` takes them. */}}
+{{- define "manta.gates" -}}
+{{- $gates := list -}}
+{{- range .Values.featureGates }}{{ $gates = append $gates (printf "%s=%t" .name .enabled) }}{{ end -}}
+{{- join "," $gates -}}
+{{- end -}}
+
 {{/* The rules that are always needed, and those of the settings and gates that are on. */}}
 {{- define "manta.rules" -}}
 {{- $table := .Files.Get "rbac/rules.yaml" | fromYaml -}}

@@ -12,7 +12,7 @@ import contextlib
 from typing import Any
 
 from manta.api.meta import Key
-from manta.api.resources import DEPLOYMENTS, NAMESPACES
+from manta.api.resources import DEPLOYMENTS, NAMESPACES, VALIDATING_WEBHOOK_CONFIGURATIONS
 from manta.cli.connection import add_connection_flags, open_client
 from manta.cli.follow import Followed, Follower
 from manta.cli.installation import key_of, resource_of
@@ -26,6 +26,7 @@ from manta.cli.operator_objects import (
     needed_features,
 )
 from manta.cli.usage import UsageError
+from manta.cli.webhook_objects import WEBHOOK
 from manta.kube.client import Client, Written
 from manta.kube.errors import AlreadyExists, NotFound
 
@@ -51,6 +52,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--feature-gates", default="", metavar="A=true,B=false")
     parser.add_argument(
         "--use-kubernetes-proxy", action="store_true", help="reach Ray by the API server"
+    )
+    parser.add_argument(
+        "--webhook", action="store_true", help="refuse invalid Ray objects when they are written"
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="let the server check, change nothing"
@@ -83,6 +87,7 @@ def installation_of(args: argparse.Namespace, *, openshift: bool = False) -> Ins
         features=needed_features(on, proxy=args.use_kubernetes_proxy, openshift=openshift),
         gates=args.feature_gates,
         proxy=args.use_kubernetes_proxy,
+        webhook=args.webhook,
     )
 
 
@@ -98,14 +103,25 @@ async def _install(args: argparse.Namespace) -> int:
     async with open_client(args) as client:
         platform = await recognise(client)
         installation = installation_of(args, openshift=platform.openshift)
+        if installation.webhook:
+            await _refuse_without_webhooks(client)
         await _refuse_helms(client, installation.namespace)
         await _refuse_beside_kuberay(client, installation.watch)
-        for document in all_objects(installation):
+        wished = all_objects(installation)
+        for document in wished:
             print(await apply_object(client, document, dry_run=args.dry_run))
+        await _remove_superseded(client, installation, wished, dry_run=args.dry_run)
         if args.dry_run or args.no_wait:
             return 0
         ready = await _until_available(client, installation, args.timeout)
     return 0 if ready else 1
+
+
+async def _refuse_without_webhooks(client: Client) -> None:
+    try:
+        await client.list(VALIDATING_WEBHOOK_CONFIGURATIONS, into=Written)
+    except NotFound:
+        raise UsageError("--webhook: this API server asks no webhooks") from None
 
 
 async def _refuse_helms(client: Client, namespace: str) -> None:
@@ -129,6 +145,18 @@ async def _refuse_beside_kuberay(client: Client, namespaces: tuple[str, ...]) ->
     found = await find_rivals(client, SystemClock().now())
     if rivals := [one for one in found if one.meets(namespaces)]:
         raise UsageError(refusal(rivals, namespaces))
+
+
+async def _remove_superseded(
+    client: Client, installation: Installation, wished: list[dict[str, Any]], *, dry_run: bool
+) -> None:
+    """Of an installation with other wishes: a ClusterRole that is not needed any more, a webhook."""
+    from manta.cli.leftovers import installed, superseded
+    from manta.cli.uninstall import remove
+
+    documents = [(resource_of(one), one) for one in wished]
+    for resource, key in superseded(await installed(client), installation.namespace, documents):
+        await remove(client, resource, key, dry_run=dry_run)
 
 
 async def apply_object(client: Client, document: dict[str, Any], *, dry_run: bool) -> str:
@@ -185,5 +213,6 @@ async def _until_available(
     client: Client, installation: Installation, timeout_seconds: float
 ) -> bool:
     """Its readiness says that the CRDs are served too: it cannot fill its caches before."""
-    followed = [Followed(DEPLOYMENTS, Key(installation.namespace, NAME))]
+    names = [NAME, WEBHOOK] if installation.webhook else [NAME]
+    followed = [Followed(DEPLOYMENTS, Key(installation.namespace, name)) for name in names]
     return await Follower(client).until_ready(followed, timeout_seconds)

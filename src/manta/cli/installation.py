@@ -18,10 +18,12 @@ from manta.api.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
     SERVICES,
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
     Resource,
 )
 from manta.cli.operator_objects import (
@@ -36,9 +38,9 @@ from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists
 
 OPERATOR = NAME
-POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
 OURS = (
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
     SERVICES,
@@ -48,7 +50,7 @@ OURS = (
     ROLES,
     SERVICE_ACCOUNTS,
 )
-"""The kinds that an installation is made of, in the order in which they go."""
+"""The kinds that an installation is made of, in the order in which they go: nobody is asked who is gone."""
 
 RESOURCES: dict[str, Resource] = {
     one.kind: one for one in (*OURS, NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS)

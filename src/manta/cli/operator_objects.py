@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +25,23 @@ LABELS = {**POD_LABELS, "app.kubernetes.io/version": __version__, MANAGER: NAME}
 RESTRICTED = {
     f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
 }
-_RBAC = "rbac.authorization.k8s.io"
+RBAC = "rbac.authorization.k8s.io"
 _USER = 65532
+POD_SECURITY: Json = {
+    "runAsNonRoot": True,
+    "runAsUser": _USER,
+    "runAsGroup": _USER,
+    "fsGroup": _USER,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONTAINER_SECURITY: Json = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+    "capabilities": {"drop": ["ALL"]},
+}
+"""Both fit the restricted Pod Security Standard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +58,20 @@ class Installation:
     gates: str = ""
     """As `--feature-gates` takes them."""
     proxy: bool = False
+    webhook: bool = False
+    """Whether invalid Ray objects are refused when they are written."""
 
 
 def all_objects(installation: Installation) -> list[Json]:
     """In the order in which they are to be made."""
+    from manta.cli.webhook_objects import webhook_objects
+
     return [
         *crd_documents(),
         namespace_object(installation),
         *access_objects(installation),
         *_workload(installation),
+        *(webhook_objects(installation) if installation.webhook else ()),
     ]
 
 
@@ -69,14 +89,22 @@ def access_objects(installation: Installation) -> list[Json]:
     ]
 
 
-def _object(version: str, kind: str, name: str, namespace: str = "", **body: Any) -> Json:
+def labelled(
+    version: str,
+    kind: str,
+    name: str,
+    namespace: str = "",
+    *,
+    labels: Mapping[str, str] = LABELS,
+    **body: Any,
+) -> Json:
     where = {"namespace": namespace} if namespace else {}
-    meta = {"name": name, **where, "labels": dict(LABELS)}
+    meta = {"name": name, **where, "labels": dict(labels)}
     return {"apiVersion": version, "kind": kind, "metadata": meta, **body}
 
 
 def _account(installation: Installation) -> Json:
-    return _object(
+    return labelled(
         "v1", "ServiceAccount", NAME, installation.namespace, automountServiceAccountToken=False
     )
 
@@ -84,28 +112,28 @@ def _account(installation: Installation) -> Json:
 def _grants(installation: Installation) -> Iterator[Json]:
     held = rules(installation.features)
     if not installation.watch:
-        yield _object(f"{_RBAC}/v1", "ClusterRole", NAME, rules=held)
+        yield labelled(f"{RBAC}/v1", "ClusterRole", NAME, rules=held)
         yield _binding(installation, "ClusterRole", NAME)
     for namespace in installation.watch:
-        yield _object(f"{_RBAC}/v1", "Role", NAME, namespace, rules=held)
+        yield labelled(f"{RBAC}/v1", "Role", NAME, namespace, rules=held)
         yield _binding(installation, "Role", NAME, namespace)
 
 
 def _leader(installation: Installation) -> Iterator[Json]:
     held = [one.rule for one in LEASE_PERMISSIONS]
     name, namespace = f"{NAME}-leader", installation.namespace
-    yield _object(f"{_RBAC}/v1", "Role", name, namespace, rules=held)
+    yield labelled(f"{RBAC}/v1", "Role", name, namespace, rules=held)
     yield _binding(installation, "Role", name, namespace)
 
 
 def _binding(installation: Installation, kind: str, name: str, namespace: str = "") -> Json:
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": installation.namespace}
-    return _object(
-        f"{_RBAC}/v1",
+    return labelled(
+        f"{RBAC}/v1",
         f"{kind}Binding",
         name,
         namespace,
-        roleRef={"apiGroup": _RBAC, "kind": kind, "name": name},
+        roleRef={"apiGroup": RBAC, "kind": kind, "name": name},
         subjects=[subject],
     )
 
@@ -117,16 +145,16 @@ def _workload(installation: Installation) -> Iterator[Json]:
     ports = [{"name": "metrics", "port": 8080, "targetPort": "metrics"}]
     service = {"type": "ClusterIP", "selector": dict(SELECTOR), "ports": ports}
     namespace = installation.namespace
-    yield _object("v1", "Service", f"{NAME}-metrics", namespace, spec=service)
+    yield labelled("v1", "Service", f"{NAME}-metrics", namespace, spec=service)
     if installation.replicas > 1:
         budget = {"minAvailable": 1, "selector": {"matchLabels": dict(SELECTOR)}}
-        yield _object("policy/v1", "PodDisruptionBudget", NAME, namespace, spec=budget)
+        yield labelled("policy/v1", "PodDisruptionBudget", NAME, namespace, spec=budget)
     spec = {
         "replicas": installation.replicas,
         "selector": {"matchLabels": dict(SELECTOR)},
         "template": {"metadata": {"labels": dict(POD_LABELS)}, "spec": _pod(installation)},
     }
-    yield _object("apps/v1", "Deployment", NAME, namespace, spec=spec)
+    yield labelled("apps/v1", "Deployment", NAME, namespace, spec=spec)
 
 
 def _pod(installation: Installation) -> Json:
@@ -134,13 +162,7 @@ def _pod(installation: Installation) -> Json:
         "serviceAccountName": NAME,
         "automountServiceAccountToken": True,
         "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": POD_SECURITY,
         "containers": [_container(installation)],
         "volumes": [{"name": "tmp", "emptyDir": {}}],
     }
@@ -163,13 +185,7 @@ def _container(installation: Installation) -> Json:
             "requests": {"cpu": "50m", "memory": "64Mi"},
             "limits": {"memory": "512Mi"},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
-            "seccompProfile": {"type": "RuntimeDefault"},
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": CONTAINER_SECURITY,
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  a volume of its own
     }
 

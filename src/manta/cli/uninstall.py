@@ -15,15 +15,12 @@ from manta.api.meta import Key, Object
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from manta.cli.connection import add_connection_flags, open_client
-from manta.cli.installation import OURS
-from manta.cli.operator_objects import MANAGER, NAME, SELECTOR
+from manta.cli.leftovers import Found, everything, installed
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 
-LABELS = ",".join(f"{name}={value}" for name, value in {**SELECTOR, MANAGER: NAME}.items())
 SHOWN = 10
-Found = tuple[Resource, Key]
 
 
 def add_parser(subparsers: Any) -> None:
@@ -57,9 +54,9 @@ async def _uninstall(args: argparse.Namespace) -> int:
             if users and not args.force:
                 raise UsageError(_refusal(users))
             await _remove_crds(client, args)
-        ours = await _installed(client)
+        ours = everything(await installed(client))
         for resource, key in ours:
-            await _remove(client, resource, key, dry_run=args.dry_run)
+            await remove(client, resource, key, dry_run=args.dry_run)
         if not ours:
             print("nothing that `manta install` made is here")
         if users and not args.crds:
@@ -75,16 +72,9 @@ async def _ray_objects(client: Client) -> list[Found]:
     return found
 
 
-async def _installed(client: Client) -> list[Found]:
-    found: list[Found] = []
-    for resource in OURS:
-        found += await _listed(client, resource, LABELS)
-    return found
-
-
-async def _listed(client: Client, resource: Resource, labels: str = "") -> list[Found]:
+async def _listed(client: Client, resource: Resource) -> list[Found]:
     try:
-        listing = await client.list(resource, into=Object, labels=labels)
+        listing = await client.list(resource, into=Object)
     except NotFound:  # its CRD is not installed
         return []
     return [(resource, one.metadata.key) for one in listing.items]
@@ -112,7 +102,7 @@ async def _remove_crds(client: Client, args: argparse.Namespace) -> None:
     """Custom resources go with their CRD; the operator is still there to let them go."""
     crds = [(CUSTOM_RESOURCE_DEFINITIONS, Key("", name)) for name in CRD_NAMES]
     for resource, key in crds:
-        await _remove(client, resource, key, dry_run=args.dry_run)
+        await remove(client, resource, key, dry_run=args.dry_run)
     if args.dry_run:
         return
     try:
@@ -137,7 +127,7 @@ async def _until_gone(client: Client, crds: Iterable[Found]) -> None:
             await asyncio.sleep(0.2)
 
 
-async def _remove(client: Client, resource: Resource, key: Key, *, dry_run: bool) -> None:
+async def remove(client: Client, resource: Resource, key: Key, *, dry_run: bool) -> None:
     if dry_run:
         print(f"{resource.kind.lower()}/{key.name} would be deleted")
         return

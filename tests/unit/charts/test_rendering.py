@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from manta.api.crds import crd_documents
+from manta.cli import webhook
 from manta.cli.operator_options import Options, add_flags, options_from
 from support.helm import CHART, ROOT, helm, rendered
 
@@ -30,22 +32,38 @@ def of(values: str | Path = "", *more: str) -> Objects:
     return {(one["kind"], one["metadata"]["name"]): one for one in found}
 
 
-def container(objects: Objects) -> dict[str, Any]:
-    [deployment] = [one for (kind, _), one in objects.items() if kind == "Deployment"]
-    [found] = deployment["spec"]["template"]["spec"]["containers"]
+def deployment(objects: Objects, command: str = "operator") -> dict[str, Any]:
+    """The one that runs `manta COMMAND`."""
+    found = [one for (kind, _), one in objects.items() if kind == "Deployment"]
+    [wanted] = [one for one in found if _container(one)["command"] == ["manta", command]]
+    return wanted
+
+
+def _container(workload: dict[str, Any]) -> dict[str, Any]:
+    [found] = workload["spec"]["template"]["spec"]["containers"]
     return dict(found)
 
 
-def understood(objects: Objects, directory: Path) -> Options:
-    """What the operator itself makes of its rendered arguments and configuration file."""
-    arguments = list(container(objects)["args"])
+def container(objects: Objects, command: str = "operator") -> dict[str, Any]:
+    return _container(deployment(objects, command))
+
+
+def understood(objects: Objects, directory: Path, command: str = "operator") -> Options:
+    """What the process itself makes of its rendered arguments, environment and file."""
+    found = container(objects, command)
+    arguments = list(found["args"])
     for config in (one for (_, name), one in objects.items() if name.endswith("-config")):
         file = directory / "config.yaml"
         file.write_text(config["data"]["config.yaml"])
         arguments = [one.replace("/etc/manta/config.yaml", str(file)) for one in arguments]
     parser = argparse.ArgumentParser()
-    add_flags(parser)
-    return options_from(parser.parse_args(arguments), {})
+    if command == "operator":
+        add_flags(parser)
+    else:
+        webhook.add_parser(parser.add_subparsers())
+        arguments = [command, *arguments]
+    environment = {one["name"]: one["value"] for one in found.get("env", ())}
+    return options_from(parser.parse_args(arguments), environment)
 
 
 def gate(name: str, enabled: str) -> tuple[str, ...]:
@@ -96,12 +114,31 @@ def test_a_configuration_file_says_the_same_as_the_flags(tmp_path: Path, by_file
     assert options.warnings == ()
 
 
-def test_a_changed_configuration_file_starts_new_operators() -> None:
+@pytest.mark.parametrize("command", ["operator", "webhook"])
+def test_a_changed_configuration_file_starts_new_pods(command: str) -> None:
     def checksum(*more: str) -> str:
-        [one] = [x for (kind, _), x in of("everything", *more).items() if kind == "Deployment"]
+        one = deployment(of("everything", *more), command)
         return str(one["spec"]["template"]["metadata"]["annotations"]["checksum/config"])
 
     assert checksum() != checksum("--set", "configuration.defaultPodLabels.a=c")
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_the_webhook_judges_under_the_operators_settings(tmp_path: Path, by_file: bool) -> None:
+    options = (
+        *("--set", f"webhook.enabled=true,configuration.enabled={str(by_file).lower()}"),
+        *("--set", "configuration.defaultPodLabels.a=c,batchScheduler.name=volcano"),
+        *("--set-string", "env[0].name=ENABLE_LOGIN_SHELL,env[0].value=true"),
+        *gate("RayClusterMTLS", "true"),
+    )
+    objects = of("", *options)
+    settings = understood(objects, tmp_path).settings
+    assert settings.gates.ray_cluster_mtls
+    assert settings.login_shell
+    assert settings.default_pod_labels == ({"a": "c"} if by_file else {})
+    judged = understood(objects, tmp_path, "webhook").settings
+    of_no_rule = {"enable_metrics": True} if not by_file else {}
+    assert dataclasses.replace(judged, **of_no_rule) == settings
 
 
 def test_a_values_file_for_kuberays_chart_means_the_same_here(tmp_path: Path) -> None:
@@ -109,8 +146,7 @@ def test_a_values_file_for_kuberays_chart_means_the_same_here(tmp_path: Path) ->
     options = understood(objects, tmp_path)
     assert options.namespaces == ("team-a", "team-b")
     assert options.settings.gates.ray_cron_job is False
-    deployment = objects["Deployment", "kuberay-operator"]
-    assert deployment["spec"]["replicas"] == 2
+    assert objects["Deployment", "kuberay-operator"]["spec"]["replicas"] == 2
     assert container(objects)["image"] == "registry.example/operator:v9"
     assert ("Role", "kuberay-operator") in objects
 

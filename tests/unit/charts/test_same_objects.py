@@ -50,6 +50,14 @@ def installed(*flags: str) -> list[dict[str, Any]]:
         (("--watch-namespaces", "a,b"), ("--set", "watchNamespaces={a,b}")),
         (("--image", "r.example/m:v1"), ("--set", "image.repository=r.example/m,image.tag=v1")),
         (("--replicas", "2"), ("--set", "replicas=2")),
+        (("--webhook",), ("--set", "webhook.enabled=true")),
+        (
+            ("--webhook", "--watch-namespaces", "a,b", "--feature-gates", "RayCronJob=false"),
+            (
+                *("--set", "webhook.enabled=true,watchNamespaces={a,b}"),
+                *("--set", "featureGates[0].name=RayCronJob,featureGates[0].enabled=false"),
+            ),
+        ),
         (("--use-kubernetes-proxy",), ("--set", "useKubernetesProxy=true")),
         (
             ("--feature-gates", "RayCronJob=false,RayClusterNetworkPolicy=true"),

@@ -8,17 +8,12 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.selectors import parse_label_selector
 from manta.cli.follow import judge
 from manta.cli.installation import OURS, resource_of
+from manta.cli.leftovers import LABELS, Installed, superseded
 from manta.cli.main import main
-from manta.cli.operator_objects import (
-    MANAGER,
-    NAME,
-    SELECTOR,
-    Installation,
-    all_objects,
-    needed_features,
-)
+from manta.cli.operator_objects import Installation, all_objects, needed_features
 from manta.cli.uninstall import _told
 from manta.cli.yamltext import to_yaml
 
@@ -45,14 +40,70 @@ def test_what_cannot_be_meant_is_refused(
     assert complaint in capsys.readouterr().err
 
 
-def test_an_uninstall_finds_everything_that_an_install_made() -> None:
-    wished = Installation(replicas=2, watch=("a",))
-    for one in [*all_objects(Installation()), *all_objects(wished)]:
-        if one["kind"] in ("Namespace", "CustomResourceDefinition"):
-            continue  # the user's, from the moment that they are there
-        assert resource_of(one) in OURS
-        labels = one["metadata"]["labels"]
-        assert {**SELECTOR, MANAGER: NAME}.items() <= labels.items()
+WISHES = [
+    Installation(),
+    Installation(replicas=2, watch=("a",)),
+    Installation(webhook=True),
+]
+
+
+@pytest.mark.parametrize("wished", WISHES)
+def test_an_uninstall_finds_everything_that_an_install_made(wished: Installation) -> None:
+    matches = parse_label_selector(LABELS).matches
+    for resource, one in made(wished):
+        assert resource in OURS
+        assert matches(one["metadata"]["labels"])
+
+
+def made(wished: Installation) -> Installed:
+    """All but what is the user's from the moment that it is there."""
+    kept = ("Namespace", "CustomResourceDefinition")
+    return [(resource_of(one), one) for one in all_objects(wished) if one["kind"] not in kept]
+
+
+def superseded_by(wished: Installation, before: Installation) -> set[tuple[str, str]]:
+    gone = superseded(made(before), wished.namespace, made(wished))
+    return {(resource.kind, str(key)) for resource, key in gone}
+
+
+def test_an_install_with_other_wishes_takes_away_what_it_does_not_want() -> None:
+    everywhere, here = Installation(), Installation(watch=("a", "b"))
+    assert superseded_by(everywhere, everywhere) == set()
+    assert superseded_by(here, everywhere) == {
+        ("ClusterRole", "manta"),
+        ("ClusterRoleBinding", "manta"),
+    }
+    assert superseded_by(Installation(watch=("b",)), here) == {
+        ("Role", "a/manta"),
+        ("RoleBinding", "a/manta"),
+    }
+    assert superseded_by(everywhere, Installation(replicas=2)) == {
+        ("PodDisruptionBudget", "manta-system/manta")
+    }
+
+
+def test_a_webhook_that_is_not_wanted_any_more_goes_with_its_secret() -> None:
+    with_it = Installation(webhook=True)
+    gone = superseded_by(Installation(), with_it)
+    kinds = {kind for kind, _ in gone}
+    assert kinds == {resource.kind for resource in OURS if resource.kind in kinds} | {"Secret"}
+    assert ("Secret", "manta-system/manta-webhook-certificates") in gone
+    assert {name.rpartition("/")[2] for kind, name in gone if kind != "Secret"} == {"manta-webhook"}
+    assert len(gone) == 9
+    assert superseded_by(with_it, with_it) == set()
+
+
+def test_an_install_leaves_alone_what_serves_an_operator_in_another_namespace() -> None:
+    another = Installation(namespace="theirs", watch=("manta-system", "b"), webhook=True)
+    assert superseded_by(Installation(), another) == set()
+
+
+def test_nobody_is_asked_who_is_gone_already() -> None:
+    kinds = [resource.kind for resource in OURS]
+    asked = kinds.index("ValidatingWebhookConfiguration")
+    assert asked < kinds.index("Deployment")
+    order = [one["kind"] for _, one in made(Installation(webhook=True))]
+    assert order[-1] == "ValidatingWebhookConfiguration"
 
 
 def test_what_would_be_lost_is_counted_and_named() -> None:
