@@ -93,3 +93,11 @@ def test_a_release_carries_its_bill_of_materials_and_its_provenance() -> None:
     for job in jobs.values():
         for step in job["steps"]:
             assert "uses" not in step or re.search(r"@v\d", step["uses"])
+
+
+def test_every_action_of_the_release_is_named_by_a_commit() -> None:
+    """A tag can be moved by whoever takes over its repository; these run with our credentials."""
+    used = re.findall(r"uses: (.*)", RELEASE)
+    assert used
+    for one in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", one), one
