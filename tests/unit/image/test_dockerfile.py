@@ -90,9 +90,6 @@ def test_a_release_carries_its_bill_of_materials_and_its_provenance() -> None:
     assert "rewrite-timestamp=true" in build["with"]["outputs"]
     uses = [one.get("uses", "") for one in jobs["image"]["steps"]]
     assert any(one.startswith("actions/attest-build-provenance@") for one in uses)
-    for job in jobs.values():
-        for step in job["steps"]:
-            assert "uses" not in step or re.search(r"@v\d", step["uses"])
 
 
 def test_every_action_of_the_release_is_named_by_a_commit() -> None:
