@@ -12,10 +12,10 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import CONFIG_MAPS, DEPLOYMENTS
+from manta.api.resources import CONFIG_MAPS, DEPLOYMENTS, SECRETS
 from manta.cli import plan
 from manta.cli.operator_objects import Installation, all_objects
-from manta.cli.plan_settings import find_origins
+from manta.cli.plan_settings import find_origins, origin_for
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from support.raycluster import NAMESPACE, ray_cluster
@@ -116,10 +116,46 @@ async def test_the_configuration_of_the_installed_operator_is_read() -> None:
         deployment["metadata"]["namespace"] = NAMESPACE
         await op.client.create(DEPLOYMENTS, NAMESPACE, deployment)
         with pytest.raises(UsageError, match="give that file with --config"):
-            await find_origins(_args(), op.client)
+            origin_for(await find_origins(_args(), op.client), NAMESPACE)
         meta = {"name": "manta-config", "namespace": NAMESPACE}
         data = {"config.yaml": "defaultPodLabels: {team: vision}\n"}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
         await op.client.create(CONFIG_MAPS, NAMESPACE, body)
-        first, *_ = await find_origins(_args(), op.client)
+        first = origin_for(await find_origins(_args(), op.client), NAMESPACE)
         assert first.options.settings.default_pod_labels == {"team": "vision"}
+
+
+@virtually
+async def test_the_environment_is_read_where_the_deployment_says_that_it_is() -> None:
+    async with operated() as op:
+        [deployment] = [one for one in all_objects(Installation()) if one["kind"] == "Deployment"]
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        container["envFrom"] = [{"configMapRef": {"name": "all"}, "prefix": "ENABLE_"}]
+        domain = {"configMapKeyRef": {"name": "some", "key": "domain"}}
+        grace = {"secretKeyRef": {"name": "hidden", "key": "seconds"}}
+        container["env"] = [
+            {"name": "CLUSTER_DOMAIN", "valueFrom": domain},
+            {"name": "RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV", "valueFrom": grace},
+            {"name": "ENABLE_PROBES_INJECTION", "value": "true"},
+        ]
+        deployment["metadata"]["namespace"] = NAMESPACE
+        await op.client.create(DEPLOYMENTS, NAMESPACE, deployment)
+
+        async def put(resource: Any, name: str, **body: Any) -> None:
+            meta = {"name": name, "namespace": NAMESPACE}
+            await op.client.create(resource, NAMESPACE, {"metadata": meta, **body})
+
+        found = origin_for(await find_origins(_args(), op.client), NAMESPACE)
+        unread = "ConfigMap all, CLUSTER_DOMAIN, RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV"
+        assert f"without {unread}, which cannot be read" in found.what
+
+        await put(CONFIG_MAPS, "all", data={"LOGIN_SHELL": "true", "PROBES_INJECTION": "false"})
+        await put(CONFIG_MAPS, "some", data={"domain": "example.test"})
+        await put(SECRETS, "hidden", stringData={"seconds": "77"})
+        found = origin_for(await find_origins(_args(), op.client), NAMESPACE)
+        settings = found.options.settings
+        assert found.what == f"Deployment {NAMESPACE}/manta"
+        assert settings.login_shell
+        assert settings.inject_probes  # `env` goes before `envFrom`
+        assert settings.cluster_domain == "example.test"
+        assert settings.cluster_resync.total_seconds() == 77

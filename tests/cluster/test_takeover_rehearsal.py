@@ -44,6 +44,44 @@ def test_every_object_is_told_to_go_on(release: Release) -> None:
     story()
 
 
+STOPPED = {
+    "metadata": {"name": "kuberay-operator", "namespace": NAMESPACE},
+    "spec": {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "kuberay"}},
+        "template": {
+            "metadata": {"labels": {"app": "kuberay"}},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "operator",
+                        "image": "registry.example/kuberay/operator:v1.7.0",
+                        "command": ["/manager"],
+                        "args": ["-feature-gates=RayClusterNetworkPolicy=true"],
+                    }
+                ]
+            },
+        },
+    },
+}
+
+
+@virtually
+async def test_it_is_rehearsed_with_the_settings_of_the_kuberay_that_was_stopped() -> None:
+    async with a_world(RELEASES[-1]) as world:
+        closed = {"networkPolicy": {"mode": "DenyAll"}}
+        await world.kuberay.cluster(ray_cluster("mine", **closed))
+        text, _ = await said(world)
+        assert "create networkpolicies/" not in text
+        assert "Settings for all namespaces: the defaults" in text
+        await world.client.create(DEPLOYMENTS, NAMESPACE, STOPPED)
+        for namespaces in ((), (NAMESPACE,)):
+            text, code = await said(world, *namespaces)
+            assert code == 0
+            assert "create networkpolicies/" in text
+            assert f"Deployment {NAMESPACE}/kuberay-operator" in text
+
+
 @virtually
 async def test_a_running_job_is_not_submitted_by_a_rehearsal() -> None:
     async with a_world(RELEASES[-1]) as world:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,11 +18,14 @@ from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import DEPLOYMENTS, LEASES
 from manta.api.times import parse_time
 from manta.cli.connection import open_client
+from manta.cli.deployed_settings import Origin, of_deployments, words_to_options
+from manta.cli.operator_options import Options, options_from
+from manta.cli.operator_platform import recognise, settings_on
+from manta.cli.plan_settings import add_settings_flags, origin_for, was_told
 from manta.cli.rehearsal import Step, rehearse
 from manta.cli.render import table
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
-from manta.rules.settings import Settings
 from manta.runtime.clock import Clock, SystemClock
 
 Json = Mapping[str, Any]
@@ -59,6 +63,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="with --migrate: only here; may be repeated (default: all namespaces)",
     )
+    add_settings_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,12 +72,15 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     async with open_client(args) as client:
-        text, code = await migrate(client, SystemClock(), args.namespace)
+        given = options_from(args, os.environ) if was_told(args) else None
+        text, code = await migrate(client, SystemClock(), args.namespace, given)
     print(text)
     return code
 
 
-async def migrate(client: Client, clock: Clock, namespaces: Sequence[str]) -> tuple[str, int]:
+async def migrate(
+    client: Client, clock: Clock, namespaces: Sequence[str], given: Options | None = None
+) -> tuple[str, int]:
     """What to print, and the exit code."""
     rivals = [one for one in await find_rivals(client, clock.now()) if one.meets(namespaces)]
     if rivals:
@@ -80,8 +88,33 @@ async def migrate(client: Client, clock: Clock, namespaces: Sequence[str]) -> tu
     objects = await _ray_objects(client, namespaces)
     if not objects:
         return "There are no Ray objects here: nothing to take over.", 0
-    steps = await rehearse(client.transport, clock, Settings(), namespaces)
-    return report(objects, steps), 0
+    platform, steps, lines = await recognise(client), [], []
+    for origin, spaces in await _whose_settings(client, namespaces, given):
+        settings = settings_on(platform, origin.options.settings)
+        steps += await rehearse(client.transport, clock, settings, spaces)
+        lines.append(f"Settings for {', '.join(spaces) or 'all namespaces'}: {origin.what}.")
+    return "\n".join([*lines, report(objects, steps)]), 0
+
+
+async def _whose_settings(
+    client: Client, namespaces: Sequence[str], given: Options | None
+) -> list[tuple[Origin, list[str]]]:
+    """Those that were given; else those of Manta, where it is installed; else those of the KubeRay that was stopped."""
+    if given is not None:
+        return [(Origin("those that were given", given), list(namespaces))]
+    deployments = (await client.list(DEPLOYMENTS)).items
+    found = [
+        *await of_deployments(client, deployments),
+        *await of_deployments(client, deployments, is_kuberay),
+    ]
+    if not namespaces and len(found) == 1 and isinstance(found[0], Origin):
+        return [(found[0], [])]
+    rest = Origin("the defaults, as no operator was found for it", words_to_options([], os.environ))
+    chosen = [(origin_for([*found, rest], name), name) for name in namespaces or ("",)]
+    return [
+        (origin, [name for its, name in chosen if its is origin and name])
+        for origin in {id(one): one for one, _ in chosen}.values()
+    ]
 
 
 # ── KubeRay itself ───────────────────────────────────────────────────────────────────────
@@ -100,12 +133,7 @@ def of_deployment(deployment: Json) -> Rival | None:
     """A Deployment of KubeRay's operator that is not scaled to nothing."""
     meta, spec = deployment["metadata"], deployment["spec"]
     containers = spec["template"]["spec"]["containers"]
-    labels = meta.get("labels") or {}
-    named = OPERATOR in (
-        labels.get("app.kubernetes.io/name"),
-        labels.get("app.kubernetes.io/component"),
-    )
-    if not named and not any("kuberay/operator" in one.get("image", "") for one in containers):
+    if not any(is_kuberay(deployment, one) for one in containers):
         return None
     running = (deployment.get("status") or {}).get("replicas", 0)
     if spec.get("replicas", 1) == 0 and not running:
@@ -113,6 +141,13 @@ def of_deployment(deployment: Json) -> Rival | None:
     where = f"{meta['namespace']}/{meta['name']}"
     cure = f"kubectl -n {meta['namespace']} scale deployment {meta['name']} --replicas=0"
     return Rival(f"Deployment {where}", _watched(containers), cure)
+
+
+def is_kuberay(deployment: Json, container: Json) -> bool:
+    """By the name that its charts give it, or by its image."""
+    labels = deployment["metadata"].get("labels") or {}
+    names = (labels.get("app.kubernetes.io/name"), labels.get("app.kubernetes.io/component"))
+    return OPERATOR in names or "kuberay/operator" in container.get("image", "")
 
 
 def _watched(containers: Iterable[Json]) -> tuple[str, ...]:

@@ -6,14 +6,9 @@ import argparse
 
 import pytest
 
+from manta.cli.deployed_settings import Origin, Unread, words_to_options
 from manta.cli.operator_options import parse_configuration
-from manta.cli.plan_settings import (
-    Origin,
-    add_settings_flags,
-    origin_for,
-    was_told,
-    words_to_options,
-)
+from manta.cli.plan_settings import add_settings_flags, origin_for, was_told
 from manta.cli.usage import UsageError
 
 
@@ -69,3 +64,12 @@ def test_each_namespace_gets_the_settings_of_its_own_operator() -> None:
     assert origin_for([one, other, rest], "c") is other
     assert origin_for([one, other, rest], "d") is rest
     assert origin_for([one], "d") is one  # what was given is meant for whatever is asked
+
+
+def test_an_operator_that_cannot_be_read_is_in_the_way_only_where_no_other_is() -> None:
+    team = Origin("team", words_to_options(["--watch-namespace=team"], {}))
+    rest = Origin("the defaults", words_to_options([], {}))
+    found = [Unread("no file"), team, rest]
+    assert origin_for(found, "team") is team
+    with pytest.raises(UsageError, match="no file"):
+        origin_for(found, "elsewhere")
