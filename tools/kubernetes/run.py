@@ -17,6 +17,7 @@ import datetime as dt
 import ipaddress
 import json
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -26,7 +27,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from cryptography import x509
@@ -275,6 +276,7 @@ def main() -> int:
         ["bash", str(HERE / "build.sh")], stdout=subprocess.PIPE, text=True, check=True
     )
     binaries = Path(build.stdout.strip().splitlines()[-1])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave nothing, also when told to end
     with ExitStack() as stack:
         directory = args.dir or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         directory.mkdir(parents=True, exist_ok=True)
@@ -282,7 +284,8 @@ def main() -> int:
         if not args.command:
             print(f"export KUBECONFIG={kubeconfig}", flush=True)
             stack.callback(print, "stopping", file=sys.stderr)
-            signal_wait()
+            with suppress(KeyboardInterrupt, SystemExit):
+                signal.pause()
             return 0
         environment = {
             **os.environ,
@@ -300,12 +303,6 @@ def on_external(command: list[str]) -> int:
         sys.exit("--external needs KUBECONFIG and a command")
     more = {"MANTA_CONTRACT_KUBECONFIG": kubeconfig, "MANTA_EXTERNAL": "1"}
     return subprocess.run(command, env={**os.environ, **more}, check=False).returncode
-
-
-def signal_wait() -> None:
-    import signal
-
-    signal.sigwait({signal.SIGINT, signal.SIGTERM})
 
 
 if __name__ == "__main__":
