@@ -92,6 +92,29 @@ def test_a_plane_keeps_its_addresses_when_it_is_stopped_and_started(shell: Shell
     assert kubernetes_address(shell) == before
 
 
+SLOW = """
+apiVersion: v1
+kind: Pod
+metadata: {name: slow}
+spec:
+  containers:
+  - name: main
+    image: busybox
+    command: [sh, -c, "sleep 1; touch /tmp/ready; sleep 1000"]
+    readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1}
+"""
+
+
+def test_what_an_earlier_plane_said_is_not_believed_before_it_is_true_again(
+    shell: Shell, tmp_path: Path
+) -> None:
+    (tmp_path / "slow.yaml").write_text(SLOW)
+    shell.manta("up", "--with", str(tmp_path / "slow.yaml"))
+    shell.manta("down")
+    assert "ready after" in shell.manta("up", "--with", str(tmp_path / "slow.yaml"))
+    shell.manta("exec", "slow", "--", "test", "-e", "/tmp/ready")
+
+
 def test_services_follow_a_range_that_the_user_names(shell: Shell) -> None:
     shell.manta("up")
     shell.manta("down")

@@ -13,14 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from manta.api.meta import Key
+from manta.api.ray.names import LABEL_CLUSTER, LABEL_NODE_TYPE
 from manta.api.resources import PODS, Resource
 from manta.kube.client import Client
 
 READY_CONDITIONS = ("Ready", "RayClusterProvisioned", "Available", "Complete")
-
+_NOT_LOOKED_AT = "its change has not been looked at yet"
 WANTED = ("HeadPodReady", *READY_CONDITIONS)
 TROUBLES = ("Blocked", "ReplicaFailure")
 """Conditions that are bad when they are True; what they say comes first."""
+
+
+_LOOK_AGAIN = 0.25
+"""Seconds between looks at Pods that must come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ def judge(kind: str, document: Mapping[str, Any]) -> Verdict:
         case "RayJob":
             return _judge_job(status)
         case "RayCluster":
-            return _judge_cluster(document.get("spec") or {}, status)
+            return _judge_cluster(document, status)
         case "Pod":
             return _judge_pod(document)
         case "Deployment":
@@ -58,11 +63,26 @@ def _judge_job(status: Mapping[str, Any]) -> Verdict:
     return Verdict(ready=stage == "Complete", why=message)
 
 
-def _judge_cluster(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Verdict:
-    wanted = "suspended" if spec.get("suspend") else "ready"
-    if status.get("state") == wanted:
-        return Verdict(ready=True)
-    return Verdict(ready=False, why=_blocking_message(status))
+def _judge_cluster(document: Mapping[str, Any], status: Mapping[str, Any]) -> Verdict:
+    """`state` stays ready when it once was; what is ready now is told beside it."""
+    if not _is_looked_at(document, status):
+        return Verdict(ready=False, why=_NOT_LOOKED_AT)
+    wanted = "suspended" if (document.get("spec") or {}).get("suspend") else "ready"
+    conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    if status.get("state") != wanted:
+        return Verdict(ready=False, why=_blocking_message(status))
+    if wanted == "ready" and conditions.get("HeadPodReady") == "False":
+        return Verdict(ready=False, why=_blocking_message(status))
+    ready, workers = (status.get(f"{word}WorkerReplicas", 0) for word in ("ready", "desired"))
+    if wanted == "ready" and ready < workers:
+        return Verdict(ready=False, why=f"{ready} of {workers} workers are ready")
+    return Verdict(ready=True)
+
+
+def _is_looked_at(document: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Is the status about the object as it is now?"""
+    generation = (document.get("metadata") or {}).get("generation", 0)
+    return bool(status.get("observedGeneration", generation) >= generation)
 
 
 def _judge_conditions(status: Mapping[str, Any]) -> Verdict:
@@ -74,9 +94,8 @@ def _judge_conditions(status: Mapping[str, Any]) -> Verdict:
 
 def _judge_deployment(document: Mapping[str, Any], status: Mapping[str, Any]) -> Verdict:
     """Available by its newest template: what an older one does says nothing about this one."""
-    generation = document.get("metadata", {}).get("generation", 0)
-    if status.get("observedGeneration", generation) < generation:
-        return Verdict(ready=False, why="its change has not been looked at yet")
+    if not _is_looked_at(document, status):
+        return Verdict(ready=False, why=_NOT_LOOKED_AT)
     wanted = document.get("spec", {}).get("replicas", 1)
     updated = status.get("updatedReplicas", 0)
     if updated < wanted:
@@ -138,6 +157,32 @@ def _end(ended: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """What the status of an object says of Pods: so many of these are ready."""
+
+    labels: str
+    pods: int
+
+
+def claim(kind: str, document: Mapping[str, Any]) -> Claim | None:
+    """Pure: what can be counted of an object that says that it is ready."""
+    status = document.get("status") or {}
+    match kind:
+        case "RayCluster" if status.get("state") == "ready":
+            name = document["metadata"]["name"]
+            return Claim(f"{LABEL_CLUSTER}={name}", 1 + status.get("readyWorkerReplicas", 0))
+        case "RayService":
+            name = (status.get("activeServiceStatus") or {}).get("rayClusterName", "")
+            return Claim(f"{LABEL_CLUSTER}={name},{LABEL_NODE_TYPE}=head", 1) if name else None
+        case "Deployment":
+            labels = document["spec"]["selector"].get("matchLabels") or {}
+            selector = ",".join(f"{name}={value}" for name, value in labels.items())
+            return Claim(selector, status.get("readyReplicas", 0)) if selector else None
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
 class Followed:
     resource: Resource
     key: Key
@@ -179,12 +224,28 @@ class Follower:
                 if event.type not in ("ADDED", "MODIFIED"):
                     continue
                 verdict = judge(followed.resource.kind, event.object)
+                if verdict.ready and await self._is_stale(followed, event.object):
+                    # Nobody need write the status again when its Pods are back: look anew.
+                    self._say(str(followed), "its Pods of before are started again")
+                    await asyncio.sleep(_LOOK_AGAIN)
+                    break
                 if verdict.ready:
                     self._say(str(followed), "ready")
                     return verdict
                 self._say(str(followed), verdict.why)
                 if verdict.failed:
                     return verdict
+
+    async def _is_stale(self, followed: Followed, document: Mapping[str, Any]) -> bool:
+        """Does the status speak of Pods that are not ready any more, as after a restart of everything?"""
+        claimed = claim(followed.resource.kind, document)
+        if claimed is None:
+            return False
+        return await self._ready_pods(followed.key.namespace, claimed.labels) < claimed.pods
+
+    async def _ready_pods(self, namespace: str, labels: str) -> int:
+        pods = (await self._client.list(PODS, namespace, into=dict, labels=labels)).items
+        return sum(judge("Pod", pod).ready for pod in pods)
 
     async def _tell_of_pods(self, namespaces: set[str]) -> None:
         await asyncio.gather(*(self._tell_of_pods_in(name) for name in namespaces if name))

@@ -24,6 +24,7 @@ from manta.cli.installation import OPERATOR, install, operator_token
 from manta.cli.manifests import Document
 from manta.cli.planeprocess import log_path, write_record
 from manta.kube.client import Client
+from manta.localplane.node.doubts import doubt_lost_pods
 from manta.localplane.node.libc import end_with_parent
 from manta.localplane.node.processes import NoNamespaces
 from manta.localplane.node.ranges import Ranges, Wish, claim_ranges
@@ -78,6 +79,9 @@ async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
         dir=args.dir, port=args.port, fake_nodes=args.fake_nodes, services=ranges.services
     )
     async with Plane(options) as plane:
+        if args.nodes:
+            # Before anybody is told that the plane is there: nobody may read stale news.
+            await doubt_lost_pods(plane.client, args.dir / "node", SystemClock().now())
         write_record(args.dir, plane.url, __version__)
         await _run_beside(plane, args, documents, stopping, ranges)
     return 0

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from manta.cli.follow import judge, pod_waits_for
+from manta.api.meta import Key
+from manta.api.resources import DEPLOYMENTS, PODS
+from manta.cli.follow import Claim, Followed, Follower, Verdict, claim, judge, pod_waits_for
+from support.plane import memory_plane
 
 
 def pod(**status: object) -> dict[str, object]:
@@ -58,6 +61,75 @@ def test_a_pod_names_the_nearest_cause(status: dict[str, object], why: str) -> N
 
 def test_a_cluster_is_ready_by_its_state() -> None:
     assert judge("RayCluster", {"status": {"state": "ready"}}).ready
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (
+            {"conditions": [{"type": "HeadPodReady", "status": "False", "message": "head: gone"}]},
+            "head: gone",
+        ),
+        ({"readyWorkerReplicas": 1, "desiredWorkerReplicas": 2}, "1 of 2 workers are ready"),
+        ({"observedGeneration": 1}, "its change has not been looked at yet"),
+    ],
+)
+def test_a_cluster_that_was_ready_once_is_judged_by_what_it_is_now(
+    status: dict[str, object], why: str
+) -> None:
+    document = {"metadata": {"generation": 2}, "status": {"state": "ready", **status}}
+    assert judge("RayCluster", document) == Verdict(ready=False, why=why)
+
+
+async def test_a_status_is_not_believed_that_speaks_of_pods_that_are_not_ready() -> None:
+    labels = {"app": "a"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    deployment = {
+        "metadata": {"name": "a"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    available = {"type": "Available", "status": "True", "reason": "r", "message": "m"}
+    status = {"conditions": [available], "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}
+    followed = [Followed(DEPLOYMENTS, Key("default", "a"))]
+    async with memory_plane() as plane:
+        client = plane.client
+        await client.create(DEPLOYMENTS, "default", deployment)
+        await client.patch(
+            DEPLOYMENTS, Key("default", "a"), {"status": status}, subresource="status"
+        )
+        await client.create(
+            PODS, "default", {**template, "metadata": {"name": "p", "labels": labels}}
+        )
+        assert not await Follower(client).until_ready(followed, 0.1)
+        ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        await client.patch(PODS, Key("default", "p"), ready, subresource="status")
+        assert await Follower(client).until_ready(followed, 20)
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "claimed"),
+    [
+        (
+            "RayCluster",
+            {"metadata": {"name": "c"}, "status": {"state": "ready", "readyWorkerReplicas": 2}},
+            Claim("ray.io/cluster=c", 3),
+        ),
+        ("RayCluster", {"metadata": {"name": "c"}, "status": {"state": "suspended"}}, None),
+        (
+            "RayService",
+            {"status": {"activeServiceStatus": {"rayClusterName": "c"}}},
+            Claim("ray.io/cluster=c,ray.io/node-type=head", 1),
+        ),
+        ("ConfigMap", {}, None),
+    ],
+)
+def test_what_a_status_claims_of_pods_can_be_counted(
+    kind: str, document: dict[str, object], claimed: Claim | None
+) -> None:
+    assert claim(kind, document) == claimed
 
 
 def test_a_suspended_cluster_is_what_its_author_wanted() -> None:

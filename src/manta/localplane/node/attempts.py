@@ -1,15 +1,19 @@
-"""What the disk tells of a container's attempts: how a new agent learns what the last one saw."""
+"""What the disk, or else the status, tells of a container's attempts: how a new agent learns what the last
+one saw."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from manta.api.times import parse_optional_time
 from manta.localplane.node import wire
 from manta.localplane.node.snapshot import ContainerFacts, Ended, Life
 
-_LOST = "The process ended while no agent was watching"
+LOST_CODE = 137
+LOST = "The process ended while no agent was watching"
 MESSAGE_LIMIT = 4096
 
 
@@ -97,7 +101,35 @@ def recover(pod: Path, container: str, running: dict[str, float]) -> ContainerFa
     if ended is None:
         record = wire.read_record(directory / "start.json") or {}
         started = float(record.get("started", directory.stat().st_mtime))
-        ended = Ended(code=137, started=started, finished=started, message=_LOST)
+        ended = Ended(code=LOST_CODE, started=started, finished=started, message=LOST)
     return ContainerFacts(
         life=Life.ENDED, attempt=attempt, ended=ended, last=last, crashes=attempt + 1
     )
+
+
+def recall(status: Mapping[str, Any]) -> ContainerFacts:
+    """The facts of a container whose records are gone, from what was last told of it: its restarts count
+    on, and who does not run again after an end does not run again."""
+    if not status.get("containerID"):
+        return ContainerFacts()
+    ended = _told_end(status.get("state") or {}) or _told_end(status.get("lastState") or {})
+    if ended is None:
+        return ContainerFacts()
+    return ContainerFacts(
+        life=Life.ENDED, attempt=int(status.get("restartCount", 0)), ended=ended, crashes=1
+    )
+
+
+def _told_end(state: Mapping[str, Any]) -> Ended | None:
+    if told := state.get("terminated"):
+        started, finished = _seconds(told.get("startedAt")), _seconds(told.get("finishedAt"))
+        return Ended(int(told["exitCode"]), started, finished, message=told.get("message", ""))
+    if told := state.get("running"):
+        started = _seconds(told.get("startedAt"))
+        return Ended(LOST_CODE, started, started, message=LOST)
+    return None
+
+
+def _seconds(stamp: str | None) -> float:
+    time = parse_optional_time(stamp)
+    return time.timestamp() if time is not None else 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -16,6 +17,7 @@ from manta.api.times import parse_optional_time
 from manta.kube.client import Client
 from manta.kube.errors import Conflict, MantaError, NotFound
 from manta.localplane.node import events
+from manta.localplane.node.attempts import recall
 from manta.localplane.node.containerkeeper import ContainerKeeper
 from manta.localplane.node.events import PodEvents
 from manta.localplane.node.plan import (
@@ -28,6 +30,7 @@ from manta.localplane.node.plan import (
     PullImage,
     StartContainer,
     StopContainer,
+    has_succeeded,
     plan_pod,
 )
 from manta.localplane.node.podbook import PodBook
@@ -36,6 +39,7 @@ from manta.localplane.node.podruntime import DEED_ERRORS, PodRuntime
 from manta.localplane.node.podspec import NodePod
 from manta.localplane.node.prober import Prober
 from manta.localplane.node.snapshot import (
+    ContainerFacts,
     Life,
     PodFacts,
     PodSnapshot,
@@ -162,21 +166,40 @@ class PodWorker:
         if started is not None:
             self._accepted = started.timestamp()
         adopted = await self.runtime.adopt()
-        if adopted is None:
-            return
-        containers = dict(adopted.containers)
-        for container in self._book.pod.containers():
-            image_id = self.runtime.image_present(container)
-            if image_id is not None:
-                facts = containers[container.name]
-                containers[container.name] = replace(
-                    facts, image=Task(Step.DONE), image_id=image_id
-                )
-        sandbox = Task(Step.DONE) if adopted.running else Task()
-        self._book.facts = replace(
-            self._book.facts, sandbox=sandbox, address=adopted.address, containers=containers
-        )
+        if adopted is not None and adopted.running:
+            self._book.facts = replace(
+                self._book.facts,
+                sandbox=Task(Step.DONE),
+                address=adopted.address,
+                containers=dict(adopted.containers),
+            )
+        else:
+            known = self._told() if adopted is None else adopted.containers
+            self._book.facts = replace(self._book.facts, containers=self._to_run_anew(known))
+        self._find_images()
         self._recall_probes()
+
+    def _told(self) -> dict[str, ContainerFacts]:
+        """No record is left here, as after `manta down`: what the Pod's status tells."""
+        status = self._book.pod.status
+        known = (*status.init_container_statuses, *status.container_statuses)
+        return {one["name"]: recall(one) for one in known}
+
+    def _to_run_anew(self, known: Mapping[str, ContainerFacts]) -> dict[str, ContainerFacts]:
+        """In a new sandbox, init containers do their work again."""
+        return {
+            one.name: run_anew(known[one.name])
+            if one in self._book.pod.spec.init_containers
+            else known[one.name]
+            for one in self._book.pod.containers()
+            if one.name in known
+        }
+
+    def _find_images(self) -> None:
+        for name, facts in self._book.facts.containers.items():
+            image_id = self.runtime.image_present(self._book.spec(name))
+            if image_id is not None and facts.attempt >= 0:
+                self._book.change(name, image=Task(Step.DONE), image_id=image_id)
 
     def _recall_probes(self) -> None:
         """A container that was ready before the agent's restart stays so until a probe says no."""
@@ -340,6 +363,13 @@ class PodWorker:
         self._stop_tasks()
         await self.runtime.remove()
         self._done = True
+
+
+def run_anew(facts: ContainerFacts) -> ContainerFacts:
+    """An init container that was through, before it runs in another sandbox."""
+    if not has_succeeded(facts):
+        return facts
+    return replace(facts, life=Life.NONE, ended=None, last=facts.ended)
 
 
 def _split(container_id: str) -> tuple[str, int]:

@@ -21,6 +21,7 @@ from manta.localplane.node.restarts import delay_before_restart, restart_at, run
 from manta.localplane.node.snapshot import ContainerFacts, Ended, Life, PodSnapshot, Step
 
 State = dict[str, Any]
+CONTAINER_SCHEME = "manta://"
 DNS_UNAVAILABLE = "DnsUnavailable"
 """A condition of our own: the Pod runs, but finds no names."""
 
@@ -105,7 +106,7 @@ def _conditions(seen: PodSnapshot, phase: str) -> Iterator[dict[str, Any]]:
     known.add(DNS_UNAVAILABLE)
     for kept in seen.pod.status.conditions:
         if kept.type not in known:
-            yield _as_dict(kept)
+            yield condition_fields(kept)
 
 
 def _serving(seen: PodSnapshot) -> list[Container]:
@@ -167,7 +168,8 @@ def _condition(
     return made
 
 
-def _as_dict(condition: PodCondition) -> dict[str, Any]:
+def condition_fields(condition: PodCondition) -> dict[str, Any]:
+    """A condition as it was, for whoever writes the list anew."""
     fields = {
         "type": condition.type,
         "status": condition.status,
@@ -226,7 +228,7 @@ def _as_shown(facts: ContainerFacts) -> ContainerFacts:
 
 
 def container_id(uid: str, name: str, attempt: int) -> str:
-    return f"manta://{uid}/{name}/{attempt}"
+    return f"{CONTAINER_SCHEME}{uid}/{name}/{attempt}"
 
 
 def _state(seen: PodSnapshot, container: Container, facts: ContainerFacts) -> State:
