@@ -8,13 +8,14 @@ from contextlib import suppress
 
 import pytest
 
+from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
-from manta.api.resources import JOBS
+from manta.api.resources import JOBS, PODS
 from manta.kube.client import Client
 from manta.kube.errors import ApiError
 from support.faults import FaultTransport, writes
 from support.raycluster import NAMESPACE
-from support.rayjobworld import KEY, World, a_world, complete, is_running, operator, stage
+from support.rayjobworld import KEY, World, a_world, complete, failed, is_running, operator, stage
 from support.virtual import faulty, running, virtually
 
 MODES = ("K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode")
@@ -148,3 +149,74 @@ async def test_two_operators_in_turn_hand_a_job_over_once() -> None:
         assert (await world.client.list(RAY_JOBS, NAMESPACE)).items[0]["metadata"][
             "name"
         ] == KEY.name
+
+
+# ── the head dies while nobody watches ───────────────────────────────────────────────────
+
+
+async def head_comes_back_empty(world: World, how: str) -> None:
+    """As a kubelet restarts its container, or as an eviction after which somebody made another."""
+    [pod] = (await world.client.list(PODS, NAMESPACE, labels="ray.io/node-type=head")).items
+    service = f"{pod['metadata']['labels']['ray.io/cluster']}-head-svc"
+    if how == "the same Pod":
+        world.ray.restart_head(NAMESPACE, service)
+        statuses = pod["status"]["containerStatuses"]
+        statuses[0] |= {"restartCount": statuses[0].get("restartCount", 0) + 1}
+        key, body = Key(NAMESPACE, pod["metadata"]["name"]), {"containerStatuses": statuses}
+        await world.client.patch(PODS, key, {"status": body}, subresource="status")
+        return
+    meta = {key: pod["metadata"][key] for key in ("labels", "annotations", "ownerReferences")}
+    again = {"metadata": {"name": "another-head", **meta}, "spec": pod["spec"]}
+    await world.kill_head()
+    await world.client.create(PODS, NAMESPACE, again)
+
+
+HOWS = ["the same Pod", "another Pod"]
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_head_that_is_lost_while_the_operator_is_down_gets_nothing_submitted_again(
+    how: str,
+) -> None:
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world:
+            await world.create()
+            async with operator(world):
+                await world.until(is_running)
+            await head_comes_back_empty(world, how)
+            await asyncio.sleep(300)  # long after the last try of the submitter
+            assert len(world.ray.executions) == 1
+            async with operator(world, seed=8):
+                job = await world.until(failed)
+            assert job.status.reason == "AppFailed"
+            assert "the Ray head that ran the job" in job.status.message
+            assert len(world.ray.executions) == 1
+
+    scenario()
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_submitter_that_comes_too_late_for_its_head_leaves_the_job_to_the_next_attempt(
+    how: str,
+) -> None:
+    """It had submitted nothing yet when the operator died, and the head after it."""
+
+    @virtually
+    async def scenario() -> None:
+        async with a_world(finish_after=30) as world:
+            world.submits_after = 20
+            await world.create(backoffLimit=1)
+            async with operator(world):
+                first = await world.until(stage("Running"))
+            await head_comes_back_empty(world, how)
+            await asyncio.sleep(300)
+            assert world.ray.executions == []
+            world.submits_after = 0.5
+            async with operator(world, seed=8):
+                job = await world.until(complete)
+            assert (job.status.failed, job.status.succeeded) == (1, 1)
+            assert job.status.job_id != first.status.job_id
+            assert len(world.ray.executions) == 1
+
+    scenario()

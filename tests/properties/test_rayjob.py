@@ -21,7 +21,14 @@ from manta.api.resources import JOBS
 from manta.api.times import format_time
 from manta.controllers.rayjob.events import EVENTS, Cause
 from manta.controllers.rayjob.plan import plan
-from manta.controllers.rayjob.snapshot import JobSnapshot, NotAsked, Silent, Told, Unknown
+from manta.controllers.rayjob.snapshot import (
+    AtSession,
+    JobSnapshot,
+    NotAsked,
+    Silent,
+    Told,
+    Unknown,
+)
 from manta.controllers.rayjob.status import next_status
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
@@ -64,6 +71,8 @@ answers = st.sampled_from(
         NotAsked(),
         Unknown(),
         Silent("it hangs"),
+        AtSession("session_1"),
+        AtSession(""),
         *(Told(one) for one in ("PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED")),
     ]
 )

@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from manta.ray.models import Target, Unreachable
@@ -36,10 +37,14 @@ class FakeJob:
         }
 
 
+_lives = count(1)
+
+
 @dataclass
 class FakeHead:
     """One head's memory. A head that is replaced without fault tolerance starts with a new one."""
 
+    session: str = field(default_factory=lambda: f"session_2026-01-01_12-00-00_{next(_lives)}_1")
     jobs: dict[str, FakeJob] = field(default_factory=dict)
     serve_config: dict[str, Any] | None = None
     applications: dict[str, Any] = field(default_factory=dict)
@@ -128,6 +133,8 @@ class FakeRay:
         head = self.head(target.namespace, target.service)
         if path.startswith("/api/serve/"):
             return self._serve(head, method, body)
+        if path == "/api/version":
+            return Reply(200, json.dumps({"version": "4", "session_name": head.session}).encode())
         parts = path.removeprefix("/api/jobs/").split("/")
         if method == "POST" and parts == [""]:
             return self._submit(target.service, head, json.loads(body or b"{}"))

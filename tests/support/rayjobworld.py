@@ -1,7 +1,8 @@
 """A world for RayJobs: the embedded server, Pods that run, submitters that submit, a Ray that can misbehave.
 
-Submitters behave as the command in them does: they ask whether Ray knows the id, submit if not, follow, and
-are started again when what they follow is lost. A head that is deleted takes its memory along.
+Submitters behave as the command in them does: they ask whether Ray knows the id, submit if not and if the head
+is the one that they are for, follow, and are started again when what they follow is lost. A head that is deleted
+takes its memory along. (`test_submitter_command` runs the command itself.)
 """
 
 from __future__ import annotations
@@ -130,15 +131,18 @@ class World:
                 await asyncio.sleep(POD_BACKOFF)
             if not await self._is_there(job):
                 return None
-            if await self._submit_and_follow(service, env["RAY_JOB_SUBMISSION_ID"]):
+            session = env.get("MANTA_RAY_SESSION", "")
+            if await self._submit_and_follow(service, env["RAY_JOB_SUBMISSION_ID"], session):
                 return await self._finish_job(job, "Complete")
         return await self._finish_job(job, "Failed")
 
-    async def _submit_and_follow(self, service: str, job_id: str) -> bool:
-        """False: what was followed is lost."""
+    async def _submit_and_follow(self, service: str, job_id: str, session: str = "") -> bool:
+        """False: what was followed is lost, or the head is not the one that it is meant for."""
         await asyncio.sleep(self.submits_after)
         head = self.ray.head(NAMESPACE, service)
         if job_id not in head.jobs:
+            if session and head.session != session:
+                return False
             self.ray.start(service, head, job_id, "python main.py")
             if self.loses_reply:
                 return False

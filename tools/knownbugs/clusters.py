@@ -330,7 +330,7 @@ GUARDS: tuple[Guard, ...] = (
         "the parent's copy is out of date",
         "the nested status is the cluster's own",
         (
-            "controllers/rayjob/stages/initializing.py",
+            "controllers/rayjob/step.py",
             '    return {"ray_cluster_status": seen.cluster.status} if seen.cluster else {}',
             "    return {}",
         ),
@@ -478,7 +478,7 @@ GUARDS: tuple[Guard, ...] = (
         "a dashboard that is down for ever",
         "borne for 300 seconds, then the job fails",
         (
-            "controllers/rayjob/stages/running.py",
+            "controllers/rayjob/stages/silence.py",
             "    limit = seen.settings.job_status_check_timeout\n",
             "    limit = 99 * seen.settings.job_status_check_timeout\n",
         ),

@@ -1,7 +1,7 @@
 """Who hands a RayJob to Ray: a Kubernetes Job, or a container beside the head.
 
 The command asks before it submits, so that a restarted submitter tails the job that is there and
-does not run it twice (C57).
+does not run it twice (C57); and one that is to submit looks first whether the head is still the same.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from manta.api.ray.job import RayJob, SubmissionMode
 from manta.api.ray.resources import RAY_JOBS
 from manta.manifests.auth import add_auth
 from manta.manifests.containers import Json, add_env, copy_json, env_value
+from manta.manifests.session_guard import build_session_guard
 from manta.rules.traits import ray_container_of
 
 SUBMITTER_CONTAINER = "ray-job-submitter"
@@ -35,6 +36,8 @@ class Submission:
     login_shell: bool = False
     restarts: bool = False
     """A submitter beside the head is started again when it fails (gate SidecarSubmitterRestart)."""
+    session: str = ""
+    """The Ray session that the job is meant for; empty: whichever answers may have it."""
 
 
 def build_submit_command(job: RayJob, submission: Submission) -> str:
@@ -48,6 +51,9 @@ def build_submit_command(job: RayJob, submission: Submission) -> str:
         return f"{wait} ray job submit --address {address} {options} -- {entrypoint} ;"
     known = f"ray job status --address {address} {submission.job_id} >/dev/null 2>&1"
     submit = f"ray job submit --address {address} --no-wait {options} -- {entrypoint}"
+    if submission.session:
+        guard = build_session_guard(address, submission.job_id, submission.session)
+        submit = f"{guard} {submit}"
     follow = f"ray job logs --address {address} --follow {submission.job_id}"
     return f"{wait} if ! {known} ; then {submit} ; fi ; {follow}"
 
@@ -202,4 +208,6 @@ def _complete(
             env_value(names.ENV_JOB_SUBMISSION_ID, submission.job_id),
         ],
     )
+    if submission.session:
+        add_env(container, [env_value(names.ENV_SESSION, submission.session)])
     add_auth(cluster, pod_spec, container)

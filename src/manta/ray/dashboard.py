@@ -22,6 +22,8 @@ from manta.ray.models import (
     Refused,
     ServeAnswer,
     ServeStatus,
+    Session,
+    SessionAnswer,
     SubmitAnswer,
     Target,
     Unreachable,
@@ -47,6 +49,16 @@ class Dashboard:
                 return Unreachable(_complaint(reply))
             case _:
                 return _decode(reply, JobInfo)
+
+    async def session(self, target: Target) -> SessionAnswer:
+        reply = await self._courier.send(target, "GET", "/api/version")
+        match reply:
+            case Unreachable():
+                return reply
+            case Reply(status=status) if status >= 300:
+                return Unreachable(_complaint(reply))
+            case _:
+                return _decode(reply, Session)
 
     async def submit(self, target: Target, request: JobRequest) -> SubmitAnswer:
         body = msgspec.json.encode(request.body())

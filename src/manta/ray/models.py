@@ -91,6 +91,16 @@ class NoSuchJob:
 JobAnswer = JobInfo | NoSuchJob | Unreachable
 
 
+class Session(msgspec.Struct, frozen=True, gc=False):
+    """One life of Ray's memory: with fault tolerance it outlives the head, without it goes along."""
+
+    session_name: str = ""
+    """Empty: this Ray is too old to tell."""
+
+
+SessionAnswer = Session | Unreachable
+
+
 @dataclass(frozen=True, slots=True)
 class JobRequest:
     submission_id: str

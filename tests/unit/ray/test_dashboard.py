@@ -16,6 +16,7 @@ from manta.ray.models import (
     NoSuchJob,
     Refused,
     ServeStatus,
+    Session,
     Target,
     Unreachable,
 )
@@ -55,6 +56,21 @@ async def test_a_running_job_is_told_with_its_start_time() -> None:
     )
     answer = await dashboard.job(HEAD, "id")
     assert answer == JobInfo(JobState.RUNNING, start_time=1700000000000)
+
+
+@pytest.mark.parametrize(
+    ("body", "session"),
+    [
+        ({"version": "4", "session_name": "session_2026_1"}, "session_2026_1"),
+        ({"version": "4", "ray_version": "2.9.3"}, ""),
+    ],
+)
+async def test_a_head_tells_its_session_where_it_can(body: object, session: str) -> None:
+    assert await answering(200, body).session(HEAD) == Session(session)
+
+
+async def test_a_head_that_cannot_be_asked_has_no_session() -> None:
+    assert isinstance(await answering(503, {}).session(HEAD), Unreachable)
 
 
 async def test_a_job_that_ray_does_not_know_is_no_error() -> None:

@@ -136,6 +136,8 @@ ENV_TLS_CA_CERT: Final = "RAY_TLS_CA_CERT"
 
 ENV_DASHBOARD_ADDRESS: Final = "RAY_DASHBOARD_ADDRESS"
 ENV_JOB_SUBMISSION_ID: Final = "RAY_JOB_SUBMISSION_ID"
+ENV_SESSION: Final = "MANTA_RAY_SESSION"
+"""Ours: the Ray session that a submitter may hand its job to, for commands of the user's own too."""
 ENV_PYTHON_UNBUFFERED: Final = "PYTHONUNBUFFERED"
 
 ENV_POD_IP: Final = "POD_IP"

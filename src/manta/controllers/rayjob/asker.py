@@ -18,6 +18,7 @@ from manta.ray.models import (
     JobAnswer,
     JobRequest,
     Refused,
+    SessionAnswer,
     SubmitAnswer,
     Target,
     Unreachable,
@@ -37,11 +38,15 @@ class Asker:
         self._dashboard = dashboard
         self._tokens = KeptSecrets(client, names.SECRET_KEY_AUTH_TOKEN)
 
-    async def job(self, asked: Question) -> JobAnswer:
+    async def ask(self, asked: Question) -> JobAnswer | SessionAnswer:
         target = await self._target(asked)
         if isinstance(target, Unreachable):
             return target
-        answer = await self._dashboard.job(target, asked.job_id)
+        answer: JobAnswer | SessionAnswer
+        if asked.about_session:
+            answer = await self._dashboard.session(target)
+        else:
+            answer = await self._dashboard.job(target, asked.job_id)
         if isinstance(answer, Unreachable):
             self._tokens.forget(Key(asked.namespace, asked.secret))
         return answer

@@ -39,7 +39,7 @@ from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.status import next_status
 from manta.manifests.gang import pod_groups
 from manta.ray.dashboard import Dashboard
-from manta.ray.models import JobAnswer
+from manta.ray.models import JobAnswer, SessionAnswer
 from manta.ray.watch import DashboardWatch, Pace
 from manta.reconcile import events
 from manta.reconcile.actions import Call
@@ -72,7 +72,7 @@ class RayJobRooms:
         status: StatusWriter,
         recorder: Recorder,
         asker: Asker,
-        watch: DashboardWatch[Key, JobAnswer],
+        watch: DashboardWatch[Key, JobAnswer | SessionAnswer],
         attempts: Attempts,
     ) -> None:
         self.observe = observer.observe
@@ -144,9 +144,9 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
     def news_of(key: Key) -> None:
         controller.enqueue(key)
 
-    watch: DashboardWatch[Key, JobAnswer] = DashboardWatch(news_of, PACE)
+    watch: DashboardWatch[Key, JobAnswer | SessionAnswer] = DashboardWatch(news_of, PACE)
     rooms = RayJobRooms(
-        Observer(caches, watch, asker.job, manager.clock, manager.random, settings),
+        Observer(caches, watch, asker.ask, manager.clock, manager.random, settings),
         KubePerformer(manager.client, manager.freshness),
         StatusWriter(manager.client, manager.freshness),
         manager.recorder,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import SubmissionMode
-from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.controllers.rayjob.snapshot import AtSession, JobSnapshot
 from manta.manifests.submitter import Submission
 from manta.rules.traits import head_fqdn
 
@@ -38,6 +38,7 @@ def submission(seen: JobSnapshot) -> Submission:
         seen.runtime_env or {},
         login_shell=seen.settings.login_shell,
         restarts=seen.settings.gates.sidecar_submitter_restart,
+        session=seen.answer.name if isinstance(seen.answer, AtSession) else "",
     )
 
 

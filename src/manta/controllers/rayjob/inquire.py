@@ -1,15 +1,28 @@
-"""Whether to ask the dashboard about the job, and what it means when a change is due."""
+"""Whether to ask the dashboard, about the job or about itself, and when a change is due."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from manta.api.ray.job import TERMINAL_JOB_STATUSES, JobDeploymentStatus, JobFailedReason
+from manta.api.ray.job import (
+    TERMINAL_JOB_STATUSES,
+    JobDeploymentStatus,
+    JobFailedReason,
+    SubmissionMode,
+)
 from manta.api.times import parse_time
 from manta.controllers.rayjob.handover import dashboard_port
 from manta.controllers.rayjob.snapshot import JobSnapshot
-from manta.rules.traits import auth_secret_name, head_fqdn, head_service_name, token_auth
+from manta.rules.traits import (
+    StorageBackend,
+    auth_secret_name,
+    has_dashboard,
+    head_fqdn,
+    head_service_name,
+    storage_backend,
+    token_auth,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +37,34 @@ class Question:
     head: str
     secret: str
     """The Secret that holds the token; empty when the dashboard wants none."""
+    about_session: bool = False
+    """Not the job is asked about, which nobody has submitted yet, but the head itself."""
 
 
 def question(seen: JobSnapshot) -> Question | None:
     """None where the answer cannot matter, or nobody is there to ask."""
+    if wants_session(seen):
+        asked = whom_to_ask(seen)
+        return asked and replace(asked, about_session=True)
     running = seen.stage is JobDeploymentStatus.RUNNING
     if not (running or still_to_stop(seen)) or not seen.status.job_id:
         return None
     return whom_to_ask(seen)
+
+
+def wants_session(seen: JobSnapshot) -> bool:
+    """A submitter is to be made, and must know which head it is for. Where the record of a job
+    outlives the head, Ray itself refuses a second submission."""
+    cluster = seen.cluster
+    return (
+        seen.stage is JobDeploymentStatus.INITIALIZING
+        and seen.mode is SubmissionMode.K8S_JOB
+        and seen.submitter is None
+        and cluster is not None
+        and seen.cluster_is_ready
+        and has_dashboard(cluster.spec)
+        and storage_backend(cluster) is StorageBackend.NONE
+    )
 
 
 STOP_CONFIRMED_WITHIN = timedelta(minutes=5)

@@ -19,13 +19,14 @@ from manta.api.scheduling import PodGroup
 from manta.controllers.rayjob.inquire import expects_change, question
 from manta.controllers.rayjob.snapshot import (
     Answer,
+    AtSession,
     JobSnapshot,
     NotAsked,
     Silent,
     Told,
     Unknown,
 )
-from manta.ray.models import JobAnswer, JobInfo, NoSuchJob, Unreachable
+from manta.ray.models import JobAnswer, JobInfo, NoSuchJob, Session, SessionAnswer, Unreachable
 from manta.ray.watch import DashboardWatch
 from manta.rules.runtime_env import parse_runtime_env
 from manta.rules.settings import Settings
@@ -90,7 +91,7 @@ class Observer:
     def __init__(
         self,
         caches: Caches,
-        watch: DashboardWatch[Key, JobAnswer],
+        watch: DashboardWatch[Key, JobAnswer | SessionAnswer],
         ask: Any,
         clock: Clock,
         random: Random,
@@ -162,8 +163,8 @@ class Observer:
             self._watch.forget(key)
             return NotAsked()
 
-        async def ask() -> JobAnswer:
-            answer: JobAnswer = await self._ask(asked)
+        async def ask() -> JobAnswer | SessionAnswer:
+            answer: JobAnswer | SessionAnswer = await self._ask(asked)
             return answer
 
         return translate(self._watch.answer(key, asked, ask, expecting=expects_change(seen)))
@@ -179,7 +180,7 @@ def _is_managed_elsewhere(spec: RayJobSpec) -> bool:
     return bool(spec.managed_by) and spec.managed_by != names.MANAGED_BY_OPERATOR
 
 
-def translate(answer: JobAnswer | None) -> Answer:
+def translate(answer: JobAnswer | SessionAnswer | None) -> Answer:
     """From what a dashboard says to what a stage reads."""
     match answer:
         case None:
@@ -188,6 +189,8 @@ def translate(answer: JobAnswer | None) -> Answer:
             return Unknown()
         case Unreachable(why=why):
             return Silent(why)
+        case Session(session_name=name):
+            return AtSession(name)
         case JobInfo():
             return Told(
                 str(answer.status),

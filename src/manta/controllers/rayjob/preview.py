@@ -25,6 +25,7 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS, PODS, SERVICES
 from manta.api.scheduling import PodGroup
 from manta.api.times import format_time, parse_time
+from manta.controllers.rayjob.inquire import Question
 from manta.controllers.rayjob.observe import (
     BY_CLUSTER,
     BY_JOB,
@@ -39,7 +40,7 @@ from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.status import next_status
 from manta.kube.client import Client
 from manta.manifests.gang import pod_groups
-from manta.ray.models import JobAnswer, JobInfo, JobState
+from manta.ray.models import JobAnswer, JobInfo, JobState, Session, SessionAnswer
 from manta.reconcile.outcome import UNTRIED
 from manta.reconcile.preview import Preview
 from manta.reconcile.rehearsal import Document, Indexes, Reader, first_plan, live_and_wanted
@@ -174,14 +175,16 @@ def _changes(live: Document | None, wanted: Document) -> tuple[str, ...]:
 
 
 class _SaidBefore:
-    """In place of the dashboards: what the status says that Ray said."""
+    """In place of the dashboards: what the status says that Ray said, and a head that is any one."""
 
     def __init__(self, job: CachedRayJob) -> None:
         status = job.status.job_status
         self._answer = JobInfo(JobState(status)) if status in set(JobState) - {""} else None
 
-    def answer(self, *_: object, **__: object) -> JobAnswer | None:
-        return self._answer
+    def answer(
+        self, _: Key, asked: Question, *__: object, **___: object
+    ) -> JobAnswer | SessionAnswer | None:
+        return Session() if asked.about_session else self._answer
 
     def forget(self, _: Key) -> None:
         """Nothing is asked, so nothing is kept."""

@@ -48,7 +48,14 @@ class Told:
     ended: datetime | None = None
 
 
-Answer = NotAsked | Unknown | Silent | Told
+@dataclass(frozen=True, slots=True)
+class AtSession:
+    """Which Ray session the head is; empty where Ray is too old to tell."""
+
+    name: str
+
+
+Answer = NotAsked | Unknown | Silent | Told | AtSession
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,11 @@ class Step:
     """What is waited for, for the condition `Ready`; None: nothing but time."""
 
 
+def nested_status(seen: JobSnapshot) -> dict[str, Any]:
+    """The cluster's own status, shown inside the RayJob's (C28)."""
+    return {"ray_cluster_status": seen.cluster.status} if seen.cluster else {}
+
+
 def stay(seen: JobSnapshot, plan: Plan = NOTHING, **changes: Any) -> Step:
     """The same stage, with these fields of the status changed."""
     return Step(plan, msgspec.structs.replace(seen.status, **changes))

@@ -14,7 +14,7 @@ from manta.api.ray.job import RayJob
 from manta.api.scheduling import PodGroup, PodGroupSpec
 from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.plan import plan
-from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.controllers.rayjob.snapshot import AtSession, JobSnapshot
 from manta.reconcile.actions import Create, Patch
 from manta.rules.settings import Settings
 from manta.rules.validation.job import validate_job
@@ -80,6 +80,7 @@ def test_the_submitter_is_in_the_gang() -> None:
         head_pod=a_head(),
         runtime_env={},
         pod_group=group(2, cpu="2500m", memory="2248Mi"),
+        answer=AtSession("session_1"),
     )
     template = created(facts, Cause.SUBMIT_BY_JOB)["spec"]["template"]
     assert template["spec"]["schedulerName"] == "volcano"
@@ -115,6 +116,7 @@ def test_a_borrowed_cluster_has_no_new_gang() -> None:
         cluster=a_cluster(),
         head_pod=a_head(),
         runtime_env={},
+        answer=AtSession("session_1"),
     )
     template = created(facts, Cause.SUBMIT_BY_JOB)["spec"]["template"]
     assert "schedulerName" not in template["spec"]

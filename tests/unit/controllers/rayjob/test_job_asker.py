@@ -42,6 +42,6 @@ class Secrets:
 
 async def test_the_newline_at_the_end_of_a_token_is_no_part_of_it() -> None:
     courier = Courier()
-    answer = await Asker(Dashboard(courier), cast("Client", Secrets())).job(ASKED)
+    answer = await Asker(Dashboard(courier), cast("Client", Secrets())).ask(ASKED)
     assert isinstance(answer, JobInfo)
     assert courier.tokens == ["let-me-in"]

@@ -16,7 +16,14 @@ from manta.api.resources import JOBS
 from manta.api.times import format_time
 from manta.controllers.rayjob.events import EVENTS, Cause
 from manta.controllers.rayjob.plan import plan, step
-from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot, Silent, Told, Unknown
+from manta.controllers.rayjob.snapshot import (
+    SUBMITTED_TO,
+    AtSession,
+    JobSnapshot,
+    Silent,
+    Told,
+    Unknown,
+)
 from manta.controllers.rayjob.status import next_status
 from manta.reconcile.actions import Call, Create, Delete, Patch
 from manta.reconcile.outcome import UNTRIED
@@ -75,7 +82,8 @@ def test_what_is_noted_of_an_attempt_is_not_copied_to_the_next_cluster() -> None
 
 
 def test_a_ready_cluster_gets_its_submitter_which_remembers_the_head() -> None:
-    snapshot = running(status={"jobDeploymentStatus": "Initializing"})
+    initializing = {"jobDeploymentStatus": "Initializing"}
+    snapshot = running(status=initializing, answer=AtSession("session_1"))
     creates = [one for one in plan(snapshot).actions if isinstance(one, Create)]
     [job] = [one for one in creates if one.resource is JOBS]
     assert job.manifest["metadata"]["annotations"] == {

@@ -16,9 +16,8 @@ from manta.api.times import parse_time
 from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.inquire import still_to_stop
 from manta.controllers.rayjob.snapshot import JobSnapshot, Told
-from manta.controllers.rayjob.stages.initializing import nested_status
 from manta.controllers.rayjob.stages.running import stop
-from manta.controllers.rayjob.step import Step, forget_attempt, stay
+from manta.controllers.rayjob.step import Step, forget_attempt, nested_status, stay
 from manta.reconcile.actions import Action, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.job_deletion import Deletion, due, next_after

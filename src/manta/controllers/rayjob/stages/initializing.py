@@ -13,10 +13,12 @@ from manta.api.times import parse_time
 from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.gang import ganged_cluster, ganged_submitter
 from manta.controllers.rayjob.handover import dashboard_address, planned_cluster, submission
-from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot
+from manta.controllers.rayjob.inquire import wants_session
+from manta.controllers.rayjob.snapshot import SUBMITTED_TO, AtSession, JobSnapshot, Silent
 from manta.controllers.rayjob.stages.beginning import new_job_id
 from manta.controllers.rayjob.stages.loss import lost
-from manta.controllers.rayjob.step import Step, fail, move, stay, wait
+from manta.controllers.rayjob.stages.silence import patience_left, silent, silent_for_too_long
+from manta.controllers.rayjob.step import Step, fail, move, nested_status, stay, wait
 from manta.controllers.rayjob.waits import cluster_missing, cluster_not_ready, dashboard_missing
 from manta.manifests.job_cluster import build_job_cluster
 from manta.manifests.submitter import build_submitter_job
@@ -37,12 +39,23 @@ def initialize(seen: JobSnapshot) -> Step:
     if seen.mode is SubmissionMode.SIDECAR and (step := _watch_sidecar(seen)):
         return step
     if held_up := dashboard_missing(seen) or _cluster_trouble(seen):
-        return _patiently(seen, wait(seen, held_up, **nested_status(seen)))
+        heard = {**nested_status(seen), "job_status_check_failure_start_time": None}
+        return _patiently(seen, wait(seen, held_up, **heard))
     if seen.mode is SubmissionMode.INTERACTIVE and not seen.spec.job_id:
         return _patiently(
             seen, wait(seen, FOR_USER, job_deployment_status=JobDeploymentStatus.WAITING)
         )
+    if wants_session(seen) and not isinstance(seen.answer, AtSession):
+        return _ask_for_session(seen)
     return _start(seen)
+
+
+def _ask_for_session(seen: JobSnapshot) -> Step:
+    """No submitter without knowing which head it is for: it must not serve the next one too."""
+    if not isinstance(seen.answer, Silent):
+        return _patiently(seen, wait(seen, cluster_not_ready(seen)))
+    why = seen.answer.why
+    return silent_for_too_long(seen, why) or _patiently(seen, silent(seen, why))
 
 
 def _watch_sidecar(seen: JobSnapshot) -> Step | None:
@@ -100,6 +113,7 @@ def _cluster_manifest(seen: JobSnapshot) -> dict[str, Any]:
 def _start(seen: JobSnapshot) -> Step:
     """The cluster is ready: hand the job over, in the way that the mode says."""
     started = {**nested_status(seen), "dashboard_url": dashboard_address(seen), "message": ""}
+    started["job_status_check_failure_start_time"] = None
     return move(seen, JobDeploymentStatus.RUNNING, _hand_over(seen), **started)
 
 
@@ -119,11 +133,6 @@ def note_head(seen: JobSnapshot) -> Patch:
     meta = seen.job.metadata
     body = {"metadata": {"annotations": {SUBMITTED_TO: seen.mark}}}
     return Patch(RAY_JOBS, meta.key, body, Cause.NOTE_HEAD, uid=meta.uid)
-
-
-def nested_status(seen: JobSnapshot) -> dict[str, Any]:
-    """The cluster's own status, shown inside the RayJob's (C28)."""
-    return {"ray_cluster_status": seen.cluster.status} if seen.cluster else {}
 
 
 # ── deadlines ────────────────────────────────────────────────────────────────────────────
@@ -158,6 +167,8 @@ def _patiently(seen: JobSnapshot, step: Step) -> Step:
     """Come back by the clock for the next deadline; everything else is a watch event."""
     limits = [seen.spec.active_deadline_seconds, seen.spec.pre_running_deadline_seconds]
     left = [timedelta(seconds=limit) - _since_start(seen) for limit in limits if limit is not None]
+    if (patience := patience_left(seen, step)) is not None:
+        left.append(patience)
     if not left:
         return step
     old = step.plan.wait or Wait("a deadline")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from manta.api.conditions import is_true
+from manta.api.core import Pod
 from manta.api.ray.cluster import ClusterConditionType
 from manta.api.ray.job import JobFailedReason, SubmissionMode
 from manta.api.ray.resources import RAY_CLUSTERS
@@ -10,6 +11,7 @@ from manta.api.resources import JOBS
 from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.step import Step, fail
+from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
 from manta.reconcile.actions import Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
 from manta.rules.traits import StorageBackend, storage_backend
@@ -31,6 +33,22 @@ def lost(seen: JobSnapshot) -> Step | None:
     else:
         why = f"the Ray head that ran the job ({seen.submitted_to.partition('/')[0]}) is gone"
     return fail(seen, JobFailedReason.APP_FAILED, why, withdraw_submitter(seen, why))
+
+
+def met_another_head(seen: JobSnapshot) -> bool:
+    """Whether a Pod of the submitter ended because another Ray session answered than its own."""
+    if seen.submitter is None:
+        return False
+    owner = seen.submitter.metadata.uid
+    mine = [pod for pod in seen.submitter_pods if _belongs_to(pod, owner)]
+    ran = [one for pod in mine for one in pod.status.container_statuses]
+    ends = [state.terminated for one in ran for state in (one.state, one.last_state)]
+    return any(end is not None and end.exit_code == OTHER_SESSION_EXIT_CODE for end in ends)
+
+
+def _belongs_to(pod: Pod, owner: str) -> bool:
+    controller = pod.metadata.controller
+    return controller is not None and controller.uid == owner
 
 
 def withdraw_submitter(seen: JobSnapshot, why: str) -> Plan:

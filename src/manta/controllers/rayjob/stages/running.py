@@ -21,6 +21,7 @@ from manta.api.times import format_time, parse_time
 from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.snapshot import (
     SUBMITTED_TO,
+    AtSession,
     JobSnapshot,
     NotAsked,
     Silent,
@@ -29,12 +30,12 @@ from manta.controllers.rayjob.snapshot import (
 )
 from manta.controllers.rayjob.stages.initializing import (
     missed_active_deadline,
-    nested_status,
     note_head,
 )
-from manta.controllers.rayjob.stages.loss import lost, withdraw_submitter
-from manta.controllers.rayjob.step import Step, complete, fail, move, stay, wait
-from manta.controllers.rayjob.waits import DASHBOARD_SILENT, submitter_at_work
+from manta.controllers.rayjob.stages.loss import lost, met_another_head, withdraw_submitter
+from manta.controllers.rayjob.stages.silence import patience_left, silent, silent_for_too_long
+from manta.controllers.rayjob.step import Step, complete, fail, move, nested_status, stay, wait
+from manta.controllers.rayjob.waits import submitter_at_work
 from manta.reconcile.actions import Call
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.pod_health import Blockage
@@ -57,7 +58,7 @@ def run(seen: JobSnapshot) -> Step:
     if gone := lost(seen):
         return gone
     match seen.answer:
-        case NotAsked():
+        case NotAsked() | AtSession():
             return _with_timers(seen, stay(seen, **nested_status(seen)))
         case Silent(why):
             return _silent(seen, why)
@@ -136,19 +137,8 @@ def _submitter_works(seen: JobSnapshot) -> bool:
 
 
 def _silent(seen: JobSnapshot, why: str) -> Step:
-    """The dashboard does not answer: tolerable for some minutes (C40), then a failure."""
-    since = seen.status.job_status_check_failure_start_time
-    limit = seen.settings.job_status_check_timeout
-    if since is None or seen.now - parse_time(since) < limit:
-        # The first complaint is kept: the words of a timeout differ from try to try.
-        said = seen.status.message if since else f"the dashboard does not answer: {why}"
-        held_up = Blockage(DASHBOARD_SILENT, said)
-        began = since or format_time(seen.now)
-        silence = {"job_status_check_failure_start_time": began, **nested_status(seen)}
-        return _with_timers(seen, wait(seen, held_up, **silence))
-    message = f"the dashboard has not answered for {limit.total_seconds():.0f} s: {why}"
-    reason = JobFailedReason.STATUS_CHECK_TIMEOUT_EXCEEDED
-    return fail(seen, reason, message, _give_up(seen, "the dashboard is silent"))
+    over = silent_for_too_long(seen, why, _give_up(seen, "the dashboard is silent"))
+    return over or _with_timers(seen, silent(seen, why))
 
 
 def _unknown(seen: JobSnapshot) -> Step:
@@ -162,6 +152,11 @@ def _unknown(seen: JobSnapshot) -> Step:
         case SubmissionMode.K8S_JOB if seen.submitter is None:
             why = "the submitter Job was deleted before Ray had the job"
             return fail(seen, JobFailedReason.SUBMISSION_FAILED, why)
+        case SubmissionMode.K8S_JOB if met_another_head(seen):
+            why = (
+                "another Ray answers than the head that the job was for; it was not submitted there"
+            )
+            return fail(seen, JobFailedReason.APP_FAILED, why, withdraw_submitter(seen, why))
         case SubmissionMode.K8S_JOB:
             return _unknown_to_submitter(seen, _job_end(seen))
         case SubmissionMode.SIDECAR:
@@ -238,8 +233,8 @@ def _with_timers(seen: JobSnapshot, step: Step) -> Step:
     if seen.spec.active_deadline_seconds is not None and seen.status.start_time:
         limit = timedelta(seconds=seen.spec.active_deadline_seconds)
         left.append(parse_time(seen.status.start_time) + limit - seen.now)
-    if since := step.status.job_status_check_failure_start_time:
-        left.append(parse_time(since) + seen.settings.job_status_check_timeout - seen.now)
+    if (patience := patience_left(seen, step)) is not None:
+        left.append(patience)
     if not left:
         return step
     soon = max(min(left), timedelta(milliseconds=100))

@@ -1,0 +1,87 @@
+"""The submitter's command: KubeRay's, with one question more, and readable by a shell."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import Any
+
+import pytest
+
+from manta.api.ray import names
+from manta.manifests.submitter import Submission, build_sidecar, build_submitter_job
+from support.rayjob import a_cluster, a_job
+
+WAITS = (
+    "until python -c \"import urllib.request; r=urllib.request.urlopen('http://demo:8265/api/gcs_healthz', "
+    "timeout=10); exit(0 if b'success' in r.read() else 1)\" >/dev/null 2>&1 ; "
+    'do echo "Waiting for Ray Dashboard GCS to become healthy at http://demo:8265 ..." ; sleep 2 ; done ;'
+)
+SUBMITS = (
+    "ray job submit --address http://demo:8265 --no-wait --submission-id demo-1 -- python main.py"
+)
+KUBERAYS = (
+    f"{WAITS} if ! ray job status --address http://demo:8265 demo-1 >/dev/null 2>&1 ; then {SUBMITS} ; fi ; "
+    "ray job logs --address http://demo:8265 --follow demo-1"
+)
+GUARD = re.compile(
+    r'python -c "\nimport json.*?" http://demo:8265 demo-1 (\S+) \|\| exit \$\? ; ', re.DOTALL
+)
+
+
+def a_container(session: str = "", **spec: Any) -> dict[str, Any]:
+    handed_over = Submission("demo-1", "demo:8265", {}, session=session)
+    job = build_submitter_job(a_job(**spec), a_cluster(), handed_over)
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    found: dict[str, Any] = container
+    return found
+
+
+def env_of(container: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one.get("value", "") for one in container["env"]}
+
+
+def test_without_a_session_the_command_is_kuberays() -> None:
+    container = a_container()
+    assert container["command"] == ["/bin/bash", "-ce", "--"]
+    assert container["args"] == [KUBERAYS]
+    assert names.ENV_SESSION not in env_of(container)
+
+
+def test_with_a_session_one_question_stands_before_the_submission_and_nothing_else_changes() -> (
+    None
+):
+    [text] = a_container("session_1")["args"]
+    [guard] = GUARD.finditer(text)
+    assert guard[1] == "session_1"
+    assert text[guard.end() :].startswith(SUBMITS)
+    assert text[: guard.start()] + text[guard.end() :] == KUBERAYS
+
+
+@pytest.mark.parametrize("session", ["", "session_1", "session'; reboot #", '$(reboot) "`x`'])
+def test_a_shell_reads_the_command_whatever_the_session_is_called(session: str) -> None:
+    [text] = a_container(session)["args"]
+    read = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
+    assert (read.returncode, read.stderr) == (0, "")
+    if session:
+        stand_ins = 'python() { echo "${@: -1}"; return 1; }; '
+        guard = text[text.index('python -c "\nimport json') :].partition("; ray job submit")[0]
+        ran = subprocess.run(
+            ["bash", "-c", stand_ins + guard], capture_output=True, text=True, check=False
+        )
+        assert (ran.returncode, ran.stdout) == (1, f"{session}\n")
+
+
+def test_a_command_of_the_users_own_is_left_alone_and_is_told_the_session() -> None:
+    mine = {"name": "mine", "image": "x", "command": ["./submit.sh"]}
+    container = a_container("session_1", submitterPodTemplate={"spec": {"containers": [mine]}})
+    assert container["command"] == ["./submit.sh"]
+    assert "args" not in container
+    assert env_of(container)[names.ENV_SESSION] == "session_1"
+
+
+def test_a_submitter_beside_the_head_lives_and_dies_with_it_and_asks_for_no_session() -> None:
+    sidecar = build_sidecar(
+        a_job(submissionMode="SidecarMode"), a_cluster(), Submission("demo-1", "127.0.0.1:8265", {})
+    )
+    assert "/api/version" not in sidecar["args"][0]
