@@ -396,6 +396,146 @@ async def test_closing_the_transport_ends_what_is_under_way() -> None:
     assert caught.value.sent
 
 
+# ── what HTTP/1.1 allows a server ────────────────────────────────────────────────────────────
+async def test_a_body_without_a_length_ends_with_the_connection() -> None:
+    async def answering(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nall of it")
+        writer.close()
+
+    async with WireServer(answering) as server, transport_to(server) as transport:
+        assert (await transport.send(Request("GET", "/"))).body == b"all of it"
+        async with transport.stream(Request("GET", "/")) as stream:
+            assert b"".join([piece async for piece in stream.chunks()]) == b"all of it"
+
+
+async def test_an_interim_answer_is_passed_over() -> None:
+    async def answering(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + http(201, b"made"))
+
+    async with WireServer(answering) as server, transport_to(server) as transport:
+        response = await transport.send(Request("POST", "/"))
+    assert (response.status, response.body) == (201, b"made")
+    assert "link" not in response.headers
+
+
+async def test_an_answer_to_head_has_no_body_to_wait_for() -> None:
+    async def answering(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+
+    async with WireServer(answering) as server, transport_to(server) as transport:
+        for _ in range(2):
+            response = await transport.send(Request("HEAD", "/"))
+            assert (response.status, response.body) == (200, b"")
+
+
+async def test_a_server_that_closes_after_each_answer_is_connected_to_again() -> None:
+    async def answering(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(http(200, b"{}", Connection="close"))
+        writer.close()
+
+    async with WireServer(answering) as server, transport_to(server) as transport:
+        for _ in range(3):
+            assert (await transport.send(Request("POST", "/"))).status == 200
+    assert server.connections == 3
+
+
+async def test_the_late_answer_to_a_cancelled_request_is_nobodys() -> None:
+    answer_now = asyncio.Event()
+
+    async def answering(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        if asked.target == "/slow":
+            await answer_now.wait()
+        writer.write(http(200, asked.target.encode()))
+
+    async with WireServer(answering) as server, transport_to(server) as transport:
+        await transport.send(Request("GET", "/first"))
+        slow = asyncio.create_task(transport.send(Request("GET", "/slow")))
+        while len(server.asked) < 2:
+            await asyncio.sleep(0.01)
+        slow.cancel()
+        await asyncio.wait([slow])
+        answer_now.set()
+        assert (await transport.send(Request("GET", "/next"))).body == b"/next"
+
+
+async def test_a_connection_that_speaks_unasked_is_not_used_again() -> None:
+    async def answering(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(http(200, asked.target.encode()))
+        if asked.target == "/1":
+            await writer.drain()
+            await asyncio.sleep(0.01)
+            writer.write(http(408, b"too slow"))
+
+    async with WireServer(answering) as server, transport_to(server) as transport:
+        await transport.send(Request("GET", "/1"))
+        await asyncio.sleep(0.1)
+        assert (await transport.send(Request("GET", "/2"))).body == b"/2"
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request("GET", "/a b"),
+        Request("GET", "/a\r\nx: y"),
+        Request("GET", "/", headers={"a": "b\nc"}),
+    ],
+)
+async def test_nothing_slips_into_the_head_of_a_request(request_: Request) -> None:
+    async with WireServer(fine) as server, transport_to(server) as transport:
+        with pytest.raises(ValueError, match=r"request line|line break"):
+            await transport.send(request_)
+    assert server.asked == []
+
+
+async def test_what_a_busy_stream_says_is_read_in_groups(tmp_path: Path) -> None:
+    said = [b"%d\n" % number for number in range(50)]
+
+    async def answering(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED)
+        for word in said:
+            writer.write(chunk(word))
+            await writer.drain()
+            await asyncio.sleep(0.001)
+        writer.write(chunk(b""))
+
+    async with (
+        WireServer(answering, server_tls(tmp_path)) as server,
+        transport_to(server) as transport,
+        transport.stream(Request("GET", "/watch")) as stream,
+    ):
+        pieces = [piece async for piece in stream.chunks()]
+    assert b"".join(pieces) == b"".join(said)
+    assert len(pieces) < len(said)
+
+
+async def test_a_slow_reader_makes_the_server_wait(tmp_path: Path) -> None:
+    piece, count = b"x" * 65536, 400
+    written = 0
+
+    async def answering(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        writer.write(CHUNKED)
+        for _ in range(count):
+            writer.write(chunk(piece))
+            await writer.drain()
+            written += 1
+        writer.write(chunk(b""))
+
+    async with (
+        WireServer(answering, server_tls(tmp_path)) as server,
+        transport_to(server) as transport,
+        transport.stream(Request("GET", "/watch")) as stream,
+    ):
+        before = -1
+        while before != written:
+            before = written
+            await asyncio.sleep(0.3)
+        assert written < count
+        read = sum([len(data) async for data in stream.chunks()])
+    assert read == len(piece) * count
+
+
 # ── proxies ──────────────────────────────────────────────────────────────────────────────────
 class Tunnel:
     """An HTTP proxy that knows CONNECT, for one or more connections."""

@@ -1,8 +1,8 @@
 """Bytes to an API server and bytes back: the one seam below the client.
 
 The pure half (Request, Response, StreamResponse, Transport) imports nothing heavy, so that an
-in-process server can implement it. HttpTransport is the only code of this room that knows
-aiohttp, and loads it at the first request.
+in-process server can implement it. HttpTransport speaks HTTP/1.1 itself (`http1.py`) and leaves
+proxies and WebSockets to aiohttp (`library.py`), which is loaded when the first is needed.
 
 Promise: every failure leaves here as `errors.Unreachable`, and its `sent` is False only when
 it is proven that the server cannot have seen the request.
@@ -10,22 +10,24 @@ it is proven that the server cannot have seen the request.
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import urlencode, urlsplit
 
 from manta.kube.cluster import Cluster, Pem
+from manta.kube.connections import Connections, NotConnected, Place
 from manta.kube.errors import ApiError, Unreachable, error_from
+from manta.kube.http1 import Flow, encoded
+from manta.kube.http_proxy import DEFAULT_PORTS
+from manta.kube.losses import unreachable
 
 if TYPE_CHECKING:
-    import aiohttp
-
+    from manta.kube.library import Library
     from manta.kube.login import Credential
 
 Query = tuple[tuple[str, str], ...]
@@ -106,13 +108,6 @@ class UpgradingTransport(Transport, Protocol):
 
 
 # ── over the network ─────────────────────────────────────────────────────────────────────────
-CONNECT_TIMEOUT = 10.0
-HEARTBEAT = 30.0
-KEEP_ALIVE = 30.0
-"""Shorter than the idle limit of API servers (90 s), so that we, not they, close idle ones: a
-write that meets a connection which the server is just closing is lost without a trace."""
-
-
 class HttpTransport:
     """Keeps connections alive in a pool. Watches have their own, so that they never fill it."""
 
@@ -148,9 +143,7 @@ class HttpTransport:
 
     async def _send(self, request: Request, credential: Credential) -> Response:
         async with self._borrowed(credential) as pool:
-            with _translated(self.cluster):
-                async with pool.request(request, credential) as response:
-                    return Response(response.status, _lower(response), await response.read())
+            return await pool.send(request, credential)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[StreamResponse]:
@@ -163,37 +156,29 @@ class HttpTransport:
             yield response
 
     @asynccontextmanager
-    async def _stream(self, request: Request, credential: Credential) -> AsyncIterator[_HttpStream]:
+    async def _stream(self, request: Request, credential: Credential) -> AsyncIterator[HttpStream]:
         async with self._borrowed(credential) as pool:
-            opening = pool.request(request, credential, endless=True)
-            with _translated(self.cluster):
-                async with asyncio.timeout(request.timeout):
-                    response = await opening.__aenter__()
-            refused = response.status == 401
-            note = self._login.why_refused(credential) if refused else ""
+            stream = await pool.open(request, credential)
+            if stream.status == 401:
+                stream.note = self._login.why_refused(credential)
             try:
-                yield _HttpStream(response, self.cluster, note)
+                yield stream
             finally:
-                # Not released to the pool: the rest of an endless body is never read.
-                response.close()
+                stream.close()
 
     @asynccontextmanager
     async def websocket(
         self, request: Request, protocols: Sequence[str]
     ) -> AsyncIterator[WebSocket]:
-        import aiohttp
-
         credential = await self._login.credential()
         async with self._borrowed(credential) as pool:
+            opened = await pool.library.open_websocket(request, credential, protocols)
+            if isinstance(opened, int):
+                raise await self._why_not_upgraded(request, opened)
             try:
-                with _translated(self.cluster, passing=(aiohttp.WSServerHandshakeError,)):
-                    socket = await pool.open_websocket(request, credential, protocols)
-            except aiohttp.WSServerHandshakeError as error:
-                raise await self._why_not_upgraded(request, error.status) from None
-            try:
-                yield _HttpWebSocket(socket, self.cluster)
+                yield opened
             finally:
-                await socket.close()
+                await opened.close()
 
     async def _why_not_upgraded(self, request: Request, status: int) -> ApiError:
         """The HTTP library throws the body of a failed upgrade away, and with it the reason.
@@ -246,123 +231,91 @@ class _Pool:
     def __init__(self, cluster: Cluster, identity: _Identity, connections: int) -> None:
         self.identity = identity
         self.users = 0
-        self._base = cluster.server
-        self._options: dict[str, Any] = {}
-        if cluster.proxy:
-            self._options["proxy"] = cluster.proxy
-        if cluster.server_name:
-            self._options["server_hostname"] = cluster.server_name
-        _load_aiohttp()
-        context = _tls_context(cluster, identity)
-        self._answers = _session(context, connections)
-        self._streams = _session(context, 0)
+        self._cluster = cluster
+        self._limit = connections
+        self._tls = _tls_context(cluster, identity)
+        self._library: Library | None = None
+        url = urlsplit(cluster.server)
+        self._host = url.netloc.rpartition("@")[2]
+        self._root = url.path
+        port = url.port or DEFAULT_PORTS[url.scheme]
+        tls = self._tls if url.scheme == "https" else None
+        place = Place(url.hostname or "", port, tls, cluster.server_name)
+        self._direct = None if cluster.proxy else Connections(place, connections)
 
-    def request(
-        self, request: Request, credential: Credential, *, endless: bool = False
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        from aiohttp import ClientTimeout
+    @property
+    def library(self) -> Library:
+        """What goes through a proxy, or leaves HTTP, is not done here but by aiohttp."""
+        if self._library is None:
+            from manta.kube.library import Library
 
-        session = self._streams if endless else self._answers
-        return session.request(
-            request.method,
-            self._url(request),
-            headers={**request.headers, **credential.headers},
-            data=request.body,
-            allow_redirects=False,
-            timeout=ClientTimeout(
-                total=None if endless else request.timeout,
-                connect=min(CONNECT_TIMEOUT, request.timeout or CONNECT_TIMEOUT),
-            ),
-            **self._options,
-        )
+            self._library = Library(self._cluster, self._tls, self._limit)
+        return self._library
 
-    async def open_websocket(
-        self, request: Request, credential: Credential, protocols: Sequence[str]
-    ) -> aiohttp.ClientWebSocketResponse:
-        async with asyncio.timeout(request.timeout):
-            socket: aiohttp.ClientWebSocketResponse = await self._streams.ws_connect(
-                self._url(request),
-                protocols=protocols,
-                headers={**request.headers, **credential.headers},
-                heartbeat=HEARTBEAT,
-                max_msg_size=0,
-                **self._options,
-            )
-            return socket
+    async def send(self, request: Request, credential: Credential) -> Response:
+        if self._direct is None:
+            return await self.library.send(request, credential)
+        try:
+            answer = await self._direct.ask(self._encoded(request, credential), request.timeout)
+        except (NotConnected, TimeoutError, ConnectionError) as error:
+            raise unreachable(self._cluster, error) from error
+        return Response(*answer)
 
-    def _url(self, request: Request) -> Any:
-        from yarl import URL
+    async def open(self, request: Request, credential: Credential) -> HttpStream:
+        """An answer that goes on. Whoever opened it closes it."""
+        if self._direct is None:
+            return await self.library.open(request, credential)
+        try:
+            flow = await self._direct.open(self._encoded(request, credential), request.timeout)
+        except (NotConnected, TimeoutError, ConnectionError) as error:
+            raise unreachable(self._cluster, error) from error
+        return HttpStream(flow.status, flow.headers, self._pieces(flow), flow.close)
 
+    async def _pieces(self, flow: Flow) -> AsyncIterator[bytes]:
+        try:
+            async for piece in flow.chunks():
+                yield piece
+        except ConnectionError as error:
+            raise unreachable(self._cluster, error) from error
+
+    def _encoded(self, request: Request, credential: Credential) -> bytes:
         query = f"?{urlencode(request.query)}" if request.query else ""
-        return URL(f"{self._base}{request.path}{query}", encoded=True)
+        # Compression costs both sides more time than it saves inside a cluster.
+        headers = {"host": self._host, "accept-encoding": "identity"}
+        headers |= request.headers
+        headers |= credential.headers
+        target = f"{self._root}{request.path}{query}"
+        return encoded(request.method, target, headers, request.body)
 
     async def close(self) -> None:
-        await self._answers.close()
-        await self._streams.close()
+        if self._direct is not None:
+            await self._direct.close()
+        if self._library is not None:
+            await self._library.close()
 
 
-class _HttpStream:
-    def __init__(self, response: aiohttp.ClientResponse, cluster: Cluster, note: str) -> None:
-        self.status = response.status
-        self.headers: Mapping[str, str] = _lower(response)
-        self.note = note
+class HttpStream:
+    def __init__(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        pieces: AsyncIterator[bytes],
+        close: Callable[[], None],
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.note = ""
         """As that of a Response."""
-        self._response = response
-        self._cluster = cluster
+        self.close = close
+        self._pieces = pieces
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        with _translated(self._cluster):
-            async for chunk in self._response.content.iter_any():
-                yield chunk
+    def chunks(self) -> AsyncIterator[bytes]:
+        return self._pieces
 
 
-class _HttpWebSocket:
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse, cluster: Cluster) -> None:
-        self.protocol = socket.protocol or ""
-        self._socket = socket
-        self._cluster = cluster
-
-    async def send(self, message: bytes) -> None:
-        with _translated(self._cluster):
-            await self._socket.send_bytes(message)
-
-    async def messages(self) -> AsyncIterator[bytes]:
-        from aiohttp import WSMsgType
-
-        with _translated(self._cluster):
-            async for message in self._socket:
-                if message.type in (WSMsgType.BINARY, WSMsgType.TEXT):
-                    data = message.data
-                    yield data.encode() if isinstance(data, str) else data
-        # 1006: the connection ended without a word of farewell.
-        if self._socket.close_code == 1006 or self._socket.exception():
-            raise Unreachable(_about(self._cluster, "the connection broke"), sent=True)
-
-
-def _load_aiohttp() -> None:
-    """Import it without the certificate authorities of this machine.
-
-    It reads all of them, twice, while it is imported, for two contexts that we do not use: we
-    give every connection that needs one a context of our own (`tls.py`). That is the largest
-    single piece of the way to the first request.
-    """
-    if "aiohttp" in sys.modules:
-        return
-    import ssl
-
-    def nothing(_context: ssl.SSLContext) -> None: ...
-
-    plain: Any = ssl.SSLContext  # the method is inherited: what is set here only hides it
-    plain.set_default_verify_paths = nothing
-    try:
-        import aiohttp  # noqa: F401
-    finally:
-        del plain.set_default_verify_paths
-
-
-def _tls_context(cluster: Cluster, identity: _Identity) -> Any:
+def _tls_context(cluster: Cluster, identity: _Identity) -> ssl.SSLContext | None:
     if all(urlsplit(url).scheme != "https" for url in (cluster.server, cluster.proxy)):
-        return True
+        return None
     from manta.kube.tls import client_context
 
     certificate, key, _ = identity
@@ -374,53 +327,3 @@ def _age_of(ca: Pem | None) -> int:
         return ca.stat().st_mtime_ns if isinstance(ca, Path) else 0
     except OSError:
         return 0
-
-
-def _session(context: Any, connections: int) -> aiohttp.ClientSession:
-    from aiohttp import ClientSession, DummyCookieJar, TCPConnector
-
-    connector = TCPConnector(ssl=context, limit=connections, keepalive_timeout=KEEP_ALIVE)
-    session = ClientSession(
-        connector=connector,
-        cookie_jar=DummyCookieJar(),
-        # Compression costs both sides more time than it saves inside a cluster.
-        headers={"accept-encoding": "identity"},
-        skip_auto_headers=("content-type", "user-agent"),
-    )
-    # aiohttp repeats a PUT or a DELETE on its own when a kept connection turns out to be dead.
-    # The first may have been carried out, and its repeat would then report a false conflict.
-    session._retry_connection = False  # noqa: SLF001  # there is no public way; a test watches it
-    return session
-
-
-def _lower(response: aiohttp.ClientResponse) -> dict[str, str]:
-    return {name.lower(): value for name, value in response.headers.items()}
-
-
-@contextmanager
-def _translated(cluster: Cluster, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Every failure of the HTTP library but `passing` becomes Unreachable, here and nowhere else."""
-    import aiohttp
-
-    try:
-        yield
-    except passing:
-        raise
-    except aiohttp.ClientConnectorCertificateError as error:
-        raise Unreachable(
-            f"the certificate of {cluster.server} is not trusted ({error.certificate_error}); "
-            f"check certificate-authority and tls-server-name of {cluster.origin}",
-            sent=False,
-        ) from error
-    except aiohttp.ClientHttpProxyError as error:
-        # Its own text would show the password of the proxy.
-        raise Unreachable(_about(cluster, f"it said {error.status}"), sent=False) from None
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise Unreachable(_about(cluster, error), sent=False) from error
-    except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        raise Unreachable(_about(cluster, error), sent=True) from error
-
-
-def _about(cluster: Cluster, said: object) -> str:
-    via = f" through proxy {urlsplit(cluster.proxy).hostname}" if cluster.proxy else ""
-    return f"no answer from {cluster.server}{via}: {str(said) or type(said).__name__}"

@@ -1,0 +1,165 @@
+"""The same over aiohttp, for what we do not speak ourselves: proxies and WebSockets.
+
+The only file of this room that knows it, and it is loaded when it is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import aiohttp
+from yarl import URL
+
+from manta.kube.cluster import Cluster
+from manta.kube.connections import CONNECT_TIMEOUT, KEEP_ALIVE
+from manta.kube.errors import Unreachable
+from manta.kube.losses import about, untrusted
+from manta.kube.transport import HttpStream, Request, Response
+
+if TYPE_CHECKING:
+    from manta.kube.login import Credential
+
+HEARTBEAT = 30.0
+
+
+class Library:
+    """Sessions of aiohttp: one for answers, one for what may last for ever."""
+
+    def __init__(self, cluster: Cluster, tls: Any, connections: int) -> None:
+        self._cluster = cluster
+        self._options: dict[str, Any] = {}
+        if cluster.proxy:
+            self._options["proxy"] = cluster.proxy
+        if cluster.server_name:
+            self._options["server_hostname"] = cluster.server_name
+        self._answers = _session(tls or True, connections)
+        self._streams = _session(tls or True, 0)
+
+    async def send(self, request: Request, credential: Credential) -> Response:
+        with _translated(self._cluster):
+            async with self._request(self._answers, request, credential, request.timeout) as answer:
+                return Response(answer.status, _lower(answer), await answer.read())
+
+    async def open(self, request: Request, credential: Credential) -> HttpStream:
+        with _translated(self._cluster):
+            async with asyncio.timeout(request.timeout):
+                opening = self._request(self._streams, request, credential, None)
+                answer = await opening.__aenter__()
+        return HttpStream(answer.status, _lower(answer), self._pieces(answer), answer.close)
+
+    async def _pieces(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        with _translated(self._cluster):
+            async for piece in answer.content.iter_any():
+                yield piece
+
+    def _request(
+        self,
+        session: aiohttp.ClientSession,
+        request: Request,
+        credential: Credential,
+        total: float | None,
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return session.request(
+            request.method,
+            self._url(request),
+            headers={**request.headers, **credential.headers},
+            data=request.body,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(
+                total=total, connect=min(CONNECT_TIMEOUT, request.timeout or CONNECT_TIMEOUT)
+            ),
+            **self._options,
+        )
+
+    async def open_websocket(
+        self, request: Request, credential: Credential, protocols: Sequence[str]
+    ) -> HttpWebSocket | int:
+        """The open one, or the status with which the server refused it."""
+        refused = aiohttp.WSServerHandshakeError
+        try:
+            with _translated(self._cluster, passing=(refused,)):
+                async with asyncio.timeout(request.timeout):
+                    socket = await self._streams.ws_connect(
+                        self._url(request),
+                        protocols=protocols,
+                        headers={**request.headers, **credential.headers},
+                        heartbeat=HEARTBEAT,
+                        max_msg_size=0,
+                        **self._options,
+                    )
+        except refused as error:
+            return error.status
+        return HttpWebSocket(socket, self._cluster)
+
+    def _url(self, request: Request) -> Any:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        return URL(f"{self._cluster.server}{request.path}{query}", encoded=True)
+
+    async def close(self) -> None:
+        await self._answers.close()
+        await self._streams.close()
+
+
+class HttpWebSocket:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, cluster: Cluster) -> None:
+        self.protocol = socket.protocol or ""
+        self._socket = socket
+        self._cluster = cluster
+
+    async def send(self, message: bytes) -> None:
+        with _translated(self._cluster):
+            await self._socket.send_bytes(message)
+
+    async def close(self) -> None:
+        await self._socket.close()
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        with _translated(self._cluster):
+            async for message in self._socket:
+                if message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT):
+                    data = message.data
+                    yield data.encode() if isinstance(data, str) else data
+        # 1006: the connection ended without a word of farewell.
+        if self._socket.close_code == 1006 or self._socket.exception():
+            raise Unreachable(about(self._cluster, "the connection broke"), sent=True)
+
+
+def _session(context: Any, connections: int) -> aiohttp.ClientSession:
+    connector = aiohttp.TCPConnector(ssl=context, limit=connections, keepalive_timeout=KEEP_ALIVE)
+    session = aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # Compression costs both sides more time than it saves inside a cluster.
+        headers={"accept-encoding": "identity"},
+        skip_auto_headers=("content-type", "user-agent"),
+    )
+    # aiohttp repeats a PUT or a DELETE on its own when a kept connection turns out to be dead.
+    # The first may have been carried out, and its repeat would then report a false conflict.
+    session._retry_connection = False  # noqa: SLF001  # there is no public way; a test watches it
+    return session
+
+
+def _lower(response: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.headers.items()}
+
+
+@contextmanager
+def _translated(cluster: Cluster, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Every failure of the HTTP library but `passing` becomes Unreachable, here and nowhere else."""
+    try:
+        yield
+    except passing:
+        raise
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise untrusted(cluster, error.certificate_error) from error
+    except aiohttp.ClientHttpProxyError as error:
+        # Its own text would show the password of the proxy.
+        raise Unreachable(about(cluster, f"it said {error.status}"), sent=False) from None
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise Unreachable(about(cluster, error), sent=False) from error
+    except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+        raise Unreachable(about(cluster, error), sent=True) from error
