@@ -97,7 +97,8 @@ class DryTransport:
         if request.method == "DELETE":
             done = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
             return Response(200, {"content-type": "application/json"}, msgspec.json.encode(done))
-        return await self.inner.send(replace(request, query=(*request.query, ("dryRun", "All"))))
+        dry = (*request.query, ("dryRun", "All"))
+        return await self.inner.send(msgspec.structs.replace(request, query=dry))
 
     def _withheld(self, place: Place) -> Response:
         name = place.name.partition(":")[0]

@@ -6,8 +6,10 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, Self
+
+import msgspec
 
 from manta.kube.errors import ApiError, Unreachable, error_from
 from manta.kube.ratelimit import RateLimiter
@@ -27,8 +29,7 @@ def unobserved(verb: str, resource: str, code: int, seconds: float) -> None:
     """For clients that nobody measures."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A request with the names under which it is measured."""
 
     verb: str
@@ -74,7 +75,8 @@ class Caller:
         asked = call.request
         headers = {**self.headers, **asked.headers} if asked.headers else self.headers
         timeout = call.timeout or self.timeout
-        return replace(call, request=replace(asked, headers=headers, timeout=timeout))
+        whole = Request(asked.method, asked.path, asked.query, headers, asked.body, timeout)
+        return Call(call.verb, call.resource, whole, timeout)
 
     async def _attempt(self, call: Call) -> Response:
         if self.limiter:

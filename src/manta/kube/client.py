@@ -193,9 +193,9 @@ class Client:
         splitter = LineSplitter()
         async with self._caller.opened(call) as stream:
             chunks = stream.chunks()
-            while (
-                chunk := await _next_chunk(chunks, read_timeout, f"watch of {what}")
-            ) is not None:
+            if read_timeout is not None:
+                chunks = _never_silent(chunks, read_timeout, f"watch of {what}")
+            async for chunk in chunks:
                 for line in splitter.feed(chunk):
                     yield decode_event(line, into, what)
         if splitter.cut_off:
@@ -360,12 +360,16 @@ class _Expired(Gone):
     """A continue token ran out between two pages."""
 
 
-async def _next_chunk(
-    chunks: AsyncIterator[bytes], read_timeout: float | None, what: str
-) -> bytes | None:
-    """The next bytes, or None at the end. Silence beyond `read_timeout` seconds is a loss."""
-    try:
-        async with asyncio.timeout(read_timeout):
-            return await anext(chunks, None)
-    except TimeoutError as error:
-        raise Unreachable(f"{what}: silent for {read_timeout:g} s", sent=True) from error
+async def _never_silent(
+    chunks: AsyncIterator[bytes], read_timeout: float, what: str
+) -> AsyncIterator[bytes]:
+    """Silence beyond `read_timeout` seconds is a loss."""
+    while True:
+        try:
+            async with asyncio.timeout(read_timeout):
+                chunk = await anext(chunks, None)
+        except TimeoutError as error:
+            raise Unreachable(f"{what}: silent for {read_timeout:g} s", sent=True) from error
+        if chunk is None:
+            return
+        yield chunk

@@ -13,11 +13,12 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import urlencode, urlsplit
+
+import msgspec
 
 from manta.kube.cluster import Cluster, Pem
 from manta.kube.connections import Connections, NotConnected, Place
@@ -33,20 +34,18 @@ if TYPE_CHECKING:
 Query = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, gc=False):
     method: str
     path: str
     """As it stands on the request line: percent-encoded, without the query."""
     query: Query = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     body: bytes | None = None
     timeout: float | None = 30.0
     """Seconds for the whole exchange; for a stream, until its headers have come."""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True, gc=False):
     status: int
     headers: Mapping[str, str]
     """Keys in lower case."""
@@ -142,8 +141,11 @@ class HttpTransport:
         return Response(response.status, response.headers, response.body, note)
 
     async def _send(self, request: Request, credential: Credential) -> Response:
-        async with self._borrowed(credential) as pool:
+        pool = self._borrow(credential)
+        try:
             return await pool.send(request, credential)
+        finally:
+            await self._give_back(pool)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[StreamResponse]:
@@ -200,17 +202,24 @@ class HttpTransport:
     @asynccontextmanager
     async def _borrowed(self, credential: Credential) -> AsyncIterator[_Pool]:
         """The pool for this credential, until what was asked of it is answered."""
+        pool = self._borrow(credential)
+        try:
+            yield pool
+        finally:
+            await self._give_back(pool)
+
+    def _borrow(self, credential: Credential) -> _Pool:
         if self._closed:
             raise Unreachable(f"the client of {self.cluster.server} is closed", sent=False)
         pool = self._pool_for(credential)
         pool.users += 1
-        try:
-            yield pool
-        finally:
-            pool.users -= 1
-            if pool in self._retired and not pool.users:
-                self._retired.discard(pool)
-                await pool.close()
+        return pool
+
+    async def _give_back(self, pool: _Pool) -> None:
+        pool.users -= 1
+        if pool in self._retired and not pool.users:
+            self._retired.discard(pool)
+            await pool.close()
 
     def _pool_for(self, credential: Credential) -> _Pool:
         """A new client certificate, or a renewed CA file, needs new connections."""

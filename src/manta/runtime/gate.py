@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from manta.kube.errors import MantaError
 from manta.kube.transport import Request, Response, StreamResponse, Transport

@@ -216,7 +216,8 @@ class Informer(Generic[T]):
             meta = event.object.metadata
             self._tell(self._cache.remove(meta.key, meta.uid))
         elif event.type != "BOOKMARK":
-            self._tell(self._cache.put(share(event.object)))
+            before = self._cache.get(event.object.metadata.key)
+            self._tell(self._cache.put(share(event.object, before)))
         self._advance(scope, event.resource_version)
 
     def trouble_in(self, scope: str, why: str | None) -> None:

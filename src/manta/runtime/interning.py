@@ -1,7 +1,8 @@
 """Equal strings of cached objects are held once.
 
 Thousands of Pods repeat the same label values, owners, images and phases. `sys.intern` is the
-pool: it lets go of a string with its last user, so it cannot grow without bound.
+pool: it lets go of a string with its last user, so it cannot grow without bound. And of an object
+that changed, most parts did not: they are taken from what is held of it.
 """
 
 from __future__ import annotations
@@ -28,50 +29,53 @@ _UNIQUE: frozenset[tuple[type, str]] = frozenset(
 
 
 class _Fields(NamedTuple):
-    """The fields of one kind of Struct that can hold strings, by how to reach them."""
+    """The fields of one kind of Struct that can hold strings."""
 
     texts: tuple[str, ...]
-    maps: tuple[str, ...]
-    structs: tuple[str, ...]
-    sequences: tuple[str, ...]
-    raws: tuple[str, ...]
+    parts: tuple[str, ...]
+    """Maps, Structs, sequences and raw JSON."""
 
 
-def share(one: T) -> T:
-    """The same object, whose strings are shared with all others that passed through here.
+def share(one: T, before: object = None) -> T:
+    """The same object, whose strings are shared with all others that passed through here, and
+    whose equal parts with what is held of it from `before`.
 
     Views are frozen for everyone else; here, before anyone has seen the object, equal parts are
     swapped for equal parts, which no one can tell. Raw JSON is cut loose from the message that
     it came in, which would otherwise live as long as the object.
     """
     if isinstance(one, msgspec.Struct):
-        _share(one)
+        _share(one, before if type(before) is type(one) else None)
     return one
 
 
-def _share(one: msgspec.Struct) -> None:
+def _share(one: msgspec.Struct, before: Any) -> None:
     fields = _fields(type(one))
     for name in fields.texts:
         text = getattr(one, name)
         if text and len(text) <= _LONGEST:
             force_setattr(one, name, intern(text))
-    for name in fields.maps:
-        pairs = getattr(one, name)
-        if pairs:
-            _share_map(pairs)
-    for name in fields.structs:
-        share(getattr(one, name))
-    for name in fields.sequences:
-        for inner in getattr(one, name) or ():
-            share(inner)
-    for name in fields.raws:
-        _cut_loose(one, name)
+    for name in fields.parts:
+        part = getattr(one, name)
+        if not part:
+            continue
+        held = getattr(before, name, None)
+        if part == held:
+            force_setattr(one, name, held)
+        elif isinstance(part, msgspec.Raw):
+            force_setattr(one, name, part.copy())
+        else:
+            _share_part(part, held)
 
 
-def _cut_loose(one: msgspec.Struct, name: str) -> None:
-    raw = getattr(one, name)
-    if isinstance(raw, msgspec.Raw):
-        force_setattr(one, name, raw.copy())
+def _share_part(part: Any, held: Any) -> None:
+    if isinstance(part, dict):
+        _share_map(part)
+    elif isinstance(part, msgspec.Struct):
+        share(part, held)
+    else:
+        for number, inner in enumerate(part):
+            share(inner, held[number] if held and number < len(held) else None)
 
 
 def _share_map(pairs: dict[Any, Any]) -> None:
@@ -82,17 +86,14 @@ def _share_map(pairs: dict[Any, Any]) -> None:
 
 @lru_cache(maxsize=512)
 def _fields(kind: type[msgspec.Struct]) -> _Fields:
-    sorts: dict[str, list[str]] = {sort: [] for sort in _Fields._fields}
     hints = get_type_hints(kind)
-    for name in kind.__struct_fields__:
-        sort = _sort_of(hints[name])
-        if sort and (kind, name) not in _UNIQUE:
-            sorts[sort].append(name)
-    return _Fields(*(tuple(sorts[sort]) for sort in _Fields._fields))
+    names = [name for name in kind.__struct_fields__ if (kind, name) not in _UNIQUE]
+    texts = tuple(name for name in names if _sort_of(hints[name]) == "text")
+    return _Fields(texts, tuple(name for name in names if _sort_of(hints[name]) == "part"))
 
 
 def _sort_of(hint: Any) -> str | None:
-    """Which of the lists of `_Fields` a field of this type belongs to."""
+    """What a field of this type holds, as far as it can be shared."""
     origin = get_origin(hint)
     if origin is Annotated:
         return _sort_of(get_args(hint)[0])
@@ -104,11 +105,5 @@ def _sort_of(hint: Any) -> str | None:
     if not isinstance(plain, type):
         return None
     if issubclass(plain, str):
-        return "texts" if plain is str else None
-    if issubclass(plain, dict):
-        return "maps"
-    if issubclass(plain, msgspec.Struct):
-        return "structs"
-    if issubclass(plain, tuple | list):
-        return "sequences"
-    return "raws" if issubclass(plain, msgspec.Raw) else None
+        return "text" if plain is str else None
+    return "part" if issubclass(plain, dict | msgspec.Struct | tuple | list | msgspec.Raw) else None

@@ -160,8 +160,11 @@ class Reflector(Generic[T]):
         started = loop.time()
         events = self._watch(since, initial_events=collected is not None)
         async with aclosing(events), asyncio.timeout(self._pace.silence) as alarm:
+            heard = started
             async for event in events:
-                alarm.reschedule(loop.time() + self._pace.silence)
+                if loop.time() - heard > self._pace.silence / 100:  # it costs more than an event
+                    heard = loop.time()
+                    alarm.reschedule(heard + self._pace.silence)
                 if collected is None:
                     self._pass_on(event)
                 elif event.type == "DELETED":

@@ -48,3 +48,30 @@ def test_raw_json_does_not_keep_its_whole_message_alive() -> None:
 
 def test_what_is_no_struct_passes_untouched() -> None:
     assert share({"a": "b"}) == {"a": "b"}
+
+
+def test_what_did_not_change_of_an_object_is_held_once() -> None:
+    labelled = POD | {"spec": {"nodeName": "n", "containers": [{"name": "ray"}, {"name": "side"}]}}
+    before = share(decode(labelled))
+    after = share(decode(labelled | {"status": {"phase": "Failed"}}), before)
+    assert after == decode(labelled | {"status": {"phase": "Failed"}})
+    assert after.spec is before.spec
+    assert after.metadata is before.metadata
+    assert after.status is not before.status
+
+
+def test_of_a_list_that_changed_the_other_entries_are_held_once() -> None:
+    entries = [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}]
+    before = share(decode(POD | {"status": {"conditions": entries}}))
+    entries[0] = {"type": "Ready", "status": "True"}
+    after = share(decode(POD | {"status": {"conditions": entries}}), before)
+    assert [one.status for one in after.status.conditions] == ["True", "True"]
+    assert after.status.conditions[1].type is before.status.conditions[1].type
+
+
+def test_raw_json_that_did_not_change_is_held_once() -> None:
+    before = share(msgspec.json.decode(b'{"spec":{"a":1}}', type=WithRaw))
+    after = share(msgspec.json.decode(b'{"spec":{"a":1}}', type=WithRaw), before)
+    other = share(msgspec.json.decode(b'{"spec":{"a":2}}', type=WithRaw), before)
+    assert after.spec is before.spec
+    assert bytes(other.spec) == b'{"a":2}'
