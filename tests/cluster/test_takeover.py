@@ -176,6 +176,8 @@ def test_a_ray_service_in_the_middle_of_an_upgrade_is_brought_to_its_end(
                 status = (await world.get(RAY_SERVICES))["status"]
                 assert status["activeServiceStatus"]["rayClusterName"] == "demo-old"
                 assert status["pendingServiceStatus"]["rayClusterName"] == "demo-new"
+                assert status["numServeEndpoints"] == 2
+                assert await serving_heads(world) >= {"demo-old"}
                 assert world.puts("demo-old") == []
                 assert all(one == new for one in world.puts("demo-new"))
                 head = world.ray.head(NAMESPACE, "demo-new-head-svc")
@@ -191,6 +193,12 @@ def test_a_ray_service_in_the_middle_of_an_upgrade_is_brought_to_its_end(
                 assert await would_do(world.client, release) == []
 
     story()
+
+
+async def serving_heads(world: World) -> set[str]:
+    """The clusters whose heads take requests."""
+    labels = [one["metadata"]["labels"] for one in await heads(world)]
+    return {one["ray.io/cluster"] for one in labels if one.get("ray.io/serve") == "true"}
 
 
 @virtually

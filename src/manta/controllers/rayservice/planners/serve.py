@@ -205,8 +205,9 @@ def _has_something_to_serve(seen: ServiceSnapshot, sight: ClusterSight) -> bool:
     its applications are changed; a head that lost them all leaves."""
     if not isinstance(sight.answer, Told):
         return True
-    order = order_for(seen, sight)
+    known = set(sight.answer.applications)
+    # What another operator gave it before we took over is not written down: then anything counts.
+    wanted = set(order_for(seen, sight).applications) or known
     assert sight.head_pod is not None
-    if sight.head_pod.metadata.labels.get(names.LABEL_SERVE) == names.SERVE_TRUE:
-        return _knows_some(sight, order)
-    return bool(_running(sight) & set(order.applications))
+    is_in_service = sight.head_pod.metadata.labels.get(names.LABEL_SERVE) == names.SERVE_TRUE
+    return bool(wanted & (known if is_in_service else _running(sight)))
