@@ -145,20 +145,25 @@ def _append_wait_container(node: Node, spec: Json, ray: Json) -> None:
 
 
 def wait_script(address: str) -> str:
-    """Quiet while a head normally starts; after that it shows why the head does not answer."""
+    """Quiet while a head normally starts; after that it shows why the head does not answer.
+
+    The first process of a container hears only the signals that it has a trap for, and a shell heeds
+    them only between commands or in `wait`. Without, a Pod that goes takes its whole grace period.
+    """
     check = f"ray health-check --address {address}"
     return f"""\
+trap 'exit 143' TERM
 SECONDS=0
-until {check} > /dev/null 2>&1; do
+until {{ {check} > /dev/null 2>&1 & wait $!; }}; do
   if [ "$SECONDS" -gt {_QUIET_SECONDS} ]; then
-    {check}
+    {check} & wait $!
     echo "The GCS at {address} has not answered for $SECONDS seconds. If this goes on: is the head\
  Pod running, do the Ray versions of head and worker match, and can this Pod resolve the address?\
  See https://docs.ray.io/en/latest/cluster/kubernetes/troubleshooting.html"
   else
     echo "$SECONDS seconds: waiting for the GCS at {address}"
   fi
-  sleep 5
+  sleep 5 & wait $!
 done
 echo "The GCS is ready."
 """

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from manta.manifests.worker_pod import wait_script
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "raycluster"
 
@@ -64,3 +69,23 @@ def test_every_container_that_we_add_says_what_it_runs() -> None:
     for container in _containers():
         if container["name"] in ours:
             assert container["command"], container["name"]
+
+
+def test_a_worker_that_waits_for_its_head_goes_when_it_is_told(tmp_path: Path) -> None:
+    """As the first process of a container it hears only what it has a trap for, and only in `wait`."""
+    ray = tmp_path / "ray"
+    ray.write_text("#!/bin/sh\necho asked >&3\nexec sleep 600\n")
+    ray.chmod(0o755)
+    script = f"exec 3>{tmp_path}/asked\n{wait_script('head:6379')}"
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    os.mkfifo(tmp_path / "asked")
+    shell = subprocess.Popen(["bash", "-c", script], env=environment, start_new_session=True)
+    try:
+        with (tmp_path / "asked").open() as asked:
+            assert asked.readline() == "asked\n"
+        shell.send_signal(signal.SIGTERM)
+        assert shell.wait(60) == 143
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)  # the question goes on without who asked it
+        shell.wait()
