@@ -23,6 +23,7 @@ from manta.api.ray.names import OPERATOR_ENV_INIT_CONTAINER
 from manta.cli.installation import OPERATOR, install, operator_token
 from manta.cli.manifests import Document
 from manta.cli.planeprocess import log_path, write_record
+from manta.cli.together import until_first_ends
 from manta.kube.client import Client
 from manta.localplane.node.doubts import doubt_lost_pods
 from manta.localplane.node.libc import end_with_parent
@@ -117,14 +118,7 @@ async def _run_beside(
         args.kubeconfig = args.dir / "kubeconfig"
         tasks.append(asyncio.create_task(_bring_up_and_rest(bring_up, args, documents)))
     tasks.append(asyncio.create_task(_ended(stopping), name="signal"))
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    await until_first_ends(tasks)
 
 
 async def _ended(stopping: asyncio.Event) -> None:

@@ -20,6 +20,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from manta.cli.operator_options import Options, add_flags, options_from
+from manta.cli.together import until_first_ends
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster
@@ -135,14 +136,7 @@ async def _until_told_to_stop(
             telling.cancel()
 
     tasks = [asyncio.create_task(one) for one in (keeper.run(), serve(), stop.wait())]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    await until_first_ends(tasks)
 
 
 async def _tell(server: ReviewServer) -> None:
