@@ -48,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
         "--isolation",
         choices=("auto", "namespaces", "none"),
         default="auto",
-        help="how Pods are kept apart; `none` is for one Ray head on a locked-down machine",
+        help="how Pods are kept apart; `none` is for one Ray cluster on a locked-down machine",
     )
     for flag, whose in (("--service-cidr", "Services"), ("--pod-cidr", "Pods")):
         parser.add_argument(

@@ -87,7 +87,7 @@ class NodeAgent:
         name = self.options.name
         self._recorder = Recorder(self._client, self._clock, self._random, instance=name)
         self._network = ClusterNetwork(self._client, self._machine, self._recorder)
-        self._reader = Reader(self._client, self._network.services)
+        self._reader = Reader(self._client, self._network.services, self._network.pod_behind)
         one = f"spec.nodeName={self.names[0]}" if len(self.names) == 1 else ""
         self._pods = Informer(self._client, PODS, NodePod, fields=one)
         try:

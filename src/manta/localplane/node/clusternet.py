@@ -36,7 +36,8 @@ class ClusterNetwork:
             machine.sockets, bridge, self._slices_of, machine.options.api_server, self._port_refused
         )
         self._changed = asyncio.Event()
-        self._dns = DnsServer(self._zone(), machine_name_servers())
+        self._names = self._zone()
+        self._dns = DnsServer(self._names, machine_name_servers())
 
     def _port_refused(self, service: Key, why: str) -> None:
         """Told of the Service itself: whoever cannot reach it looks there first."""
@@ -55,6 +56,13 @@ class ClusterNetwork:
 
     def _slices_of(self, service: Key) -> Iterable[EndpointSlice]:
         return self._slices.by("service", str(service))
+
+    def pod_behind(self, namespace: str, name: str) -> str | None:
+        """The address of a Pod of a Service; "" while it has none, None for no Service at all."""
+        service = self._services.get(Key(namespace, name))
+        if service is None:
+            return None
+        return next((address for address, _ in self._names.endpoints(service)), "")
 
     def _zone(self) -> Zone:
         options = self._machine.options

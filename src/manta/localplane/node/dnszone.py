@@ -77,12 +77,12 @@ class Zone:
         if not service.headless:
             address = service.spec.cluster_ip
             return _addresses(question.name, [address] if address else [])
-        return _addresses(question.name, [one for one, _ in self._endpoints(service)])
+        return _addresses(question.name, [one for one, _ in self.endpoints(service)])
 
     def _one_pod(self, question: Question, service: Service, hostname: str) -> Reply:
         found = [
             address
-            for address, endpoint in self._endpoints(service)
+            for address, endpoint in self.endpoints(service)
             if hostname in (endpoint.hostname, address.replace(".", "-"))
         ]
         if not found:
@@ -105,13 +105,13 @@ class Zone:
             extra = _addresses(base, [service.spec.cluster_ip]).records
             return Reply(records=(record,), extra=extra)
         records, extra_records = [], []
-        for address, endpoint in self._endpoints(service):
+        for address, endpoint in self.endpoints(service):
             name = f"{endpoint.hostname or address.replace('.', '-')}.{base}"
             records.append(Record(question.name, dnswire.Service(0, 100, numbers[0], name), TTL))
             extra_records.append(Record(name, IPv4Address(address), TTL))
         return Reply(records=tuple(records), extra=tuple(extra_records))
 
-    def _endpoints(self, service: Service) -> Iterator[tuple[str, Endpoint]]:
+    def endpoints(self, service: Service) -> Iterator[tuple[str, Endpoint]]:
         """Addresses behind a Service that may be used, each once."""
         seen: set[str] = set()
         open_early = service.spec.publish_not_ready_addresses

@@ -18,6 +18,7 @@ from manta.localplane.node.planeid import interface_prefix
 from manta.localplane.node.podfiles import Dns
 from manta.localplane.node.processes import Launcher, NoNamespaces, Way
 from manta.localplane.node.ranges import Ranges, Wish, claim_ranges
+from manta.localplane.node.sharednet import SharedNetwork
 from manta.localplane.node.sockets import PodSockets
 from manta.localplane.node.volumes import Volumes
 
@@ -75,6 +76,8 @@ class Machine:
         self.isolated = launcher.way != "plain"
         self.userns = launcher.way == "user"
         self.network: PodNetwork | None = None
+        self.shared = None if self.isolated else SharedNetwork(directory)
+        """In place of `network` where Pods have none of their own."""
         self.ranges = options.ranges or claim_ranges(
             directory, Wish(), shared=launcher.way == "root"
         )

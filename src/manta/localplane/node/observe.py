@@ -71,11 +71,17 @@ def _named_by(source: Volume | Projection, *, secret: bool) -> Iterator[str]:
 
 
 class Reader:
-    """The agent's eyes on the API server. `services` gives what an informer holds."""
+    """The agent's eyes on the API server. `services` and `service_address` give what informers hold."""
 
-    def __init__(self, client: Client, services: Callable[[], Iterable[Service]]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        services: Callable[[], Iterable[Service]],
+        service_address: Callable[[str, str], str | None],
+    ) -> None:
         self._client = client
         self._services = services
+        self.service_address = service_address
 
     def services(self) -> Iterable[Service]:
         return self._services()

@@ -41,6 +41,7 @@ from manta.localplane.node.processes import (
     find_processes,
 )
 from manta.localplane.node.relay import Streams
+from manta.localplane.node.sharednet import Fitting, Seat
 from manta.localplane.node.snapshot import ContainerFacts
 from manta.localplane.node.sockets import PodSockets
 from manta.localplane.node.trees import remove_tree
@@ -75,6 +76,7 @@ class PodRuntime:
         self._news = news
         self._sandbox: Sandbox | None = None
         self._host_ports = HostPorts(machine.sockets)
+        self._seat: Seat | None = None
         self._volumes = PreparedVolumes({}, ())
         self._environments: dict[str, Environment] = {}
         self._tokens: dict[Any, tuple[float, bytes]] = {}
@@ -124,10 +126,18 @@ class PodRuntime:
             if self._machine.network is not None and self.address:
                 self._machine.network.reserve(IPv4Address(self.address))
                 await self._reopen_host_ports()
+            self._sit_again(record)
         containers = {
             one.name: recover(self.directory, one.name, running) for one in self._pod.containers()
         }
         return Adopted(self.address, containers, sandbox is not None)
+
+    def _sit_again(self, record: Mapping[str, Any]) -> None:
+        shared = self._machine.shared
+        if shared is not None and self.address and not self._pod.spec.host_network:
+            ports = {int(port): int(here) for port, here in record.get("ports", {}).items()}
+            self._seat = Seat(self.address, ports)
+            shared.keep(self._pod, self._seat)
 
     async def _reopen_host_ports(self) -> None:
         """The Pod goes on without a port that somebody took meanwhile."""
@@ -172,14 +182,15 @@ class PodRuntime:
         self.directory.mkdir(parents=True, exist_ok=True)
         network = None if self._pod.spec.host_network else self._machine.network
         address = network.allocate() if network else None
-        self.address = str(address) if address else self._machine.host_address
+        self.address = str(address) if address else self._sit()
         self._write_pod_files()
         meta = self._pod.metadata
         record = {
             "namespace": meta.namespace,
             "name": meta.name,
             "uid": meta.uid,
-            "address": str(address) if address else "",
+            "address": str(address) if address else self._seat.address if self._seat else "",
+            "ports": dict(self._seat.ports) if self._seat else {},
         }
         spec = SandboxSpec(
             self.directory,
@@ -204,6 +215,14 @@ class PodRuntime:
             self.release_address()
             raise
         return self.address
+
+    def _sit(self) -> str:
+        """An address for a Pod without a network of its own."""
+        shared = None if self._pod.spec.host_network else self._machine.shared
+        if shared is None:
+            return self._machine.host_address
+        self._seat = shared.take(self._pod)
+        return self._seat.address
 
     def _write_pod_files(self) -> None:
         dns = self._machine.dns
@@ -262,7 +281,18 @@ class PodRuntime:
             isolated=self._machine.isolated,
             userns=self._machine.userns,
         )
-        await self.sandbox.start(container_spec(launch))
+        spec = container_spec(launch)
+        if (fitting := self.fitting()) is not None:
+            spec["argv"] = [fitting.fit(word) for word in spec["argv"]]
+            spec["env"] = {name: fitting.fit(value) for name, value in spec["env"].items()}
+        await self.sandbox.start(spec)
+
+    def fitting(self) -> Fitting | None:
+        """How words of the Pod must be changed on a network that it shares with others."""
+        if self._seat is None:
+            return None
+        domain = self._machine.options.cluster_domain
+        return Fitting(self._seat, domain, self._reader.service_address)
 
     def _make_room(self, container: Container, attempt: int, env: Mapping[str, str]) -> None:
         """The attempt's directory, and directories that subPaths name."""
@@ -323,6 +353,9 @@ class PodRuntime:
 
     def release_address(self) -> None:
         self._host_ports.close()
+        if self._seat is not None and self._machine.shared is not None:
+            self._machine.shared.leave(self._pod, self._seat)
+            self._seat = None
         network = self._machine.network
         if network is not None and self.address and not self._pod.spec.host_network:
             network.release(IPv4Address(self.address))
@@ -362,11 +395,15 @@ class _Target:
         return self.runtime.address
 
     async def connect(self, host: str, port: int, context: ssl.SSLContext | None = None) -> Streams:
+        fitting = self.runtime.fitting() if host == self.address else None
+        port = fitting.seat.port(port) if fitting else port
         return await self.runtime.sockets.connect(host, port, context)
 
     async def execute(self, command: tuple[str, ...], fds: tuple[int, int, int]) -> Execution:
+        fitting = self.runtime.fitting()
+        argv = [fitting.fit(word) for word in command] if fitting else list(command)
         return await self.runtime.sandbox.execute(
-            f"{self.container.name}/{self.attempt}", {"argv": list(command)}, fds
+            f"{self.container.name}/{self.attempt}", {"argv": argv}, fds
         )
 
 
