@@ -339,7 +339,7 @@ class Client:
 
         That is for services/proxy: what comes back is then the service's word, not the server's.
         """
-        request = Request(method, path, query, {**_ANY_TYPE, **(headers or {})}, body)
+        request = Request(method, path, query, _headers(headers), body)
         call = Call(method.lower(), "", request, timeout)
         return await (self._caller.ask(call) if check else self._caller.ask_once(call))
 
@@ -348,7 +348,7 @@ class Client:
         self, path: str, *, query: Query = (), headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[StreamResponse]:
         """A body that goes on, such as a followed log. Read it with `.chunks()`."""
-        request = Request("GET", path, query, {**_ANY_TYPE, **(headers or {})})
+        request = Request("GET", path, query, _headers(headers))
         async with self._caller.opened(Call("get", "", request)) as stream:
             yield stream
 
@@ -373,3 +373,8 @@ async def _never_silent(
         if chunk is None:
             return
         yield chunk
+
+
+def _headers(given: Mapping[str, str] | None) -> dict[str, str]:
+    """In lower case, as ours are: the same header twice would leave the choice to the server."""
+    return _ANY_TYPE | {name.lower(): value for name, value in (given or {}).items()}

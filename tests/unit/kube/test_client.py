@@ -67,6 +67,14 @@ async def test_get_decodes_into_what_was_asked_for() -> None:
     assert bench.seen == [("get", "pods", 200)] * 2
 
 
+async def test_a_header_is_sent_once_however_it_is_written() -> None:
+    bench = Bench(answer(body=POD))
+    await bench.client.send("GET", "/api", headers={"Accept": "application/yaml"})
+    [request] = bench.transport.requests
+    named = [name for name in request.headers if name.lower() == "accept"]
+    assert [request.headers[name] for name in named] == ["application/yaml"]
+
+
 async def test_a_read_is_repeated_through_loss_5xx_and_429() -> None:
     bench = Bench(
         LOST_AFTER,
