@@ -471,6 +471,7 @@ async def would_do(
         found += _with_hash(cluster, release)
     for service in of_interest((await client.list(RAY_SERVICES, namespace)).items):
         found += await _with_services(client, service)
+        found += await _with_pending(client, service)
     return found
 
 
@@ -516,3 +517,14 @@ async def _with_services(client: Client, service: Json) -> list[str]:
         one = await client.get(SERVICES, key)
         found.add(one["spec"]["selector"]["ray.io/cluster"])
     return [] if len(found) == 1 and found <= known else [f"{name}: panic over its Services"]
+
+
+async def _with_pending(client: Client, service: Json) -> list[str]:
+    """The pending cluster is compared by hash alone, unless its worker groups cannot be counted."""
+    name = (service["status"].get("pendingServiceStatus") or {}).get("rayClusterName")
+    if not name:
+        return []
+    cluster = await client.get(RAY_CLUSTERS, Key(service["metadata"]["namespace"], name))
+    notes = cluster["metadata"].get("annotations") or {}
+    known = notes.get(HASH) in (A_HASH, ANOTHER_HASH)
+    return [f"{name}: begin the upgrade anew"] if not known and notes[GROUPS].isdecimal() else []

@@ -58,6 +58,12 @@ def build_service_cluster(
     }
 
 
+_NO_NUMBER = "by manta"
+"""KubeRay compares the hash of a pending cluster with its own whatever version made it, and begins the
+upgrade anew where they differ; but a cluster whose groups it cannot count it takes as it is. So an
+upgrade that is given back to it in the middle goes on with the cluster that there is."""
+
+
 def _workers_take_requests(service: RayService) -> bool:
     config = parse_serve_config(service.spec.serve_config_v2)
     return isinstance(config, Violation) or has_proxies_on_workers(config)
@@ -68,9 +74,15 @@ def identity(service: RayService, version: str) -> dict[str, str]:
     spec = service.spec.ray_cluster_config
     return {
         names.ANNOTATION_SPEC_HASH: spec_hash(spec),
-        names.ANNOTATION_WORKER_GROUP_COUNT: str(len(spec.worker_group_specs)),
+        names.ANNOTATION_WORKER_GROUP_COUNT: f"{len(spec.worker_group_specs)} {_NO_NUMBER}",
         names.ANNOTATION_OPERATOR_VERSION: version,
     }
+
+
+def groups_made_with(annotations: Mapping[str, str]) -> int | None:
+    """How many worker groups the spec had of which a cluster was made, if it is written down."""
+    count = annotations.get(names.ANNOTATION_WORKER_GROUP_COUNT, "").partition(" ")[0]
+    return int(count) if count.isdecimal() else None
 
 
 def origin_labels(service: RayService) -> dict[str, str]:

@@ -35,7 +35,7 @@ def test_annotations_are_passed_on_but_for_kubectls_own() -> None:
     annotations = made["metadata"]["annotations"]
     assert annotations["a"] == "b"
     assert "kubectl.kubernetes.io/last-applied-configuration" not in annotations
-    assert annotations["ray.io/num-worker-groups"] == "1"
+    assert annotations["ray.io/num-worker-groups"].split()[0] == "1"
     assert annotations["ray.io/kuberay-version"] == "v1"
 
 

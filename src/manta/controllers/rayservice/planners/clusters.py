@@ -21,7 +21,7 @@ from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
 from manta.controllers.rayservice.step import NO_STEP, Change, Step, without_pending
 from manta.manifests.containers import copy_json
-from manta.manifests.service_cluster import build_service_cluster, identity
+from manta.manifests.service_cluster import build_service_cluster, groups_made_with, identity
 from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.plan import do
 from manta.rules.spec_hash import spec_hash
@@ -46,11 +46,10 @@ def fit(seen: ServiceSnapshot, cluster: RayCluster) -> Fit:
     made_of = annotations.get(names.ANNOTATION_SPEC_HASH)
     if made_of == seen.goal_hash:
         return Fit.SAME
-    count = annotations.get(names.ANNOTATION_WORKER_GROUP_COUNT, "")
-    wanted = seen.spec.ray_cluster_config
-    if not count.isdecimal() or int(count) >= len(wanted.worker_group_specs):
+    count, wanted = groups_made_with(annotations), seen.spec.ray_cluster_config
+    if count is None or count >= len(wanted.worker_group_specs):
         return Fit.DIFFERENT
-    as_it_was = spec_hash(wanted, worker_groups=int(count))
+    as_it_was = spec_hash(wanted, worker_groups=count)
     return Fit.GROWN if as_it_was == made_of else Fit.DIFFERENT
 
 
