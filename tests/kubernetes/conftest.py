@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
 
-from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES
-from manta.api.resources import PODS
-from support.stage import OperatorProcess, Stage, set_stage
+from support.stage import OperatorProcess, Stage, empty, set_stage
 
 SESSION = pytest.mark.asyncio(loop_scope="session")
 
@@ -34,27 +31,18 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def leader(stage: Stage) -> AsyncIterator[OperatorProcess]:
     """The operator that does the work; whoever kills it starts it again."""
-    async with stage.operator() as operator, emptied(stage):
+    async with stage.operator() as operator:
         await operator.until_leading()
-        yield operator
+        try:
+            yield operator
+        finally:
+            await empty(stage)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def operated(stage: Stage, leader: OperatorProcess) -> Stage:
     """The stage, with an operator that works there."""
     return stage
-
-
-@asynccontextmanager
-async def emptied(stage: Stage) -> AsyncIterator[None]:
-    """No Ray object outlives the operator that can take its finalizer away."""
-    try:
-        yield
-    finally:
-        for resource in (RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES, RAY_CLUSTERS):
-            await stage.client.delete_collection(resource, stage.namespace)
-        for resource in (RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES, RAY_CLUSTERS, PODS):
-            await stage.until_none(resource, "")
 
 
 @pytest.fixture

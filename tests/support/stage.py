@@ -248,6 +248,15 @@ class OperatorProcess:
             raise
 
 
+async def empty(stage: Stage) -> None:
+    """No Ray object outlives the operator that can take its finalizer away."""
+    kinds = (RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES, RAY_CLUSTERS)
+    for resource in kinds:
+        await stage.client.delete_collection(resource, stage.namespace)
+    for resource in (*kinds, PODS):
+        await stage.until_none(resource, "")
+
+
 def is_ready(pod: Json) -> bool:
     said = (pod.get("status") or {}).get("conditions") or ()
     alive = not pod["metadata"].get("deletionTimestamp")

@@ -1,0 +1,47 @@
+"""KubeRay's own operator as a process, where `tools/kubernetes/kuberay.sh` has built it.
+
+`support.kuberay` plays KubeRay by hand; here it is itself, so that nobody has to believe us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from support.contract import EXTERNAL
+from support.stage import Stage
+
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "manta/kubernetes"
+BUILT = Path(os.environ.get("MANTA_KUBERNETES_CACHE", _CACHE)) / "kuberay"
+RELEASES = ("1.5.2", "1.6.2", "1.7.0")
+
+
+def binary(release: str) -> Path:
+    return BUILT / f"operator-{release}"
+
+
+@asynccontextmanager
+async def kuberay(stage: Stage, release: str) -> AsyncIterator[Path]:
+    """At work in the stage's namespace, as its admin, until the end of the block. Yields its log."""
+    log = stage.directory / f"kuberay-{release}.log"
+    flags = (
+        *(f"--watch-namespace={stage.namespace}", "--use-kubernetes-proxy"),
+        *("--enable-leader-election=false", "--metrics-addr=0", "--health-probe-bind-address=0"),
+        "--feature-gates=RayServiceIncrementalUpgrade=false",  # it wants the kinds of a Gateway
+    )
+    environment = {**os.environ, "KUBECONFIG": os.environ[EXTERNAL]}
+    with log.open("ab") as sink:
+        process = await asyncio.create_subprocess_exec(
+            *(str(binary(release)), *flags), stdout=sink, stderr=sink, env=environment
+        )
+    try:
+        yield log
+        assert process.returncode is None, log.read_text()[-3000:]
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await process.wait()
