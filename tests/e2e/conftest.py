@@ -157,6 +157,10 @@ def machine(
     machine = Machine(directory)
     machine.manta("up", "--cpus", "8")
     try:
+        # `up` returns with the API server; what the operator brings along follows a moment later.
+        machine.until(
+            "Ray's kinds", lambda: not machine.manta("get", "rayjobs", check=False).returncode
+        )
         yield machine
     finally:
         machine.manta("down", "--purge", check=False)

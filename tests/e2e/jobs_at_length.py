@@ -5,8 +5,11 @@ Not collected by `make test`, which has the short ones; `make jobs` runs these (
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import yaml
 from e2e.conftest import Machine, why_not
 from e2e.objects import IMAGE, VERSION, cluster
 from e2e.test_rayjob import ended, job, with_host_directory
+from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = Path("/work/shared/data/kuberay-samples")
@@ -146,6 +150,52 @@ def test_a_submitter_that_is_killed_submits_nothing_twice(machine: Machine, tmp_
     assert (status["jobStatus"], status["jobDeploymentStatus"]) == ("SUCCEEDED", "Complete")
     assert (tmp_path / "runs").read_text() == "ran\n"
     machine.manta("delete", "rayjob", "steady")
+
+
+@contextmanager
+def operator_down(machine: Machine) -> Iterator[None]:
+    """It stands still, and is killed in the end: the one that follows remembers nothing."""
+    for pid in machine.operators():
+        os.kill(int(str(pid)), signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        machine.kill_operator()
+
+
+def exit_codes(machine: Machine, labels: str) -> list[int]:
+    statuses = [
+        status
+        for pod in machine.list("pods", labels)
+        for status in pod.get("status", {}).get("containerStatuses", ())
+    ]
+    ends = [one["state"].get("terminated") for one in statuses]
+    return [one["exitCode"] for one in ends if one]
+
+
+def test_a_head_that_dies_while_the_operator_is_down_gets_nothing_submitted_again(
+    machine: Machine, marks: Path
+) -> None:
+    lonely = job("lonely", "K8sJobMode", "bash -c 'echo ran >> /marks/runs; sleep 600'")
+    machine.apply(with_host_directory(lonely, marks))
+    status = reaches(machine, "lonely", lambda one: one.get("jobStatus") == "RUNNING")
+    [head] = machine.list("pods", f"ray.io/cluster={status['rayClusterName']}")
+    submitters = "ray.io/originated-from-cr-name=lonely,batch.kubernetes.io/job-name"
+    with operator_down(machine):
+        machine.exec(head["metadata"]["name"], "pkill", "-9", "gcs_server", container="ray-head")
+        machine.until(
+            "a submitter that met another session",
+            lambda: OTHER_SESSION_EXIT_CODE in exit_codes(machine, submitters),
+            240,
+        )
+        [after] = machine.list("pods", f"ray.io/cluster={status['rayClusterName']}")
+        assert after["metadata"]["uid"] == head["metadata"]["uid"]  # it came back in its place
+        assert (marks / "runs").read_text() == "ran\n"
+    status = ended(machine, "lonely")
+    assert (status["jobDeploymentStatus"], status["reason"]) == ("Failed", "AppFailed"), status
+    assert "the Ray head that ran the job" in status["message"]
+    assert (marks / "runs").read_text() == "ran\n"
+    machine.manta("delete", "rayjob", "lonely")
 
 
 def test_a_schedule_makes_jobs_and_keeps_as_many_as_it_is_told(machine: Machine) -> None:
