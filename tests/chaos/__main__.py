@@ -1,7 +1,7 @@
 """`python -m tests.chaos --cycles 50`: kill planes at random until one leaves something behind.
 
-Prints one line a cycle and JSON at the end; exit code 1 when anything leaked. The same seed kills the
-same sorts of parts in the same order; the moments are the machine's.
+Prints one line a cycle and JSON at the end; exit code 1 when anything leaked, or when no plane took the
+Pods. The same seed kills the same sorts of parts in the same order; the moments are the machine's.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ def main() -> int:
     )
     options = parser.parse_args()
     leaks = {}
+    applied = 0
     began = time.monotonic()
     for number in range(options.first, options.first + options.cycles):
         with tempfile.TemporaryDirectory(prefix="manta-chaos-") as place:
             ray = bool(options.ray_every) and number % options.ray_every == options.ray_every - 1
             cycle = Cycle(Path(place) / "plane", Random(f"{options.seed}/{number}"), ray)
             left = cycle.run()
+            applied += cycle.applied
         sys.stdout.write(f"cycle {number}: {'; '.join(left) or 'nothing left'}\n")
         sys.stdout.flush()
         if left:
             leaks[number] = {"left": left, "story": cycle.story}
     seconds = round(time.monotonic() - began)
-    told = {"cycles": options.cycles, "seconds": seconds, "leaks": leaks}
+    told = {"cycles": options.cycles, "applied": applied, "seconds": seconds, "leaks": leaks}
     sys.stdout.write(json.dumps(told, indent=2) + "\n")
-    return 1 if leaks else 0
+    return 1 if leaks or not applied else 0
 
 
 if __name__ == "__main__":

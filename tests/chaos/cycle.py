@@ -35,6 +35,8 @@ class Cycle:
     story: list[str] = field(default_factory=list)
     """What was done, for whoever has to find a leak."""
     sockets: Sockets = field(default_factory=Sockets)
+    applied: bool = False
+    """There was a plane that took the Pods. A run in which none did proves nothing."""
 
     def run(self) -> list[str]:
         """All that was left behind; empty when nothing was."""
@@ -59,7 +61,7 @@ class Cycle:
         self._manta("up", "--cpus", "8")
 
     def _apply(self) -> None:
-        self._manta("apply", "-f", str(WORLD))
+        self.applied = self._manta("apply", "-f", str(WORLD)) == 0
         if self.ray:
             self._manta("apply", "-f", str(QUICKSTART))
         time.sleep(self.random.uniform(0, 20 if self.ray else 2))
@@ -100,7 +102,7 @@ class Cycle:
         inside = {child: _name(child) for pid in node for child in _descendants(pid)}
         return {**inside, **node, **plane}
 
-    def _manta(self, verb: str, *arguments: str) -> None:
+    def _manta(self, verb: str, *arguments: str) -> int:
         self._say(" ".join((verb, *arguments)))
         command = [*MANTA, verb, "--dir", str(self.directory), *arguments]
         done = subprocess.run(
@@ -113,6 +115,7 @@ class Cycle:
         )
         if done.returncode:
             self._say(f"  exit code {done.returncode}: {(done.stdout + done.stderr)[-300:]}")
+        return done.returncode
 
     def _interrupted(self, verb: str, *arguments: str, after: float = 0.5) -> None:
         self._say(f"{' '.join((verb, *arguments))}, Ctrl-C after {after:.2f} s")

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ from manta.api.meta import Key
 from manta.api.resources import NODES, SERVICES
 from manta.cli.follow import judge
 from manta.cli.status import node_trouble
+from support.disks import fill, small_disk
 from support.nodeplane import NodePlane, a_container, node_plane
 
 pytestmark = [
@@ -29,23 +27,6 @@ async def until_told(node: NodePlane, *words: str) -> str:
     """What `manta status` says of the Pod, once it says all of this."""
     pod = await node.until(lambda pod: all(word in judge("Pod", pod).why for word in words))
     return judge("Pod", pod).why
-
-
-@contextmanager
-def small_disk(place: Path, size: str) -> Iterator[Path]:
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)], check=True)
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def fill(place: Path) -> None:
-    """Leave no byte free."""
-    with suppress(OSError), (place / "full").open("wb", 0) as file:
-        while file.write(b"x" * 4096):
-            continue
 
 
 async def test_a_command_that_is_not_there(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from manta.cli.planeprocess import plane_processes
 from manta.localplane.node.cleanup import marked_processes
 from manta.localplane.node.planeid import interface_prefix
+from support.disks import fill, small_disk
 
 pytestmark = [
     pytest.mark.root,
@@ -30,12 +32,15 @@ class Shell:
 
     directory: Path
 
-    def manta(self, verb: str, *arguments: str, code: int = 0) -> str:
+    def try_to(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "manta.cli.main", verb, "--dir", str(self.directory)]
         environment = {k: v for k, v in os.environ.items() if k != "KUBECONFIG"}
-        done = subprocess.run(
+        return subprocess.run(
             [*command, *arguments], capture_output=True, text=True, env=environment, check=False
         )
+
+    def manta(self, verb: str, *arguments: str, code: int = 0) -> str:
+        done = self.try_to(verb, *arguments)
         said = done.stdout + done.stderr
         assert done.returncode == code, said
         return said
@@ -113,6 +118,32 @@ def test_what_an_earlier_plane_said_is_not_believed_before_it_is_true_again(
     shell.manta("down")
     assert "ready after" in shell.manta("up", "--with", str(tmp_path / "slow.yaml"))
     shell.manta("exec", "slow", "--", "test", "-e", "/tmp/ready")
+
+
+LARGE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large"}}
+"""More than the files of a store that was just written to have room for."""
+
+
+def test_a_plane_whose_disk_is_full_says_so_and_comes_back_with_its_pods(tmp_path: Path) -> None:
+    (tmp_path / "slow.yaml").write_text(SLOW)
+    large = tmp_path / "large.json"
+    large.write_text(json.dumps({**LARGE, "data": {"much": "x" * 900_000}}))
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        shell = Shell(disk / "plane")
+        try:
+            shell.manta("up", "--with", str(tmp_path / "slow.yaml"))
+            fill(disk)
+            done = shell.try_to("apply", "-f", str(large))
+            assert done.returncode
+            assert "database or disk is full" in done.stderr
+            while plane_processes(shell.directory):
+                time.sleep(0.05)
+            assert "MiB are free below" in shell.manta("status", code=1)
+            (disk / "full").unlink()
+            shell.manta("up")
+            shell.manta("exec", "slow", "--", "test", "-e", "/tmp/ready")
+        finally:
+            shell.manta("down", "--purge")
 
 
 def test_services_follow_a_range_that_the_user_names(shell: Shell) -> None:

@@ -22,7 +22,7 @@ from manta import __version__
 from manta.api.ray.names import OPERATOR_ENV_INIT_CONTAINER
 from manta.cli.installation import OPERATOR, install, operator_token
 from manta.cli.manifests import Document
-from manta.cli.planeprocess import log_path, write_record
+from manta.cli.planeprocess import LAST_WORDS, log_path, write_record
 from manta.cli.together import until_first_ends
 from manta.kube.client import Client
 from manta.localplane.node.doubts import doubt_lost_pods
@@ -30,6 +30,7 @@ from manta.localplane.node.libc import end_with_parent
 from manta.localplane.node.processes import NoNamespaces
 from manta.localplane.node.ranges import Ranges, Wish, claim_ranges
 from manta.localplane.plane import Plane, PlaneBusy, PlaneOptions
+from manta.localplane.store.store import StoreFailed
 from manta.runtime.clock import SystemClock
 
 TOKEN_LIFE = 3600
@@ -46,9 +47,10 @@ def run_foreground(args: argparse.Namespace, documents: list[Document]) -> int:
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             code = runner.run(_serve(args, documents))
-    except* (OSError, PlaneBusy, NoNamespaces) as group:
-        for error in _leaves(group):
-            print(f"manta: the plane cannot run: {error}", file=sys.stderr)
+    except* (OSError, PlaneBusy, NoNamespaces, StoreFailed) as group:
+        for words in dict.fromkeys(str(error) for error in _leaves(group)):
+            with contextlib.suppress(OSError):  # a full disk has no room for our words either
+                print(f"{LAST_WORDS} {words}", file=sys.stderr, flush=True)
     return code
 
 

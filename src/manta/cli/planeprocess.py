@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from manta.localplane.node import pidspace
+from manta.localplane.node.pressures import look, pressures
 
 _COMMAND = ("-m", "manta.cli.main", "up", "--foreground", "--dir")
 
@@ -94,6 +95,9 @@ def spawn(directory: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         )
 
 
+LAST_WORDS = "manta: the plane cannot run:"
+
+
 def log_path(directory: Path) -> Path:
     return directory / "logs" / "plane.log"
 
@@ -104,6 +108,17 @@ def last_log_lines(directory: Path, count: int = 15) -> str:
     except OSError:
         return "(no log was written)"
     return "\n".join(lines[-count:])
+
+
+def why_it_ended(directory: Path) -> str:
+    """Why a plane that nobody stopped runs no more. Empty: it was stopped, or nothing is known."""
+    if not record_path(directory).exists():
+        return ""
+    scarce = pressures(look(directory), directory)
+    if "DiskPressure" in scarce:
+        return f"{scarce['DiskPressure'][1]}. Free some, then `manta up`"
+    said = [line for line in last_log_lines(directory).splitlines() if line.startswith(LAST_WORDS)]
+    return said[-1].removeprefix(LAST_WORDS).strip() if said else ""
 
 
 def stop(record: PlaneRecord, patience: float = 20.0) -> bool:

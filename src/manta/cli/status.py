@@ -10,7 +10,7 @@ from typing import Any
 from manta.api.resources import NODES, PODS, Resource
 from manta.cli.connection import add_directory_flag, open_client
 from manta.cli.follow import judge
-from manta.cli.planeprocess import read_record
+from manta.cli.planeprocess import read_record, why_it_ended
 from manta.cli.render import table
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
     record = read_record(args.dir.resolve())
     if record is None:
         print(f"no plane runs in {args.dir} (`manta up` starts one)")
+        if why := why_it_ended(args.dir.resolve()):
+            print(f"the last one ended: {why}")
         return 1
     print(
         f"plane    {record.url}   pid {record.pid}   manta {record.version}   state in {args.dir}"

@@ -61,7 +61,7 @@ class NodeAgent:
         self.gateway: HttpGateway = None  # type: ignore[assignment]
         self._pods: Informer[NodePod] = None  # type: ignore[assignment]
         self._recorder: Recorder = None  # type: ignore[assignment]
-        self.connector = LocalConnector(self.worker, clock)
+        self.connector = LocalConnector(self.worker, self.ready, clock)
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
         """Who runs the Pod of this name."""

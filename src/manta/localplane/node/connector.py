@@ -25,17 +25,25 @@ from manta.localplane.node.sessions import (
 from manta.localplane.node.snapshot import ContainerFacts, Life
 from manta.runtime.clock import Clock
 
+_START_PATIENCE = 10.0
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class LocalConnector:
     """Implements the server's `NodeConnector`."""
 
-    def __init__(self, find: Callable[[str, str], PodWorker | None], clock: Clock) -> None:
+    def __init__(
+        self, find: Callable[[str, str], PodWorker | None], ready: asyncio.Event, clock: Clock
+    ) -> None:
         self._find = find
+        self._ready = ready
         self._clock = clock
 
-    def _worker(self, namespace: str, pod: str) -> PodWorker:
+    async def _worker(self, namespace: str, pod: str) -> PodWorker:
+        """A node that has just started is given some time to take up its Pods."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_START_PATIENCE):
+                await self._ready.wait()
         worker = self._find(namespace, pod)
         if worker is None:
             raise ContainerUnavailable(
@@ -55,7 +63,7 @@ class LocalConnector:
     async def logs(
         self, namespace: str, pod: str, container: str, options: LogOptions
     ) -> AsyncIterator[bytes]:
-        worker = self._worker(namespace, pod)
+        worker = await self._worker(namespace, pod)
         directory = _log_directory(worker, container, previous=options.previous)
         return self._stream(directory, options)
 
@@ -109,7 +117,7 @@ class LocalConnector:
         stdin: bool,
         tty: bool,
     ) -> ExecSession:
-        worker = self._worker(namespace, pod)
+        worker = await self._worker(namespace, pod)
         target = f"{container}/{self._running(worker, container).attempt}"
         spec = {"argv": list(command), "tty": tty}
         try:
@@ -122,7 +130,7 @@ class LocalConnector:
     async def attach(
         self, namespace: str, pod: str, container: str, *, stdin: bool, tty: bool
     ) -> AttachSession:
-        worker = self._worker(namespace, pod)
+        worker = await self._worker(namespace, pod)
         attempt = self._running(worker, container).attempt
         directory = attempt_directory(worker.runtime.directory, container, attempt)
         tail = Tail(directory / "log", at_end=True)
@@ -139,7 +147,7 @@ class LocalConnector:
     # ── ports ──────────────────────────────────────────────────────────────────────────
     async def dial(self, namespace: str, pod: str, port: int) -> Streams:
         """To localhost inside the Pod, as a kubelet does; then to the Pod's address."""
-        worker = self._worker(namespace, pod)
+        worker = await self._worker(namespace, pod)
         runtime = worker.runtime
         if not runtime.has_own_network:
             return await asyncio.open_connection("127.0.0.1", port)

@@ -74,8 +74,8 @@ class ImageStore:
         if recipe is None:
             raise PullError(
                 f'Failed to pull image "{image}": no rule of this machine matches it. Map it to an'
-                f" environment in {self._table}, for example:\n"
-                f"images:\n- image: '{image}'\n  packages: ['ray[default]', my-package]"
+                f" environment in {self._table}, for example:"
+                f" images: [{{image: '{image}', packages: ['ray[default]', my-package]}}]"
             )
         return recipe
 
