@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from manta.localplane.node import planeregister
 from manta.localplane.node.netlink import Netlink
 from manta.localplane.node.network import planes_on_this_machine
 from manta.localplane.node.planeid import interface_prefix, plane_id
@@ -32,6 +33,12 @@ class Machine:
 
     @classmethod
     def look(cls) -> Machine:
+        """While no other plane is half gone: its interfaces, but not yet its settings."""
+        with planeregister.locked():
+            return cls._look()
+
+    @classmethod
+    def _look(cls) -> Machine:
         places = sorted(Path("/proc/sys/net/ipv4/conf").glob("*/forwarding"))
         settings = {one.parent.name: one.read_text().strip() for one in places}
         return cls(settings, tuple(planes_on_this_machine()))
