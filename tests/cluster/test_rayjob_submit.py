@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from manta.api.meta import Key
+from manta.api.ray.job import RayJob
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import CONFIG_MAPS
-from manta.cli import submit
+from manta.cli import joblogs, submit
 from manta.cli.joblogs import NothingYetError, print_job_log
 from manta.cli.package import Package, pack
 from manta.cli.submission import Wanted
 from manta.cli.usage import UsageError
+from manta.kube.client import Client
 from manta.kube.errors import NotFound
 from support.raycluster import NAMESPACE, ray_cluster
 from support.rayjobworld import KEY, a_world, failed, is_running, operator
@@ -129,3 +132,42 @@ async def test_a_log_that_went_with_its_cluster_is_told_with_rays_last_words() -
         with pytest.raises(NothingYetError, match="K8sJobMode keeps it") as told:
             await print_job_log(world.client, KEY, follow=False, out=lambda _: None)
         assert "boom: the last lines" in str(told.value)
+
+
+def a_submitter_pod(name: str, born: int, exit_code: int) -> dict[str, Any]:
+    labels = {"ray.io/originated-from-cr-name": "demo", "batch.kubernetes.io/job-name": "demo"}
+    ended = {"state": {"terminated": {"exitCode": exit_code}}}
+    return {
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "creationTimestamp": f"2026-01-01T12:00:0{born}Z",
+        },
+        "status": {"containerStatuses": [ended]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("codes", "shown"),
+    [((1, 86), "pod-0"), ((1, 1), "pod-1"), ((86, 86), "pod-1")],
+)
+async def test_the_log_is_that_of_a_submitter_that_followed_the_job(
+    codes: tuple[int, ...], shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that of one that was started again, met another head and had nothing to print."""
+    pods = [a_submitter_pod(f"pod-{at}", at, code) for at, code in enumerate(codes)]
+    streamed: list[str] = []
+
+    async def stream(_: object, key: Key, *__: object) -> None:
+        streamed.append(key.name)
+
+    class Listing:
+        async def get(self, *_: object, **__: object) -> RayJob:
+            return RayJob()
+
+        async def list(self, *_: object, **__: object) -> Namespace:
+            return Namespace(items=pods)
+
+    monkeypatch.setattr(joblogs, "stream_pod", stream)
+    await print_job_log(cast("Client", Listing()), KEY, follow=False)
+    assert streamed == [shown]

@@ -23,6 +23,7 @@ from manta.api.resources import PODS
 from manta.cli.dashboards import ProxyCourier
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, NotFound
+from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
 from manta.ray.models import Target, Unreachable
 from manta.rules.traits import head_service_name
 
@@ -65,7 +66,9 @@ async def _of_submitters(client: Client, key: Key, *, follow: bool, out: Print) 
     began = sorted((pod for pod in found if _began(pod)), key=_born)
     if not began:
         raise NothingYetError(f"RayJob {key} has printed nothing yet: `manta status` says why")
-    await stream_pod(client, Key(key.namespace, began[-1]["metadata"]["name"]), out)
+    # One that met another head than its own has not printed a word of the job.
+    chosen = [pod for pod in began if not _met_another_head(pod)] or began
+    await stream_pod(client, Key(key.namespace, chosen[-1]["metadata"]["name"]), out)
 
 
 class NothingYetError(MantaError):
@@ -104,6 +107,12 @@ def _born(pod: Document) -> str:
 def _began(pod: Document) -> bool:
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     return any({"running", "terminated"} & set(one.get("state") or {}) for one in statuses)
+
+
+def _met_another_head(pod: Document) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    ends = [(one.get("state") or {}).get("terminated") or {} for one in statuses]
+    return any(end.get("exitCode") == OTHER_SESSION_EXIT_CODE for end in ends)
 
 
 async def stream_pod(

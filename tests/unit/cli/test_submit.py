@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import base64
 import io
+import os
+import signal
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +17,7 @@ import msgspec
 import pytest
 import yaml
 
-from manta.api.meta import ObjectMeta
+from manta.api.meta import Key, ObjectMeta
 from manta.api.ray.job import RayJob, RayJobSpec
 from manta.api.ray.naming import MAX_RAY_JOB_NAME
 from manta.cli import main, submit
@@ -238,3 +241,23 @@ def test_what_is_too_large_for_a_configmap_is_known_before(tmp_path: Path) -> No
 )
 def test_the_exit_code_is_the_jobs_own(status: dict[str, Any], code: int) -> None:
     assert exit_code(status) == code
+
+
+def test_ctrl_c_while_it_follows_leads_to_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real signal, in the middle of it."""
+
+    async def follows(*_: object) -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    asked: list[Key] = []
+
+    async def interrupted(_: object, key: Key) -> int:
+        asked.append(key)
+        return 130
+
+    monkeypatch.setattr(submit, "_submit", follows)
+    monkeypatch.setattr(submit, "_interrupted", interrupted)
+    assert submit.run(parsed("--name", "mine", "--", "true")) == 130
+    assert [key.name for key in asked] == ["mine"]

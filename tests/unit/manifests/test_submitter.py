@@ -85,3 +85,14 @@ def test_a_submitter_beside_the_head_lives_and_dies_with_it_and_asks_for_no_sess
         a_job(submissionMode="SidecarMode"), a_cluster(), Submission("demo-1", "127.0.0.1:8265", {})
     )
     assert "/api/version" not in sidecar["args"][0]
+
+
+@pytest.mark.parametrize(
+    ("config", "limit"), [({}, 2), ({"submitterConfig": {"backoffLimit": 5}}, 5)]
+)
+def test_a_submitter_is_started_again_as_often_as_its_config_says(
+    config: dict[str, Any], limit: int
+) -> None:
+    handed_over = Submission("demo-1", "demo:8265", {})
+    job = build_submitter_job(a_job(**config), a_cluster(), handed_over)
+    assert job["spec"]["backoffLimit"] == limit
