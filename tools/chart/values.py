@@ -44,6 +44,7 @@ KNOWN: Mapping[str, Json] = {
     "logging.stdoutEncoder": _ENCODER,
     "logging.fileEncoder": _ENCODER,
     "batchScheduler.name": {"type": "string", "enum": ["", "default", *SCHEDULERS]},
+    "operatorCommand": {"type": "string", "enum": ["", "/manager"]},
     "hostUsers": {"type": ["boolean", "null"]},
     "podDisruptionBudget.minAvailable": {"type": ["integer", "string"]},
     "networkPolicy.apiServerPorts": _PORTS,

@@ -93,6 +93,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* What cannot be meant is refused here, before anything is installed. */}}
 {{- define "manta.check" -}}
+{{- if contains "kuberay/operator" .Values.image.repository -}}
+{{- fail "image.repository: this is KubeRay's own operator. Leave out `image` of its values, or name an image of Manta." -}}
+{{- end -}}
 {{- if and .Values.batchScheduler.enabled (not (has .Values.batchScheduler.name (list "" "volcano"))) -}}
 {{- fail "batchScheduler: `enabled` means volcano, and `name` says another one. Leave out `enabled`." -}}
 {{- end -}}

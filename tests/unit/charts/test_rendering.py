@@ -202,6 +202,8 @@ def test_permissions_are_those_of_the_features_that_are_on(
         ("logging.stdoutEncoder=xml", "value must be one of 'json', 'console'"),
         ("kubeClient.burst=0", "minimum: got 0, want 1"),
         ("image.digest=abc", "does not match pattern"),
+        ("operatorCommand=/bin/sh", "value must be one of '', '/manager'"),
+        ("image.repository=r.example/kuberay/operator", "this is KubeRay's own operator"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_before_anything_is_installed(
