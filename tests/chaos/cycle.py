@@ -55,7 +55,8 @@ class Cycle:
     def _start(self) -> None:
         """Sometimes interrupted, at any moment of the start; then tried again, or not."""
         if self.random.random() < 0.3:
-            self._interrupted("up", after=self.random.uniform(0, 2.0))
+            following = ["--with", str(WORLD)] if self.random.random() < 0.5 else []
+            self._interrupted("up", *following, after=self.random.uniform(0, 3.0))
             if self.random.random() < 0.3:
                 return
         self._manta("up", "--cpus", "8")

@@ -48,7 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Loading makes many objects and hardly any garbage: by default the collector would walk
     # through all of them dozens of times before the first line of work.
     gc.set_threshold(10_000, 20, 50)
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _run(_parse(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # at any moment, also while we load
+        return 130
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="manta", description="A Kubernetes operator for Ray, and a control plane to run it on."
     )
@@ -65,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args, unknown = parser.parse_known_args(arguments)
     if unknown:  # said by the verb, which knows its own flags
         subparsers.choices[args.verb].error(f"unrecognized arguments: {' '.join(unknown)}")
-    return _run(args)
+    return args
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -73,8 +79,6 @@ def _run(args: argparse.Namespace) -> int:
 
     try:
         return int(_module(args.verb).run(args))
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:
         return 0  # `manta get ... | head`
     except MantaError as error:

@@ -21,6 +21,16 @@ def test_help_names_every_verb_of_this_build(capsys: pytest.CaptureFixture[str])
     assert all(verb in shown for verb in VERBS if module_of(verb))
 
 
+def test_an_interrupt_while_the_command_loads_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("manta.cli.main._module", interrupted)
+    assert main(["get", "pods"]) == 130
+
+
 def test_an_unknown_verb_exits_with_2() -> None:
     with pytest.raises(SystemExit) as ended:
         main(["dance"])
