@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import contextlib
 import json
 import logging
 import re
@@ -24,14 +25,19 @@ from manta.admission.server import LARGEST, ReviewServer
 from manta.api.meta import Key
 from manta.api.resources import SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from manta.cli import webhook
+from manta.cli.operator_objects import Installation
 from manta.cli.operator_options import options_from
+from manta.cli.webhook_objects import webhook_objects
+from manta.kube.client import Client
 from manta.kube.cluster import Cluster
-from manta.kube.errors import NotFound
+from manta.kube.errors import NotFound, Unreachable
 from manta.localplane.apiserver.messages import ADMIN
 from manta.localplane.inprocess import InProcessTransport
 from manta.rules.settings import Settings
 from manta.runtime.health import Address
 from support.certmanager import cert_manager_crds
+from support.fake_ray import FakeRay
+from support.permissions import RecordingTransport
 from support.plane import MemoryPlane, memory_plane
 from support.raycluster import group, ray_cluster
 from support.stage import until
@@ -76,10 +82,10 @@ async def configure(plane: MemoryPlane) -> None:
     await plane.client.create(VALIDATING_WEBHOOK_CONFIGURATIONS, "", body)
 
 
-def a_keeper(plane: MemoryPlane, directory: Path) -> Keeper:
+def a_keeper(plane: MemoryPlane, directory: Path, client: Client | None = None) -> Keeper:
     directory.mkdir(parents=True, exist_ok=True)
     return Keeper(
-        plane.client,
+        client or plane.client,
         plane.clock,
         secret=SECRET,
         configuration=CONFIGURATION.name,
@@ -144,6 +150,36 @@ def test_certificates_are_renewed_and_always_trusted(tmp_path: Path) -> None:
             for number in range(2):
                 assert (tmp_path / str(number) / "tls.crt").read_text() == third["tls.crt"]
 
+    story()
+
+
+async def settled(keeper: Keeper) -> None:
+    """Although the first reply to every kind of write is lost."""
+    for _ in range(5):
+        with contextlib.suppress(Unreachable):
+            await keeper.settle()
+
+
+def test_every_permission_of_the_webhook_is_used_and_every_use_is_permitted(tmp_path: Path) -> None:
+    @virtually
+    async def story() -> None:
+        async with virtual_plane([_kind()]) as plane:
+            await configure(plane)
+            recorded = RecordingTransport(InProcessTransport(plane.app, ADMIN), FakeRay())
+            keeper = a_keeper(plane, tmp_path, Client(recorded))
+            for life in (0.0, 0.7):
+                await asyncio.sleep((LEAF_LIFE * life).total_seconds())
+                await settled(keeper)
+            assert recorded.used == granted
+
+    granted = {
+        (api, resource, verb)
+        for one in webhook_objects(Installation())
+        for rule in one.get("rules", ())
+        for api in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
     story()
 
 
