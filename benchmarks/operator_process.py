@@ -6,14 +6,15 @@ What it asked of the server is read from its metrics, its time and memory from /
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,21 +31,24 @@ from manta.localplane.kubeconfig import write_kubeconfig
 class Operator:
     pid: int
     metrics: str
+    counter: str = "manta_api_requests_total"
+    names: tuple[str, ...] = ("verb", "resource")
 
     def requests(self) -> Counter[str]:
-        """What it has asked so far, as `create pods`."""
+        """What it has asked so far, as `create pods`; as `POST` where it does not tell more."""
         found: Counter[str] = Counter()
         text = urllib.request.urlopen(self.metrics, timeout=20).read().decode()
         for line in text.splitlines():
-            if line.startswith("manta_api_requests_total{"):
+            if line.startswith(f"{self.counter}{{"):
                 labels, _, count = line.partition("{")[2].rpartition("} ")
                 told = dict(one.split("=", 1) for one in labels.split(","))
-                verb, resource = told["verb"].strip('"'), told["resource"].strip('"')
-                found[f"{verb} {resource}"] += int(float(count))
+                name = " ".join(told[each].strip('"') for each in self.names)
+                found[name] += int(float(count))
         return found
 
 
-WATCHING = ("watch", "list")
+WATCHING = ("watch", "list", "GET")
+"""KubeRay does not tell its watches from its reads."""
 
 
 def only_work(requests: Counter[str]) -> Counter[str]:
@@ -77,23 +81,50 @@ async def an_operator(kubeconfig: Path, log: Path, *flags: str) -> AsyncIterator
     """With its default settings, but no election: a lease is renewed whatever happens."""
     port = _free_port()
     command = [sys.executable, "-m", "manta.cli.main", "operator", f"--kubeconfig={kubeconfig}"]
-    command += ["--enable-leader-election=false", f"--metrics-addr=127.0.0.1:{port}"]
-    command += ["--health-probe-bind-address=0", *flags]
-    with log.open("ab") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file)
-    operator = Operator(process.pid, f"http://127.0.0.1:{port}/metrics")
-    try:
-        await _answering(operator, log)
+    command += [*_without_election(port), *flags]
+    with _running(command, {}, log) as pid:
+        operator = Operator(pid, f"http://127.0.0.1:{port}/metrics")
+        await _until_asked(operator, "watch pods", log)
         yield operator
+
+
+@asynccontextmanager
+async def kuberay(
+    program: Path, kubeconfig: Path, log: Path, *flags: str
+) -> AsyncIterator[Operator]:
+    """The peer, where `tools/kubernetes/kuberay.sh` has built it."""
+    port = _free_port()
+    command = [str(program), *_without_election(port), *flags]
+    command += ["--feature-gates=RayServiceIncrementalUpgrade=false"]  # it wants a Gateway's kinds
+    with _running(command, {"KUBECONFIG": str(kubeconfig)}, log) as pid:
+        url = f"http://127.0.0.1:{port}/metrics"
+        operator = Operator(pid, url, "rest_client_requests_total", ("method",))
+        await _until_asked(operator, "GET", log)
+        yield operator
+
+
+def _without_election(port: int) -> list[str]:
+    address = f"--metrics-addr=127.0.0.1:{port}"
+    return ["--enable-leader-election=false", address, "--health-probe-bind-address=0"]
+
+
+@contextmanager
+def _running(command: list[str], environment: dict[str, str], log: Path) -> Iterator[int]:
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            command, stdout=file, stderr=file, env={**os.environ, **environment}
+        )
+    try:
+        yield process.pid
     finally:
         process.terminate()
         process.wait(30)
 
 
-async def _answering(operator: Operator, log: Path) -> None:
+async def _until_asked(operator: Operator, name: str, log: Path) -> None:
     for _ in range(300):
         try:
-            if (await asyncio.to_thread(operator.requests))["watch pods"]:
+            if (await asyncio.to_thread(operator.requests))[name]:
                 return
         except OSError:
             pass

@@ -2,21 +2,23 @@
 
 Fake nodes, so that the operator and the server are what is measured: requests, processor time and
 memory of the operator per cluster; how long until clusters are ready; what a small cluster feels
-of a big one; the steady state; a restart. KubeRay's figures beside them were recorded on such a
-machine (`docs/internals/benchmarks.md`); its way to create Pods, one after the other, is measured
-in this run.
+of a big one; the steady state; a restart. KubeRay itself is the peer where
+`tools/kubernetes/kuberay.sh` has built it; figures that were recorded on such a machine stand
+beside it in any case.
 
-    python -m benchmarks.raycluster_fleet [--count N] [--only embedded|kubernetes]
+    python -m benchmarks.raycluster_fleet [--count N] [--only embedded|kubernetes|kuberay]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,13 +27,18 @@ import uvloop
 from tools.kubernetes.run import running
 
 from benchmarks.fleet import Fleet, percentile, rounded
-from benchmarks.operator_process import Phase, an_operator, only_work, prepare, writes
+from benchmarks.operator_process import Phase, an_operator, kuberay, only_work, prepare, writes
 from benchmarks.operators import tell
 from benchmarks.servers import Running, embedded, kubernetes
 
 COUNT, WORKERS, RATE, NAMESPACES, NODES = 1000, 3, 100.0, 10, 20
 BIG, REPEATS, LAG = 300, 3, 0.2
 SETTLING, STEADY = 10.0, 30.0
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "manta/kubernetes"
+KUBERAY = CACHE / "kuberay/operator-1.7.0"
+TUNED = ("--reconcile-concurrency=10", "--qps=1000", "--burst=2000")
+
+Measure = Callable[[Running, Path, int], Coroutine[Any, Any, dict[str, Any]]]
 RECORDED = {
     "requests_per_cluster": 11.0,
     "operator_cpu_ms_per_cluster": "12-22",
@@ -104,11 +111,15 @@ async def grow(fleet: Fleet, phase: Phase, count: int) -> dict[str, Any]:
     return rounded(told)
 
 
+async def a_fleet(server: Running) -> Fleet:
+    names = [f"fleet-{number}" for number in range(NAMESPACES)]
+    return await Fleet(server.target).open("small-0", "small-1", *names)
+
+
 async def measure(server: Running, directory: Path, count: int) -> dict[str, Any]:
     kubeconfig = await prepare(server, directory)
     log = directory / "operator.log"
-    names = [f"fleet-{number}" for number in range(NAMESPACES)]
-    fleet = await Fleet(server.target).open("small-0", "small-1", *names)
+    fleet = await a_fleet(server)
     told: dict[str, Any] = {}
     async with an_operator(kubeconfig, log) as operator:
         say(f"{server.name}: a small one beside a big one")
@@ -133,36 +144,54 @@ async def measure(server: Running, directory: Path, count: int) -> dict[str, Any
     return told
 
 
+async def measure_kuberay(server: Running, directory: Path, count: int) -> dict[str, Any]:
+    """The same by KubeRay: a small one beside a big one by default, the fleet at its best."""
+    await prepare(server, directory)  # its kinds are ours
+    log = directory / "kuberay.log"
+    fleet = await a_fleet(server)
+    told: dict[str, Any] = {}
+    async with kuberay(KUBERAY, server.kubeconfig, log):
+        say("kuberay, default: a small one beside a big one")
+        told["small_beside_300"] = await small_beside_big(fleet)
+    fleet.ready.clear()
+    async with kuberay(KUBERAY, server.kubeconfig, log, *TUNED) as operator:
+        say(f"kuberay, tuned: {count} clusters")
+        told["fleet"] = {"clusters": count, **await grow(fleet, Phase(operator), count)}
+    return told
+
+
 def on_embedded(directory: Path, count: int) -> dict[str, Any]:
     with embedded(directory / "embedded", f"--fake-nodes={NODES}") as server:
         return uvloop.run(measure(server, directory / "embedded", count))
 
 
-def on_kubernetes(directory: Path, count: int) -> dict[str, Any] | None:
+def on_kubernetes(directory: Path, count: int, by: Measure = measure) -> dict[str, Any] | None:
     with ExitStack() as stack:
-        place = directory / "real"
-        server = stack.enter_context(kubernetes(place, "kube-scheduler"))
+        directory = directory / by.__name__
+        server = stack.enter_context(kubernetes(directory, "kube-scheduler"))
         if server is None:
             return None
         command = [sys.executable, "-m", "benchmarks.fakekubelet", str(server.kubeconfig)]
         environment = Path(__file__).parents[1]
         kubelet = [*command, str(NODES)]
         kubelet = ["env", f"PYTHONPATH={environment}", *kubelet]
-        stack.enter_context(running(place, "kubelet", kubelet))
-        return uvloop.run(measure(server, place, count))
+        stack.enter_context(running(directory, "kubelet", kubelet))
+        return uvloop.run(by(server, directory, count))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=COUNT)
-    parser.add_argument("--only", choices=("embedded", "kubernetes"))
+    parser.add_argument("--only", choices=("embedded", "kubernetes", "kuberay"))
     args = parser.parse_args()
     told: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as directory:
-        if args.only != "kubernetes":
+        if args.only in (None, "embedded"):
             told["embedded"] = on_embedded(Path(directory), args.count)
-        if args.only != "embedded":
+        if args.only in (None, "kubernetes"):
             told["kubernetes"] = on_kubernetes(Path(directory), args.count)
+        if args.only in (None, "kuberay") and KUBERAY.exists():
+            told["kuberay"] = on_kubernetes(Path(directory), args.count, measure_kuberay)
     tell(
         **told,
         kuberay_recorded=RECORDED,
