@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from manta.api.meta import Key
 from manta.api.ray.names import LABEL_CLUSTER, LABEL_NODE_TYPE
 from manta.api.resources import PODS, Resource
@@ -65,18 +67,30 @@ def _judge_job(status: Mapping[str, Any]) -> Verdict:
 
 def _judge_cluster(document: Mapping[str, Any], status: Mapping[str, Any]) -> Verdict:
     """`state` stays ready when it once was; what is ready now is told beside it."""
-    if not _is_looked_at(document, status):
-        return Verdict(ready=False, why=_NOT_LOOKED_AT)
-    wanted = "suspended" if (document.get("spec") or {}).get("suspend") else "ready"
-    conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    spec = document.get("spec") or {}
+    wanted = "suspended" if spec.get("suspend") else "ready"
     if status.get("state") != wanted:
         return Verdict(ready=False, why=_blocking_message(status))
-    if wanted == "ready" and conditions.get("HeadPodReady") == "False":
+    if wanted == "suspended":
+        return Verdict(ready=True)
+    conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    if conditions.get("HeadPodReady") == "False":
         return Verdict(ready=False, why=_blocking_message(status))
-    ready, workers = (status.get(f"{word}WorkerReplicas", 0) for word in ("ready", "desired"))
-    if wanted == "ready" and ready < workers:
+    ready, workers = status.get("readyWorkerReplicas", 0), _wanted_workers(spec, status)
+    if ready < workers:
         return Verdict(ready=False, why=f"{ready} of {workers} workers are ready")
     return Verdict(ready=True)
+
+
+def _wanted_workers(spec: Mapping[str, Any], status: Mapping[str, Any]) -> int:
+    """By the spec as it is now: the status may be of before an edit."""
+    from manta.api.ray.cluster import RayClusterSpec
+    from manta.rules.scaling import desired_workers
+
+    try:
+        return desired_workers(msgspec.convert(spec, RayClusterSpec))
+    except msgspec.ValidationError:  # what this version cannot read it does not judge
+        return int(status.get("desiredWorkerReplicas", 0))
 
 
 def _is_looked_at(document: Mapping[str, Any], status: Mapping[str, Any]) -> bool:

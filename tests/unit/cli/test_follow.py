@@ -70,14 +70,14 @@ def test_a_cluster_is_ready_by_its_state() -> None:
             {"conditions": [{"type": "HeadPodReady", "status": "False", "message": "head: gone"}]},
             "head: gone",
         ),
-        ({"readyWorkerReplicas": 1, "desiredWorkerReplicas": 2}, "1 of 2 workers are ready"),
-        ({"observedGeneration": 1}, "its change has not been looked at yet"),
+        ({"readyWorkerReplicas": 1, "desiredWorkerReplicas": 1}, "1 of 2 workers are ready"),
     ],
 )
 def test_a_cluster_that_was_ready_once_is_judged_by_what_it_is_now(
     status: dict[str, object], why: str
 ) -> None:
-    document = {"metadata": {"generation": 2}, "status": {"state": "ready", **status}}
+    group = {"groupName": "g", "replicas": 2, "maxReplicas": 3, "template": {"spec": {}}}
+    document = {"spec": {"workerGroupSpecs": [group]}, "status": {"state": "ready", **status}}
     assert judge("RayCluster", document) == Verdict(ready=False, why=why)
 
 
