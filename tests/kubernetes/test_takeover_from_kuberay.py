@@ -20,6 +20,7 @@ from support.fake_ray import FakeJob
 from support.raycluster import group
 from support.rayservice_objects import cluster_config
 from support.real_kuberay import RELEASES, binary, kuberay
+from support.recorded_kuberay import record
 from support.stage import OperatorProcess, Stage, empty, until
 from support.stage_objects import a_cluster, a_job, a_service, settle
 
@@ -135,6 +136,8 @@ async def test_manta_takes_over_from_kuberay_itself_and_gives_back(
             await services(stage)
             await jobs(stage)
             await settled(stage)
+        if os.environ.get("MANTA_RECORD"):
+            await record(stage.client, stage.namespace, release)
         made, started = await there(stage), list(stage.ray.executions)
         before = await told(stage)
 
