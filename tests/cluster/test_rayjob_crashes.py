@@ -220,3 +220,37 @@ def test_a_submitter_that_comes_too_late_for_its_head_leaves_the_job_to_the_next
             assert len(world.ray.executions) == 1
 
     scenario()
+
+
+def test_a_sidecars_head_that_comes_and_goes_while_the_operator_is_down_has_no_successor() -> None:
+    """Its workers never came, so that the cluster is not provisioned; and nobody saw it submit."""
+
+    @virtually
+    async def scenario() -> None:
+        async with a_world() as world:
+            world.kubelet.delay = 30
+            pending = {"phase": "Pending"}
+            world.kubelet.script = lambda pod: (
+                pending if pod["metadata"]["labels"]["ray.io/node-type"] == "worker" else None
+            )
+            await world.create(submissionMode="SidecarMode")
+            async with operator(world):
+                await world.until(lambda job: job.status.ray_cluster_status.head.pod_name, 20)
+            await asyncio.sleep(60)
+            assert len(world.ray.executions) == 1
+            await world.kill_head()
+            await asyncio.sleep(60)
+            world.kubelet.delay = 0.2
+            async with operator(world, seed=8):
+                job = await world.until(failed)
+                await asyncio.sleep(120)
+            assert (job.status.reason, job.status.message) == (
+                "AppFailed",
+                "Ray head pod not found.",
+            )
+            assert (
+                await world.client.list(PODS, NAMESPACE, labels="ray.io/node-type=head")
+            ).items == []
+            assert len(world.ray.executions) == 1
+
+    scenario()

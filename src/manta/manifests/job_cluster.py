@@ -34,7 +34,8 @@ def build_job_cluster(
         annotations[names.ANNOTATION_DISABLE_HEAD_RESTART] = "true"
         pod = spec["headGroupSpec"]["template"]["spec"]
         pod["restartPolicy"] = "Never"
-        pod["containers"] = [*pod["containers"], build_sidecar(job, cluster, submission)]
+        pod["containers"] = [*map(_started_once, pod["containers"])]
+        pod["containers"].append(build_sidecar(job, cluster, submission))
     labels = {
         **job.metadata.labels,
         names.LABEL_ORIGIN_NAME: job.metadata.name,
@@ -53,6 +54,13 @@ def build_job_cluster(
         },
         "spec": spec,
     }
+
+
+def _started_once(container: Json) -> Json:
+    """A container may have a restart policy of its own (Kubernetes 1.34): Ray's would come back
+    empty, beside a submitter that comes back too."""
+    own = ("restartPolicy", "restartPolicyRules")
+    return {name: value for name, value in container.items() if name not in own}
 
 
 def build_job_head_service(job: RayJob, cluster: RayCluster, settings: Settings) -> Json:

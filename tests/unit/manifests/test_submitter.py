@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from manta.api.ray import names
+from manta.manifests.job_cluster import build_job_cluster
 from manta.manifests.submitter import Submission, build_sidecar, build_submitter_job
+from support.raycluster import ray_cluster
 from support.rayjob import a_cluster, a_job
 
 WAITS = (
@@ -96,3 +98,16 @@ def test_a_submitter_is_started_again_as_often_as_its_config_says(
     handed_over = Submission("demo-1", "demo:8265", {})
     job = build_submitter_job(a_job(**config), a_cluster(), handed_over)
     assert job["spec"]["backoffLimit"] == limit
+
+
+def test_beside_a_submitter_ray_is_not_started_again_whatever_its_container_says() -> None:
+    spec = ray_cluster()["spec"]
+    [ray] = spec["headGroupSpec"]["template"]["spec"]["containers"]
+    ray |= {"restartPolicy": "Always", "restartPolicyRules": [{"action": "Restart"}]}
+    job = a_job(submissionMode="SidecarMode", rayClusterSpec=spec)
+    handed_over = Submission("demo-1", "127.0.0.1:8265", {}, restarts=True)
+    made = build_job_cluster(job, spec, handed_over, a_cluster())
+    pod = made["spec"]["headGroupSpec"]["template"]["spec"]
+    assert pod["restartPolicy"] == "Never"
+    assert [one.get("restartPolicy") for one in pod["containers"]] == [None, "OnFailure"]
+    assert "restartPolicyRules" not in pod["containers"][0]

@@ -21,6 +21,7 @@ from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RayCluster
+from manta.api.ray.job import SubmissionMode
 from manta.api.rbac import Role, RoleBinding
 from manta.api.scheduling import PodGroup
 from manta.rules.settings import Settings
@@ -71,6 +72,12 @@ class ClusterSnapshot:
         for pod in self.worker_pods:
             groups.setdefault(_label(pod, names.LABEL_GROUP), []).append(pod)
         return {group: tuple(pods) for group, pods in groups.items()}
+
+    @property
+    def submits_beside_head(self) -> bool:
+        """Of a RayJob in SidecarMode: every head would bring a submitter of its own."""
+        mode = self.cluster.metadata.labels.get(names.LABEL_JOB_SUBMISSION_MODE)
+        return mode == SubmissionMode.SIDECAR
 
     @property
     def is_being_deleted(self) -> bool:

@@ -160,9 +160,11 @@ def _head_info(seen: ClusterSnapshot) -> HeadInfo:
     service = seen.services.get(head_service_name(seen.cluster))
     pod_ip = pod.status.pod_ip if pod else ""
     service_ip = service.spec.cluster_ip if service else ""
+    # Where no second one may come, the name of the first is all that tells that there was one.
+    last = seen.cluster.status.head.pod_name if seen.submits_beside_head else ""
     return HeadInfo(
         pod_ip=pod_ip,
-        pod_name=pod.metadata.name if pod else "",
+        pod_name=pod.metadata.name if pod else last,
         service_ip=pod_ip if service_ip == "None" else service_ip,
         service_name=service.metadata.name if service else "",
     )

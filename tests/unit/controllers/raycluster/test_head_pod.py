@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
+from manta.api.ray.cluster import HeadInfo
 from manta.api.resources import PODS
 from manta.api.times import format_time
 from manta.controllers.raycluster.events import Cause
@@ -99,6 +101,23 @@ def test_a_provisioned_head_is_not_restarted_when_told_so() -> None:
     plan = world.plan()
     assert plan.actions == ()
     assert plan.wait is not None
+
+
+@pytest.mark.parametrize(
+    ("labels", "restarted"),
+    [({"ray.io/job-submission-mode": "SidecarMode"}, False), ({}, True)],
+)
+def test_a_head_that_would_submit_a_job_again_has_no_successor_however_far_it_had_come(
+    labels: dict[str, str], restarted: bool
+) -> None:
+    """Without a submitter beside it, one that was never provisioned is replaced, as KubeRay does."""
+    annotations = {"ray.io/disable-provisioned-head-restart": "true"}
+    world = World(decode(ray_cluster(groups=[], annotations=annotations, labels=labels)))
+    head = HeadInfo(pod_name="demo-head")
+    status = msgspec.structs.replace(world.cluster.status, head=head)
+    world.cluster = msgspec.structs.replace(world.cluster, status=status)
+    made = [one.cause for one in world.plan().actions if one.cause is Cause.NO_HEAD]
+    assert bool(made) is restarted
 
 
 def test_c75_the_head_of_an_earlier_object_of_this_name_is_waited_for() -> None:

@@ -71,10 +71,10 @@ def _replace_if_sick(seen: ClusterSnapshot, pod: Pod) -> Plan:
 
 def _create(seen: ClusterSnapshot) -> Plan:
     annotations = seen.cluster.metadata.annotations
-    if (
-        seen.condition(ClusterConditionType.PROVISIONED)
-        and annotations.get(names.ANNOTATION_DISABLE_HEAD_RESTART) == "true"
-    ):
+    had_one = seen.submits_beside_head and seen.cluster.status.head.pod_name
+    if (seen.condition(ClusterConditionType.PROVISIONED) or had_one) and annotations.get(
+        names.ANNOTATION_DISABLE_HEAD_RESTART
+    ) == "true":
         # A RayJob in SidecarMode ends with its head: a new one could only run the job twice.
         return Plan(wait=Wait("the head is gone and is not to be restarted"))
     manifest = build_head_pod(

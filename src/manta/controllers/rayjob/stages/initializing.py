@@ -59,8 +59,10 @@ def _ask_for_session(seen: JobSnapshot) -> Step:
 
 
 def _watch_sidecar(seen: JobSnapshot) -> Step | None:
-    """It submits by itself: once it has begun, a lost head may have taken the job along."""
-    if seen.submitted_to:
+    """It submits by itself: once it has begun, a lost head may have taken the job along. Nobody
+    knows how far a head had come that was lost while nobody looked."""
+    had_head = seen.cluster is not None and seen.cluster.status.head.pod_name
+    if seen.submitted_to or (had_head and seen.head_pod is None):
         return lost(seen)
     if not seen.sidecar_began:
         return None
