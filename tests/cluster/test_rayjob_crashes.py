@@ -175,13 +175,14 @@ HOWS = ["the same Pod", "another Pod"]
 
 
 @pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode"])
 def test_a_head_that_is_lost_while_the_operator_is_down_gets_nothing_submitted_again(
-    how: str,
+    mode: str, how: str
 ) -> None:
     @virtually
     async def scenario() -> None:
         async with a_world() as world:
-            await world.create()
+            await world.create(submissionMode=mode)
             async with operator(world):
                 await world.until(is_running)
             await head_comes_back_empty(world, how)
