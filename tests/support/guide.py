@@ -44,11 +44,14 @@ class Block:
 def blocks(page: str) -> list[Block]:
     found: list[Block] = []
     fence: list[str] | None = None
-    language, begun, reason = "", 0, ""
-    for number, line in enumerate((GUIDE / page).read_text().splitlines(), 1):
-        if fence is None and line.startswith("```"):
-            fence, language, begun = [], line[3:].strip(), number
+    language, begun, reason, indent = "", 0, "", 0
+    for number, written in enumerate((GUIDE / page).read_text().splitlines(), 1):
+        line = written[indent:]
+        if fence is None and line.lstrip().startswith("```"):  # also in an item of a list
+            indent = len(line) - len(line.lstrip())
+            fence, language, begun = [], line.strip()[3:].strip(), number
         elif fence is not None and line.startswith("```"):
+            indent = 0
             text = "\n".join(fence)
             why = reason or _elsewhere(page, text)
             found.append(Block(page, begun, language, text, why))
