@@ -9,17 +9,36 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from manta.api.crds import crd_documents
 from manta.cli.main import VERBS, module_of
-from manta.cli.operator_options import OPTIONS
+from manta.cli.operator import _register_leading, assemble, new_manager
+from manta.cli.operator_options import OPTIONS, Options
+from manta.cli.operator_platform import Platform
 from manta.controllers.raycluster.events import EVENTS as CLUSTER_EVENTS
+from manta.controllers.raycronjob.events import REASONS as CRON_EVENTS
 from manta.controllers.rayjob.events import EVENTS as JOB_EVENTS
 from manta.controllers.rayservice.events import EVENTS as SERVICE_EVENTS
-from manta.rules.settings import FeatureGates
+from manta.kube.client import Client
+from manta.kube.cluster import Cluster
+from manta.kube.transport import HttpTransport
+from manta.rules.settings import FeatureGates, Settings
+from manta.runtime.clock import SystemClock
+from manta.runtime.gate import WriteGate
+from manta.runtime.gauges import register_process
+from manta.runtime.metrics import ApiMetrics, Metric, Registry
+from tools.docs.words import (
+    COMMAND_ENVIRONMENT,
+    FINALIZERS,
+    OPERATOR_ENVIRONMENT,
+    RAY_ENVIRONMENT,
+    SET_BY_USERS,
+    WRITTEN_BY_US,
+)
 
 OUTPUT = Path(__file__).parents[2] / "docs/reference"
 WRITTEN = "<!-- Written by `make docs` from the code. Do not edit. -->\n\n"
@@ -97,6 +116,7 @@ def events_page() -> str:
         ("RayCluster", CLUSTER_EVENTS),
         ("RayJob", JOB_EVENTS),
         ("RayService", SERVICE_EVENTS),
+        ("RayCronJob", CRON_EVENTS),
     )
     for kind, table in tables:
         parts.append(f"## {kind}\n\n| Reason | Type | Why |\n|---|---|---|\n")
@@ -117,6 +137,70 @@ def events_page() -> str:
     return "".join(parts)
 
 
+# ── names and what they mean ─────────────────────────────────────────────────────────────
+
+
+def annotations_page() -> str:
+    parts = [f"# Annotations and finalizers\n\n{WRITTEN}"]
+    tables = (
+        ("Yours to set", "On", SET_BY_USERS),
+        ("Written by the operator", "On", WRITTEN_BY_US),
+        ("Finalizers", "Of", FINALIZERS),
+    )
+    for title, where, table in tables:
+        parts.append(f"## {title}\n\n| Name | {where} | Meaning |\n|---|---|---|\n")
+        parts.extend(f"| `{name}` | {on} | {about} |\n" for name, (on, about) in table.items())
+        parts.append("\n")
+    return "".join(parts).rstrip() + "\n"
+
+
+def environment_page() -> str:
+    operator = [
+        f"| `{name}` | {f'`{default}`' if default else '-'} | {about} |\n"
+        for name, (default, about) in OPERATOR_ENVIRONMENT.items()
+    ]
+    parts = [
+        f"# Environment variables\n\n{WRITTEN}## Of the operator and the webhook\n\n",
+        "| Variable | Default | Meaning |\n|---|---|---|\n",
+        *operator,
+    ]
+    for title, table in (
+        ("Of Ray's containers", RAY_ENVIRONMENT),
+        ("Of the command `manta`", COMMAND_ENVIRONMENT),
+    ):
+        parts.append(f"\n## {title}\n\n| Variable | Meaning |\n|---|---|\n")
+        parts.extend(f"| `{name}` | {about} |\n" for name, about in table.items())
+    return "".join(parts)
+
+
+def metrics_page() -> str:
+    rows = [
+        f"| `{name}` | {one.type} | {', '.join(one.labels) or '-'} | {one.about} |\n"
+        for name, one in sorted(operator_metrics().items())
+    ]
+    return (
+        f"# Metrics\n\n{WRITTEN}Of `/metrics` of the operator. Those that begin with `kuberay_` are kept with"
+        " `--enable-metrics`.\n\n| Name | Type | Labels | Meaning |\n|---|---|---|---|\n"
+        + "".join(rows)
+    )
+
+
+def operator_metrics() -> Mapping[str, Metric]:
+    """Of a whole operator, which asks nobody anything: it is only put together."""
+    options, registry, clock = (
+        Options(Settings(enable_metrics=True), None, None),
+        Registry(),
+        SystemClock(),
+    )
+    client = Client(HttpTransport(Cluster("https://nowhere.example")))
+    manager = new_manager(client, clock, Random(1), options, registry)
+    assemble(manager, options, Platform((1, 35), openshift=False, cert_manager=False))
+    ApiMetrics(registry, "https://nowhere.example")
+    register_process(registry)
+    _register_leading(registry, WriteGate(clock))
+    return registry.families
+
+
 def commands_page() -> str:
     rows = [f"| `manta {verb}` | {about} |" for verb, about in VERBS.items() if module_of(verb)]
     return (
@@ -127,6 +211,9 @@ def commands_page() -> str:
 PAGES = {
     "fields.md": fields_page,
     "operator.md": operator_page,
+    "annotations.md": annotations_page,
+    "environment.md": environment_page,
+    "metrics.md": metrics_page,
     "events.md": events_page,
     "commands.md": commands_page,
 }

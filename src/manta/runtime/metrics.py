@@ -133,6 +133,10 @@ class Registry:
             raise ValueError(f"metric {metric.name} is registered twice")
         self._metrics[metric.name] = metric
 
+    @property
+    def families(self) -> Mapping[str, Metric]:
+        return self._metrics
+
     def counter(self, name: str, about: str, labels: Sequence[str] = ()) -> Counter:
         metric = Counter(name, about, labels)
         self.register(metric)
