@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +31,7 @@ Json = dict[str, Any]
 KEPT = (PODS, RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES, JOBS, SECRETS, SERVICES)
 MODES = ("HTTPMode", "K8sJobMode", "InteractiveMode")
 NEXT = "rayproject/ray:2.61.0"
+NOTHING = "0 Pods deleted, 0 created; 0 new clusters; 0 jobs submitted."
 A_WHILE = 20.0
 """Seconds for which an operator may do what it must not: KubeRay looks every 2 to 3 of them."""
 
@@ -95,7 +99,7 @@ async def jobs(stage: Stage) -> None:
         document = a_job(stage, mode.lower(), submissionMode=mode)
         if mode == "K8sJobMode":  # a submitter waits for the end of its job
             template = document["spec"]["submitterPodTemplate"]
-            template["metadata"] = {"annotations": {SCRIPT: "exit=0@100"}}
+            template["metadata"] = {"annotations": {SCRIPT: "run"}}
         await stage.make(RAY_JOBS, document)
     for mode in MODES:
         await _running(stage, mode.lower(), mode)
@@ -122,6 +126,25 @@ async def _running(stage: Stage, name: str, mode: str) -> None:
 # ── the story ────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True)
+class World:
+    """What there is, what Ray has been told to run, and what the statuses say."""
+
+    objects: set[tuple[str, str, str]]
+    executions: list[tuple[str, str]]
+    said: Json
+
+    @classmethod
+    async def of(cls, stage: Stage) -> World:
+        return cls(await there(stage), list(stage.ray.executions), await told(stage))
+
+    async def is_untouched(self, stage: Stage) -> None:
+        now = await World.of(stage)
+        assert now.objects ^ self.objects == set()
+        assert now.executions == self.executions
+        assert now.said == self.said
+
+
 @pytest.mark.parametrize("release", RELEASES)
 async def test_manta_takes_over_from_kuberay_itself_and_gives_back(
     stage: Stage, leader: OperatorProcess, release: str
@@ -136,24 +159,22 @@ async def test_manta_takes_over_from_kuberay_itself_and_gives_back(
             await services(stage)
             await jobs(stage)
             await settled(stage)
+            assert "Refused: KubeRay runs" in await doctor(stage, code=1)
         if os.environ.get("MANTA_RECORD"):
             await record(stage.client, stage.namespace, release)
-        made, started = await there(stage), list(stage.ray.executions)
-        before = await told(stage)
+        found = await World.of(stage)
+        assert NOTHING in await rehearsal(stage)
+        await found.is_untouched(stage)
 
         await leader.start()
         await leader.until_leading()
         await asyncio.sleep(A_WHILE)
-        assert await there(stage) ^ made == set()
-        assert stage.ray.executions == started
-        assert await told(stage) == before
+        await found.is_untouched(stage)
         await leader.stop()
 
         async with kuberay(stage, release) as log:
             await asyncio.sleep(A_WHILE)
-            assert await there(stage) ^ made == set()
-            assert stage.ray.executions == started
-            assert await told(stage) == before
+            await found.is_untouched(stage)
             assert "panic" not in log.read_text()
         stage.ray.deploy_after = slowly
         await leader.start()
@@ -165,6 +186,24 @@ async def test_manta_takes_over_from_kuberay_itself_and_gives_back(
         await leader.start()
         await leader.until_leading()
         await empty(stage)
+
+
+async def doctor(stage: Stage, code: int | None = None) -> str:
+    """`manta doctor --migrate`, as the admin would call it. `code`: that it must end with."""
+    process = await asyncio.create_subprocess_exec(
+        *(str(Path(sys.executable).with_name("manta")), "doctor", "--migrate"),
+        *("-n", stage.namespace, "--kubeconfig", os.environ[EXTERNAL]),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    assert code is None or process.returncode == code, output.decode()
+    return output.decode() if code is not None or process.returncode == 0 else ""
+
+
+async def rehearsal(stage: Stage) -> str:
+    """As soon as the lease that KubeRay held is over."""
+    return await until(lambda: doctor(stage))
 
 
 async def settled(stage: Stage) -> None:

@@ -30,7 +30,8 @@ async def kuberay(stage: Stage, release: str) -> AsyncIterator[Path]:
     log = stage.directory / f"kuberay-{release}.log"
     flags = (
         *(f"--watch-namespace={stage.namespace}", "--use-kubernetes-proxy"),
-        *("--enable-leader-election=false", "--metrics-addr=0", "--health-probe-bind-address=0"),
+        *(f"--leader-election-namespace={stage.namespace}", "--metrics-addr=0"),
+        "--health-probe-bind-address=0",
         "--feature-gates=RayServiceIncrementalUpgrade=false",  # it wants the kinds of a Gateway
     )
     environment = {**os.environ, "KUBECONFIG": os.environ[EXTERNAL]}

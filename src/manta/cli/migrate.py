@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -33,6 +34,8 @@ OPERATOR = "kuberay-operator"
 LEASE = "ray-operator-leader"
 OURS = "ray.io/kuberay-operator"
 """The value of `managedBy` under which an object is ours to look after."""
+_BY_CLIENT_GO = re.compile(r"_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+"""How those sign a lease that are written in Go, whatever their machine is called. We do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,7 @@ def of_lease(lease: Json, now: datetime) -> Rival | None:
     """A lease that KubeRay holds and still renews."""
     spec, meta = lease.get("spec") or {}, lease["metadata"]
     holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime")
-    if not holder.startswith(OPERATOR) or not renewed:
+    if not (holder.startswith(OPERATOR) or _BY_CLIENT_GO.search(holder)) or not renewed:
         return None
     if parse_time(renewed) + timedelta(seconds=spec.get("leaseDurationSeconds") or 15) < now:
         return None

@@ -23,7 +23,9 @@ def lease(holder: str, ago: float) -> dict[str, Any]:
 def test_a_lease_counts_while_kuberay_renews_it() -> None:
     assert of_lease(lease("kuberay-operator-6f_uuid", 3), NOW) is not None
     assert of_lease(lease("kuberay-operator-6f_uuid", 60), NOW) is None
+    assert of_lease(lease("laptop_41cb9c9e-7f0e-4d3f-9d6a-0f3c2b1a4e55", 3), NOW) is not None
     assert of_lease(lease("manta-operator-6f_1_aa", 3), NOW) is None
+    assert of_lease(lease("laptop_4711_0f3c2b1a", 3), NOW) is None  # as we sign
 
 
 @pytest.mark.parametrize(
