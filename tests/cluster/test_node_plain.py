@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +16,7 @@ from manta.api.resources import ENDPOINT_SLICES, SERVICES
 from manta.localplane.node.cleanup import marked_processes
 from manta.localplane.node.machine import NodeOptions
 from manta.localplane.node.processes import Launcher, NoNamespaces
-from support.nodeplane import is_ready, node_plane, state
+from support.nodeplane import is_ready, node_plane, restarts, state
 
 
 async def test_a_pod_runs_and_ends_without_namespaces(tmp_path: Path) -> None:
@@ -130,6 +133,23 @@ async def test_a_deleted_pod_takes_its_runaway_children_along(tmp_path: Path) ->
         await node.until_gone()
         while any(b"1234" in command for command in commands(tmp_path)):
             await asyncio.sleep(0.02)
+
+
+async def test_a_pod_whose_init_was_killed_gets_its_port_back_from_its_own_children(
+    tmp_path: Path,
+) -> None:
+    async with node_plane(tmp_path, isolation="none") as node:
+        port = free_port()
+        container = {
+            "image": "python:3.11",
+            "ports": [{"containerPort": port}],
+            "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 1},
+        }
+        await node.run("pod", "python3", "-c", LISTEN, str(port), container=container)
+        uid = (await node.until_ready())["metadata"]["uid"]
+        record = json.loads((tmp_path / "pods" / uid / "sandbox.json").read_text())
+        os.kill(record["pid"], signal.SIGKILL)
+        await node.until(lambda pod: is_ready(pod) and restarts(pod) == 1)
 
 
 def commands(directory: Path) -> list[bytes]:

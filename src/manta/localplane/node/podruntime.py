@@ -51,6 +51,7 @@ from manta.localplane.node.volumes import PreparedVolumes, ephemeral_claim
 log = logging.getLogger(__name__)
 
 _CGROUP_TRIES = 100
+_END_TRIES = 100
 
 News = Callable[[dict[str, Any]], None]
 
@@ -180,6 +181,8 @@ class PodRuntime:
     async def create_sandbox(self) -> str:
         """Namespaces, address, files; returns the Pod's address."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        if not self._machine.isolated:
+            await self._end_runaways()
         network = None if self._pod.spec.host_network else self._machine.network
         address = network.allocate() if network else None
         self.address = str(address) if address else self._sit()
@@ -344,8 +347,17 @@ class PodRuntime:
             sandbox.kill()
             await sandbox.ended.wait()
         if not self._machine.isolated:
-            mark = f"\0{POD_VARIABLE}={self._pod.metadata.uid}\0".encode()
-            end_processes(find_processes("environ", mark))
+            await self._end_runaways()
+
+    async def _end_runaways(self) -> None:
+        """Without namespaces, processes of the Pod outlive its init, and hold its ports."""
+        mark = f"\0{POD_VARIABLE}={self._pod.metadata.uid}\0".encode()
+        for _ in range(_END_TRIES):
+            left = find_processes("environ", mark)
+            end_processes(left)
+            if not left:
+                return
+            await asyncio.sleep(0.01)
 
     def forget_sandbox(self) -> None:
         """It ended by itself."""
