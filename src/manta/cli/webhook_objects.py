@@ -37,6 +37,8 @@ def webhook_objects(installation: Installation) -> Iterator[Json]:
     service = {"selector": dict(WEBHOOK_SELECTOR), "ports": ports}
     yield _named("v1", "Service", installation, spec=service)
     yield _deployment(installation)
+    budget = {"minAvailable": 1, "selector": {"matchLabels": dict(WEBHOOK_SELECTOR)}}
+    yield _named("policy/v1", "PodDisruptionBudget", installation, spec=budget)
     yield _everywhere(
         "admissionregistration.k8s.io/v1",
         "ValidatingWebhookConfiguration",

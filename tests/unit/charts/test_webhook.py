@@ -62,6 +62,21 @@ def test_its_pods_are_not_the_operators() -> None:
     assert service.items() <= labels.items()
 
 
+def test_it_is_reached_by_reviews_and_reaches_the_api_server_alone() -> None:
+    policy = objects("--set", "networkPolicy.enabled=true")["NetworkPolicy"]["spec"]
+    workload = objects()["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= workload.items()
+    assert [one["port"] for rule in policy["ingress"] for one in rule["ports"]] == ["https"]
+    out = {one["port"] for rule in policy["egress"] for one in rule["ports"]}
+    assert out == {53, 443, 6443}
+    assert "NetworkPolicy" not in objects()
+
+
+def test_one_of_several_stays_while_nodes_are_drained() -> None:
+    assert objects()["PodDisruptionBudget"]["spec"]["minAvailable"] == 1
+    assert "PodDisruptionBudget" not in objects("--set", "webhook.replicas=1")
+
+
 def test_its_flags_are_understood_and_name_what_the_chart_makes() -> None:
     found = objects("--set", "featureGates[0].name=RayCronJob,featureGates[0].enabled=false")
     [container] = found["Deployment"]["spec"]["template"]["spec"]["containers"]

@@ -89,7 +89,7 @@ def test_a_webhook_that_is_not_wanted_any_more_goes_with_its_secret() -> None:
     assert kinds == {resource.kind for resource in OURS if resource.kind in kinds} | {"Secret"}
     assert ("Secret", "manta-system/manta-webhook-certificates") in gone
     assert {name.rpartition("/")[2] for kind, name in gone if kind != "Secret"} == {"manta-webhook"}
-    assert len(gone) == 9
+    assert len(gone) == 10
     assert superseded_by(with_it, with_it) == set()
 
 
