@@ -42,6 +42,14 @@ def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
+def was_never_begun(pod: Pod) -> bool:
+    """It is over, and none of its containers ever ran: its node did not take it."""
+    if pod.status.phase != "Failed":
+        return False
+    states = (state for one in _all_statuses(pod) for state in (one.state, one.last_state))
+    return all(state.running is None and state.terminated is None for state in states)
+
+
 def beyond_repair(pod: Pod) -> str:
     """Why the kubelet will never bring this Pod back by itself; empty when it may."""
     if pod.status.phase in (Phase.FAILED, Phase.SUCCEEDED):

@@ -63,6 +63,8 @@ def warns_anew(seen: ClusterSnapshot) -> bool:
 def _is_news(seen: ClusterSnapshot, old: RayClusterStatus, new: RayClusterStatus) -> bool:
     if (old.state, old.desired_worker_replicas) != (new.state, new.desired_worker_replicas):
         return True
+    if seen.submits_beside_head and old.head.pod_name != new.head.pod_name:
+        return True  # it is remembered by this alone that there was a head
     news: tuple[str, ...] = _ALWAYS_NEWS
     is_awaited = creator(seen.cluster.metadata) is Creator.SERVICE
     if is_awaited or seen.condition(ClusterConditionType.PROVISIONED):

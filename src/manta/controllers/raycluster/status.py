@@ -29,7 +29,7 @@ from manta.controllers.raycluster.head_condition import head_pod_condition
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.outcome import Failure, Outcome
 from manta.rules import scaling
-from manta.rules.pod_health import is_ready, is_running, is_terminating
+from manta.rules.pod_health import is_ready, is_running, is_terminating, was_never_begun
 from manta.rules.traits import head_service_name
 
 Conditions = tuple[Condition, ...]
@@ -155,16 +155,24 @@ def head_pod(seen: ClusterSnapshot) -> Pod | None:
     )
 
 
+def _head_name(seen: ClusterSnapshot, pod: Pod | None) -> str:
+    """Where no second head may come, the name of the first is all that tells that there was one:
+    it is kept, unless its node refused it before anything of it began."""
+    if not seen.submits_beside_head:
+        return pod.metadata.name if pod else ""
+    if pod is None:
+        return seen.cluster.status.head.pod_name
+    return "" if was_never_begun(pod) else pod.metadata.name
+
+
 def _head_info(seen: ClusterSnapshot) -> HeadInfo:
     pod = head_pod(seen)
     service = seen.services.get(head_service_name(seen.cluster))
     pod_ip = pod.status.pod_ip if pod else ""
     service_ip = service.spec.cluster_ip if service else ""
-    # Where no second one may come, the name of the first is all that tells that there was one.
-    last = seen.cluster.status.head.pod_name if seen.submits_beside_head else ""
     return HeadInfo(
         pod_ip=pod_ip,
-        pod_name=pod.metadata.name if pod else last,
+        pod_name=_head_name(seen, pod),
         service_ip=pod_ip if service_ip == "None" else service_ip,
         service_name=service.metadata.name if service else "",
     )

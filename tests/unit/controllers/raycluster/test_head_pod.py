@@ -120,6 +120,27 @@ def test_a_head_that_would_submit_a_job_again_has_no_successor_however_far_it_ha
     assert bool(made) is restarted
 
 
+@pytest.mark.parametrize("began", [True, False])
+def test_a_head_that_its_node_refused_has_submitted_nothing_and_is_replaced(began: bool) -> None:
+    labels = {"ray.io/job-submission-mode": "SidecarMode"}
+    annotations = {"ray.io/disable-provisioned-head-restart": "true"}
+    world = World(decode(ray_cluster(groups=[], annotations=annotations, labels=labels)))
+    world.round()
+    world.round()
+    assert world.cluster.status.head.pod_name == "demo-head"
+    [head] = world.heads()
+    set_failed(head, world.now)
+    if not began:
+        del head["status"]["containerStatuses"]
+    for _ in range(4):
+        world.now += timedelta(minutes=5)
+        world.round()
+        world.bury()
+    assert [one["metadata"]["uid"] != head["metadata"]["uid"] for one in world.heads()] == (
+        [] if began else [True]
+    )
+
+
 def test_c75_the_head_of_an_earlier_object_of_this_name_is_waited_for() -> None:
     world = World(decode(ray_cluster(groups=[])))
     world.settle()
