@@ -16,6 +16,7 @@ from manta.api.resources import ENDPOINT_SLICES, SERVICES
 from manta.localplane.node.cleanup import marked_processes
 from manta.localplane.node.machine import NodeOptions
 from manta.localplane.node.processes import Launcher, NoNamespaces
+from manta.localplane.node.sharednet import scratch_place
 from support.nodeplane import is_ready, node_plane, restarts, state
 
 
@@ -110,6 +111,16 @@ async def test_names_of_services_become_addresses_where_no_dns_is_served(tmp_pat
         await node.client.create(ENDPOINT_SLICES, "default", slice_)
         await node.until_phase("Succeeded")
         assert await node.logs() == "10.1.2.3 10.1.2.3:6379\n"
+
+
+async def test_programs_keep_their_files_in_a_place_that_goes_with_the_plane(
+    tmp_path: Path,
+) -> None:
+    async with node_plane(tmp_path, isolation="none") as node:
+        await node.run("pod", "sh", "-c", "touch $RAY_TMPDIR/mine", restartPolicy="Never")
+        await node.until_phase("Succeeded")
+        assert (scratch_place(tmp_path) / "mine").exists()
+    assert not scratch_place(tmp_path).exists()
 
 
 async def test_volumes_that_cannot_be_mounted_are_told(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from manta.localplane.node.processes import (
     find_processes,
 )
 from manta.localplane.node.ranges import RECORD
+from manta.localplane.node.sharednet import scratch_place
 from manta.localplane.node.trees import remove_tree
 
 _PATIENCE = 10.0
@@ -51,6 +52,7 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
     while (stuck := cgroups.remove_all(directory)) and time.monotonic() < deadline:
         time.sleep(0.01)
     remove_tree(directory / "pods")
+    remove_tree(scratch_place(directory))
     if purge:
         remove_tree(directory / "claims")
         _sign_off(directory)  # first: without its record a plane on the list counts as lost

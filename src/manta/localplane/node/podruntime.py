@@ -41,7 +41,7 @@ from manta.localplane.node.processes import (
     find_processes,
 )
 from manta.localplane.node.relay import Streams
-from manta.localplane.node.sharednet import Fitting, Seat
+from manta.localplane.node.sharednet import Fitting, Seat, make_scratch
 from manta.localplane.node.snapshot import ContainerFacts
 from manta.localplane.node.sockets import PodSockets
 from manta.localplane.node.trees import remove_tree
@@ -269,6 +269,7 @@ class PodRuntime:
         if not self._machine.isolated:
             env[POD_VARIABLE] = self._pod.metadata.uid
             env[PLANE_VARIABLE] = str(self._machine.directory)
+            env = make_scratch(self._machine.directory) | env
         directory = attempt_directory(self.directory, container.name, attempt)
         await asyncio.to_thread(self._make_room, container, attempt, env)
         limits = self._limits(container)

@@ -10,8 +10,10 @@ refused, because the ports that its clients know are taken.
 from __future__ import annotations
 
 import errno
+import os
 import re
 import socket
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
@@ -37,6 +39,21 @@ _STARTS = re.compile(r"\bray start\b(?! --node-ip-address)")
 _LOCAL = re.compile(r"\b(localhost|127\.0\.0\.1):(\d+)")
 _NAMES = r"\b([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)\.([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)\.svc(?:\.{})?"
 _END = r"(?!\.?[-a-z0-9])"
+
+
+def scratch_place(directory: Path) -> Path:
+    """Where programs of the plane in `directory` keep what they would keep below /tmp, which others have
+    used before. Its name is short: sockets are made below it."""
+    return Path(tempfile.gettempdir(), f"manta-{plane_id(directory)}")
+
+
+def make_scratch(directory: Path) -> dict[str, str]:
+    """The variables that tell programs of that place."""
+    place = scratch_place(directory)
+    place.mkdir(mode=0o700, exist_ok=True)
+    if place.lstat().st_uid != os.geteuid():
+        raise ConfigError(f"{place} is somebody else's: remove it, or choose another --dir")
+    return {"RAY_TMPDIR": str(place)}
 
 
 class Crowded(OSError):  # noqa: N818 - a state of the machine
