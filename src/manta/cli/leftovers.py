@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from manta.api.meta import Key
-from manta.api.resources import SECRETS, Resource
+from manta.api.resources import DEPLOYMENTS, SECRETS, Resource
 from manta.cli.installation import OURS, key_of
 from manta.cli.operator_objects import MANAGER, NAME
 from manta.cli.webhook_objects import CERTIFICATES, WEBHOOK
@@ -54,6 +54,16 @@ def superseded(found: Installed, namespace: str, wished: Installed) -> list[Foun
     ]
     kept = set(everything(wished))
     return [one for one in everything(mine) if one not in kept]
+
+
+def of_namespace(found: Installed, namespace: str) -> list[Found]:
+    """All of one installation."""
+    return superseded(found, namespace, [])
+
+
+def homes(found: Installed) -> list[str]:
+    """The namespaces that operators were installed into."""
+    return sorted({key_of(one).namespace for resource, one in found if resource is DEPLOYMENTS})
 
 
 def _serves(document: Json, namespace: str) -> bool:

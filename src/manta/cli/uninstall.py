@@ -15,7 +15,7 @@ from manta.api.meta import Key, Object
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from manta.cli.connection import add_connection_flags, open_client
-from manta.cli.leftovers import Found, everything, installed
+from manta.cli.leftovers import Found, Installed, everything, homes, installed, of_namespace
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
@@ -29,6 +29,9 @@ def add_parser(subparsers: Any) -> None:
         help="remove the operator; Ray objects and CRDs stay",
         description="Remove what `manta install` made. Ray clusters go on running, and nobody"
         " looks after them until an operator is there again.",
+    )
+    parser.add_argument(
+        "-n", "--namespace", default="", help="of the operator; needed only where there are several"
     )
     parser.add_argument(
         "--crds", action="store_true", help="also the CRDs; refused while Ray objects exist"
@@ -49,12 +52,12 @@ def run(args: argparse.Namespace) -> int:
 
 async def _uninstall(args: argparse.Namespace) -> int:
     async with open_client(args) as client:
+        ours = chosen(await installed(client), args.namespace)
         users = await _ray_objects(client)
         if args.crds:
             if users and not args.force:
                 raise UsageError(_refusal(users))
             await _remove_crds(client, args)
-        ours = everything(await installed(client))
         for resource, key in ours:
             await remove(client, resource, key, dry_run=args.dry_run)
         if not ours:
@@ -63,6 +66,17 @@ async def _uninstall(args: argparse.Namespace) -> int:
             print(f"left alone: {_told(users)}. Nobody looks after them now; install again, or")
             print("delete them while an operator runs: their finalizers wait for one")
     return 0
+
+
+def chosen(found: Installed, namespace: str) -> list[Found]:
+    """All that is there; where several operators share a cluster, those of the namespace that is named."""
+    if namespace:
+        return of_namespace(found, namespace)
+    if len(several := homes(found)) > 1:
+        raise UsageError(
+            f"operators are installed in {', '.join(several)}: say which with -n NAMESPACE"
+        )
+    return everything(found)
 
 
 async def _ray_objects(client: Client) -> list[Found]:

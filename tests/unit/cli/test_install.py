@@ -11,10 +11,11 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.selectors import parse_label_selector
 from manta.cli.follow import judge
 from manta.cli.installation import OURS, resource_of
-from manta.cli.leftovers import LABELS, Installed, superseded
+from manta.cli.leftovers import LABELS, Installed, everything, superseded
 from manta.cli.main import main
 from manta.cli.operator_objects import Installation, all_objects, needed_features
-from manta.cli.uninstall import _told
+from manta.cli.uninstall import _told, chosen
+from manta.cli.usage import UsageError
 from manta.cli.yamltext import to_yaml
 
 
@@ -96,6 +97,17 @@ def test_a_webhook_that_is_not_wanted_any_more_goes_with_its_secret() -> None:
 def test_an_install_leaves_alone_what_serves_an_operator_in_another_namespace() -> None:
     another = Installation(namespace="theirs", watch=("manta-system", "b"), webhook=True)
     assert superseded_by(Installation(), another) == set()
+
+
+def test_of_two_operators_only_the_one_that_is_named_is_removed() -> None:
+    mine = Installation(namespace="mine", watch=("a",), webhook=True)
+    theirs = Installation(namespace="theirs", watch=("b", "mine"))
+    both = [*made(mine), *made(theirs)]
+    with pytest.raises(UsageError, match="installed in mine, theirs: say which"):
+        chosen(both, "")
+    assert chosen(both, "mine") == everything(made(mine))
+    assert chosen(both, "theirs") == everything(made(theirs))
+    assert chosen(made(mine), "") == everything(made(mine))
 
 
 def test_nobody_is_asked_who_is_gone_already() -> None:
