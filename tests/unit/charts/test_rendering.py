@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from manta.api.crds import crd_documents
+from manta.api.ray.resources import RAY_RESOURCES
 from manta.cli import webhook
 from manta.cli.operator_options import Options, add_flags, options_from
 from support.helm import CHART, ROOT, helm, rendered
@@ -164,6 +165,15 @@ def test_a_release_for_its_own_namespace_watches_that_one(tmp_path: Path) -> Non
     objects = of("", "--set", "singleNamespaceInstall=true")
     assert understood(objects, tmp_path).namespaces == ("manta-system",)
     assert objects["Role", "manta"]["metadata"]["namespace"] == "manta-system"
+
+
+def test_people_who_were_bound_to_kuberays_roles_may_keep_them() -> None:
+    def roles(*more: str) -> set[str]:
+        return {name for kind, name in of("", *more) if kind == "ClusterRole"}
+
+    made = roles("--set", "userRoles=true") - roles()
+    kinds = {one.kind.lower() for one in RAY_RESOURCES}
+    assert made == {f"{kind}-{role}-role" for kind in kinds for role in ("editor", "viewer")}
 
 
 OPENSHIFT = ("--api-versions", "route.openshift.io/v1")
