@@ -177,27 +177,33 @@ class Fleet:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def one_after_the_other(self, namespace: str, count: int) -> float:
-        """Pods by one client that waits for each answer, as KubeRay creates them; seconds."""
+    async def pods_alone(self, namespace: str, count: int, wide: int) -> float:
+        """Seconds for Pods without an operator, by `wide` clients that wait for each answer.
+
+        One is how KubeRay creates them; many show what the server allows.
+        """
         status, answer = await self._wire.call("GET", f"{RAY_PODS}&limit=1")
         assert status == 200
         pattern = msgspec.json.decode(answer)["items"][0]
         spec = {k: v for k, v in pattern["spec"].items() if k not in ("nodeName", "hostname")}
         spec["containers"] = [dict(one) for one in spec["containers"]]
-        labels = pattern["metadata"]["labels"] | {"ray.io/cluster": "sequence"}
+        labels = pattern["metadata"]["labels"] | {"ray.io/cluster": "alone"}
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        wires = [await Wire.connect(self._target) for _ in range(wide)]
+
+        async def share(first: int) -> None:
+            for number in range(first, count, wide):
+                meta = {"name": f"alone-{number}", "labels": labels}
+                body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+                await must(wires[first], "POST", path, msgspec.json.encode(body))
+
         began = time.perf_counter()
-        for number in range(count):
-            meta = {"name": f"sequence-{number}", "labels": labels}
-            body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-            path = f"/api/v1/namespaces/{namespace}/pods"
-            await must(self._wire, "POST", path, msgspec.json.encode(body))
+        await asyncio.gather(*(share(first) for first in range(wide)))
         seconds = time.perf_counter() - began
-        await must(
-            self._wire,
-            "DELETE",
-            f"/api/v1/namespaces/{namespace}/pods?labelSelector=ray.io%2Fcluster%3Dsequence",
-        )
-        await self.until(lambda: not self.pods.get((namespace, "sequence")))
+        for wire in wires:
+            wire.close()
+        await must(self._wire, "DELETE", f"{path}?labelSelector=ray.io%2Fcluster%3Dalone")
+        await self.until(lambda: not self.pods.get((namespace, "alone")))
         return seconds
 
 

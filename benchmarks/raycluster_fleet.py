@@ -32,7 +32,7 @@ from benchmarks.operators import tell
 from benchmarks.servers import Running, embedded, kubernetes
 
 COUNT, WORKERS, RATE, NAMESPACES, NODES = 1000, 3, 100.0, 10, 20
-BIG, REPEATS, LAG = 300, 3, 0.2
+BIG, REPEATS, LAG, WIDE = 300, 3, 0.2, 16
 SETTLING, STEADY = 10.0, 30.0
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "manta/kubernetes"
 KUBERAY = CACHE / "kuberay/operator-1.7.0"
@@ -59,14 +59,15 @@ async def small_beside_big(fleet: Fleet) -> dict[str, Any]:
     big = ("small-0", "big")
     await fleet.create(big, 0)
     await fleet.until(lambda: big in fleet.ready)
-    alone, beside, pods, one_by_one = [], [], [], []
+    alone, beside, pods, one_by_one, at_once = [], [], [], [], []
     for number in range(REPEATS):
         key = ("small-1", f"alone-{number}")
         await fleet.create(key, WORKERS)
         await fleet.until(lambda key=key: key in fleet.ready)  # type: ignore[misc]
         alone.append(fleet.ready[key] - fleet.sent[key])
         await fleet.delete(key)
-        one_by_one.append(await fleet.one_after_the_other("small-1", BIG))
+        one_by_one.append(await fleet.pods_alone("small-1", BIG, 1))
+        at_once.append(await fleet.pods_alone("small-1", BIG, WIDE))
         key = ("small-1", f"beside-{number}")
         began = await fleet.scale(big, BIG)
         await asyncio.sleep(LAG)
@@ -84,7 +85,10 @@ async def small_beside_big(fleet: Fleet) -> dict[str, Any]:
         "ratio": statistics.median(beside) / statistics.median(alone),
         "seconds_for_300_pods": statistics.median(pods),
         "one_after_the_other_seconds": statistics.median(one_by_one),
+        "sixteen_at_once_seconds": statistics.median(at_once),
         "times_as_fast": statistics.median(one_by_one) / statistics.median(pods),
+        "times_as_fast_as_the_server_allows": statistics.median(one_by_one)
+        / statistics.median(at_once),
     }
     return rounded(told)
 

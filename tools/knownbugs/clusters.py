@@ -432,7 +432,7 @@ GUARDS: tuple[Guard, ...] = (
         "a big cluster holds up a small one",
         "several rounds at once, and few requests of each",
         (f"{_CLUSTER}/controller.py", "WORKERS: Final = 8", "WORKERS: Final = 1"),
-        ("reconcile/perform.py", "MOST_AT_ONCE = 16", "MOST_AT_ONCE = 1"),
+        ("reconcile/pace.py", "MOST_AT_ONCE = 16", "MOST_AT_ONCE = 1"),
     ),
     guard(
         37,

@@ -1,8 +1,8 @@
 """Carries out a plan: one kube action, one client call; stage by stage, concurrently within one.
 
 Promises: later stages are tried only when the earlier ones succeeded (or said that they are
-independent); the fan-out starts at one and doubles while all goes well, from stage to stage; a
-large plan gives way to small ones; every write is noted with freshness; a lost reply is a failure
+independent); the fan-out starts at one and doubles while all goes well, from stage to stage
+(`pace.py`); a large plan gives way to small ones; every write is noted with freshness; a lost reply is a failure
 that says `unknown`, and the object is read before the key runs again.
 """
 
@@ -13,7 +13,6 @@ import base64
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 from manta.api.meta import Key, Object, ObjectMeta
@@ -31,6 +30,7 @@ from manta.kube.errors import (
 )
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
+from manta.reconcile.pace import MOST_AT_ONCE, Pace
 from manta.reconcile.plan import Plan, Stage
 from manta.runtime.freshness import Freshness, Owner
 from manta.runtime.gate import WritesStopped
@@ -38,13 +38,6 @@ from manta.runtime.gate import WritesStopped
 PerformCall = Callable[[Call], Awaitable[Mapping[str, Any]]]
 """How a controller carries out what is not a Kubernetes write."""
 
-MOST_AT_ONCE = 16
-"""Enough to keep a server busy. A plan with more actions than this is large."""
-MOST_BESIDE_SMALL = 2
-"""Of a large plan, while a small one is carried out: a cluster of four Pods does not wait behind one
-that grows by hundreds."""
-MOST_TIMES_GIVEN_WAY = 20
-"""In a row: small plans that follow each other without end, or hang, do not starve a large one."""
 FIELD_MANAGER = "manta"
 
 # What fails for one object will fail for the next: no use to go on with the stage.
@@ -61,26 +54,6 @@ class BeingDeletedError(MantaError):
     """The name is still held by an object on its way out."""
 
 
-@dataclass(slots=True)
-class _Pace:
-    """How many actions of a plan are tried at once."""
-
-    is_large: bool
-    width: int = 1
-    given_way: int = 0
-    """How often in a row."""
-
-    def at_once(self, small_plans: int) -> int:
-        if not (self.is_large and small_plans) or self.given_way >= MOST_TIMES_GIVEN_WAY:
-            self.given_way = 0
-            return self.width
-        self.given_way += 1
-        return min(self.width, MOST_BESIDE_SMALL)
-
-    def went_well(self) -> None:
-        self.width = min(self.width * 2, MOST_AT_ONCE)
-
-
 class KubePerformer:
     def __init__(self, client: Client, freshness: Freshness) -> None:
         self._client = client
@@ -94,7 +67,7 @@ class KubePerformer:
         """Carry out the plan of one key. Never raises for what the server or Ray answers."""
         if not plan.stages:
             return UNTRIED
-        pace = _Pace(is_large=len(plan.actions) > MOST_AT_ONCE)
+        pace = Pace(is_large=len(plan.actions) > MOST_AT_ONCE)
         self._small_plans += not pace.is_large
         try:
             return await self._stages(owner, plan, pace, perform_call)
@@ -102,7 +75,7 @@ class KubePerformer:
             self._small_plans -= not pace.is_large
 
     async def _stages(
-        self, owner: Owner, plan: Plan, pace: _Pace, perform_call: PerformCall | None
+        self, owner: Owner, plan: Plan, pace: Pace, perform_call: PerformCall | None
     ) -> Outcome:
         done: list[Result] = []
         failures: list[Failure] = []
@@ -121,23 +94,24 @@ class KubePerformer:
         return Outcome(tuple(done), tuple(failures), tuple(skipped))
 
     async def _stage(
-        self, owner: Owner, stage: Stage, pace: _Pace, perform_call: PerformCall | None
+        self, owner: Owner, stage: Stage, pace: Pace, perform_call: PerformCall | None
     ) -> tuple[list[Result | Failure], tuple[Action, ...]]:
         """What became of the actions that were tried, and those that were not."""
         results: list[Result | Failure] = []
-        rest = stage.actions
+        loop, rest = asyncio.get_running_loop(), stage.actions
         while rest:
             at_once = pace.at_once(self._small_plans)
             batch, rest = rest[:at_once], rest[at_once:]
+            began = loop.time()
             tried = await self._batch(owner, batch, perform_call)
             results += tried
             failed = [one for one in tried if isinstance(one, Failure)]
             if any(_ends(stage, one.error) for one in failed if one.matters):
                 break
             if not failed:
-                pace.went_well()
+                pace.went_well(len(batch), loop.time() - began)
         if any(isinstance(one, Failure) for one in results):
-            pace.width = 1  # the next stage begins slowly again
+            pace.failed()
         return results, rest
 
     async def _batch(

@@ -18,9 +18,8 @@ from manta.api.resources import CONFIG_MAPS, PODS, SECRETS
 from manta.kube.client import Client
 from manta.kube.errors import Conflict, Forbidden, Unreachable
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
+from manta.reconcile.pace import MOST_AT_ONCE, MOST_BESIDE_SMALL
 from manta.reconcile.perform import (
-    MOST_AT_ONCE,
-    MOST_BESIDE_SMALL,
     BeingDeletedError,
     KubePerformer,
     OwnedByAnotherError,
