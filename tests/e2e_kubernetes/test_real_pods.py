@@ -36,6 +36,23 @@ def test_the_operator_may_do_what_its_service_account_may_and_no_more(operator: 
         assert operator.kubectl(*may, verb, what, check=False).strip() == "no"
 
 
+def test_what_the_rules_refuse_is_refused_at_the_door(cluster: Cluster) -> None:
+    """The API server finds the webhook by its Service, and trusts the certificate that it made."""
+    old = cluster_spec() | {"authOptions": {"mode": "token"}, "rayVersion": "2.40.0"}
+
+    def refused() -> str:
+        try:
+            cluster.apply(ray_object("RayCluster", "old", old))
+        except AssertionError as error:
+            return str(error)
+        return ""
+
+    said = cluster.until("refused", refused, seconds=60)
+    assert 'admission webhook "validate.ray.manta.io" denied the request' in said
+    assert "2.52.0" in said
+    cluster.kubectl("delete", "raycluster", "old", "--ignore-not-found")
+
+
 def test_a_ray_cluster_computes_in_both_its_containers(cluster: Cluster) -> None:
     cluster.apply(ray_object("RayCluster", "plain", cluster_spec()))
     cluster.until("ready", lambda: cluster.status("raycluster", "plain").get("state") == "ready")

@@ -67,6 +67,7 @@ def _install(namespace: str) -> None:
         *("upgrade", "--install", "manta", str(CHART), "-n", namespace),
         *("--set", f"image.repository={repository}", "--set-string", f"image.tag={tag}"),
         *with_gates(*GATES),
+        *("--set", "webhook.enabled=true"),
         *("--wait", "--timeout", "180s"),
     )
     if done.returncode:
