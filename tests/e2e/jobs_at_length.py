@@ -18,7 +18,7 @@ import yaml
 
 from e2e.conftest import Machine, why_not
 from e2e.objects import IMAGE, VERSION, cluster
-from e2e.test_rayjob import ended, job, with_host_directory
+from e2e.test_rayjob import ended, failed_with_its_log, job, with_host_directory
 from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
 
 ROOT = Path(__file__).parents[2]
@@ -55,11 +55,12 @@ def reaches(
     return found
 
 
-def submit_as_user(machine: Machine, name: str) -> None:
+def submit_as_user(machine: Machine, name: str, *entrypoint: str) -> None:
     status = reaches(machine, name, lambda one: one.get("jobDeploymentStatus") == "Waiting")
     labels = f"ray.io/cluster={status['rayClusterName']},ray.io/node-type=head"
     [head] = machine.list("pods", labels)
-    command = ("ray", "job", "submit", "--submission-id", "mine", "--", "echo", "by hand")
+    chosen = entrypoint or ("echo", "by hand")
+    command = ("ray", "job", "submit", "--no-wait", "--submission-id", "mine", "--", *chosen)
     machine.exec(head["metadata"]["name"], *command, container="ray-head")
     found = machine.get("rayjob", name)
     found["spec"]["jobId"] = "mine"
@@ -91,6 +92,26 @@ def run_to_its_end(machine: Machine, path: Path) -> None:
         status = ended(machine, name)
         assert status["jobStatus"] == "SUCCEEDED", status
         machine.manta("delete", "rayjob", name)
+
+
+def test_a_job_of_the_users_own_that_fails_is_told_with_the_words_of_ray(machine: Machine) -> None:
+    own = job("by-hand", "InteractiveMode", "")
+    del own["spec"]["entrypoint"]
+    machine.apply(own)
+    submit_as_user(
+        machine, "by-hand", "python", "-c", "print(6 * 7, flush=True); raise SystemExit(3)"
+    )
+    failed_with_its_log(machine, "by-hand")
+
+
+def test_a_submitter_presents_the_token_that_its_cluster_wants(machine: Machine) -> None:
+    trusted = job("trusted", "K8sJobMode", "python -c 'print(6 * 7)'")
+    trusted["spec"]["rayClusterSpec"]["authOptions"] = {"mode": "token"}
+    machine.apply(trusted)
+    status = ended(machine, "trusted")
+    assert status["jobStatus"] == "SUCCEEDED", f"{status}\n{machine.logs()}"
+    assert "42" in machine.manta("logs", "job/trusted").stdout
+    machine.manta("delete", "rayjob", "trusted")
 
 
 def test_a_suspended_job_gives_all_back_and_a_resumed_one_runs_anew(
