@@ -29,7 +29,7 @@ from support.stage_objects import a_cluster, a_job, a_service, settle
 
 Json = dict[str, Any]
 KEPT = (PODS, RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES, JOBS, SECRETS, SERVICES)
-MODES = ("HTTPMode", "K8sJobMode", "InteractiveMode")
+MODES = ("HTTPMode", "K8sJobMode", "SidecarMode", "InteractiveMode")
 NEXT = "rayproject/ray:2.61.0"
 NOTHING = "0 Pods deleted, 0 created; 0 new clusters; 0 jobs submitted."
 A_WHILE = 20.0
@@ -60,6 +60,8 @@ async def clusters(stage: Stage) -> None:
         "scaled": {"groups": [group(replicas=2)], "enableInTreeAutoscaling": True},
         "strict": {"upgradeStrategy": {"type": "Recreate"}},
         "token": {"authOptions": {"mode": "token"}},
+        "redis": {"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}},
+        "hosts": {"groups": [group(replicas=2, numOfHosts=2)]},
     }
     for name, shape in shapes.items():
         await stage.make(RAY_CLUSTERS, a_cluster(stage, name, **shape))
