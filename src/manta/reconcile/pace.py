@@ -15,6 +15,9 @@ MOST_AT_ONCE = 16
 MOST_BESIDE_SMALL = 2
 """Of a large plan, while a small one is carried out: a cluster of four Pods does not wait behind one
 that grows by hundreds."""
+COURTESY = 0.5
+"""Seconds for which it goes on so afterwards: the Pods of the small one have yet to start, and to
+be told of, by the same server."""
 MOST_TIMES_GIVEN_WAY = 20
 """In a row: small plans that follow each other without end, or hang, do not starve a large one."""
 FASTER = 1.2
@@ -28,14 +31,14 @@ class Pace:
     is_large: bool
     width: int = 1
     _rates: dict[int, float] = field(default_factory=dict)
-    """Actions a second at each width, when it was last tried."""
+    """Actions a second at each width, the last batches weighing most."""
     _content: int = 0
     _given_way: int = 0
     """How often in a row."""
 
-    def at_once(self, small_plans: int) -> int:
-        """How many to try now, beside so many small plans."""
-        if not (self.is_large and small_plans) or self._given_way >= MOST_TIMES_GIVEN_WAY:
+    def at_once(self, *, beside_small: bool) -> int:
+        """How many to try now: fewer, where a small plan is or was just carried out."""
+        if not (self.is_large and beside_small) or self._given_way >= MOST_TIMES_GIVEN_WAY:
             self._given_way = 0
             return self.width
         self._given_way += 1
@@ -55,7 +58,7 @@ class Pace:
 
     def _learn(self, rate: float) -> None:
         narrower = self._rates.get(self.width // 2, 0.0)
-        self._rates[self.width] = rate
+        rate = self._rates[self.width] = (rate + self._rates.get(self.width, rate)) / 2
         if rate < FASTER * narrower and math.isfinite(narrower):
             self.width //= 2
             self._content = CONTENT

@@ -30,7 +30,7 @@ from manta.kube.errors import (
 )
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
-from manta.reconcile.pace import MOST_AT_ONCE, Pace
+from manta.reconcile.pace import COURTESY, MOST_AT_ONCE, Pace
 from manta.reconcile.plan import Plan, Stage
 from manta.runtime.freshness import Freshness, Owner
 from manta.runtime.gate import WritesStopped
@@ -60,6 +60,7 @@ class KubePerformer:
         self._freshness = freshness
         self._small_plans = 0
         """That are being carried out now."""
+        self._small_until = 0.0
 
     async def apply(
         self, owner: Owner, plan: Plan, perform_call: PerformCall | None = None
@@ -68,11 +69,14 @@ class KubePerformer:
         if not plan.stages:
             return UNTRIED
         pace = Pace(is_large=len(plan.actions) > MOST_AT_ONCE)
-        self._small_plans += not pace.is_large
+        if pace.is_large:
+            return await self._stages(owner, plan, pace, perform_call)
+        self._small_plans += 1
         try:
             return await self._stages(owner, plan, pace, perform_call)
         finally:
-            self._small_plans -= not pace.is_large
+            self._small_plans -= 1
+            self._small_until = asyncio.get_running_loop().time() + COURTESY
 
     async def _stages(
         self, owner: Owner, plan: Plan, pace: Pace, perform_call: PerformCall | None
@@ -100,9 +104,10 @@ class KubePerformer:
         results: list[Result | Failure] = []
         loop, rest = asyncio.get_running_loop(), stage.actions
         while rest:
-            at_once = pace.at_once(self._small_plans)
-            batch, rest = rest[:at_once], rest[at_once:]
             began = loop.time()
+            beside_small = self._small_plans > 0 or began < self._small_until
+            at_once = pace.at_once(beside_small=beside_small)
+            batch, rest = rest[:at_once], rest[at_once:]
             tried = await self._batch(owner, batch, perform_call)
             results += tried
             failed = [one for one in tried if isinstance(one, Failure)]

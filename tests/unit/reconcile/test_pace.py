@@ -11,7 +11,7 @@ def walk(pace: Pace, batches: int, seconds: Callable[[int], float]) -> list[int]
     """The widths of so many batches on a server that takes `seconds` for so many at once."""
     widths = []
     for _ in range(batches):
-        width = pace.at_once(0)
+        width = pace.at_once(beside_small=False)
         widths.append(width)
         pace.went_well(width, seconds(width))
     return widths

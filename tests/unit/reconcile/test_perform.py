@@ -18,7 +18,7 @@ from manta.api.resources import CONFIG_MAPS, PODS, SECRETS
 from manta.kube.client import Client
 from manta.kube.errors import Conflict, Forbidden, Unreachable
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
-from manta.reconcile.pace import MOST_AT_ONCE, MOST_BESIDE_SMALL
+from manta.reconcile.pace import COURTESY, MOST_AT_ONCE, MOST_BESIDE_SMALL
 from manta.reconcile.perform import (
     BeingDeletedError,
     KubePerformer,
@@ -141,6 +141,8 @@ async def test_a_large_plan_gives_way_to_a_small_one() -> None:
         assert crowd.open == 1 + MOST_BESIDE_SMALL
         await beside
         await asyncio.sleep(0.2)
+        assert crowd.open == MOST_BESIDE_SMALL
+        await asyncio.sleep(COURTESY)
         assert crowd.open == MOST_AT_ONCE
         assert (await growing).failure is None
 
