@@ -288,9 +288,9 @@ async def test_no_answer_in_time_is_unknown() -> None:
 
     async with WireServer(silent) as server, transport_to(server) as transport:
         with pytest.raises(Unreachable) as caught:
-            await transport.send(Request("POST", "/", timeout=0.05))
+            await transport.send(Request("POST", "/", timeout=0.5))
         with pytest.raises(Unreachable):
-            await transport.stream(Request("GET", "/watch", timeout=0.05)).__aenter__()
+            await transport.stream(Request("GET", "/watch", timeout=0.5)).__aenter__()
     assert caught.value.sent
 
 
@@ -459,16 +459,30 @@ async def test_the_late_answer_to_a_cancelled_request_is_nobodys() -> None:
 
 
 async def test_a_connection_that_speaks_unasked_is_not_used_again() -> None:
+    closed = asyncio.Event()
+
     async def answering(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(http(200, asked.target.encode()))
-        if asked.target == "/1":
-            await writer.drain()
+        while asked.target == "/1" and not writer.transport.is_closing():
             await asyncio.sleep(0.01)
             writer.write(http(408, b"too slow"))
+        closed.set()
 
     async with WireServer(answering) as server, transport_to(server) as transport:
-        await transport.send(Request("GET", "/1"))
-        await asyncio.sleep(0.1)
+        assert (await transport.send(Request("GET", "/1"))).body == b"/1"
+        async with asyncio.timeout(10):
+            await closed.wait()
+        assert (await transport.send(Request("GET", "/2"))).body == b"/2"
+    assert server.connections == 2
+
+
+async def test_nor_is_one_that_did_so_in_the_same_breath_as_its_answer() -> None:
+    async def answering(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        more = http(408, b"too slow")[:-3] if asked.target == "/1" else b""
+        writer.write(http(200, asked.target.encode()) + more)
+
+    async with WireServer(answering) as server, transport_to(server) as transport:
+        assert (await transport.send(Request("GET", "/1"))).body == b"/1"
         assert (await transport.send(Request("GET", "/2"))).body == b"/2"
     assert server.connections == 2
 

@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
     async def ask(self, request: bytes, patience: float | None) -> Answer:
         """The whole answer. Raises Broken or TimeoutError, and then the connection is closed."""
         whole = _Whole(self._loop)
-        alarm = self._loop.call_later(patience, whole.too_late) if patience else None
+        alarm = None if patience is None else self._loop.call_later(patience, whole.too_late)
         try:
             self._begin(request, whole)
             return await whole.future
@@ -110,6 +110,8 @@ class Connection(asyncio.Protocol):
         return flow
 
     def _begin(self, request: bytes, taker: Taker) -> None:
+        if self.lost.done():
+            raise Broken("the connection was closed before it was used")
         self.usable = False
         self._taker = taker
         self._status, self._headers = 0, {}
@@ -166,6 +168,8 @@ class Connection(asyncio.Protocol):
     # ── the parser's side ────────────────────────────────────────────────────────────────
     def on_message_begin(self) -> None:
         self._headers = {}
+        if self._taker is None:  # right behind an answer, one that nobody has asked for
+            self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers[name.decode("latin-1").lower()] = value.decode("utf-8", "replace")
@@ -185,7 +189,7 @@ class Connection(asyncio.Protocol):
             self._taker.came(data)
 
     def on_message_complete(self) -> None:
-        if self._status:
+        if self._status and self._taker is not None:
             self.usable = self._parser.should_keep_alive()
             self._finish()
 
