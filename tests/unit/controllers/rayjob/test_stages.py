@@ -10,6 +10,7 @@ import pytest
 
 from manta.api.core import Pod
 from manta.api.meta import ObjectMeta
+from manta.api.ray.cluster import GcsFaultToleranceOptions, HeadInfo, RayClusterStatus
 from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS
@@ -362,3 +363,16 @@ def test_c56_a_sidecars_head_that_is_replaced_before_the_cluster_was_ready_is_lo
     [patch] = [one for one in plan(snapshot).actions if one.cause is Cause.SIDECAR_LOST]
     assert isinstance(patch, Patch)
     assert patch.patch == {"spec": {"suspend": True}}
+
+
+def test_c56_a_sidecars_head_that_was_there_and_is_gone_is_lost_whatever_was_stored() -> None:
+    """No second head is made in this mode: waiting for it would never end."""
+    snapshot = beside("h1", ready=False)
+    assert snapshot.cluster is not None
+    spec = msgspec.structs.replace(
+        snapshot.cluster.spec,
+        gcs_fault_tolerance_options=GcsFaultToleranceOptions(redis_address="redis:6379"),
+    )
+    status = RayClusterStatus(head=HeadInfo(pod_name="demo-abcde-head"))
+    cluster = msgspec.structs.replace(snapshot.cluster, spec=spec, status=status)
+    assert stage_after(replace(snapshot, cluster=cluster, head_pod=None)) == Stage.FAILED

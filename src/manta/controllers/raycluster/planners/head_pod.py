@@ -16,10 +16,11 @@ from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.head_pod import build_head_pod
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
-from manta.rules.pod_health import is_ready, is_running, is_terminating
+from manta.rules.pod_health import is_ready, is_running, is_terminating, was_never_begun
 from manta.rules.spec_hash import spec_hash
 
 GOING_AWAY_RETRY = timedelta(seconds=10)
+NOTED = timedelta(seconds=1)
 
 
 def plan_head_pod(seen: ClusterSnapshot) -> Plan:
@@ -65,6 +66,9 @@ def _replace_if_sick(seen: ClusterSnapshot, pod: Pod) -> Plan:
     if not sick.due:
         return NOTHING
     meta, why = pod.metadata, sick.due[0].why
+    if seen.submits_beside_head and was_never_begun(pod) and seen.cluster.status.head.pod_name:
+        # Forgotten before it goes: a head that was, and is gone, would have taken its job along.
+        return Plan(wait=Wait(f"{why}; it is replaced when the status names it no longer", NOTED))
     delete = Delete(PODS, meta.key, meta.uid, Cause.UNHEALTHY_HEAD, why)
     return do(delete, wait=Wait(f"{why}; it is replaced when it is gone"))
 

@@ -24,10 +24,10 @@ def lost(seen: JobSnapshot) -> Step | None:
         return fail(
             seen, JobFailedReason.APP_FAILED, f"RayCluster {name} is gone, and the job with it"
         )
-    if storage_backend(seen.cluster) is not StorageBackend.NONE:
-        return None  # the job's record outlives the head: the dashboard will tell
     if seen.mode is SubmissionMode.SIDECAR and seen.head_pod is None:
-        why = "Ray head pod not found."
+        why = "Ray head pod not found."  # and it is not made again, whatever was stored
+    elif storage_backend(seen.cluster) is not StorageBackend.NONE:
+        return None  # the job's record outlives the head: the dashboard will tell
     elif not seen.submitted_to or seen.submitted_to == seen.head:
         return None
     else:
