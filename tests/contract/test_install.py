@@ -160,6 +160,14 @@ async def test_a_webhook_comes_and_goes_as_it_is_wished(terminal: Terminal) -> N
     [hook] = (await terminal.api.get(f"{HOOKS}/manta-webhook")).body["webhooks"]
     assert hook["clientConfig"]["caBundle"] == "bWFudGE="  # the webhook's own, and left alone
 
+    place = "/webhooks/0/clientConfig/service/namespace"
+    ours = hook["clientConfig"]["service"]["namespace"]
+    for namespace, code in (("another", 2), (ours, 0)):
+        move = [{"op": "replace", "path": place, "value": namespace}]
+        await terminal.api.patch(f"{HOOKS}/manta-webhook", move, JSON_PATCH)
+        said = await terminal.install("--webhook", "--no-wait", code=code)
+        assert ("the webhook in another is asked already" in said) is bool(code)
+
     said = await terminal.install("--no-wait")
     assert "deployment/manta-webhook deleted" in said
     assert not await terminal.has(f"{HOOKS}/manta-webhook")

@@ -105,6 +105,7 @@ async def _install(args: argparse.Namespace) -> int:
         installation = installation_of(args, openshift=platform.openshift)
         if installation.webhook:
             await _refuse_without_webhooks(client)
+            await _refuse_beside_another_webhook(client, installation.namespace)
         await _refuse_helms(client, installation.namespace)
         await _refuse_beside_kuberay(client, installation.watch)
         wished = all_objects(installation)
@@ -122,6 +123,20 @@ async def _refuse_without_webhooks(client: Client) -> None:
         await client.list(VALIDATING_WEBHOOK_CONFIGURATIONS, into=Written)
     except NotFound:
         raise UsageError("--webhook: this API server asks no webhooks") from None
+
+
+async def _refuse_beside_another_webhook(client: Client, namespace: str) -> None:
+    """A cluster has one: a second would take the place of the first, and nobody would notice."""
+    try:
+        found = await client.get(VALIDATING_WEBHOOK_CONFIGURATIONS, Key("", WEBHOOK))
+    except NotFound:
+        return
+    asked = [hook["clientConfig"].get("service", {}) for hook in found.get("webhooks") or ()]
+    if others := sorted({one.get("namespace", "") for one in asked} - {namespace, ""}):
+        raise UsageError(
+            f"--webhook: the webhook in {', '.join(others)} is asked already, and there can be one; "
+            "it can serve all namespaces, or remove it with `manta uninstall -n` first"
+        )
 
 
 async def _refuse_helms(client: Client, namespace: str) -> None:
