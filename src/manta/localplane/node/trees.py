@@ -13,7 +13,12 @@ from pathlib import Path
 
 
 def remove_tree(directory: Path) -> None:
-    """What cannot be removed is left; who must know looks whether the directory is still there."""
+    """What cannot be removed is left; who must know looks whether the directory is still there.
+
+    A link in its place is left alone: it may have been laid by another, to a place that is not ours.
+    """
+    if directory.is_symlink():
+        return
     shutil.rmtree(directory, ignore_errors=True)
     if directory.exists():
         _allow(directory)

@@ -35,6 +35,15 @@ def test_a_link_that_leads_elsewhere_is_removed_and_its_goal_is_not(tmp_path: Pa
     assert (tmp_path / "goal").stat().st_mode & 0o777 == 0o500
 
 
+def test_a_link_in_the_place_of_the_tree_is_left_alone(tmp_path: Path) -> None:
+    victim = tmp_path / "victim" / "inner"
+    victim.mkdir(parents=True)
+    victim.chmod(0o500)
+    (tmp_path / "tree").symlink_to(tmp_path / "victim")
+    remove_tree(tmp_path / "tree")
+    assert victim.stat().st_mode & 0o777 == 0o500
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: to become somebody else")
 def test_an_ordinary_user_removes_what_he_may_not_look_into(tmp_path: Path) -> None:
     for directory in (tmp_path, *tmp_path.parents):
