@@ -8,6 +8,7 @@ still run are left alone: the agent adopts them, and nothing flaps.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from manta.api.resources import PODS
 from manta.api.times import format_time
 from manta.kube.client import Client
+from manta.kube.errors import Conflict, NotFound
 from manta.localplane.node import wire
 from manta.localplane.node.attempts import LOST, LOST_CODE
 from manta.localplane.node.podspec import NodePod, PodCondition
@@ -34,7 +36,8 @@ async def doubt_lost_pods(client: Client, directory: Path, now: datetime) -> int
     ]
     for pod in lost:
         body = {"metadata": {"uid": pod.metadata.uid}, "status": doubted_status(pod, now)}
-        await client.patch(PODS, pod.metadata.key, body, subresource="status")
+        with suppress(NotFound, Conflict):  # deleted since it was listed
+            await client.patch(PODS, pod.metadata.key, body, subresource="status")
     return len(lost)
 
 
