@@ -18,7 +18,7 @@ that grows by hundreds."""
 COURTESY = 0.5
 """Seconds for which it goes on so afterwards: the Pods of the small one have yet to start, and to
 be told of, by the same server."""
-MOST_TIMES_GIVEN_WAY = 20
+MOST_TIMES_GIVEN_WAY = 10
 """In a row: small plans that follow each other without end, or hang, do not starve a large one."""
 FASTER = 1.2
 """Times the rate that twice the width must bring to be worth it."""

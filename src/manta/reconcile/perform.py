@@ -76,7 +76,8 @@ class KubePerformer:
             return await self._stages(owner, plan, pace, perform_call)
         finally:
             self._small_plans -= 1
-            self._small_until = asyncio.get_running_loop().time() + COURTESY
+            if any(isinstance(one, Create) for one in plan.actions):
+                self._small_until = asyncio.get_running_loop().time() + COURTESY
 
     async def _stages(
         self, owner: Owner, plan: Plan, pace: Pace, perform_call: PerformCall | None
