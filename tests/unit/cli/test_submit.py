@@ -245,6 +245,8 @@ def test_the_exit_code_is_the_jobs_own(status: dict[str, Any], code: int) -> Non
 
 def test_ctrl_c_while_it_follows_leads_to_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     """A real signal, in the middle of it."""
+    # Whoever runs the tests in the background has it ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     async def follows(*_: object) -> int:
         os.kill(os.getpid(), signal.SIGINT)
@@ -259,5 +261,8 @@ def test_ctrl_c_while_it_follows_leads_to_the_question(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(submit, "_submit", follows)
     monkeypatch.setattr(submit, "_interrupted", interrupted)
-    assert submit.run(parsed("--name", "mine", "--", "true")) == 130
+    try:
+        assert submit.run(parsed("--name", "mine", "--", "true")) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert [key.name for key in asked] == ["mine"]
