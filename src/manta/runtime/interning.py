@@ -41,7 +41,8 @@ def share(one: T, before: object = None) -> T:
     whose equal parts with what is held of it from `before`.
 
     Views are frozen for everyone else; here, before anyone has seen the object, equal parts are
-    swapped for equal parts, which no one can tell. Raw JSON is cut loose from the message that
+    swapped for equal parts, which no one can tell (but 1 from true in untyped JSON, where the schema
+    of no server allows both). Raw JSON is cut loose from the message that
     it came in, which would otherwise live as long as the object.
     """
     if isinstance(one, msgspec.Struct):
