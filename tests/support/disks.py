@@ -19,7 +19,7 @@ def small_disk(place: Path, size: str) -> Iterator[Path]:
 
 
 def fill(place: Path) -> None:
-    """Leave no byte free."""
-    with suppress(OSError), (place / "full").open("wb", 0) as file:
+    """Leave no byte free. May be called again: others may have removed something meanwhile."""
+    with suppress(OSError), (place / "full").open("ab", 0) as file:
         while file.write(b"x" * 4096):
             continue
