@@ -132,7 +132,8 @@ async def test_a_server_that_goes_away_is_taken_up_again() -> None:
             await asyncio.sleep(2)
             transport.go_down()
             await put_workload(plane.client)
-            await asyncio.sleep(30)
+            # Not so long that the node counts as lost, and its Pods as not ready: that is another story.
+            await asyncio.sleep(10)
             transport.come_back()
             await cluster.until(lambda: is_settled(cluster), seconds=600)
             await check(cluster)
