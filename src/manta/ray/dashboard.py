@@ -52,13 +52,7 @@ class Dashboard:
 
     async def session(self, target: Target) -> SessionAnswer:
         reply = await self._courier.send(target, "GET", "/api/version")
-        match reply:
-            case Unreachable():
-                return reply
-            case Reply(status=status) if status >= 300:
-                return Unreachable(_complaint(reply))
-            case _:
-                return _decode(reply, Session)
+        return _told(reply, Session)
 
     async def submit(self, target: Target, request: JobRequest) -> SubmitAnswer:
         body = msgspec.json.encode(request.body())
@@ -89,13 +83,7 @@ class Dashboard:
 
     async def serve_status(self, target: Target) -> ServeAnswer:
         reply = await self._courier.send(target, "GET", f"{SERVE}?api_type=declarative")
-        match reply:
-            case Unreachable():
-                return reply
-            case Reply(status=status) if status >= 300:
-                return Unreachable(_complaint(reply))
-            case _:
-                return _decode(reply, ServeStatus)
+        return _told(reply, ServeStatus)
 
     async def put_serve_config(self, target: Target, config: Mapping[str, Any]) -> PutAnswer:
         reply = await self._courier.send(target, "PUT", SERVE, msgspec.json.encode(config))
@@ -116,6 +104,13 @@ class Dashboard:
 
     async def close(self) -> None:
         await self._courier.close()
+
+
+def _told(reply: Reply | Unreachable, into: type[T]) -> T | Unreachable:
+    """The answer to a question that every healthy head can answer."""
+    if isinstance(reply, Unreachable):
+        return reply
+    return _decode(reply, into) if reply.status < 300 else Unreachable(_complaint(reply))
 
 
 def _decode(reply: Reply, into: type[T]) -> T | Unreachable:
