@@ -255,3 +255,25 @@ def test_a_sidecars_head_that_comes_and_goes_while_the_operator_is_down_has_no_s
             assert len(world.ray.executions) == 1
 
     scenario()
+
+
+@pytest.mark.parametrize("count", range(1, MOST_WRITES + 1))
+def test_a_sidecars_head_lost_while_the_operator_is_dead_runs_nothing_twice(count: int) -> None:
+    """Whatever the operator had written last: also when the head was made and not yet noted."""
+
+    @virtually
+    async def scenario() -> None:
+        async with a_world(finish_after=30) as world:
+            await world.create(submissionMode="SidecarMode", entrypoint="python main.py")
+            await killed_after(world, count)
+            await asyncio.sleep(60)
+            ran_before = len(world.ray.executions)
+            await world.kill_head()
+            await asyncio.sleep(60)
+            async with operator(world, seed=8):
+                job = await world.until(lambda job: complete(job) or failed(job))
+                await asyncio.sleep(120)
+            assert len(world.ray.executions) == (ran_before or int(complete(job)))
+            assert len(world.ray.executions) <= 1
+
+    scenario()

@@ -89,7 +89,7 @@ class Kubelet:
                     continue
                 if pod["metadata"].get("deletionTimestamp"):
                     tasks.create_task(self._remove(pod))
-                elif uid not in self._started:
+                elif uid not in self._started and not pod["spec"].get("schedulingGates"):
                     self._started.add(uid)
                     tasks.create_task(self._start(pod))
 

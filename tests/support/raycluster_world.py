@@ -231,7 +231,10 @@ class World:
 
     def run_pods(self) -> None:
         for one in self.of("Pod"):
-            if "status" not in one and not one["metadata"].get("deletionTimestamp"):
+            meta, spec = one["metadata"], one["spec"]
+            if not (
+                "status" in one or meta.get("deletionTimestamp") or spec.get("schedulingGates")
+            ):
                 set_running(one)
 
     def issue_certificates(self) -> None:

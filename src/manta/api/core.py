@@ -26,10 +26,15 @@ class Container(View, frozen=True, kw_only=True):
     resources: Resources = Resources()
 
 
+class SchedulingGate(View, frozen=True, kw_only=True):
+    name: str = ""
+
+
 class PodSpec(View, frozen=True, kw_only=True):
     node_name: str = ""
     restart_policy: str = "Always"
     containers: tuple[Container, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
 
 
 class Waiting(View, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from manta.rules.traits import (
     overwrites_command,
     pods_never_restart,
     service_account_name,
+    submits_beside_head,
     tls,
 )
 
@@ -93,7 +94,16 @@ def build_head_spec(cluster: RayCluster, settings: Settings, *, overwritten: boo
     spec["containers"] += copy_json(settings.head_sidecar_containers)
     for init in spec.get("initContainers") or ():
         add_env(init, head_address_env(node))
+    if submits_beside_head(cluster) and not spec.get("nodeName"):
+        _add_gate(spec)
     return spec
+
+
+def _add_gate(spec: Json) -> None:
+    """Nothing of it runs before it is written down that there was a head. (One that the user gave
+    a node by name cannot have a gate.)"""
+    gates = spec.get("schedulingGates") or []
+    spec["schedulingGates"] = [*gates, {"name": names.GATE_HEAD_NOTED}]
 
 
 def _add_autoscaler(node: Node, spec: Json, container: Json) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from manta.api.meta import ObjectMeta
 from manta.api.ray import names
 from manta.api.ray.cluster import AuthMode, AutoscalerVersion, RayCluster, RayClusterSpec
+from manta.api.ray.job import SubmissionMode
 from manta.api.ray.naming import check_name
 
 
@@ -36,6 +37,11 @@ def creator(meta: ObjectMeta) -> Creator:
         return Creator(meta.labels.get(names.LABEL_ORIGIN_KIND, ""))
     except ValueError:
         return Creator.CLUSTER
+
+
+def submits_beside_head(cluster: RayCluster) -> bool:
+    """Of a RayJob in SidecarMode: every head would bring a submitter of its own."""
+    return cluster.metadata.labels.get(names.LABEL_JOB_SUBMISSION_MODE) == SubmissionMode.SIDECAR
 
 
 def is_managed_elsewhere(spec: RayClusterSpec) -> bool:

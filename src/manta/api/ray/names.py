@@ -79,6 +79,8 @@ ANNOTATION_PROTECT_HEAD: Final = "manta.ray.io/protect-head"
 """Ours: `true` keeps `kubectl drain` from evicting the head."""
 ANNOTATION_PASSED_ON: Final = "manta.ray.io/passed-on"
 """Ours, on Services and Ingresses: which of their keys a user's spec asked for."""
+GATE_HEAD_NOTED: Final = "manta.ray.io/head-noted"
+"""A scheduling gate: this head finds no node before the status of its RayCluster names it."""
 PREFIX_KUEUE: Final = "kueue.x-k8s.io/"
 ANNOTATION_SECRET_OWNER: Final = "ray.io/secret-owner"  # noqa: S105  no password
 """On a Certificate: its own UID, once its Secret is owned by it."""

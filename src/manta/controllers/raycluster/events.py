@@ -21,6 +21,7 @@ class Cause(StrEnum):
     NO_HEAD = "NoHead"
     SECOND_HEAD = "SecondHead"
     UNHEALTHY_HEAD = "UnhealthyHead"
+    HEAD_NOTED = "HeadNoted"
     SCALE_UP = "ScaleUp"
     SCALE_DOWN = "ScaleDown"
     UNHEALTHY_WORKER = "UnhealthyWorker"
@@ -77,6 +78,7 @@ EVENTS: EventTable = {
     Cause.NO_HEAD: created("HeadPod", "head Pod"),
     Cause.SECOND_HEAD: deleted("HeadPod", "head Pod"),
     Cause.UNHEALTHY_HEAD: deleted("HeadPod", "head Pod"),
+    Cause.HEAD_NOTED: _SILENT,
     Cause.SCALE_UP: created("WorkerPod", "worker Pod"),
     Cause.SCALE_DOWN: deleted("WorkerPod", "worker Pod"),
     Cause.UNHEALTHY_WORKER: deleted("WorkerPod", "worker Pod"),

@@ -21,11 +21,11 @@ from manta.api.networking import Ingress, NetworkPolicy
 from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RayCluster
-from manta.api.ray.job import SubmissionMode
 from manta.api.rbac import Role, RoleBinding
 from manta.api.scheduling import PodGroup
 from manta.rules.settings import Settings
 from manta.rules.suffix import suffix
+from manta.rules.traits import submits_beside_head
 from manta.rules.validation.violation import Violation
 
 
@@ -75,9 +75,7 @@ class ClusterSnapshot:
 
     @property
     def submits_beside_head(self) -> bool:
-        """Of a RayJob in SidecarMode: every head would bring a submitter of its own."""
-        mode = self.cluster.metadata.labels.get(names.LABEL_JOB_SUBMISSION_MODE)
-        return mode == SubmissionMode.SIDECAR
+        return submits_beside_head(self.cluster)
 
     @property
     def is_being_deleted(self) -> bool:

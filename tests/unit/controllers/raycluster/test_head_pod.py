@@ -12,7 +12,7 @@ from manta.api.ray.cluster import HeadInfo
 from manta.api.resources import PODS
 from manta.api.times import format_time
 from manta.controllers.raycluster.events import Cause
-from manta.reconcile.actions import Create, Delete
+from manta.reconcile.actions import Create, Delete, Patch
 from manta.rules.settings import Settings
 from support.raycluster import group, ray_cluster
 from support.raycluster_world import World, decode, set_failed, set_running
@@ -29,6 +29,14 @@ def second_head(world: World, name: str = "intruder", **meta: object) -> dict[st
     twin = {**head, "metadata": {**head["metadata"], "name": name, "uid": name, **meta}}
     twin.pop("status", None)
     return world.put(PODS, twin)
+
+
+def a_head_beside_a_submitter(**template: object) -> World:
+    labels = {"ray.io/job-submission-mode": "SidecarMode"}
+    annotations = {"ray.io/disable-provisioned-head-restart": "true"}
+    manifest = ray_cluster(groups=[], annotations=annotations, labels=labels)
+    manifest["spec"]["headGroupSpec"]["template"]["spec"] |= template
+    return World(decode(manifest))
 
 
 def test_a_new_cluster_gets_one_head_of_a_fixed_name() -> None:
@@ -122,11 +130,9 @@ def test_a_head_that_would_submit_a_job_again_has_no_successor_however_far_it_ha
 
 @pytest.mark.parametrize("began", [True, False])
 def test_a_head_that_its_node_refused_has_submitted_nothing_and_is_replaced(began: bool) -> None:
-    labels = {"ray.io/job-submission-mode": "SidecarMode"}
-    annotations = {"ray.io/disable-provisioned-head-restart": "true"}
-    world = World(decode(ray_cluster(groups=[], annotations=annotations, labels=labels)))
-    world.round()
-    world.round()
+    world = a_head_beside_a_submitter()
+    for _ in ("made", "noted", "let go"):
+        world.round()
     assert world.cluster.status.head.pod_name == "demo-head"
     [head] = world.heads()
     set_failed(head, world.now)
@@ -143,6 +149,45 @@ def test_a_head_that_its_node_refused_has_submitted_nothing_and_is_replaced(bega
     assert [one["metadata"]["uid"] != head["metadata"]["uid"] for one in world.heads()] == (
         [] if began else [True]
     )
+
+
+def test_a_head_that_submits_finds_no_node_before_the_status_names_it() -> None:
+    others = [{"name": "kueue.x-k8s.io/admission"}]
+    world = a_head_beside_a_submitter(schedulingGates=others)
+    world.round()
+    [head] = world.heads()
+    ours = {"name": "manta.ray.io/head-noted"}
+    assert head["spec"]["schedulingGates"] == [*others, ours]
+    unnoted = world.plan()
+    assert (unnoted.actions, unnoted.wait is not None) == ((), True)
+    world.round()
+    assert world.cluster.status.head.pod_name == head["metadata"]["name"]
+    [opened] = world.round().actions
+    assert isinstance(opened, Patch)
+    assert (opened.cause, opened.uid) == (Cause.HEAD_NOTED, head["metadata"]["uid"])
+    assert world.heads()[0]["spec"]["schedulingGates"] == others
+    assert world.plan().actions == ()
+
+
+def test_a_head_that_was_lost_behind_its_gate_before_it_was_noted_is_made_again() -> None:
+    world = a_head_beside_a_submitter()
+    world.round(report=False)
+    [head] = world.heads()
+    del world.objects[PODS, head["metadata"]["name"]]
+    assert Cause.NO_HEAD in [one.cause for one in world.plan().actions]
+
+
+def test_a_head_with_a_node_of_the_users_choice_has_no_gate() -> None:
+    """The API server refuses a Pod with both."""
+    world = a_head_beside_a_submitter(nodeName="n1")
+    world.round()
+    assert "schedulingGates" not in world.heads()[0]["spec"]
+
+
+def test_only_a_head_that_submits_has_a_gate() -> None:
+    world = World(decode(ray_cluster(groups=[])))
+    world.round()
+    assert "schedulingGates" not in world.heads()[0]["spec"]
 
 
 def test_c75_the_head_of_an_earlier_object_of_this_name_is_waited_for() -> None:

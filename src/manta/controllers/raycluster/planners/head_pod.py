@@ -14,7 +14,7 @@ from manta.controllers.raycluster.planners.backoff import sick_pods
 from manta.controllers.raycluster.planners.gang import marked
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.head_pod import build_head_pod
-from manta.reconcile.actions import Create, Delete
+from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.pod_health import is_ready, is_running, is_terminating, was_never_begun
 from manta.rules.spec_hash import spec_hash
@@ -28,7 +28,7 @@ def plan_head_pod(seen: ClusterSnapshot) -> Plan:
     if len(live) > 1:
         return _keep_one(live)
     if live:
-        return _replace_if_sick(seen, live[0])
+        return _look_after(seen, live[0])
     leaving = [*seen.head_pods, *(pod for pod in seen.strangers if _is_head(pod))]
     if leaving:
         # However long that takes: two heads that both believe in themselves, on a lost node and
@@ -57,6 +57,27 @@ def _claim_to_stay(pod: Pod) -> tuple[bool, bool, bool, str, str]:
     meta = pod.metadata
     orphan = meta.controller is None
     return not is_ready(pod), not is_running(pod), orphan, meta.creation_timestamp, meta.name
+
+
+def _look_after(seen: ClusterSnapshot, pod: Pod) -> Plan:
+    gates = [gate.name for gate in pod.spec.scheduling_gates]
+    if names.GATE_HEAD_NOTED not in gates:
+        return _replace_if_sick(seen, pod)
+    if seen.submits_beside_head and seen.cluster.status.head.pod_name != pod.metadata.name:
+        # Until then, whoever finds no head may make one: this one cannot have run.
+        return Plan(wait=Wait("the head starts when the status names it", NOTED))
+    return do(_open_gate(pod))
+
+
+def _open_gate(pod: Pod) -> Patch:
+    meta = pod.metadata
+    others = [g for g in pod.spec.scheduling_gates if g.name != names.GATE_HEAD_NOTED]
+    body = {"spec": {"schedulingGates": [{"name": gate.name} for gate in others] or None}}
+    why = "the status names it: no other head will be made"
+    version = meta.resource_version  # a gate that another one opened meanwhile stays open
+    return Patch(
+        PODS, meta.key, body, Cause.HEAD_NOTED, why, uid=meta.uid, resource_version=version
+    )
 
 
 def _replace_if_sick(seen: ClusterSnapshot, pod: Pod) -> Plan:
