@@ -2,7 +2,7 @@
 
 Fake nodes, so that the operator and the server are what is measured: requests, processor time and
 memory of the operator per cluster; how long until clusters are ready; what a small cluster feels
-of a big one; the steady state; a restart. KubeRay itself is the peer where
+of a big one; how fast a big one grows where the server is 20 ms away; the steady state; a restart. KubeRay itself is the peer where
 `tools/kubernetes/kuberay.sh` has built it; figures that were recorded on such a machine stand
 beside it in any case.
 
@@ -27,12 +27,20 @@ import uvloop
 from tools.kubernetes.run import running
 
 from benchmarks.fleet import Fleet, percentile, rounded
+from benchmarks.line import a_line
 from benchmarks.operator_process import Phase, an_operator, kuberay, only_work, prepare, writes
 from benchmarks.operators import tell
 from benchmarks.servers import Running, embedded, kubernetes
+from manta.kube.credentials import load
 
 COUNT, WORKERS, RATE, NAMESPACES, NODES = 1000, 3, 100.0, 10, 20
-BIG, REPEATS, LAG, WIDE = 300, 3, 0.2, 16
+BIG, REPEATS, WIDE = 300, 6, 16
+LAGS = (0.2, 0.6, 1.0)
+"""How far the big one has come when the small one is created, seconds; in turn."""
+FAR, FAR_REPEATS = 0.01, 3
+"""Seconds to a server that is not on this machine; there and back is twice that."""
+REST = 1.5
+"""For the server, when hundreds of Pods have gone."""
 SETTLING, STEADY = 10.0, 30.0
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "manta/kubernetes"
 KUBERAY = CACHE / "kuberay/operator-1.7.0"
@@ -54,6 +62,27 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+async def shrink(fleet: Fleet, big: tuple[str, str]) -> None:
+    await fleet.scale(big, 0)
+    await fleet.until(lambda: len(fleet.pods.get(big, ())) <= 1 and big in fleet.ready)
+    await asyncio.sleep(REST)
+
+
+async def grow_afar(fleet: Fleet) -> dict[str, Any]:
+    """The 300 Pods alone, by an operator that has a way to go to its server."""
+    big = ("small-0", "far")
+    await fleet.create(big, 0)
+    await fleet.until(lambda: big in fleet.ready)
+    pods = []
+    for _ in range(FAR_REPEATS):
+        began = await fleet.scale(big, BIG)
+        await fleet.until(lambda: big in fleet.ready)
+        pods.append(fleet.last_pod[big] - began)
+        await shrink(fleet, big)
+    await fleet.delete(big)
+    return {"round_trip_seconds": 2 * FAR, "seconds_for_300_pods": statistics.median(pods)}
+
+
 async def small_beside_big(fleet: Fleet) -> dict[str, Any]:
     """A small cluster alone, then beside one that grows from 0 to 300."""
     big = ("small-0", "big")
@@ -70,14 +99,13 @@ async def small_beside_big(fleet: Fleet) -> dict[str, Any]:
         at_once.append(await fleet.pods_alone("small-1", BIG, WIDE))
         key = ("small-1", f"beside-{number}")
         began = await fleet.scale(big, BIG)
-        await asyncio.sleep(LAG)
+        await asyncio.sleep(LAGS[number % len(LAGS)])
         await fleet.create(key, WORKERS)
         await fleet.until(lambda key=key: key in fleet.ready and big in fleet.ready)  # type: ignore[misc]
         beside.append(fleet.ready[key] - fleet.sent[key])
         pods.append(fleet.last_pod[big] - began)
         await fleet.delete(key)
-        await fleet.scale(big, 0)
-        await fleet.until(lambda: len(fleet.pods.get(big, ())) <= 1 and big in fleet.ready)
+        await shrink(fleet, big)
     await fleet.delete(big)
     told = {
         "small_alone_seconds": statistics.median(alone),
@@ -120,11 +148,22 @@ async def a_fleet(server: Running) -> Fleet:
     return await Fleet(server.target).open("small-0", "small-1", *names)
 
 
+def moved(kubeconfig: Path, url: str) -> Path:
+    """A kubeconfig for the same server at another address."""
+    path = kubeconfig.with_suffix(".afar")
+    path.write_text(kubeconfig.read_text().replace(load(kubeconfig).server, url))
+    path.chmod(0o600)
+    return path
+
+
 async def measure(server: Running, directory: Path, count: int) -> dict[str, Any]:
     kubeconfig = await prepare(server, directory)
     log = directory / "operator.log"
     fleet = await a_fleet(server)
     told: dict[str, Any] = {}
+    async with a_line(server.target.url, FAR) as url, an_operator(moved(kubeconfig, url), log):
+        say(f"{server.name}, from afar: a big one")
+        told["afar"] = rounded(await grow_afar(fleet))
     async with an_operator(kubeconfig, log) as operator:
         say(f"{server.name}: a small one beside a big one")
         told["small_beside_300"] = await small_beside_big(fleet)
@@ -154,6 +193,12 @@ async def measure_kuberay(server: Running, directory: Path, count: int) -> dict[
     log = directory / "kuberay.log"
     fleet = await a_fleet(server)
     told: dict[str, Any] = {}
+    async with (
+        a_line(server.target.url, FAR) as url,
+        kuberay(KUBERAY, moved(server.kubeconfig, url), log),
+    ):
+        say("kuberay, default, from afar: a big one")
+        told["afar"] = rounded(await grow_afar(fleet))
     async with kuberay(KUBERAY, server.kubeconfig, log):
         say("kuberay, default: a small one beside a big one")
         told["small_beside_300"] = await small_beside_big(fleet)

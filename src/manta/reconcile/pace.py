@@ -1,71 +1,98 @@
-"""How many actions of a plan are tried at once. Pure: it is told what became of each batch.
+"""How many actions of a plan are under way at once, and when it lets others go first.
 
-Twice as many as before while all goes well. A plan of hundreds watches the rate as well: where
-twice as many at once are not faster, the server is busy, and a longer queue there helps nobody
-and holds up everyone else's requests; so it goes back, and tries again a little later.
+One more with every success, so twice as many for every answer time, up to a limit. A plan of
+hundreds also looks at how long the answers take: what makes them slower waits in a queue of the
+server, where it helps nobody and holds up everyone else; so it keeps few there. And it stands back
+while small plans are carried out: a cluster of four Pods does not wait behind one that grows by
+hundreds. Standing back is limited as well, so that neither starves the other.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 MOST_AT_ONCE = 16
 """Enough to keep a server busy. A plan with more actions than this is large."""
-MOST_BESIDE_SMALL = 2
-"""Of a large plan, while a small one is carried out: a cluster of four Pods does not wait behind one
-that grows by hundreds."""
 COURTESY = 0.5
-"""Seconds for which it goes on so afterwards: the Pods of the small one have yet to start, and to
-be told of, by the same server."""
-MOST_TIMES_GIVEN_WAY = 10
-"""In a row: small plans that follow each other without end, or hang, do not starve a large one."""
-FASTER = 1.2
-"""Times the rate that twice the width must bring to be worth it."""
-CONTENT = 8
-"""Batches for which a width that was not worth doubling is kept."""
+"""Seconds for which a large plan stands back after a small one has made something: its Pods have yet
+to start, and to be told of, by the same server."""
+PATIENCE = 2.0
+"""Seconds for which one large plan stands back in all."""
+
+
+FEW_WAITING, MANY_WAITING = 1.0, 2.0
+"""Requests of a large plan in the server's queue: with fewer it is given one more, with more one less."""
 
 
 @dataclass(slots=True)
 class Pace:
     is_large: bool
     width: int = 1
-    _rates: dict[int, float] = field(default_factory=dict)
-    """Actions a second at each width, the last batches weighing most."""
-    _content: int = 0
-    _given_way: int = 0
-    """How often in a row."""
+    patience: float = PATIENCE
+    _quickest: float = math.inf
+    """Seconds for an answer: for the one that had the least to wait for."""
+    _usual: float = 0.0
+    """The same for those of late, the last one weighing most."""
 
-    def at_once(self, *, beside_small: bool) -> int:
-        """How many to try now: fewer, where a small plan is or was just carried out."""
-        if not (self.is_large and beside_small) or self._given_way >= MOST_TIMES_GIVEN_WAY:
-            self._given_way = 0
-            return self.width
-        self._given_way += 1
-        return min(self.width, MOST_BESIDE_SMALL)
+    def went_well(self, seconds: float) -> None:
+        waiting = self._waiting(seconds) if self.is_large else 0.0
+        if waiting < FEW_WAITING:
+            self.width = min(self.width + 1, MOST_AT_ONCE)
+        elif waiting > MANY_WAITING:
+            self.width -= 1
 
-    def went_well(self, count: int, seconds: float) -> None:
-        if not self.is_large:
-            self._widen()
-        elif count == self.width:  # fewer, when it gave way, tell nothing of the width
-            self._learn(count / seconds if seconds > 0 else math.inf)
+    def _waiting(self, seconds: float) -> float:
+        """How many of those under way are not worked on, as far as the answers tell."""
+        self._quickest = min(self._quickest, seconds)
+        self._usual = (3 * (self._usual or seconds) + seconds) / 4
+        return self.width * (1 - self._quickest / self._usual) if self._usual else 0.0
 
     def failed(self) -> None:
         """The next stage begins slowly again."""
         self.width = 1
-        self._rates.clear()
-        self._content = 0
 
-    def _learn(self, rate: float) -> None:
-        narrower = self._rates.get(self.width // 2, 0.0)
-        rate = self._rates[self.width] = (rate + self._rates.get(self.width, rate)) / 2
-        if rate < FASTER * narrower and math.isfinite(narrower):
-            self.width //= 2
-            self._content = CONTENT
-        elif self._content:
-            self._content -= 1
+
+@dataclass(slots=True)
+class Courtesy:
+    """Between the plans of one performer."""
+
+    _small: int = 0
+    """Plans that are being carried out now."""
+    _until: float = 0.0
+    _over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @contextmanager
+    def owed_to_small(self, *, lingers: bool) -> Iterator[None]:
+        """While a small plan is carried out, and for a moment longer where it `lingers`."""
+        self._small += 1
+        self._over.clear()
+        try:
+            yield
+        finally:
+            self._small -= 1
+            if lingers:
+                self._until = asyncio.get_running_loop().time() + COURTESY
+            if not self._small:
+                self._over.set()
+
+    async def stand_back(self, pace: Pace) -> None:
+        """Until no small plan is or was just carried out, or this one has been patient enough."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        if not pace.is_large or pace.patience <= 0 or not (self._small or began < self._until):
+            return
+        try:
+            async with asyncio.timeout(pace.patience):
+                while self._small or loop.time() < self._until:
+                    if self._small:
+                        await self._over.wait()
+                    else:
+                        await asyncio.sleep(self._until - loop.time())
+        except TimeoutError:
+            pace.patience = 0.0
         else:
-            self._widen()
-
-    def _widen(self) -> None:
-        self.width = min(self.width * 2, MOST_AT_ONCE)
+            pace.patience -= loop.time() - began

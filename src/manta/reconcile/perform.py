@@ -1,9 +1,9 @@
 """Carries out a plan: one kube action, one client call; stage by stage, concurrently within one.
 
 Promises: later stages are tried only when the earlier ones succeeded (or said that they are
-independent); the fan-out starts at one and doubles while all goes well, from stage to stage
-(`pace.py`); a large plan gives way to small ones; every write is noted with freshness; a lost reply is a failure
-that says `unknown`, and the object is read before the key runs again.
+independent); the fan-out starts at one and grows while all goes well, from stage to stage, and a
+large plan stands back for small ones (`pace.py`); every write is noted with freshness; a lost reply
+is a failure that says `unknown`, and the object is read before the key runs again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import base64
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, assert_never
 
 from manta.api.meta import Key, Object, ObjectMeta
@@ -30,7 +30,7 @@ from manta.kube.errors import (
 )
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
-from manta.reconcile.pace import COURTESY, MOST_AT_ONCE, Pace
+from manta.reconcile.pace import MOST_AT_ONCE, Courtesy, Pace
 from manta.reconcile.plan import Plan, Stage
 from manta.runtime.freshness import Freshness, Owner
 from manta.runtime.gate import WritesStopped
@@ -54,13 +54,46 @@ class BeingDeletedError(MantaError):
     """The name is still held by an object on its way out."""
 
 
+class _Crew:
+    """Those that carry out one stage: as many at once as the pace allows."""
+
+    def __init__(
+        self, stage: Stage, pace: Pace, one: Callable[[Action], Awaitable[Result | Failure]]
+    ) -> None:
+        self._stage = stage
+        self._pace = pace
+        self._one = one
+        self._busy = 0
+        self._back = asyncio.Event()
+        self.results: dict[int, Result | Failure] = {}
+        self.gave_up = False
+        """Something failed that would fail again."""
+
+    async def room(self) -> None:
+        """Until one more may be under way."""
+        while self._busy >= self._pace.width and not self.gave_up:
+            self._back.clear()
+            await self._back.wait()
+        self._busy += 1
+
+    async def carry_out(self, number: int, action: Action) -> None:
+        """With the room that was waited for."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        result = self.results[number] = await self._one(action)
+        self._busy -= 1
+        if isinstance(result, Result):
+            self._pace.went_well(clock() - began)
+        elif result.matters and _ends(self._stage, result.error):
+            self.gave_up = True
+        self._back.set()
+
+
 class KubePerformer:
     def __init__(self, client: Client, freshness: Freshness) -> None:
         self._client = client
         self._freshness = freshness
-        self._small_plans = 0
-        """That are being carried out now."""
-        self._small_until = 0.0
+        self._courtesy = Courtesy()
 
     async def apply(
         self, owner: Owner, plan: Plan, perform_call: PerformCall | None = None
@@ -71,13 +104,9 @@ class KubePerformer:
         pace = Pace(is_large=len(plan.actions) > MOST_AT_ONCE)
         if pace.is_large:
             return await self._stages(owner, plan, pace, perform_call)
-        self._small_plans += 1
-        try:
+        makes = any(isinstance(one, Create) for one in plan.actions)
+        with self._courtesy.owed_to_small(lingers=makes):
             return await self._stages(owner, plan, pace, perform_call)
-        finally:
-            self._small_plans -= 1
-            if any(isinstance(one, Create) for one in plan.actions):
-                self._small_until = asyncio.get_running_loop().time() + COURTESY
 
     async def _stages(
         self, owner: Owner, plan: Plan, pace: Pace, perform_call: PerformCall | None
@@ -102,30 +131,27 @@ class KubePerformer:
         self, owner: Owner, stage: Stage, pace: Pace, perform_call: PerformCall | None
     ) -> tuple[list[Result | Failure], tuple[Action, ...]]:
         """What became of the actions that were tried, and those that were not."""
-        results: list[Result | Failure] = []
-        loop, rest = asyncio.get_running_loop(), stage.actions
-        while rest:
-            began = loop.time()
-            beside_small = self._small_plans > 0 or began < self._small_until
-            at_once = pace.at_once(beside_small=beside_small)
-            batch, rest = rest[:at_once], rest[at_once:]
-            tried = await self._batch(owner, batch, perform_call)
-            results += tried
-            failed = [one for one in tried if isinstance(one, Failure)]
-            if any(_ends(stage, one.error) for one in failed if one.matters):
-                break
-            if not failed:
-                pace.went_well(len(batch), loop.time() - began)
+        crew = _Crew(stage, pace, lambda action: self._one(owner, action, perform_call))
+        try:
+            await self._send_out(crew, stage.actions, pace)
+        except ExceptionGroup as bugs:
+            raise bugs.exceptions[0] from bugs  # what a round ended with is told in its words
+        results = [crew.results[number] for number in sorted(crew.results)]
         if any(isinstance(one, Failure) for one in results):
             pace.failed()
-        return results, rest
+        return results, stage.actions[len(results) :]
 
-    async def _batch(
-        self, owner: Owner, batch: Sequence[Action], perform_call: PerformCall | None
-    ) -> list[Result | Failure]:
-        if len(batch) == 1:
-            return [await self._one(owner, batch[0], perform_call)]
-        return await asyncio.gather(*(self._one(owner, one, perform_call) for one in batch))
+    async def _send_out(self, crew: _Crew, actions: tuple[Action, ...], pace: Pace) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for number, action in enumerate(actions):
+                await crew.room()
+                await self._courtesy.stand_back(pace)
+                if crew.gave_up:
+                    return
+                if number == len(actions) - 1:
+                    await crew.carry_out(number, action)
+                else:
+                    tasks.create_task(crew.carry_out(number, action))
 
     async def _one(
         self, owner: Owner, action: Action, perform_call: PerformCall | None

@@ -18,7 +18,7 @@ from manta.api.resources import CONFIG_MAPS, PODS, SECRETS
 from manta.kube.client import Client
 from manta.kube.errors import Conflict, Forbidden, Unreachable
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
-from manta.reconcile.pace import COURTESY, MOST_AT_ONCE, MOST_BESIDE_SMALL
+from manta.reconcile.pace import COURTESY, MOST_AT_ONCE, PATIENCE
 from manta.reconcile.perform import (
     BeingDeletedError,
     KubePerformer,
@@ -127,8 +127,12 @@ async def test_a_stage_starts_slowly_and_never_exceeds_its_width() -> None:
         assert len(await here.names()) == 503
 
 
+def elsewhere(name: str = "o") -> Owner:
+    return Owner("test", Key("", name))
+
+
 @virtually
-async def test_a_large_plan_gives_way_to_a_small_one() -> None:
+async def test_a_large_plan_stands_back_for_a_small_one() -> None:
     async with shop() as here:
         crowd = Crowd(here.faults)
         large = do(*(create(f"n{n}") for n in range(500)))
@@ -136,21 +140,41 @@ async def test_a_large_plan_gives_way_to_a_small_one() -> None:
         await asyncio.sleep(1)
         assert crowd.open == MOST_AT_ONCE
         small = Plan(tuple(Stage((create(f"m{n}"),)) for n in range(9)))
-        beside = asyncio.create_task(here.performer.apply(Owner("test", Key("", "o")), small))
+        beside = asyncio.create_task(here.performer.apply(elsewhere(), small))
         await asyncio.sleep(0.2)
-        assert crowd.open == 1 + MOST_BESIDE_SMALL
+        assert crowd.open == 1
         await beside
-        await asyncio.sleep(0.2)
-        assert crowd.open == MOST_BESIDE_SMALL
-        await asyncio.sleep(COURTESY)
+        await asyncio.sleep(COURTESY / 2)
+        assert crowd.open == 0
+        await asyncio.sleep(COURTESY / 2 + 0.05)
         assert crowd.open == MOST_AT_ONCE
         assert (await growing).failure is None
 
 
 @virtually
-async def test_a_small_plan_that_hangs_does_not_starve_a_large_one() -> None:
+async def test_a_small_plan_that_makes_nothing_is_not_waited_for_afterwards() -> None:
     async with shop() as here:
+        await here.performer.apply(elsewhere(), do(create("old")))
+        await asyncio.sleep(COURTESY)
+        change = Patch(CONFIG_MAPS, Key("default", "old"), {"data": {"a": "b"}}, Why.TEST)
+        await here.performer.apply(elsewhere(), do(change))
         crowd = Crowd(here.faults)
+        large = do(*(create(f"n{n}") for n in range(50)))
+        growing = asyncio.create_task(here.performer.apply(OWNER, large))
+        await asyncio.sleep(0.01)
+        assert crowd.open == 1
+        await growing
+
+
+@virtually
+async def test_a_small_plan_that_hangs_delays_a_large_one_by_so_much_and_no_more() -> None:
+    async with shop() as here:
+        Crowd(here.faults)
+        large = [do(*(create(f"{who}{n}") for n in range(500))) for who in "ab"]
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await here.performer.apply(OWNER, large[0])
+        alone = loop.time() - began
         hanging = asyncio.Event()
 
         async def call(_: Call) -> dict[str, Any]:
@@ -158,11 +182,37 @@ async def test_a_small_plan_that_hangs_does_not_starve_a_large_one() -> None:
             return {}
 
         small = do(Call("wait", Key("default", "o"), Why.TEST))
-        stuck = asyncio.create_task(here.performer.apply(Owner("test", Key("", "o")), small, call))
-        await here.performer.apply(OWNER, do(*(create(f"n{n}") for n in range(500))))
-        assert crowd.widest == MOST_AT_ONCE
+        stuck = asyncio.create_task(here.performer.apply(elsewhere(), small, call))
+        await asyncio.sleep(0)
+        began = loop.time()
+        await here.performer.apply(OWNER, large[1])
+        assert loop.time() - began == pytest.approx(alone + PATIENCE, abs=0.01)
         hanging.set()
         await stuck
+
+
+@virtually
+async def test_small_plans_without_end_do_not_starve_a_large_one() -> None:
+    async with shop() as here:
+        growing = asyncio.create_task(
+            here.performer.apply(OWNER, do(*(create(f"n{n}") for n in range(100))))
+        )
+        for number in range(30):
+            await here.performer.apply(elsewhere(), do(create(f"small{number}")))
+            await asyncio.sleep(COURTESY / 2)
+        assert growing.done()
+
+
+@virtually
+async def test_what_no_server_answered_ends_the_plan_in_its_own_words() -> None:
+    async with shop() as here:
+
+        async def send(_: Any) -> Any:
+            raise ZeroDivisionError("a bug of ours")
+
+        here.faults.send = send  # type: ignore[method-assign]
+        with pytest.raises(ZeroDivisionError, match="a bug of ours"):
+            await here.performer.apply(OWNER, do(create("a"), create("b")))
 
 
 @virtually

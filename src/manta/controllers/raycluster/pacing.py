@@ -1,8 +1,9 @@
 """When a status that differs is written: at once if it is news, a little later if it is progress.
 
 Pods of one cluster become ready one after the other; a write for each would cost more than the
-Pods themselves. Counting is therefore told when it has been going on for two seconds, and the end
+Pods themselves. Counting is therefore told when it has been going on for some seconds, and the end
 of it at once: a cluster whose Pods start together is written twice, when begun and when ready.
+Where the first Pod was long in coming, on a busy server or with large images, the others may be too.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from typing import Final
 
 from manta.api.conditions import find
 from manta.api.ray.cluster import ClusterConditionType, RayClusterStatus
+from manta.api.times import parse_time
 from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import differs, is_whole
 from manta.controllers.raycluster.warnings import warnings
 from manta.rules.traits import Creator, creator
 
-PROGRESS_WAITS: Final = timedelta(seconds=2)
+PROGRESS_WAITS: Final = (timedelta(seconds=2), timedelta(seconds=10))
+"""At least and at most; between them, as long as there was nothing to tell before."""
 
 _ALWAYS_NEWS = (
     ClusterConditionType.PROVISIONED,
@@ -41,7 +44,10 @@ def write_in(
         return timedelta(0) if warns_anew(seen) else None
     if old.last_update_time is None or is_whole(seen) or _is_news(seen, old, new):
         return timedelta(0)
-    return max((noticed or seen.now) + PROGRESS_WAITS - seen.now, timedelta(0))
+    since = noticed or seen.now
+    least, most = PROGRESS_WAITS
+    waits = min(max(since - parse_time(old.last_update_time), least), most)
+    return max(since + waits - seen.now, timedelta(0))
 
 
 def has_new_trouble(seen: ClusterSnapshot, new: RayClusterStatus) -> bool:
