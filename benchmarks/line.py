@@ -65,6 +65,9 @@ class _Near(_End):
             self.transport.close()
             return
         self.other, far.other = far, self
+        if self.transport.is_closing():
+            assert far.transport is not None
+            far.transport.close()
         self.transport.resume_reading()
 
 

@@ -97,6 +97,13 @@ def test_a_plane_keeps_its_addresses_when_it_is_stopped_and_started(shell: Shell
     assert kubernetes_address(shell) == before
 
 
+def test_a_plane_that_is_up_knows_the_kinds_of_ray(shell: Shell) -> None:
+    """A script that applies at once has nothing to wait for."""
+    shell.manta("up", "--nodes", "0")
+    for kind in ("rayclusters", "rayjobs", "rayservices", "raycronjobs"):
+        shell.manta("get", kind)
+
+
 SLOW = """
 apiVersion: v1
 kind: Pod

@@ -16,6 +16,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
+from manta.api.ray.resources import RAY_RESOURCES
 from manta.cli.apply import apply_document
 from manta.cli.connection import add_directory_flag, open_client
 from manta.cli.follow import Followed, Follower
@@ -27,6 +28,7 @@ from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, Unreachable
 
+RAY_KINDS = [{"apiVersion": one.api_version, "kind": one.kind} for one in RAY_RESOURCES]
 START_PATIENCE = 60.0
 LARGEST, SMALLEST = 8, 26
 """Prefixes of address ranges: Pods and Services need some room, and the machine too."""
@@ -83,8 +85,6 @@ def run(args: argparse.Namespace) -> int:
             f"--dir {args.dir}: {error.strerror}; choose a directory of yours"
         ) from error
     _print_hints(args.dir)
-    if not documents:
-        return 0
     args.kubeconfig = args.dir / "kubeconfig"
     try:
         return asyncio.run(bring_up(args, documents))
@@ -206,9 +206,12 @@ def _print_hints(directory: Path) -> None:
 
 
 async def bring_up(args: argparse.Namespace, documents: list[Document]) -> int:
-    """Apply the manifests and follow them to Ready; 0 when all of them got there."""
+    """Apply the manifests and follow them to Ready; 0 when all of them got there. Without any, the
+    plane is at least one to which the caller's next command may apply some."""
     async with open_client(args) as client:
-        kinds = await _until_kinds_known(client, documents)
+        kinds = await _until_kinds_known(client, documents or RAY_KINDS)
+        if not documents:
+            return 0
         followed = []
         for document in documents:
             print(await apply_document(client, kinds, document), file=sys.stderr)

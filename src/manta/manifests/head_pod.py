@@ -94,14 +94,19 @@ def build_head_spec(cluster: RayCluster, settings: Settings, *, overwritten: boo
     spec["containers"] += copy_json(settings.head_sidecar_containers)
     for init in spec.get("initContainers") or ():
         add_env(init, head_address_env(node))
-    if submits_beside_head(cluster) and not spec.get("nodeName"):
+    if submits_beside_head(cluster) and _may_have_gate(spec, settings):
         _add_gate(spec)
     return spec
 
 
+def _may_have_gate(spec: Json, settings: Settings) -> bool:
+    """Not one that the user gave a node by name; nor where YuniKorn chooses it, which before 1.7 does
+    not know gates, and gives up a Pod that the API server does not let it bind."""
+    return not spec.get("nodeName") and settings.batch_scheduler != "yunikorn"
+
+
 def _add_gate(spec: Json) -> None:
-    """Nothing of it runs before it is written down that there was a head. (One that the user gave
-    a node by name cannot have a gate.)"""
+    """Nothing of it runs before it is written down that there was a head."""
     gates = spec.get("schedulingGates") or []
     spec["schedulingGates"] = [*gates, {"name": names.GATE_HEAD_NOTED}]
 

@@ -16,16 +16,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 MOST_AT_ONCE = 16
-"""Enough to keep a server busy. A plan with more actions than this is large."""
+"""Enough to keep a server busy."""
+LARGE = 100
+"""Actions. A plan with fewer is over soon enough to hold up nobody."""
 COURTESY = 0.5
 """Seconds for which a large plan stands back after a small one has made something: its Pods have yet
 to start, and to be told of, by the same server."""
 PATIENCE = 2.0
 """Seconds for which one large plan stands back in all."""
+MOST_STANDING = 2
+"""Plans that stand back at once: each of them keeps one of its controller's workers, of which the
+small plans need some."""
 
 
 FEW_WAITING, MANY_WAITING = 1.0, 2.0
 """Requests of a large plan in the server's queue: with fewer it is given one more, with more one less."""
+
+SHORTEST = 0.001
+"""Seconds: what the clocks of event loops can tell."""
 
 
 @dataclass(slots=True)
@@ -33,10 +41,14 @@ class Pace:
     is_large: bool
     width: int = 1
     patience: float = PATIENCE
-    _quickest: float = math.inf
-    """Seconds for an answer: for the one that had the least to wait for."""
     _usual: float = 0.0
-    """The same for those of late, the last one weighing most."""
+    """Seconds for an answer, of late; the last ones weigh most."""
+    _at_best: float = math.inf
+    """The least that this has been in this stage."""
+
+    def begin_stage(self) -> None:
+        """Other requests, which take another time."""
+        self._usual, self._at_best = 0.0, math.inf
 
     def went_well(self, seconds: float) -> None:
         waiting = self._waiting(seconds) if self.is_large else 0.0
@@ -47,9 +59,10 @@ class Pace:
 
     def _waiting(self, seconds: float) -> float:
         """How many of those under way are not worked on, as far as the answers tell."""
-        self._quickest = min(self._quickest, seconds)
-        self._usual = (3 * (self._usual or seconds) + seconds) / 4
-        return self.width * (1 - self._quickest / self._usual) if self._usual else 0.0
+        seconds = max(seconds, SHORTEST)
+        self._usual += (seconds - self._usual) / 8 if self._usual else seconds
+        self._at_best = min(self._at_best, self._usual)
+        return self.width * (1 - self._at_best / self._usual)
 
     def failed(self) -> None:
         """The next stage begins slowly again."""
@@ -62,6 +75,7 @@ class Courtesy:
 
     _small: int = 0
     """Plans that are being carried out now."""
+    _standing: int = 0
     _until: float = 0.0
     _over: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -81,18 +95,25 @@ class Courtesy:
 
     async def stand_back(self, pace: Pace) -> None:
         """Until no small plan is or was just carried out, or this one has been patient enough."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        if not pace.is_large or pace.patience <= 0 or not (self._small or began < self._until):
+        if not pace.is_large or pace.patience <= 0 or self._standing >= MOST_STANDING:
             return
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        self._standing += 1
         try:
             async with asyncio.timeout(pace.patience):
-                while self._small or loop.time() < self._until:
-                    if self._small:
-                        await self._over.wait()
-                    else:
-                        await asyncio.sleep(self._until - loop.time())
+                await self._until_nobody_small()
         except TimeoutError:
             pace.patience = 0.0
         else:
-            pace.patience -= loop.time() - began
+            pace.patience -= clock() - began
+        finally:
+            self._standing -= 1
+
+    async def _until_nobody_small(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while self._small or clock() < self._until:
+            if self._small:
+                await self._over.wait()
+            else:
+                await asyncio.sleep(self._until - clock())

@@ -30,7 +30,7 @@ from manta.kube.errors import (
 )
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
-from manta.reconcile.pace import MOST_AT_ONCE, Courtesy, Pace
+from manta.reconcile.pace import LARGE, Courtesy, Pace
 from manta.reconcile.plan import Plan, Stage
 from manta.runtime.freshness import Freshness, Owner
 from manta.runtime.gate import WritesStopped
@@ -101,7 +101,7 @@ class KubePerformer:
         """Carry out the plan of one key. Never raises for what the server or Ray answers."""
         if not plan.stages:
             return UNTRIED
-        pace = Pace(is_large=len(plan.actions) > MOST_AT_ONCE)
+        pace = Pace(is_large=len(plan.actions) > LARGE)
         if pace.is_large:
             return await self._stages(owner, plan, pace, perform_call)
         makes = any(isinstance(one, Create) for one in plan.actions)
@@ -131,6 +131,7 @@ class KubePerformer:
         self, owner: Owner, stage: Stage, pace: Pace, perform_call: PerformCall | None
     ) -> tuple[list[Result | Failure], tuple[Action, ...]]:
         """What became of the actions that were tried, and those that were not."""
+        pace.begin_stage()
         crew = _Crew(stage, pace, lambda action: self._one(owner, action, perform_call))
         try:
             await self._send_out(crew, stage.actions, pace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 from manta.reconcile.pace import MOST_AT_ONCE, Pace
 
@@ -64,3 +65,27 @@ def test_after_a_failure_the_next_stage_begins_slowly() -> None:
 
 def test_no_time_at_all_is_fast() -> None:
     assert walk(Pace(is_large=True), 5, lambda _: 0.0) == [1, 2, 3, 4, 5]
+
+
+def test_answers_of_one_kind_of_request_say_nothing_of_the_next() -> None:
+    """Accounts and Services in 4 ms, and then Pods that a webhook looks at."""
+    pace = Pace(is_large=True)
+    walk(pace, 4, lambda _: 0.004)
+    pace.begin_stage()
+    assert walk(pace, 50, lambda _: 0.06)[-1] == MOST_AT_ONCE
+
+
+def test_answers_that_take_now_more_now_less_are_no_queue() -> None:
+    """Most of them: some chance is left, and costs pace, not more."""
+    widths: list[int] = []
+    for seed in range(20):
+        random = Random(seed)
+        widths += walk(
+            Pace(is_large=True), 300, lambda _, random=random: 0.004 + random.expovariate(250)
+        )
+    assert sum(widths) / len(widths) > 4
+
+
+def test_a_clock_of_milliseconds_is_good_enough() -> None:
+    quick = iter([0.0])
+    assert walk(Pace(is_large=True), 60, lambda _: next(quick, 0.001))[-1] == MOST_AT_ONCE

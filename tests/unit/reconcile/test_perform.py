@@ -159,7 +159,7 @@ async def test_a_small_plan_that_makes_nothing_is_not_waited_for_afterwards() ->
         change = Patch(CONFIG_MAPS, Key("default", "old"), {"data": {"a": "b"}}, Why.TEST)
         await here.performer.apply(elsewhere(), do(change))
         crowd = Crowd(here.faults)
-        large = do(*(create(f"n{n}") for n in range(50)))
+        large = do(*(create(f"n{n}") for n in range(150)))
         growing = asyncio.create_task(here.performer.apply(OWNER, large))
         await asyncio.sleep(0.01)
         assert crowd.open == 1
@@ -192,10 +192,30 @@ async def test_a_small_plan_that_hangs_delays_a_large_one_by_so_much_and_no_more
 
 
 @virtually
+async def test_not_all_workers_of_a_controller_stand_back() -> None:
+    """Each that does keeps one of them from the small plans that wait for a worker."""
+    async with shop() as here:
+        large = [do(*(create(f"{who}{n}") for n in range(120))) for who in "abcdefgh"]
+        workers = asyncio.Semaphore(8)
+
+        async def work(plan: Plan, name: str) -> None:
+            async with workers:
+                await here.performer.apply(elsewhere(name), plan)
+
+        await here.performer.apply(elsewhere(), do(create("before")))
+        async with asyncio.TaskGroup() as tasks:
+            for number, plan in enumerate(large):
+                tasks.create_task(work(plan, f"large{number}"))
+            small = tasks.create_task(work(do(create("small")), "small"))
+            await asyncio.sleep(COURTESY / 2)
+            assert small.done()
+
+
+@virtually
 async def test_small_plans_without_end_do_not_starve_a_large_one() -> None:
     async with shop() as here:
         growing = asyncio.create_task(
-            here.performer.apply(OWNER, do(*(create(f"n{n}") for n in range(100))))
+            here.performer.apply(OWNER, do(*(create(f"n{n}") for n in range(200))))
         )
         for number in range(30):
             await here.performer.apply(elsewhere(), do(create(f"small{number}")))

@@ -3,7 +3,8 @@
 Pods of one cluster become ready one after the other; a write for each would cost more than the
 Pods themselves. Counting is therefore told when it has been going on for some seconds, and the end
 of it at once: a cluster whose Pods start together is written twice, when begun and when ready.
-Where the first Pod was long in coming, on a busy server or with large images, the others may be too.
+Where the first Pod of a new cluster was long in coming, on a busy server or with large images, the
+others may be too: then it is told a little later.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from manta.controllers.raycluster.status import differs, is_whole
 from manta.controllers.raycluster.warnings import warnings
 from manta.rules.traits import Creator, creator
 
-PROGRESS_WAITS: Final = (timedelta(seconds=2), timedelta(seconds=10))
-"""At least and at most; between them, as long as there was nothing to tell before."""
+PROGRESS_WAITS: Final = timedelta(seconds=2)
+NEW_CLUSTERS_WAIT: Final = timedelta(seconds=10)
+"""At most, where a cluster was never whole; but no longer than there was nothing to tell before."""
 
 _ALWAYS_NEWS = (
     ClusterConditionType.PROVISIONED,
@@ -45,9 +47,14 @@ def write_in(
     if old.last_update_time is None or is_whole(seen) or _is_news(seen, old, new):
         return timedelta(0)
     since = noticed or seen.now
-    least, most = PROGRESS_WAITS
-    waits = min(max(since - parse_time(old.last_update_time), least), most)
-    return max(since + waits - seen.now, timedelta(0))
+    return max(since + _progress_waits(seen, since) - seen.now, timedelta(0))
+
+
+def _progress_waits(seen: ClusterSnapshot, since: datetime) -> timedelta:
+    told = seen.cluster.status.last_update_time
+    if told is None or seen.condition(ClusterConditionType.PROVISIONED):
+        return PROGRESS_WAITS
+    return min(max(since - parse_time(told), PROGRESS_WAITS), NEW_CLUSTERS_WAIT)
 
 
 def has_new_trouble(seen: ClusterSnapshot, new: RayClusterStatus) -> bool:

@@ -184,6 +184,34 @@ def test_a_head_with_a_node_of_the_users_choice_has_no_gate() -> None:
     assert "schedulingGates" not in world.heads()[0]["spec"]
 
 
+def test_a_gate_is_opened_when_its_head_submits_nothing_any_more() -> None:
+    world = a_head_beside_a_submitter()
+    world.round()
+    meta = msgspec.structs.replace(world.cluster.metadata, labels={})
+    world.cluster = msgspec.structs.replace(world.cluster, metadata=meta)
+    assert [one.cause for one in world.plan().actions] == [Cause.HEAD_NOTED]
+
+
+def test_of_two_heads_one_that_may_have_run_stays_before_one_behind_a_gate() -> None:
+    world = a_head_beside_a_submitter()
+    for _ in ("made", "noted", "let go"):
+        world.round()
+    gate = {"schedulingGates": [{"name": "manta.ray.io/head-noted"}]}
+    [head] = world.heads()
+    twin = second_head(world, "a-twin", creationTimestamp="2020-01-01T00:00:00Z")
+    twin["spec"] = {**head["spec"], **gate}
+    [gone] = world.plan().actions
+    assert isinstance(gone, Delete)
+    assert gone.key.name == "a-twin"
+
+
+def test_a_scheduler_that_may_not_know_gates_meets_none() -> None:
+    world = a_head_beside_a_submitter()
+    world.settings = replace(world.settings, batch_scheduler="yunikorn")
+    world.round()
+    assert "schedulingGates" not in world.heads()[0]["spec"]
+
+
 def test_only_a_head_that_submits_has_a_gate() -> None:
     world = World(decode(ray_cluster(groups=[])))
     world.round()

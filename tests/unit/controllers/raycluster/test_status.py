@@ -83,6 +83,37 @@ def test_progress_is_written_every_two_seconds_and_its_end_at_once() -> None:
     assert world.cluster.status.ready_worker_replicas == 3
 
 
+def test_progress_of_a_new_cluster_is_told_later_where_its_first_pod_came_late() -> None:
+    world = World(decode(ray_cluster(groups=[group(replicas=3)])))
+    world.round()
+    first, second, *_ = world.workers()
+    world.now += timedelta(minutes=1)
+    set_running(first)
+    world.round()
+    world.now += timedelta(seconds=9)
+    world.round()
+    assert world.cluster.status.ready_worker_replicas == 0
+    world.now += timedelta(seconds=1)
+    world.round()
+    assert world.cluster.status.ready_worker_replicas == 1
+    set_running(second)
+    world.round()
+    world.now += timedelta(seconds=2)
+    world.round()
+    assert world.cluster.status.ready_worker_replicas == 2
+
+
+def test_what_becomes_of_an_old_cluster_is_told_after_two_seconds() -> None:
+    world = World(decode(ray_cluster(groups=[group(replicas=3)])))
+    world.settle()
+    world.now += timedelta(hours=1)
+    set_running(world.workers()[0], ready=False)
+    world.round()
+    world.now += timedelta(seconds=2)
+    world.round()
+    assert world.cluster.status.ready_worker_replicas == 2
+
+
 @pytest.mark.parametrize(
     ("labels", "written"), [({}, False), ({"ray.io/originated-from-crd": "RayService"}, True)]
 )

@@ -53,15 +53,19 @@ def _keep_one(heads: list[Pod]) -> Plan:
     return do(*deletions)
 
 
-def _claim_to_stay(pod: Pod) -> tuple[bool, bool, bool, str, str]:
+def _claim_to_stay(pod: Pod) -> tuple[bool, bool, bool, bool, str, str]:
     meta = pod.metadata
-    orphan = meta.controller is None
-    return not is_ready(pod), not is_running(pod), orphan, meta.creation_timestamp, meta.name
+    orphan, held = meta.controller is None, _is_held(pod)
+    return held, not is_ready(pod), not is_running(pod), orphan, meta.creation_timestamp, meta.name
+
+
+def _is_held(pod: Pod) -> bool:
+    """Behind our gate: nothing of it can have run."""
+    return any(gate.name == names.GATE_HEAD_NOTED for gate in pod.spec.scheduling_gates)
 
 
 def _look_after(seen: ClusterSnapshot, pod: Pod) -> Plan:
-    gates = [gate.name for gate in pod.spec.scheduling_gates]
-    if names.GATE_HEAD_NOTED not in gates:
+    if not _is_held(pod):
         return _replace_if_sick(seen, pod)
     if seen.submits_beside_head and seen.cluster.status.head.pod_name != pod.metadata.name:
         # Until then, whoever finds no head may make one: this one cannot have run.
