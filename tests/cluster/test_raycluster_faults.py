@@ -139,7 +139,8 @@ async def test_c49_a_swallowed_event_is_made_good() -> None:
         op.faults.break_watches()
         await asyncio.sleep(2)
         await op.create()
-        await op.until_ready(seconds=70)
+        # Its progress is told after ten seconds, and doubted when nothing follows for a minute.
+        await op.until_ready(seconds=80)
 
 
 @virtually

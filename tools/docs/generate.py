@@ -36,6 +36,7 @@ from tools.docs.words import (
     FINALIZERS,
     OPERATOR_ENVIRONMENT,
     RAY_ENVIRONMENT,
+    SCHEDULING_GATES,
     SET_BY_USERS,
     WRITTEN_BY_US,
 )
@@ -141,11 +142,12 @@ def events_page() -> str:
 
 
 def annotations_page() -> str:
-    parts = [f"# Annotations and finalizers\n\n{WRITTEN}"]
+    parts = [f"# Annotations, finalizers and gates\n\n{WRITTEN}"]
     tables = (
         ("Yours to set", "On", SET_BY_USERS),
         ("Written by the operator", "On", WRITTEN_BY_US),
         ("Finalizers", "Of", FINALIZERS),
+        ("Scheduling gates", "Of", SCHEDULING_GATES),
     )
     for title, where, table in tables:
         parts.append(f"## {title}\n\n| Name | {where} | Meaning |\n|---|---|---|\n")

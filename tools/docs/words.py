@@ -92,6 +92,13 @@ FINALIZERS: Mapping[str, tuple[str, str]] = {
     "ray.io/rayservice-finalizer": ("RayService", "until its clusters are gone"),
 }
 
+SCHEDULING_GATES: Mapping[str, tuple[str, str]] = {
+    "manta.ray.io/head-noted": (
+        "head Pod of a RayJob in SidecarMode",
+        "until the status of its RayCluster names it",
+    ),
+}
+
 OPERATOR_ENVIRONMENT: Mapping[str, tuple[str, str]] = {
     "CLUSTER_DOMAIN": ("cluster.local", "the DNS domain of the cluster"),
     "ENABLE_INIT_CONTAINER_INJECTION": ("true", "workers wait for the GCS before they start"),

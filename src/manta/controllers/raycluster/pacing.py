@@ -3,8 +3,7 @@
 Pods of one cluster become ready one after the other; a write for each would cost more than the
 Pods themselves. Counting is therefore told when it has been going on for some seconds, and the end
 of it at once: a cluster whose Pods start together is written twice, when begun and when ready.
-Where the first Pod of a new cluster was long in coming, on a busy server or with large images, the
-others may be too: then it is told a little later.
+A new cluster may take longer for that than one that is whole, on a busy server among a thousand.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Final
 
 from manta.api.conditions import find
 from manta.api.ray.cluster import ClusterConditionType, RayClusterStatus
-from manta.api.times import parse_time
 from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import differs, is_whole
@@ -22,8 +20,8 @@ from manta.controllers.raycluster.warnings import warnings
 from manta.rules.traits import Creator, creator
 
 PROGRESS_WAITS: Final = timedelta(seconds=2)
-NEW_CLUSTERS_WAIT: Final = timedelta(seconds=10)
-"""At most, where a cluster was never whole; but no longer than there was nothing to tell before."""
+FIRST_PROGRESS_WAITS: Final = timedelta(seconds=10)
+"""Until a cluster has been whole for the first time."""
 
 _ALWAYS_NEWS = (
     ClusterConditionType.PROVISIONED,
@@ -46,15 +44,9 @@ def write_in(
         return timedelta(0) if warns_anew(seen) else None
     if old.last_update_time is None or is_whole(seen) or _is_news(seen, old, new):
         return timedelta(0)
-    since = noticed or seen.now
-    return max(since + _progress_waits(seen, since) - seen.now, timedelta(0))
-
-
-def _progress_waits(seen: ClusterSnapshot, since: datetime) -> timedelta:
-    told = seen.cluster.status.last_update_time
-    if told is None or seen.condition(ClusterConditionType.PROVISIONED):
-        return PROGRESS_WAITS
-    return min(max(since - parse_time(told), PROGRESS_WAITS), NEW_CLUSTERS_WAIT)
+    was_whole = seen.condition(ClusterConditionType.PROVISIONED)
+    waits = PROGRESS_WAITS if was_whole else FIRST_PROGRESS_WAITS
+    return max((noticed or seen.now) + waits - seen.now, timedelta(0))
 
 
 def has_new_trouble(seen: ClusterSnapshot, new: RayClusterStatus) -> bool:
