@@ -29,7 +29,7 @@ MOST_STANDING = 2
 small plans need some."""
 
 
-FEW_WAITING, MANY_WAITING = 1.0, 2.0
+FEW_WAITING, MANY_WAITING = 0.75, 1.5
 """Requests of a large plan in the server's queue: with fewer it is given one more, with more one less."""
 
 SHORTEST = 0.001
