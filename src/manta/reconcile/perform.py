@@ -149,10 +149,7 @@ class KubePerformer:
                 await self._courtesy.stand_back(pace)
                 if crew.gave_up:
                     return
-                if number == len(actions) - 1:
-                    await crew.carry_out(number, action)
-                else:
-                    tasks.create_task(crew.carry_out(number, action))
+                tasks.create_task(crew.carry_out(number, action))  # they begin in their order
 
     async def _one(
         self, owner: Owner, action: Action, perform_call: PerformCall | None
