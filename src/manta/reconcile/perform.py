@@ -149,7 +149,10 @@ class KubePerformer:
                 await self._courtesy.stand_back(pace)
                 if crew.gave_up:
                     return
-                tasks.create_task(crew.carry_out(number, action))  # they begin in their order
+                if len(actions) == 1:
+                    await crew.carry_out(number, action)
+                else:
+                    tasks.create_task(crew.carry_out(number, action))
 
     async def _one(
         self, owner: Owner, action: Action, perform_call: PerformCall | None
