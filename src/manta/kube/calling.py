@@ -11,12 +11,10 @@ from typing import Protocol, Self
 
 import msgspec
 
-from manta.kube.errors import ApiError, Unreachable, error_from
+from manta.kube.errors import ApiError, TooManyRequests, Unreachable, error_from
 from manta.kube.ratelimit import RateLimiter
 from manta.kube.retry import RetryPolicy, Tries, delay_before_next
 from manta.kube.transport import Request, Response, StreamResponse, Transport
-
-TOO_MANY_REQUESTS = 429
 
 
 class RequestObserver(Protocol):
@@ -84,12 +82,7 @@ class Caller:
         with _Measure(self.observer, call) as measured:
             response = await self.transport.send(call.request)
             measured.code = response.status
-        self._heed(response.status)
         return response
-
-    def _heed(self, status: int) -> None:
-        if status == TOO_MANY_REQUESTS and self.limiter:
-            self.limiter.refused()
 
     async def _open(self, call: Call, stack: AsyncExitStack) -> StreamResponse:
         tries = _Counter()
@@ -106,7 +99,6 @@ class Caller:
         with _Measure(self.observer, call) as measured:
             stream = await stack.enter_async_context(self.transport.stream(call.request))
             measured.code = stream.status
-        self._heed(stream.status)
         if stream.status >= 300:
             body = await _whole(stream, call.request.timeout)
             note = getattr(stream, "note", "")  # few transports know more than the server says
@@ -115,6 +107,8 @@ class Caller:
 
     async def _pause_after(self, so_far: Tries, call: Call, error: ApiError | Unreachable) -> None:
         """Sleep until the next attempt, or raise `error` when there shall be none."""
+        if self.limiter and isinstance(error, TooManyRequests) and error.of_load:
+            self.limiter.refused()
         method = call.request.method
         delay = delay_before_next(self.retry, so_far, method, error, self.chance.random())
         if delay is None:

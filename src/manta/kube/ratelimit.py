@@ -21,7 +21,7 @@ class RateLimiter(Protocol):
         ...
 
     def refused(self) -> None:
-        """The server has said 429."""
+        """The server has said 429, for all that we ask."""
         ...
 
 

@@ -359,12 +359,24 @@ class Counter:
         self.refusals += 1
 
 
-async def test_the_limiter_hears_of_every_429_and_of_nothing_else() -> None:
+async def test_the_limiter_hears_of_every_429_of_a_busy_server() -> None:
     counter = Counter()
     busy = answer(429, headers={"retry-after": "1"})
-    bench = Bench(busy, answer(body=POD), busy, ScriptedStream([]), limiter=counter)
+    no_stream = ScriptedStream([b"Too many requests, please try again later."], status=429)
+    bench = Bench(busy, answer(body=POD), no_stream, ScriptedStream([]), limiter=counter)
     await bench.client.get(PODS, KEY)
     assert counter.refusals == 1
+    assert [e async for e in bench.client.watch(PODS)] == []
+    assert counter.refusals == 2
+
+
+async def test_the_limiter_does_not_hear_of_a_429_that_is_about_one_kind() -> None:
+    """A new CRD answers so for a second: all other requests of the next minute would be held back."""
+    counter = Counter()
+    not_yet = refusal(429, "TooManyRequests", "storage is (re)initializing", retryAfterSeconds=1)
+    bench = Bench(not_yet, answer(body=POD), limiter=counter)
+    await bench.client.get(PODS, KEY)
+    assert counter.refusals == 0
 
 
 async def test_the_limiter_is_asked_before_every_attempt() -> None:
