@@ -11,6 +11,7 @@ from manta.manifests import gcs_fault_tolerance as fault_tolerance
 from manta.manifests.auth import add_auth
 from manta.manifests.autoscaler import add_version_env, build_autoscaler
 from manta.manifests.containers import Json, add_env, copy_json, ray_container
+from manta.manifests.gang import gates_are_known
 from manta.manifests.history_collector import build_collector, collector_options
 from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_labels
 from manta.manifests.ray_node import Node, complete_ray_container, head_address_env
@@ -94,15 +95,10 @@ def build_head_spec(cluster: RayCluster, settings: Settings, *, overwritten: boo
     spec["containers"] += copy_json(settings.head_sidecar_containers)
     for init in spec.get("initContainers") or ():
         add_env(init, head_address_env(node))
-    if submits_beside_head(cluster) and _may_have_gate(spec, settings):
+    chosen_by_scheduler = not spec.get("nodeName")
+    if submits_beside_head(cluster) and chosen_by_scheduler and gates_are_known(settings):
         _add_gate(spec)
     return spec
-
-
-def _may_have_gate(spec: Json, settings: Settings) -> bool:
-    """Not one that the user gave a node by name; nor where YuniKorn chooses it, which before 1.7 does
-    not know gates, and gives up a Pod that the API server does not let it bind."""
-    return not spec.get("nodeName") and settings.batch_scheduler != "yunikorn"
 
 
 def _add_gate(spec: Json) -> None:

@@ -1,8 +1,8 @@
 """Gang scheduling: what Pods and pod groups need so that a scheduler starts all of them or none.
 
-One module per scheduler, each with the same two answers: how a Pod is marked as a member, and
-which PodGroup (if any) its gang is told by. All of it is pure; the controllers' planners keep the
-PodGroups true.
+One module per scheduler, each with the same answers: how a Pod is marked as a member, which
+PodGroup (if any) its gang is told by, and whether it knows scheduling gates. All of it is pure; the
+controllers' planners keep the PodGroups true.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ SCHEDULERS: dict[str, GangScheduler] = {
 def gang_scheduler(settings: Settings) -> GangScheduler | None:
     """The one that this operator was told to use; None: Pods are scheduled one by one."""
     return SCHEDULERS[settings.batch_scheduler] if settings.batch_scheduler else None
+
+
+def gates_are_known(settings: Settings) -> bool:
+    """To the scheduler of all Pods that this operator makes."""
+    scheduler = gang_scheduler(settings)
+    return scheduler is None or scheduler.knows_gates
 
 
 def pod_groups(settings: Settings) -> PodGroups | None:

@@ -11,6 +11,7 @@ from manta.manifests.gang.members import Leader, joined
 
 class Kai:
     pod_groups = None
+    knows_gates = True
 
     def mark(self, leader: Leader, pod: Json, group: str) -> Json:
         queue = {names.LABEL_KAI_QUEUE: leader.label(names.LABEL_KAI_QUEUE)}

@@ -57,6 +57,11 @@ class GangScheduler(Protocol):
         """None: it is told by the Pods alone."""
         ...
 
+    @property
+    def knows_gates(self) -> bool:
+        """Whether it leaves a Pod alone while that has a scheduling gate, whatever its version."""
+        ...
+
     def mark(self, leader: Leader, pod: Json, group: str) -> Json:
         """The same Pod, or Pod template, as a member of this group of the gang."""
         ...

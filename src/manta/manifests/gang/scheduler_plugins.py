@@ -41,6 +41,7 @@ class CoschedulingGroups:
 
 class SchedulerPlugins:
     pod_groups = CoschedulingGroups()
+    knows_gates = True
 
     def mark(self, leader: Leader, pod: Json, group: str) -> Json:
         member = leader.wants_gang and group != names.SUBMITTER_GROUP

@@ -57,6 +57,7 @@ class VolcanoGroups:
 
 class Volcano:
     pod_groups = VolcanoGroups()
+    knows_gates = True
 
     def mark(self, leader: Leader, pod: Json, group: str) -> Json:
         return joined(

@@ -16,6 +16,8 @@ _PLACEMENT: Final = ("nodeSelector", "affinity", "tolerations")
 
 class YuniKorn:
     pod_groups = None
+    knows_gates = False
+    """Not before 1.7; and a Pod that the API server does not let it bind, it gives up."""
 
     def mark(self, leader: Leader, pod: Json, group: str) -> Json:
         annotations = _task_groups(leader)
