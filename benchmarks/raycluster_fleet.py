@@ -2,9 +2,9 @@
 
 Fake nodes, so that the operator and the server are what is measured: requests, processor time and
 memory of the operator per cluster; how long until clusters are ready; what a small cluster feels
-of a big one; how fast a big one grows where the server is 20 ms away; the steady state; a restart. KubeRay itself is the peer where
-`tools/kubernetes/kuberay.sh` has built it; figures that were recorded on such a machine stand
-beside it in any case.
+of a big one; how fast a big one grows where the server is 20 ms away; the steady state; a restart. KubeRay itself
+is the peer where `tools/kubernetes/kuberay.sh` has built it; figures that were recorded on such a
+machine stand beside it in any case.
 
     python -m benchmarks.raycluster_fleet [--count N] [--only embedded|kubernetes|kuberay]
 """
@@ -34,10 +34,10 @@ from benchmarks.servers import Running, embedded, kubernetes
 from manta.kube.credentials import load
 
 COUNT, WORKERS, RATE, NAMESPACES, NODES = 1000, 3, 100.0, 10, 20
-BIG, REPEATS, WIDE = 300, 6, 16
+BIG, REPEATS, WIDE = 300, 9, 16
 LAGS = (0.2, 0.6, 1.0)
 """How far the big one has come when the small one is created, seconds; in turn."""
-FAR, FAR_REPEATS = 0.01, 3
+FAR, FAR_REPEATS = 0.01, 5
 """Seconds to a server that is not on this machine; there and back is twice that."""
 REST = 1.5
 """For the server, when hundreds of Pods have gone."""
@@ -97,6 +97,7 @@ async def small_beside_big(fleet: Fleet) -> dict[str, Any]:
         await fleet.delete(key)
         one_by_one.append(await fleet.pods_alone("small-1", BIG, 1))
         at_once.append(await fleet.pods_alone("small-1", BIG, WIDE))
+        await asyncio.sleep(REST)
         key = ("small-1", f"beside-{number}")
         began = await fleet.scale(big, BIG)
         await asyncio.sleep(LAGS[number % len(LAGS)])

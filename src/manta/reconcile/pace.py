@@ -2,9 +2,10 @@
 
 One more with every success, so twice as many for every answer time, up to a limit. A plan of
 hundreds also looks at how long the answers take: what makes them slower waits in a queue of the
-server, where it helps nobody and holds up everyone else; so it keeps few there. And it stands back
-while small plans are carried out: a cluster of four Pods does not wait behind one that grows by
-hundreds. Standing back is limited as well, so that neither starves the other.
+server, where it helps nobody and holds up everyone else; so it keeps few there, but enough on the
+way to a server that is far off. And it stands back while small plans are carried out: a cluster of
+four Pods does not wait behind one that grows by hundreds. Standing back is limited as well, so that
+neither starves the other.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ MOST_STANDING = 2
 """Plans that stand back at once: each of them keeps one of its controller's workers, of which the
 small plans need some."""
 
-
-FEW_WAITING, MANY_WAITING = 0.75, 1.5
+FEW_WAITING, MANY_WAITING = 0.25, 0.75
 """Requests of a large plan in the server's queue: with fewer it is given one more, with more one less."""
-
+CHANCE = 1.3
+"""Answers take now more, now less: so much above the best of them is no queue."""
+WORK = 0.0035
+"""Seconds, about, that a server works on one request. What even its best answers take longer is the
+way there and back, or a disk; what is under way for that long is no load."""
 SHORTEST = 0.001
 """Seconds: what the clocks of event loops can tell."""
 
@@ -55,14 +59,18 @@ class Pace:
         if waiting < FEW_WAITING:
             self.width = min(self.width + 1, MOST_AT_ONCE)
         elif waiting > MANY_WAITING:
-            self.width -= 1
+            self.width = max(self.width - 1, self._on_the_way())
 
     def _waiting(self, seconds: float) -> float:
         """How many of those under way are not worked on, as far as the answers tell."""
         seconds = max(seconds, SHORTEST)
         self._usual += (seconds - self._usual) / 8 if self._usual else seconds
         self._at_best = min(self._at_best, self._usual)
-        return self.width * (1 - self._at_best / self._usual)
+        return self.width * (1 - CHANCE * self._at_best / self._usual)
+
+    def _on_the_way(self) -> int:
+        """No fewer than these are under way, so that the server always has one of them."""
+        return min(max(1, int(self._at_best / WORK)), self.width)
 
     def failed(self) -> None:
         """The next stage begins slowly again."""

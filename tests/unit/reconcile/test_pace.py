@@ -46,6 +46,19 @@ def test_a_far_server_with_room_is_asked_as_much_as_a_near_one() -> None:
     assert far[-1] == MOST_AT_ONCE
 
 
+def test_a_far_server_always_has_something_to_do() -> None:
+    """It is also slow because of others: the way to it is no shorter for that."""
+    pace = Pace(is_large=True)
+    walk(pace, 8, lambda _: 0.026)
+    assert min(walk(pace, 100, lambda _: 0.06)) == 7
+
+
+def test_a_near_server_that_others_slow_down_is_asked_one_by_one() -> None:
+    pace = Pace(is_large=True)
+    walk(pace, 8, lambda _: 0.006)
+    assert walk(pace, 100, lambda _: 0.04)[-1] == 1
+
+
 def test_a_server_that_was_busy_is_asked_for_more_when_it_is_not() -> None:
     pace = Pace(is_large=True)
     assert walk(pace, 50, serial)[-1] <= 3
@@ -81,9 +94,9 @@ def test_answers_that_take_now_more_now_less_are_no_queue() -> None:
     for seed in range(20):
         random = Random(seed)
         widths += walk(
-            Pace(is_large=True), 300, lambda _, random=random: 0.004 + random.expovariate(250)
+            Pace(is_large=True), 300, lambda _, random=random: 0.02 * random.lognormvariate(0, 0.35)
         )
-    assert sum(widths) / len(widths) > 4
+    assert sum(widths) / len(widths) > 9
 
 
 def test_a_clock_of_milliseconds_is_good_enough() -> None:
