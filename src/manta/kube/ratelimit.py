@@ -68,7 +68,7 @@ class Considerate:
     LOWEST: Final = 5.0
     FREE: Final = 1000.0
     """A rate so high that nothing is held back any more."""
-    GROWTH: Final = 1.1
+    GROWTH: Final = 1.25
     """For every second without a refusal."""
     DEAF: Final = 1.0
     """Refusals within a second of each other are one: they answer what was sent before."""

@@ -102,7 +102,7 @@ async def test_after_a_refusal_half_as_many_leave() -> None:
     limiter = considerate(sleeper)
     before = await sent_in(sleeper, limiter, 2) / 2
     limiter.refused()
-    assert await sent_in(sleeper, limiter, 1) == pytest.approx(before / 2, rel=0.1)
+    assert await sent_in(sleeper, limiter, 0.5) == pytest.approx(before / 4, rel=0.1)
 
 
 async def test_refusals_that_come_together_count_once() -> None:
