@@ -33,9 +33,10 @@ FEW_WAITING, MANY_WAITING = 0.25, 0.75
 """Requests of a large plan in the server's queue: with fewer it is given one more, with more one less."""
 CHANCE = 1.3
 """Answers take now more, now less: so much above the best of them is no queue."""
-WORK = 0.0035
-"""Seconds, about, that a server works on one request. What even its best answers take longer is the
-way there and back, or a disk; what is under way for that long is no load."""
+NEAR = 0.006
+"""Seconds for the best answers of a server next door. What they take longer elsewhere is the way."""
+TAKEN = 600.0
+"""Requests a second: what is on the way at this pace is no load yet."""
 SHORTEST = 0.001
 """Seconds: what the clocks of event loops can tell."""
 
@@ -69,8 +70,8 @@ class Pace:
         return self.width * (1 - CHANCE * self._at_best / self._usual)
 
     def _on_the_way(self) -> int:
-        """No fewer than these are under way, so that the server always has one of them."""
-        return min(max(1, int(self._at_best / WORK)), self.width)
+        """No fewer than these are under way, so that a far server always has one of them."""
+        return min(1 + int(max(0.0, self._at_best - NEAR) * TAKEN), self.width)
 
     def failed(self) -> None:
         """The next stage begins slowly again."""
