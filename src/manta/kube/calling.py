@@ -60,7 +60,8 @@ class Caller:
                 await self._pause_after(tries.next(), call, error)
 
     async def ask_once(self, call: Call) -> Response:
-        """Whatever answer comes to a single attempt."""
+        """Whatever answer comes to a single attempt. A 429 may be of whoever is behind a proxy of the
+        server, and slows down nothing else."""
         return await self._attempt(self._completed(call))
 
     @asynccontextmanager

@@ -122,8 +122,8 @@ class Invalid(ApiError):
 class TooManyRequests(ApiError):
     @property
     def of_load(self) -> bool:
-        """Turned away unseen: the server says so in plain words. A Status is about what was asked: a
-        kind that is not served yet, a disruption budget, too many Events."""
+        """Turned away unseen: the server says so in plain words. With a reason it is about what was
+        asked: a kind that is not served yet, a disruption budget, too many Events."""
         return not self.reason
 
 

@@ -63,7 +63,7 @@ class TokenBucket:
 
 
 class Considerate:
-    """No brake until the server says 429; then half of what was sent, and slowly more again."""
+    """No brake until the server says 429; then half of what was sent, and ever more again."""
 
     LOWEST: Final = 5.0
     FREE: Final = 1000.0

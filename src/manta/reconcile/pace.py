@@ -37,6 +37,11 @@ NEAR = 0.006
 """Seconds for the best answers of a server next door. What they take longer elsewhere is the way."""
 TAKEN = 600.0
 """Requests a second: what is on the way at this pace is no load yet."""
+MOST_ON_THE_WAY = 12
+"""A slow server looks like one that is far off; it must be possible to ask it for less."""
+FIRST_ANSWERS = 4
+"""Of a stage, asked for one by one: what a request takes while none of ours waits. One alone may be
+lucky, and all later ones would look like a queue."""
 SHORTEST = 0.001
 """Seconds: what the clocks of event loops can tell."""
 
@@ -46,6 +51,8 @@ class Pace:
     is_large: bool
     width: int = 1
     patience: float = PATIENCE
+    _heard: int = 0
+    """Answers in this stage."""
     _usual: float = 0.0
     """Seconds for an answer, of late; the last ones weigh most."""
     _at_best: float = math.inf
@@ -53,25 +60,36 @@ class Pace:
 
     def begin_stage(self) -> None:
         """Other requests, which take another time."""
-        self._usual, self._at_best = 0.0, math.inf
+        self._heard, self._usual, self._at_best = 0, 0.0, math.inf
+        if self.is_large:
+            self.width = 1
 
     def went_well(self, seconds: float) -> None:
-        waiting = self._waiting(seconds) if self.is_large else 0.0
+        if not self.is_large:
+            self.width = min(self.width + 1, MOST_AT_ONCE)
+            return
+        self._hear(max(seconds, SHORTEST))
+        if self._heard < FIRST_ANSWERS:
+            return
+        waiting = self._waiting()
         if waiting < FEW_WAITING:
             self.width = min(self.width + 1, MOST_AT_ONCE)
-        elif waiting > MANY_WAITING:
-            self.width = max(self.width - 1, self._on_the_way())
+        elif waiting > MANY_WAITING and self.width > self._on_the_way():
+            self.width -= 1
 
-    def _waiting(self, seconds: float) -> float:
+    def _hear(self, seconds: float) -> None:
+        self._heard += 1
+        self._usual += (seconds - self._usual) / min(self._heard, 8)
+        if self._heard >= FIRST_ANSWERS:
+            self._at_best = min(self._at_best, self._usual)
+
+    def _waiting(self) -> float:
         """How many of those under way are not worked on, as far as the answers tell."""
-        seconds = max(seconds, SHORTEST)
-        self._usual += (seconds - self._usual) / 8 if self._usual else seconds
-        self._at_best = min(self._at_best, self._usual)
         return self.width * (1 - CHANCE * self._at_best / self._usual)
 
     def _on_the_way(self) -> int:
-        """No fewer than these are under way, so that a far server always has one of them."""
-        return min(1 + int(max(0.0, self._at_best - NEAR) * TAKEN), self.width)
+        """Not made fewer than these, so that a far server always has one of them."""
+        return min(1 + round(max(0.0, self._at_best - NEAR) * TAKEN), MOST_ON_THE_WAY)
 
     def failed(self) -> None:
         """The next stage begins slowly again."""

@@ -1,8 +1,8 @@
 """Carries out a plan: one kube action, one client call; stage by stage, concurrently within one.
 
 Promises: later stages are tried only when the earlier ones succeeded (or said that they are
-independent); the fan-out starts at one and grows while all goes well, from stage to stage, and a
-large plan stands back for small ones (`pace.py`); every write is noted with freshness; a lost reply
+independent); the fan-out starts at one and grows while all goes well, and a large plan stands
+back for small ones (`pace.py`); every write is noted with freshness; a lost reply
 is a failure that says `unknown`, and the object is read before the key runs again.
 """
 

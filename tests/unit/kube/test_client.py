@@ -371,7 +371,7 @@ async def test_the_limiter_hears_of_every_429_of_a_busy_server() -> None:
 
 
 async def test_the_limiter_does_not_hear_of_a_429_that_is_about_one_kind() -> None:
-    """A new CRD answers so for a second: all other requests of the next minute would be held back."""
+    """A new CRD answers so for a second, and all other requests would be held back for long."""
     counter = Counter()
     not_yet = refusal(429, "TooManyRequests", "storage is (re)initializing", retryAfterSeconds=1)
     bench = Bench(not_yet, answer(body=POD), limiter=counter)

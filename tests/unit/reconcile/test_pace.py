@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from manta.reconcile.pace import MOST_AT_ONCE, Pace
+from manta.reconcile.pace import FIRST_ANSWERS, MOST_AT_ONCE, MOST_ON_THE_WAY, Pace
 
 
 def walk(pace: Pace, answers: int, seconds: Callable[[int], float]) -> list[int]:
@@ -32,8 +32,18 @@ def four_cores(width: int) -> float:
 
 
 def test_every_success_makes_room_for_one_more_up_to_a_limit() -> None:
-    widths = walk(Pace(is_large=True), MOST_AT_ONCE + 2, ample)
+    widths = walk(Pace(is_large=False), MOST_AT_ONCE + 2, ample)
     assert widths == [*range(1, MOST_AT_ONCE + 1), MOST_AT_ONCE, MOST_AT_ONCE]
+
+
+def test_a_large_plan_begins_one_by_one() -> None:
+    widths = walk(Pace(is_large=True), FIRST_ANSWERS + MOST_AT_ONCE, ample)
+    assert widths == [1] * (FIRST_ANSWERS - 1) + [*range(1, MOST_AT_ONCE + 1), MOST_AT_ONCE]
+
+
+def test_one_lucky_answer_does_not_hold_a_large_plan_back() -> None:
+    lucky = iter([0.002])
+    assert walk(Pace(is_large=True), 60, lambda _: next(lucky, 0.005))[-1] == MOST_AT_ONCE
 
 
 def test_a_large_plan_keeps_few_waiting_in_the_servers_queue() -> None:
@@ -49,13 +59,19 @@ def test_a_far_server_with_room_is_asked_as_much_as_a_near_one() -> None:
 def test_a_far_server_always_has_something_to_do() -> None:
     """It is also slow because of others: the way to it is no shorter for that."""
     pace = Pace(is_large=True)
-    walk(pace, 20, lambda _: 0.026)
-    assert min(walk(pace, 100, lambda _: 0.06)) == 12
+    walk(pace, 20, lambda _: 0.021)
+    assert min(walk(pace, 100, lambda _: 0.06)) == 10
+
+
+def test_a_slow_server_that_looks_far_off_is_asked_for_less() -> None:
+    pace = Pace(is_large=True)
+    walk(pace, 30, lambda _: 0.04)
+    assert walk(pace, 100, lambda _: 0.4)[-1] == MOST_ON_THE_WAY
 
 
 def test_a_near_server_that_others_slow_down_is_asked_one_by_one() -> None:
     pace = Pace(is_large=True)
-    walk(pace, 8, lambda _: 0.006)
+    walk(pace, 12, lambda _: 0.006)
     assert walk(pace, 100, lambda _: 0.04)[-1] == 1
 
 
@@ -77,7 +93,8 @@ def test_after_a_failure_the_next_stage_begins_slowly() -> None:
 
 
 def test_no_time_at_all_is_fast() -> None:
-    assert walk(Pace(is_large=True), 5, lambda _: 0.0) == [1, 2, 3, 4, 5]
+    widths = walk(Pace(is_large=True), FIRST_ANSWERS + 4, lambda _: 0.0)
+    assert widths[FIRST_ANSWERS - 1 :] == [1, 2, 3, 4, 5]
 
 
 def test_answers_of_one_kind_of_request_say_nothing_of_the_next() -> None:
@@ -94,7 +111,9 @@ def test_answers_that_take_now_more_now_less_are_no_queue() -> None:
     for seed in range(20):
         random = Random(seed)
         widths += walk(
-            Pace(is_large=True), 300, lambda _, random=random: 0.02 * random.lognormvariate(0, 0.35)
+            Pace(is_large=True),
+            300,
+            lambda _, random=random: 0.005 * random.lognormvariate(0, 0.35),
         )
     assert sum(widths) / len(widths) > 9
 
