@@ -39,9 +39,6 @@ TAKEN = 600.0
 """Requests a second: what is on the way at this pace is no load yet."""
 MOST_ON_THE_WAY = 12
 """A slow server looks like one that is far off; it must be possible to ask it for less."""
-FIRST_ANSWERS = 4
-"""Of a stage, asked for one by one: what a request takes while none of ours waits. One alone may be
-lucky, and all later ones would look like a queue."""
 SHORTEST = 0.001
 """Seconds: what the clocks of event loops can tell."""
 
@@ -56,7 +53,8 @@ class Pace:
     _usual: float = 0.0
     """Seconds for an answer, of late; the last ones weigh most."""
     _at_best: float = math.inf
-    """The least that this has been in this stage."""
+    """The least that this has been in this stage. A first answer that was lucky makes the plan slower,
+    never harder on others; with the mean of several the server had more to do than we may give it."""
 
     def begin_stage(self) -> None:
         """Other requests, which take another time."""
@@ -69,8 +67,6 @@ class Pace:
             self.width = min(self.width + 1, MOST_AT_ONCE)
             return
         self._hear(max(seconds, SHORTEST))
-        if self._heard < FIRST_ANSWERS:
-            return
         waiting = self._waiting()
         if waiting < FEW_WAITING:
             self.width = min(self.width + 1, MOST_AT_ONCE)
@@ -80,8 +76,7 @@ class Pace:
     def _hear(self, seconds: float) -> None:
         self._heard += 1
         self._usual += (seconds - self._usual) / min(self._heard, 8)
-        if self._heard >= FIRST_ANSWERS:
-            self._at_best = min(self._at_best, self._usual)
+        self._at_best = min(self._at_best, self._usual)
 
     def _waiting(self) -> float:
         """How many of those under way are not worked on, as far as the answers tell."""

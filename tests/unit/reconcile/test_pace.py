@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from manta.reconcile.pace import FIRST_ANSWERS, MOST_AT_ONCE, MOST_ON_THE_WAY, Pace
+from manta.reconcile.pace import MOST_AT_ONCE, MOST_ON_THE_WAY, Pace
 
 
 def walk(pace: Pace, answers: int, seconds: Callable[[int], float]) -> list[int]:
@@ -36,14 +36,11 @@ def test_every_success_makes_room_for_one_more_up_to_a_limit() -> None:
     assert widths == [*range(1, MOST_AT_ONCE + 1), MOST_AT_ONCE, MOST_AT_ONCE]
 
 
-def test_a_large_plan_begins_one_by_one() -> None:
-    widths = walk(Pace(is_large=True), FIRST_ANSWERS + MOST_AT_ONCE, ample)
-    assert widths == [1] * (FIRST_ANSWERS - 1) + [*range(1, MOST_AT_ONCE + 1), MOST_AT_ONCE]
-
-
-def test_one_lucky_answer_does_not_hold_a_large_plan_back() -> None:
-    lucky = iter([0.002])
-    assert walk(Pace(is_large=True), 60, lambda _: next(lucky, 0.005))[-1] == MOST_AT_ONCE
+def test_a_large_plan_begins_every_stage_one_by_one() -> None:
+    pace = Pace(is_large=True)
+    walk(pace, 9, ample)
+    pace.begin_stage()
+    assert walk(pace, 3, ample) == [1, 2, 3]
 
 
 def test_a_large_plan_keeps_few_waiting_in_the_servers_queue() -> None:
@@ -93,8 +90,7 @@ def test_after_a_failure_the_next_stage_begins_slowly() -> None:
 
 
 def test_no_time_at_all_is_fast() -> None:
-    widths = walk(Pace(is_large=True), FIRST_ANSWERS + 4, lambda _: 0.0)
-    assert widths[FIRST_ANSWERS - 1 :] == [1, 2, 3, 4, 5]
+    assert walk(Pace(is_large=True), 5, lambda _: 0.0) == [1, 2, 3, 4, 5]
 
 
 def test_answers_of_one_kind_of_request_say_nothing_of_the_next() -> None:
