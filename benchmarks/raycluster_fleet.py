@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,15 @@ from tools.kubernetes.run import running
 
 from benchmarks.fleet import Fleet, percentile, rounded
 from benchmarks.line import a_line
-from benchmarks.operator_process import Phase, an_operator, kuberay, only_work, prepare, writes
+from benchmarks.operator_process import (
+    Operator,
+    Phase,
+    an_operator,
+    kuberay,
+    only_work,
+    prepare,
+    writes,
+)
 from benchmarks.operators import tell
 from benchmarks.servers import Running, embedded, kubernetes
 from manta.kube.credentials import load
@@ -83,8 +91,17 @@ async def grow_afar(fleet: Fleet) -> float:
     return statistics.median(pods)
 
 
-def from_afar(far: float, seconds: float) -> dict[str, Any]:
-    return rounded({"round_trip_seconds": 2 * far, "seconds_for_300_pods": seconds})
+async def from_afar(
+    server: Running, fleet: Fleet, start: Callable[[str], AbstractAsyncContextManager[Operator]]
+) -> list[dict[str, Any]]:
+    """The same at every distance, by an operator that is started for that address."""
+    told = []
+    for far in FARS:
+        say(f"{server.name}, {far} s away: a big one")
+        async with a_line(server.target.url, far) as url, start(url):
+            seconds = await grow_afar(fleet)
+        told.append(rounded({"round_trip_seconds": 2 * far, "seconds_for_300_pods": seconds}))
+    return told
 
 
 async def small_beside_big(fleet: Fleet) -> dict[str, Any]:
@@ -166,11 +183,9 @@ async def measure(server: Running, directory: Path, count: int) -> dict[str, Any
     log = directory / "operator.log"
     fleet = await a_fleet(server)
     told: dict[str, Any] = {}
-    told["afar"] = []
-    for far in FARS:
-        say(f"{server.name}, {far} s away: a big one")
-        async with a_line(server.target.url, far) as url, an_operator(moved(kubeconfig, url), log):
-            told["afar"].append(from_afar(far, await grow_afar(fleet)))
+    told["afar"] = await from_afar(
+        server, fleet, lambda url: an_operator(moved(kubeconfig, url), log)
+    )
     async with an_operator(kubeconfig, log) as operator:
         say(f"{server.name}: a small one beside a big one")
         told["small_beside_300"] = await small_beside_big(fleet)
@@ -200,14 +215,9 @@ async def measure_kuberay(server: Running, directory: Path, count: int) -> dict[
     log = directory / "kuberay.log"
     fleet = await a_fleet(server)
     told: dict[str, Any] = {}
-    told["afar"] = []
-    for far in FARS:
-        say(f"kuberay, default, {far} s away: a big one")
-        async with (
-            a_line(server.target.url, far) as url,
-            kuberay(KUBERAY, moved(server.kubeconfig, url), log),
-        ):
-            told["afar"].append(from_afar(far, await grow_afar(fleet)))
+    told["afar"] = await from_afar(
+        server, fleet, lambda url: kuberay(KUBERAY, moved(server.kubeconfig, url), log)
+    )
     async with kuberay(KUBERAY, server.kubeconfig, log):
         say("kuberay, default: a small one beside a big one")
         told["small_beside_300"] = await small_beside_big(fleet)
