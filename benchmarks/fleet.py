@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -177,10 +178,12 @@ class Fleet:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def pods_alone(self, namespace: str, count: int, wide: int) -> float:
+    async def pods_alone(
+        self, namespace: str, count: int, wide: int, url: str | None = None
+    ) -> float:
         """Seconds for Pods without an operator, by `wide` clients that wait for each answer.
 
-        One is how KubeRay creates them; many show what the server allows.
+        One is how KubeRay creates them; many show what the server allows, or allows at `url`.
         """
         status, answer = await self._wire.call("GET", f"{RAY_PODS}&limit=1")
         assert status == 200
@@ -189,7 +192,8 @@ class Fleet:
         spec["containers"] = [dict(one) for one in spec["containers"]]
         labels = pattern["metadata"]["labels"] | {"ray.io/cluster": "alone"}
         path = f"/api/v1/namespaces/{namespace}/pods"
-        wires = [await Wire.connect(self._target) for _ in range(wide)]
+        target = self._target if url is None else replace(self._target, url=url)
+        wires = [await Wire.connect(target) for _ in range(wide)]
 
         async def share(first: int) -> None:
             for number in range(first, count, wide):

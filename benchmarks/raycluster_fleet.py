@@ -6,7 +6,7 @@ of a big one; how fast a big one grows where the server is 20 and 40 ms away; th
 restart. KubeRay itself is the peer where `tools/kubernetes/kuberay.sh` has built it; figures that
 were recorded on such a machine stand beside it in any case.
 
-    python -m benchmarks.raycluster_fleet [--count N] [--only embedded|kubernetes|kuberay]
+    python -m benchmarks.raycluster_fleet [--count N] [--only PART]
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ COUNT, WORKERS, RATE, NAMESPACES, NODES = 1000, 3, 100.0, 10, 20
 BIG, REPEATS, WIDE = 300, 9, 16
 LAGS = (0.2, 0.6, 1.0)
 """How far the big one has come when the small one is created, seconds; in turn."""
-FARS, FAR_REPEATS = (0.01, 0.02), 5
-"""Seconds to a server that is not on this machine; there and back is twice that."""
+FARS, FAR_TURNS, FAR_REPEATS = (0.01, 0.02), 2, 3
+"""Seconds to a server that is not on this machine; there and back is twice that. Every operator has
+so many turns, and grows its cluster so often in each."""
 REST = 1.5
 """For the server, when hundreds of Pods have gone."""
 SETTLING, STEADY = 10.0, 30.0
@@ -55,6 +56,9 @@ KUBERAY = CACHE / "kuberay/operator-1.7.0"
 TUNED = ("--reconcile-concurrency=10", "--qps=1000", "--burst=2000")
 
 Measure = Callable[[Running, Path, int], Coroutine[Any, Any, dict[str, Any]]]
+OnServer = Callable[[Path, int, Measure], dict[str, Any] | None]
+StartAt = Callable[[str], AbstractAsyncContextManager[Operator]]
+"""An operator, at that address of its server."""
 RECORDED = {
     "requests_per_cluster": 11.0,
     "operator_cpu_ms_per_cluster": "12-22",
@@ -76,31 +80,51 @@ async def shrink(fleet: Fleet, big: tuple[str, str]) -> None:
     await asyncio.sleep(REST)
 
 
-async def grow_afar(fleet: Fleet) -> float:
-    """Seconds for the 300 Pods alone, by an operator that has a way to go to its server."""
+async def grow_afar(fleet: Fleet, url: str) -> tuple[list[float], list[float]]:
+    """Seconds for the 300 Pods alone: by an operator that has a way to go to its server, and by
+    clients without one that go the same way."""
     big = ("small-0", "far")
     await fleet.create(big, 0)
     await fleet.until(lambda: big in fleet.ready)
-    pods = []
+    grown, at_once = [], []
     for _ in range(FAR_REPEATS):
         began = await fleet.scale(big, BIG)
         await fleet.until(lambda: big in fleet.ready)
-        pods.append(fleet.last_pod[big] - began)
+        grown.append(fleet.last_pod[big] - began)
         await shrink(fleet, big)
+        at_once.append(await fleet.pods_alone("small-1", BIG, WIDE, url))
+        await asyncio.sleep(REST)
     await fleet.delete(big)
-    return statistics.median(pods)
+    return grown, at_once
 
 
 async def from_afar(
-    server: Running, fleet: Fleet, start: Callable[[str], AbstractAsyncContextManager[Operator]]
+    server: Running, fleet: Fleet, operators: dict[str, StartAt]
 ) -> list[dict[str, Any]]:
-    """The same at every distance, by an operator that is started for that address."""
+    """At every distance; the operators in turn, so that a slow minute of the machine is everyone's."""
     told = []
     for far in FARS:
-        say(f"{server.name}, {far} s away: a big one")
-        async with a_line(server.target.url, far) as url, start(url):
-            seconds = await grow_afar(fleet)
-        told.append(rounded({"round_trip_seconds": 2 * far, "seconds_for_300_pods": seconds}))
+        grown: dict[str, list[float]] = {name: [] for name in operators}
+        at_once = []
+        async with a_line(server.target.url, far) as url:
+            for _ in range(FAR_TURNS):
+                for name, start in operators.items():
+                    say(f"{server.name}, {far} s away: a big one by {name}")
+                    async with start(url):
+                        seconds, alone = await grow_afar(fleet, url)
+                    grown[name] += seconds
+                    at_once += alone
+        medians = {name: statistics.median(seconds) for name, seconds in grown.items()}
+        distance: dict[str, Any] = {"round_trip_seconds": 2 * far}
+        distance |= {
+            f"seconds_for_300_pods_by_{name}": seconds for name, seconds in medians.items()
+        }
+        distance["sixteen_at_once_seconds"] = statistics.median(at_once)
+        if "kuberay" in medians:
+            distance["times_as_fast"] = medians["kuberay"] / medians["manta"]
+            allowed = medians["kuberay"] / distance["sixteen_at_once_seconds"]
+            distance["times_as_fast_as_the_server_allows"] = allowed
+        told.append(rounded(distance))
     return told
 
 
@@ -183,9 +207,6 @@ async def measure(server: Running, directory: Path, count: int) -> dict[str, Any
     log = directory / "operator.log"
     fleet = await a_fleet(server)
     told: dict[str, Any] = {}
-    told["afar"] = await from_afar(
-        server, fleet, lambda url: an_operator(moved(kubeconfig, url), log)
-    )
     async with an_operator(kubeconfig, log) as operator:
         say(f"{server.name}: a small one beside a big one")
         told["small_beside_300"] = await small_beside_big(fleet)
@@ -209,15 +230,24 @@ async def measure(server: Running, directory: Path, count: int) -> dict[str, Any
     return told
 
 
+async def measure_afar(server: Running, directory: Path, _count: int) -> dict[str, Any]:
+    """By both operators where KubeRay was built, and the server is the one that it knows."""
+    kubeconfig = await prepare(server, directory)
+    log = directory / "afar.log"
+    operators: dict[str, StartAt] = {
+        "manta": lambda url: an_operator(moved(kubeconfig, url), log),
+    }
+    if server.name == "kubernetes" and KUBERAY.exists():
+        operators["kuberay"] = lambda url: kuberay(KUBERAY, moved(server.kubeconfig, url), log)
+    return {"distances": await from_afar(server, await a_fleet(server), operators)}
+
+
 async def measure_kuberay(server: Running, directory: Path, count: int) -> dict[str, Any]:
     """The same by KubeRay: a small one beside a big one by default, the fleet at its best."""
     await prepare(server, directory)  # its kinds are ours
     log = directory / "kuberay.log"
     fleet = await a_fleet(server)
     told: dict[str, Any] = {}
-    told["afar"] = await from_afar(
-        server, fleet, lambda url: kuberay(KUBERAY, moved(server.kubeconfig, url), log)
-    )
     async with kuberay(KUBERAY, server.kubeconfig, log):
         say("kuberay, default: a small one beside a big one")
         told["small_beside_300"] = await small_beside_big(fleet)
@@ -228,12 +258,13 @@ async def measure_kuberay(server: Running, directory: Path, count: int) -> dict[
     return told
 
 
-def on_embedded(directory: Path, count: int) -> dict[str, Any]:
-    with embedded(directory / "embedded", f"--fake-nodes={NODES}") as server:
-        return uvloop.run(measure(server, directory / "embedded", count))
+def on_embedded(directory: Path, count: int, by: Measure) -> dict[str, Any]:
+    directory = directory / f"embedded-{by.__name__}"
+    with embedded(directory, f"--fake-nodes={NODES}") as server:
+        return uvloop.run(by(server, directory, count))
 
 
-def on_kubernetes(directory: Path, count: int, by: Measure = measure) -> dict[str, Any] | None:
+def on_kubernetes(directory: Path, count: int, by: Measure) -> dict[str, Any] | None:
     with ExitStack() as stack:
         directory = directory / by.__name__
         server = stack.enter_context(kubernetes(directory, "kube-scheduler"))
@@ -248,18 +279,23 @@ def on_kubernetes(directory: Path, count: int, by: Measure = measure) -> dict[st
 
 
 def main() -> None:
+    parts: list[tuple[str, OnServer, Measure]] = [
+        ("embedded", on_embedded, measure),
+        ("embedded_afar", on_embedded, measure_afar),
+        ("kubernetes_afar", on_kubernetes, measure_afar),
+        ("kubernetes", on_kubernetes, measure),
+    ]
+    if KUBERAY.exists():
+        parts.append(("kuberay", on_kubernetes, measure_kuberay))
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=COUNT)
-    parser.add_argument("--only", choices=("embedded", "kubernetes", "kuberay"))
+    parser.add_argument("--only", choices=[name for name, _, _ in parts])
     args = parser.parse_args()
     told: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as directory:
-        if args.only in (None, "embedded"):
-            told["embedded"] = on_embedded(Path(directory), args.count)
-        if args.only in (None, "kubernetes"):
-            told["kubernetes"] = on_kubernetes(Path(directory), args.count)
-        if args.only in (None, "kuberay") and KUBERAY.exists():
-            told["kuberay"] = on_kubernetes(Path(directory), args.count, measure_kuberay)
+        for name, server, by in parts:
+            if args.only in (None, name):
+                told[name] = server(Path(directory), args.count, by)
     tell(
         **told,
         kuberay_recorded=RECORDED,
