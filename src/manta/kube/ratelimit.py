@@ -91,7 +91,10 @@ class Considerate:
     @property
     def rate(self) -> float:
         """Requests a second; infinite while nothing is held back."""
-        quiet = self._monotonic() - self._refused_at
+        return self._rate_at(self._monotonic())
+
+    def _rate_at(self, when: float) -> float:
+        quiet = when - self._refused_at
         if quiet > _FORGOTTEN:
             return math.inf
         grown = self._rate * self.GROWTH**quiet
@@ -100,11 +103,11 @@ class Considerate:
     async def acquire(self) -> None:
         now = self._monotonic()
         self._count(now)
-        rate = self.rate
-        if rate == math.inf:
+        if self.rate == math.inf:
             return
         due = max(self._next_due, now)
-        self._next_due = due + 1.0 / rate
+        # By the rate of then: who books a place far ahead waits no longer than who comes later.
+        self._next_due = due + 1.0 / self._rate_at(due)
         if due > now:
             await self._sleep(due - now)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -132,3 +133,21 @@ async def test_refusals_that_go_on_slow_down_ever_more_but_not_for_ever() -> Non
     assert limiter.rate > 2 * Considerate.LOWEST
     sleeper.now += 200
     assert limiter.rate == math.inf
+
+
+async def test_a_crowd_does_not_wait_by_the_rate_of_the_moment_of_the_refusal() -> None:
+    """The rate grows while they wait: 300 places at the lowest one alone would be a minute."""
+    sleeper = Sleeper()
+    waits: list[float] = []
+
+    async def only_told(seconds: float) -> None:
+        waits.append(seconds)
+
+    limiter = Considerate(monotonic=sleeper.monotonic, sleep=only_told)
+    limiter.refused()
+    assert limiter.rate == Considerate.LOWEST
+    for _ in range(300):
+        await limiter.acquire()
+    rest = [later - sooner for sooner, later in pairwise(waits)]
+    assert rest == sorted(rest, reverse=True)
+    assert waits[-1] < 300 / Considerate.LOWEST / 3
