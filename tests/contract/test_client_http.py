@@ -396,6 +396,26 @@ async def test_closing_the_transport_ends_what_is_under_way() -> None:
     assert caught.value.sent
 
 
+async def test_closing_the_transport_lets_nobody_leave_who_waits_for_a_turn() -> None:
+    async def never(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    async with WireServer(never) as server:
+        transport = HttpTransport(Cluster(server.url), connections=1)
+        first = asyncio.create_task(transport.send(Request("GET", "/1")))
+        while not server.asked:
+            await asyncio.sleep(0.01)
+        second = asyncio.create_task(transport.send(Request("GET", "/2")))
+        await asyncio.sleep(0)
+        await transport.close()
+        with pytest.raises(Unreachable):
+            await first
+        with pytest.raises(Unreachable, match="closed") as caught:
+            await second
+    assert not caught.value.sent
+    assert [asked.target for asked in server.asked] == ["/1"]
+
+
 # ── what HTTP/1.1 allows a server ────────────────────────────────────────────────────────────
 async def test_a_body_without_a_length_ends_with_the_connection() -> None:
     async def answering(asked: Asked, writer: asyncio.StreamWriter) -> None:

@@ -21,6 +21,7 @@ KEEP_ALIVE = 30.0
 """Shorter than the idle limit of API servers (90 s), so that we, not they, close idle ones: a
 write that meets a connection which the server is just closing is lost without a trace."""
 FAREWELL = 1.0
+_CLOSED = "its client was closed"
 
 
 class NotConnected(Exception):  # noqa: N818  # a finding, told to whoever must judge it
@@ -42,6 +43,7 @@ class Connections:
         """The one that was used last is last, and is used next."""
         self._all: set[Connection] = set()
         self._sweeping: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def ask(self, request: bytes, patience: float | None) -> Answer:
         loop = asyncio.get_running_loop()
@@ -61,7 +63,8 @@ class Connections:
         return await connection.open(request, None if until is None else until - loop.time())
 
     async def close(self) -> None:
-        """What is under way is broken off."""
+        """What is under way is broken off, and what waits for its turn never leaves."""
+        self._closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
         for connection in self._all:
@@ -104,6 +107,8 @@ class Connections:
 
     # ── connecting ───────────────────────────────────────────────────────────────────────
     async def _connected(self, until: float | None) -> Connection:
+        if self._closed:
+            raise NotConnected(_CLOSED)
         limit = asyncio.get_running_loop().time() + CONNECT_TIMEOUT
         try:
             async with asyncio.timeout_at(limit if until is None else min(limit, until)):
@@ -111,6 +116,9 @@ class Connections:
         except (OSError, TimeoutError) as error:  # an ssl.SSLError is an OSError
             why = "it does not answer" if isinstance(error, TimeoutError) else str(error)
             raise NotConnected(why) from error
+        if self._closed:  # in the meantime
+            connection.abort()
+            raise NotConnected(_CLOSED)
         self._all.add(connection)
         connection.lost.add_done_callback(lambda _: self._all.discard(connection))
         return connection
