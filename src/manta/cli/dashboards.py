@@ -62,7 +62,7 @@ class ProxyCourier:
             )
         except ServerUnreachable as error:
             return Unreachable(str(error), sent=error.sent)
-        except MantaError as error:
+        except (MantaError, ValueError) as error:  # the last: an odd header
             return Unreachable(str(error), sent=False)
         if _is_word_of_the_server(response):
             text = response.body[:400].decode("utf-8", "replace")
@@ -75,5 +75,10 @@ def _pair(text: str) -> tuple[str, str, str]:
 
 
 def _is_word_of_the_server(response: Response) -> bool:
-    """A Status object: Ray never speaks so. A 404 of the server's is no 404 of Ray's."""
+    """A Status object: Ray never speaks so. A 404 of the server's is no 404 of Ray's.
+
+    Nor does it ever refuse for load; the server does, in plain words.
+    """
+    if response.status == 429:
+        return True
     return response.status >= 400 and b'"kind":"Status"' in response.body.replace(b" ", b"")[:200]
