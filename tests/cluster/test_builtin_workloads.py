@@ -261,6 +261,25 @@ async def test_a_lost_node_is_marked_and_its_pods_go_when_they_lose_patience() -
 
 
 @virtually
+async def test_a_node_that_comes_back_vouches_for_its_pods() -> None:
+    async with fake_cluster() as cluster:
+        await cluster.client.create(PODS, "default", a_pod_manifest("p"))
+        await cluster.until_phase("p", "Running")
+        cluster.nodes.lose("fake-node-0")
+        await asyncio.sleep(70)
+        lost = await cluster.get(PODS, "p")
+        assert not await cluster.is_true(PODS, "p", "Ready")
+        cluster.nodes.recover("fake-node-0")
+        await cluster.until(lambda: cluster.is_true(NODES, "fake-node-0", "Ready"))
+        await cluster.until(lambda: cluster.is_true(PODS, "p", "Ready"))
+        back = await cluster.get(PODS, "p")
+        assert lost is not None
+        assert back is not None
+        assert back["metadata"]["uid"] == lost["metadata"]["uid"]
+        assert [one["restartCount"] for one in back["status"]["containerStatuses"]] == [0]
+
+
+@virtually
 async def test_pods_of_a_deleted_node_are_removed() -> None:
     async with fake_cluster(nodes=2) as cluster:
         await cluster.client.create(PODS, "default", a_pod_manifest("p"))

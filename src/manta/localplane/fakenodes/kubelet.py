@@ -109,7 +109,7 @@ class FakeNodes(Builtin[PodScene]):
 
     def recover(self, node: str) -> None:
         self._lost.discard(node)
-        self._look_at(pod for pod in self._pods.all() if pod.spec.node_name == node)
+        self._look_at_all_on(node)
 
     def _pod(self, key: Key) -> Pod:
         pod = self._pods.get(key)
@@ -126,6 +126,9 @@ class FakeNodes(Builtin[PodScene]):
     def _look_at(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
             self.controller.enqueue(pod.metadata.key)
+
+    def _look_at_all_on(self, node: str) -> None:
+        self._look_at(pod for pod in self._pods.all() if pod.spec.node_name == node)
 
     # ── the rooms ────────────────────────────────────────────────────────────────────────
     def watches(self) -> Sequence[Watch[Any]]:
@@ -158,7 +161,7 @@ class FakeNodes(Builtin[PodScene]):
             return None
         now = self.manager.clock.monotonic()
         life = self._life(pod, now)
-        forced = self._forced.get(pod.metadata.uid) or self._resize(pod, life)
+        forced = self._forced.get(pod.metadata.uid) or self._resize(pod, life) or _vouch(pod, life)
         move = forced or next_move(pod, life, self._script_of(pod), now)
         index = self._names[pod.spec.node_name]
         host = machines.host_ip(index)
@@ -257,6 +260,7 @@ class FakeNodes(Builtin[PodScene]):
                 await self._create_lease(name)
             if node is not None and node.ready is not None and node.ready.status != "True":
                 await self._say_ready(name)
+                self._look_at_all_on(name)
         except MantaError as error:
             log.warning("fake node %s cannot renew its lease: %s", name, error)
 
@@ -270,6 +274,16 @@ class FakeNodes(Builtin[PodScene]):
         now = format_time(self.manager.clock.now())
         status = machines.node_status(self.options, self._names[name], now)
         await self.client.patch(NODES, Key("", name), {"status": status}, subresource="status")
+
+
+def _vouch(pod: Pod, life: Life) -> Move | None:
+    """Whoever gave up the node has called its Pods not ready; those that are say so again."""
+    contained = pod.condition("ContainersReady")
+    if pod.is_deleting or pod.is_ready or contained is None or contained.status != "True":
+        return None
+    if life.stage is not Stage.READY:
+        return None
+    return Move(life.stage, 0.0, life.starts, life.ended, again=True)
 
 
 def plan(seen: PodScene) -> Plan:
