@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import ctypes
 import datetime as dt
 import ipaddress
 import json
@@ -37,6 +38,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 HERE = Path(__file__).parent
 PATIENCE = 120
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
 PARTS = ("kube-controller-manager", "kube-scheduler")
 
 
@@ -148,6 +151,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _end_with_us() -> None:
+    """In the child: it ends also when we are killed, and can clean up nothing.
+
+    Killed as well: without its etcd, kube-apiserver is not done with ending for minutes.
+    """
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 @contextmanager
 def running(
     directory: Path, name: str, command: list[str], env: Mapping[str, str] | None = None
@@ -161,6 +172,7 @@ def running(
             cwd=directory,
             env=env,
             start_new_session=True,  # a Ctrl-C is for us: what we started ends in order
+            preexec_fn=_end_with_us,  # noqa: PLW1509  # nobody here has threads when it starts them
         )
         try:
             yield process
