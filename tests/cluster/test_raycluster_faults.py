@@ -19,7 +19,7 @@ from support.fakenodes import FakeCluster, fake_cluster
 from support.faults import touches, writes
 from support.raycluster import NAMESPACE, group
 from support.raycrds import ray_crds
-from support.rayoperator import Operated, operated, start_operator
+from support.rayoperator import Operated, condition, operated, start_operator
 from support.virtual import until, virtually
 
 
@@ -297,3 +297,69 @@ async def test_every_write_refused_once_is_made_good() -> None:
         found = await op.until_ready(seconds=600)
         assert found.status.ready_worker_replicas == 4
         assert op.pod_creates() == 5
+
+
+# ── refusals for good ────────────────────────────────────────────────────────────────────
+
+
+LAST_HOST = b'"ray.io/replica-host-index":"3"'
+
+
+def job_creation(request: Request) -> bool:
+    return request.method == "POST" and request.path.endswith("/jobs")
+
+
+def ingress_creation(request: Request) -> bool:
+    return request.method == "POST" and request.path.endswith("/ingresses")
+
+
+@pytest.mark.parametrize("timeout", [None, "45"])
+@virtually
+async def test_c70_a_cleanup_job_that_is_refused_for_ever_holds_nobody_for_longer(
+    timeout: str | None,
+) -> None:
+    """The backoff of the refusals must not outlast the time that the deletion has."""
+    annotation = {"ray.io/gcs-ft-deletion-timeout": timeout} if timeout else None
+    async with operated() as op:
+        op.faults.deny(job_creation, times=None)
+        await op.create(
+            annotations=annotation, gcsFaultToleranceOptions={"redisAddress": "redis:6379"}
+        )
+        await op.until_ready()
+        await op.client.delete(RAY_CLUSTERS, Key(NAMESPACE, "demo"))
+
+        async def gone() -> bool:
+            return await op.cluster.get(RAY_CLUSTERS, "demo", NAMESPACE) is None
+
+        await op.cluster.until(gone, seconds=int(timeout or 300) + 5)
+
+
+@virtually
+async def test_an_ingress_that_is_refused_for_ever_delays_no_news() -> None:
+    """Progress that is told a little later is told then, however long the Ingress backs off."""
+    async with operated() as op:
+        op.faults.deny(ingress_creation, times=None)
+        op.cluster.nodes.script("ray.io/group=stuck", "start=never")
+        await op.create(
+            head={"enableIngress": True}, groups=[group(replicas=1), group("stuck", replicas=0)]
+        )
+        await op.until_ready()
+        await asyncio.sleep(2000)  # by now five minutes lie between two tries of the Ingress
+        await op.scale(1, number=1)
+        await op.scale(3)
+        await op.until(lambda one: one.status.available_worker_replicas == 3, seconds=30)
+
+
+@virtually
+async def test_c92_a_replica_whose_last_host_is_refused_is_not_made_over_and_over() -> None:
+    async with operated() as op:
+        op.faults.deny(
+            lambda one: worker_creation(one) and LAST_HOST in (one.body or b""),
+            times=None,
+        )
+        await op.create(groups=[group(replicas=1, numOfHosts=4)])
+        await asyncio.sleep(900)
+        assert op.pod_creates() < 60
+        blocked = condition(await op.read(), "Blocked")
+        assert blocked is not None
+        assert "denied by injection" in blocked.message

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
 from manta.api.meta import Key
-from manta.kube.errors import Conflict
+from manta.kube.errors import Conflict, MantaError
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.plan import Plan
 from manta.runtime.queue import Done, Retry
+
+log = logging.getLogger(__name__)
 
 S = TypeVar("S")
 
@@ -44,15 +47,19 @@ async def reconcile(rooms: Rooms[S], key: Key) -> Done | Retry:
         return Done()
     plan = rooms.plan(seen)
     outcome = await rooms.apply(seen, plan)
+    # What failed is tried again ever more slowly; what the plan waits for comes when it is due.
+    due = plan.wait.retry_in if plan.wait else None
     try:
         await rooms.report(seen, plan, outcome)
-    except Conflict as conflict:
-        # What went wrong first is the reason of the rest.
-        if outcome.failure:
-            return Retry(str(outcome.failure.error))
-        return Retry(f"status was changed by someone else: {conflict}")
+    except MantaError as error:
+        common = isinstance(error, Conflict)
+        if not common:
+            log.warning("the status could not be written: %s", error)
+        if not outcome.failure:  # what went wrong first is the reason of the rest
+            why = "status was changed by someone else" if common else "no status could be written"
+            return Retry(f"{why}: {error}", due)
     if outcome.failure:
-        return Retry(str(outcome.failure.error))
+        return Retry(str(outcome.failure.error), due)
     if plan.wait:
-        return Retry(plan.wait.why) if plan.wait.backoff else Done(plan.wait.retry_in)
+        return Retry(plan.wait.why, due) if plan.wait.backoff else Done(plan.wait.retry_in)
     return Done(rooms.idle_delay(seen))

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
+import pytest
+
 from manta.api.meta import Key
-from manta.kube.errors import Conflict
+from manta.kube.errors import Conflict, Forbidden, MantaError
 from manta.reconcile.actions import Call
 from manta.reconcile.loop import reconcile
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome
@@ -22,12 +24,16 @@ class Why(StrEnum):
     TEST = "test"
 
 
+LATE = Failure(Call("v", KEY, Why.TEST), TimeoutError("late"))
+MODIFIED = Conflict(409, "Conflict", "modified")
+
+
 @dataclass
 class Rooms:
     there: bool = True
     answer: Plan = NOTHING
     outcome: Outcome = UNTRIED
-    conflict: bool = False
+    refusal: MantaError | None = None
     steps: list[str] = field(default_factory=list)
 
     async def observe(self, key: Key) -> Key | None:
@@ -44,8 +50,8 @@ class Rooms:
 
     async def report(self, seen: Key, plan: Plan, outcome: Outcome) -> bool:
         self.steps.append("report")
-        if self.conflict:
-            raise Conflict(409, "Conflict", "modified")
+        if self.refusal:
+            raise self.refusal
         return False
 
     def idle_delay(self, seen: Key) -> timedelta | None:
@@ -84,8 +90,7 @@ def test_a_wait_may_ask_for_backoff() -> None:
 
 
 def test_a_failure_is_reported_and_then_retried() -> None:
-    failure = Failure(Call("v", KEY, Why.TEST), TimeoutError("late"))
-    rooms = Rooms(outcome=Outcome(failures=(failure,)))
+    rooms = Rooms(outcome=Outcome(failures=(LATE,)))
     assert result(rooms) == Retry("late")
     assert "report" in rooms.steps
 
@@ -96,10 +101,26 @@ def test_a_best_effort_failure_is_no_reason_to_retry() -> None:
 
 
 def test_a_conflict_costs_a_fresh_look() -> None:
-    assert isinstance(result(Rooms(conflict=True)), Retry)
+    assert isinstance(result(Rooms(refusal=MODIFIED)), Retry)
 
 
-def test_of_two_errors_the_first_is_told() -> None:
-    failure = Failure(Call("v", KEY, Why.TEST), TimeoutError("late"))
-    rooms = Rooms(outcome=Outcome(failures=(failure,)), conflict=True)
+@pytest.mark.parametrize("second", [MODIFIED, Forbidden(403, "Forbidden", "not allowed")])
+def test_of_two_errors_the_first_is_told(second: MantaError) -> None:
+    rooms = Rooms(outcome=Outcome(failures=(LATE,)), refusal=second)
     assert result(rooms) == Retry("late")
+
+
+@pytest.mark.parametrize(
+    "rooms",
+    [
+        Rooms(outcome=Outcome(failures=(LATE,))),
+        Rooms(outcome=Outcome(failures=(LATE,)), refusal=MODIFIED),
+        Rooms(refusal=MODIFIED),
+        Rooms(refusal=Forbidden(403, "Forbidden", "not allowed")),
+    ],
+)
+def test_a_failure_does_not_put_off_what_is_due(rooms: Rooms) -> None:
+    rooms.answer = Plan(wait=Wait("a deadline", timedelta(seconds=10)))
+    told = result(rooms)
+    assert isinstance(told, Retry)
+    assert told.within == timedelta(seconds=10)

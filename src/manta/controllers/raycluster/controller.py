@@ -188,7 +188,7 @@ class _Shop:
     async def reconcile(self, key: Key) -> Done | Retry:
         round_ = _Round(self)
         result = await reconcile(round_, key)
-        return round_.sooner(result) if isinstance(result, Done) else result
+        return round_.sooner(result)
 
 
 class _Round:
@@ -197,6 +197,9 @@ class _Round:
     def __init__(self, shop: _Shop) -> None:
         self._shop = shop
         self._again_in: timedelta | None = None
+        """The safety resync."""
+        self._put_off: timedelta | None = None
+        """Until what it could not do or tell yet."""
 
     async def observe(self, key: Key) -> ClusterSnapshot | None:
         shop = self._shop
@@ -220,7 +223,7 @@ class _Round:
         if self._shop.budgets is not None:
             self._shop.budgets.want()
         if not seen.knows_budgets:
-            self._again_in = BUDGETS_LISTED
+            self._put_off = BUDGETS_LISTED
 
     def plan(self, seen: ClusterSnapshot) -> Plan:
         return plan(seen)
@@ -239,7 +242,7 @@ class _Round:
         when = write_in(seen, new, noticed.get(key))
         if when is not None and when > timedelta(0):
             noticed.setdefault(key, seen.now)
-            self._again_in = when
+            self._put_off = when
             return False
         noticed.pop(key, None)
         return when is not None and await self._write(seen, new)
@@ -247,10 +250,12 @@ class _Round:
     def idle_delay(self, seen: ClusterSnapshot) -> timedelta | None:
         return self._again_in
 
-    def sooner(self, result: Done) -> Done:
-        """A wait never delays what this round has put off, nor the safety resync."""
-        delays = [one for one in (result.retry_in, self._again_in) if one is not None]
-        return Done(min(delays, default=None))
+    def sooner(self, result: Done | Retry) -> Done | Retry:
+        """A wait never delays what this round has put off, nor the safety resync. A failure does not
+        delay the first, but replaces the second: its backoff is a resync of its own."""
+        if isinstance(result, Retry):
+            return Retry(result.why, _earlier(result.within, self._put_off))
+        return Done(_earlier(result.retry_in, _earlier(self._put_off, self._again_in)))
 
     async def _write(self, seen: ClusterSnapshot, new: RayClusterStatus) -> bool:
         meta, old = seen.cluster.metadata, seen.cluster.status
@@ -262,6 +267,10 @@ class _Round:
             self._shop.recorder.event(
                 regarding, event.type, event.reason, event.action, event.note, controller=CONTROLLER
             )
+
+
+def _earlier(one: timedelta | None, other: timedelta | None) -> timedelta | None:
+    return min((each for each in (one, other) if each is not None), default=None)
 
 
 def _owner(seen: ClusterSnapshot) -> Owner:

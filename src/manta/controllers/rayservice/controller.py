@@ -76,18 +76,9 @@ class RayServiceRooms:
         self._status = status
         self._recorder = recorder
         self._asker = asker
-        self._timer: timedelta | None = None
 
     def plan(self, seen: ServiceSnapshot) -> Plan:
-        chosen = plan(seen)
-        self._timer = chosen.wait.retry_in if chosen.wait else None
-        return chosen
-
-    def in_time(self, result: Done | Retry) -> Done | Retry:
-        """A failure that backs off for long must not outlast a moment that was set."""
-        if isinstance(result, Retry) and self._timer is not None:
-            return Retry(result.why, within=self._timer)
-        return result
+        return plan(seen)
 
     async def apply(self, seen: ServiceSnapshot, plan: Plan) -> Outcome:
         async def perform(call: Call) -> Mapping[str, Any]:
@@ -138,7 +129,7 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
 
     async def run_round(key: Key) -> Done | Retry:
         rooms = RayServiceRooms(observer, performer, writer, manager.recorder, asker)
-        return rooms.in_time(await reconcile(rooms, key))
+        return await reconcile(rooms, key)
 
     owned = owner_keys(RAY_SERVICES.kind, RAY_SERVICES.group)
     watches = (
