@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 from manta.api.resources import PODS
 from manta.api.times import format_time
 from manta.controllers.raycluster.events import Cause
-from manta.reconcile.actions import Create, Delete
+from manta.kube.errors import Forbidden
+from manta.reconcile.actions import Action, Create, Delete
 from support.raycluster import group, ray_cluster
 from support.raycluster_world import World, decode, set_failed
 
@@ -122,3 +125,27 @@ def test_c93_the_pods_of_a_multi_host_group_have_the_same_volumes_as_others() ->
     single.settle()
     multi = settled(replicas=1, hosts=2)
     assert multi.workers()[0]["spec"]["volumes"] == single.workers()[0]["spec"]["volumes"]
+
+
+def test_c92_a_replica_that_is_refused_a_host_is_tried_ever_more_slowly() -> None:
+    """Quota for three of four: what was made is not removed and made again without end."""
+    world = World(decode(ray_cluster(groups=[group(replicas=1, numOfHosts=4)])))
+
+    def quota(action: Action) -> Exception | None:
+        is_last = isinstance(action, Create) and len(world.workers()) == 3
+        return Forbidden(403, "Forbidden", "exceeded quota") if is_last else None
+
+    made: list[int] = []
+    for second in range(700):
+        world.bury()
+        world.run_pods()
+        before = len(world.log)
+        world.round(quota)
+        creations = [one for one in world.log[before:] if isinstance(one, Create)]
+        if second and any(one.resource == PODS for one in creations):
+            made.append(second)
+        world.now += timedelta(seconds=1)
+    pauses = [later - sooner for sooner, later in pairwise(made)]
+    assert pauses[1:] == sorted(pauses[1:])
+    assert pauses[-1] >= 100
+    assert world.plan().wait is not None

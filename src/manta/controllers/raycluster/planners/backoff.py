@@ -7,7 +7,7 @@ live in the API server, a restarted operator waits just as long.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -57,6 +57,25 @@ def sick_pods(seen: ClusterSnapshot, pods: Iterable[Pod]) -> Sick:
     return Sick(tuple(due), tuple(waiting), soonest)
 
 
+def rebuilt_at(seen: ClusterSnapshot, replica: Sequence[Pod]) -> datetime:
+    """When a replica that never got all its hosts makes way for another try.
+
+    At once, unless the cluster is in trouble: whoever refused its last host would refuse it again,
+    and the ones that were made are removed and made again as fast as the server answers.
+    """
+    trouble = find(seen.cluster.status.conditions, BLOCKED)
+    if trouble is None or trouble.status != "True":
+        return seen.now
+    since = parse_time(trouble.last_transition_time)
+    births = [pod.metadata.creation_timestamp for pod in replica]
+    born = max((parse_time(birth) for birth in births if birth), default=since)
+    return born + _pause(born - since)
+
+
+def _pause(in_trouble: timedelta) -> timedelta:
+    return min(max(in_trouble, SHORTEST), LONGEST)
+
+
 def _replace_at(seen: ClusterSnapshot, pod: Pod) -> datetime:
     born = (
         parse_time(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else seen.now
@@ -70,4 +89,4 @@ def _replace_at(seen: ClusterSnapshot, pod: Pod) -> datetime:
     since = parse_time(trouble.last_transition_time)
     if born <= since:
         return ended  # it is the one that began the trouble
-    return ended + min(max(ended - since, SHORTEST), LONGEST)
+    return ended + _pause(ended - since)

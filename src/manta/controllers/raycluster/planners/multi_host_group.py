@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import WorkerGroupSpec
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.planners.backoff import sick_pods
+from manta.controllers.raycluster.planners.backoff import rebuilt_at, sick_pods
 from manta.controllers.raycluster.planners.gang import worker_mold
-from manta.controllers.raycluster.planners.joining import join
+from manta.controllers.raycluster.planners.joining import earliest, join
 from manta.controllers.raycluster.planners.terminating import still_counts
 from manta.controllers.raycluster.planners.victims import usefulness
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
@@ -70,17 +71,23 @@ def _plan_broken(
 ) -> Plan:
     """Replicas that lack a host, or have one beyond repair, go as a whole and before all else."""
     actions: list[Delete] = []
-    wait: Wait | None = None
+    waits: list[Wait] = []
     for name, replica in replicas.items():
         sick = sick_pods(seen, replica)
+        lacks = f"replica {name} is not whole: it has {len(replica)} of {hosts(group)} hosts"
         if sick.due:
             actions += _delete(replica, Cause.UNHEALTHY_WORKER, sick.due[0].why)
-        elif len(replica) != hosts(group) or _is_leaving(replica):
-            why = f"replica {name} is not whole: it has {len(replica)} of {hosts(group)} hosts"
-            actions += _delete(replica, Cause.INCOMPLETE_REPLICA, why)
-        elif sick.waiting and (wait is None or wait.retry_in is None):
-            wait = Wait(f"{sick.waiting[0].why}; it is replaced later", sick.next_due)
-    return do(*actions, wait=wait)
+        elif _is_leaving(replica) or len(replica) > hosts(group):
+            actions += _delete(replica, Cause.INCOMPLETE_REPLICA, lacks)
+        elif len(replica) < hosts(group):
+            left = rebuilt_at(seen, replica) - seen.now
+            if left <= timedelta(0):
+                actions += _delete(replica, Cause.INCOMPLETE_REPLICA, lacks)
+            else:
+                waits.append(Wait(f"{lacks}; it is made anew later", left))
+        elif sick.waiting:
+            waits.append(Wait(f"{sick.waiting[0].why}; it is replaced later", sick.next_due))
+    return do(*actions, wait=earliest(waits))
 
 
 def _resize(
