@@ -83,7 +83,8 @@ class Considerate:
         self._sleep = sleep
         self._rate = self.FREE
         self._refused_at = -math.inf
-        self._next_due = 0.0
+        self._line = asyncio.Lock()
+        self._last = -math.inf
         self._second = 0.0
         self._sent = 0
         self._sent_before = 0
@@ -91,25 +92,22 @@ class Considerate:
     @property
     def rate(self) -> float:
         """Requests a second; infinite while nothing is held back."""
-        return self._rate_at(self._monotonic())
-
-    def _rate_at(self, when: float) -> float:
-        quiet = when - self._refused_at
+        quiet = self._monotonic() - self._refused_at
         if quiet > _FORGOTTEN:
             return math.inf
         grown = self._rate * self.GROWTH**quiet
         return grown if grown < self.FREE else math.inf
 
     async def acquire(self) -> None:
-        now = self._monotonic()
-        self._count(now)
-        if self.rate == math.inf:
-            return
-        due = max(self._next_due, now)
-        # By the rate of then: who books a place far ahead waits no longer than who comes later.
-        self._next_due = due + 1.0 / self._rate_at(due)
-        if due > now:
-            await self._sleep(due - now)
+        if self.rate != math.inf:
+            # In a line, and by the rate of the moment when it is one's turn: places that were given
+            # out ahead would know nothing of what the server says in the meantime.
+            async with self._line:
+                wait = self._last + 1.0 / self.rate - self._monotonic()
+                if wait > 0:
+                    await self._sleep(wait)
+                self._last = self._monotonic()
+        self._count(self._monotonic())
 
     def refused(self) -> None:
         now = self._monotonic()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -136,18 +136,29 @@ async def test_refusals_that_go_on_slow_down_ever_more_but_not_for_ever() -> Non
 
 
 async def test_a_crowd_does_not_wait_by_the_rate_of_the_moment_of_the_refusal() -> None:
-    """The rate grows while they wait: 300 places at the lowest one alone would be a minute."""
+    """The rate grows while they wait: 300 at the lowest one alone would take a minute."""
     sleeper = Sleeper()
-    waits: list[float] = []
-
-    async def only_told(seconds: float) -> None:
-        waits.append(seconds)
-
-    limiter = Considerate(monotonic=sleeper.monotonic, sleep=only_told)
+    limiter = considerate(sleeper)
     limiter.refused()
+    began = sleeper.now
     assert limiter.rate == Considerate.LOWEST
-    for _ in range(300):
+    await asyncio.gather(*(limiter.acquire() for _ in range(300)))
+    assert 5 < sleeper.now - began < 300 / Considerate.LOWEST / 3
+
+
+async def test_who_waits_hears_of_a_refusal_in_the_meantime() -> None:
+    sleeper = Sleeper()
+    limiter = considerate(sleeper)
+    limiter.refused()
+    passed: list[float] = []
+
+    async def one() -> None:
         await limiter.acquire()
-    rest = [later - sooner for sooner, later in pairwise(waits)]
-    assert rest == sorted(rest, reverse=True)
-    assert waits[-1] < 300 / Considerate.LOWEST / 3
+        passed.append(sleeper.now)
+        limiter.refused()  # each that leaves is refused again
+
+    began = sleeper.now
+    await asyncio.gather(*(one() for _ in range(60)))
+    assert passed == sorted(passed)
+    slowest = Considerate.LOWEST * Considerate.GROWTH**Considerate.DEAF
+    assert passed[-1] - began >= 59 / slowest
