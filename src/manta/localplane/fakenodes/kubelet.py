@@ -146,7 +146,7 @@ class FakeNodes(Builtin[PodScene]):
         self._addresses.note(new)
         known = old is not None and old.spec.node_name == new.spec.node_name
         # What we wrote ourselves brings the Pod to its next stage; news of others matter only
-        # when somebody wants it gone, or has changed its script.
+        # when somebody wants it gone, has changed its script, or has called it not ready.
         return (new.metadata.key,) if not known or _differs(old, new) else ()
 
     def _forget(self, uid: str) -> None:
@@ -322,7 +322,7 @@ def _sizes(pod: Pod) -> tuple[Resources | None, ...]:
 
 
 def _differs(old: Pod | None, new: Pod) -> bool:
-    if old is None or _sizes(old) != _sizes(new):
+    if old is None or _sizes(old) != _sizes(new) or (old.is_ready and not new.is_ready):
         return True
     return old.is_deleting != new.is_deleting or old.metadata.annotations.get(
         ANNOTATION
