@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tools.kubernetes.run import running
 
 from benchmarks.memory import cpu_seconds, peak_mib
 from benchmarks.servers import Running
@@ -82,8 +83,8 @@ async def an_operator(kubeconfig: Path, log: Path, *flags: str) -> AsyncIterator
     port = _free_port()
     command = [sys.executable, "-m", "manta.cli.main", "operator", f"--kubeconfig={kubeconfig}"]
     command += [*_without_election(port), *flags]
-    with _running(command, {}, log) as pid:
-        operator = Operator(pid, f"http://127.0.0.1:{port}/metrics")
+    with running(log.parent, log.stem, command) as process:
+        operator = Operator(process.pid, f"http://127.0.0.1:{port}/metrics")
         await _until_asked(operator, "watch pods", log)
         yield operator
 
@@ -96,9 +97,10 @@ async def kuberay(
     port = _free_port()
     command = [str(program), *_without_election(port), *flags]
     command += ["--feature-gates=RayServiceIncrementalUpgrade=false"]  # it wants a Gateway's kinds
-    with _running(command, {"KUBECONFIG": str(kubeconfig)}, log) as pid:
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    with running(log.parent, log.stem, command, environment) as process:
         url = f"http://127.0.0.1:{port}/metrics"
-        operator = Operator(pid, url, "rest_client_requests_total", ("method",))
+        operator = Operator(process.pid, url, "rest_client_requests_total", ("method",))
         await _until_asked(operator, "GET", log)
         yield operator
 
@@ -106,19 +108,6 @@ async def kuberay(
 def _without_election(port: int) -> list[str]:
     address = f"--metrics-addr=127.0.0.1:{port}"
     return ["--enable-leader-election=false", address, "--health-probe-bind-address=0"]
-
-
-@contextmanager
-def _running(command: list[str], environment: dict[str, str], log: Path) -> Iterator[int]:
-    with log.open("ab") as file:
-        process = subprocess.Popen(
-            command, stdout=file, stderr=file, env={**os.environ, **environment}
-        )
-    try:
-        yield process.pid
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 async def _until_asked(operator: Operator, name: str, log: Path) -> None:

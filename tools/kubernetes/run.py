@@ -39,7 +39,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 HERE = Path(__file__).parent
 PATIENCE = 120
 PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
+_prctl = ctypes.CDLL(None).prctl  # looked up before there are children
 PARTS = ("kube-controller-manager", "kube-scheduler")
 
 
@@ -156,14 +156,14 @@ def _end_with_us() -> None:
 
     Killed as well: without its etcd, kube-apiserver is not done with ending for minutes.
     """
-    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @contextmanager
 def running(
     directory: Path, name: str, command: list[str], env: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    with (directory / f"{name}.log").open("wb") as log:
+    with (directory / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(
             command,
             stdout=log,
@@ -172,7 +172,7 @@ def running(
             cwd=directory,
             env=env,
             start_new_session=True,  # a Ctrl-C is for us: what we started ends in order
-            preexec_fn=_end_with_us,  # noqa: PLW1509  # nobody here has threads when it starts them
+            preexec_fn=_end_with_us,  # noqa: PLW1509  # one call, which takes no lock
         )
         try:
             yield process
