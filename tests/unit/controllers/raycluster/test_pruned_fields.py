@@ -1,0 +1,268 @@
+"""An older CRD hides fields of live RayClusters from us: that alone costs no Pod.
+
+A server that gets an older definition prunes on reading: the same object, of the same generation and
+the same resourceVersion, is suddenly without the fields that the older one does not know. Nobody edited
+it. Which fields each of KubeRay's releases added is read off its own types.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from manta.api.ray.cluster import RayClusterSpec
+from manta.api.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from manta.controllers.raycluster.events import Cause
+from manta.reconcile.actions import Action, Delete
+from manta.rules.settings import FeatureGates, Settings
+from support.raycluster import container, group, ray_cluster, template
+from support.raycluster_world import World, decode
+
+Json = dict[str, Any]
+
+EVERYTHING = Settings(
+    gates=FeatureGates(
+        ray_cluster_network_policy=True,
+        gcs_fault_tolerance_embedded_storage=True,
+        ray_cluster_mtls=True,
+        ray_cluster_history_server=True,
+    ),
+    cert_manager=True,
+)
+ADDED = {
+    "1.1": ("suspend",),  # and workerGroupSpecs.numOfHosts
+    "1.3": (
+        "gcsFaultToleranceOptions",
+        "managedBy",
+        "workerGroupSpecs.idleTimeoutSeconds",
+        "workerGroupSpecs.suspend",
+    ),
+    "1.4": ("autoscalerOptions.version",),
+    "1.5": (
+        "authOptions",
+        "headGroupSpec.labels",
+        "headGroupSpec.resources",
+        "workerGroupSpecs.labels",
+        "workerGroupSpecs.resources",
+    ),
+    "1.6": ("authOptions.enableK8sTokenAuth", "authOptions.secretName", "upgradeStrategy"),
+    "1.7": (
+        "autoscalerOptions.args",
+        "autoscalerOptions.command",
+        "gcsFaultToleranceOptions.backend",
+        "gcsFaultToleranceOptions.storage",
+        "headGroupSpec.ingressOptions",
+        "historyServerOptions",
+        "networkPolicy",
+        "tlsOptions",
+        "workerGroupSpecs.priority",
+    ),
+}
+"""The fields of a RayCluster's spec by the release of KubeRay that brought them."""
+OF_THE_TEMPLATE = (
+    "headGroupSpec.template.metadata",
+    "headGroupSpec.template.spec.schedulingGates",
+    "headGroupSpec.template.spec.hostUsers",
+    "headGroupSpec.template.spec.containers.resizePolicy",
+    "workerGroupSpecs.template.metadata",
+    "workerGroupSpecs.template.spec.hostUsers",
+    "workerGroupSpecs.template.spec.containers.resizePolicy",
+)
+"""What newer releases of Kubernetes brought to Pods: a definition holds a copy of their schema."""
+FIELDS = (*OF_THE_TEMPLATE, *(path for paths in ADDED.values() for path in paths))
+REDIS = {
+    "redisAddress": "redis:6379",
+    "redisPassword": {"valueFrom": {"secretKeyRef": {"name": "redis", "key": "password"}}},
+    "externalStorageNamespace": "mine",
+}
+HISTORY = {
+    "collectorOptions": {
+        "image": "collector:1",
+        "env": [
+            {"name": "STORAGE_BACKEND", "value": "S3"},
+            {"name": "S3_REGION", "value": "x"},
+        ],
+    }
+}
+
+
+def _template() -> Json:
+    resize = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
+    body = template(container(resizePolicy=resize), hostUsers=False)
+    return {"metadata": {"labels": {"team": "a"}, "annotations": {"b": "c"}}, **body}
+
+
+def _cluster(groups: list[Json], **spec: Any) -> Json:
+    """Every field that a release may not know, as far as they go together."""
+    return ray_cluster(
+        groups=groups,
+        head={
+            "template": _template(),
+            "labels": {"zone": "a"},
+            "resources": {"CPU": "1"},
+            "enableIngress": True,
+            "ingressOptions": {"host": "ray.example.com", "path": "/x"},
+        },
+        **{
+            "authOptions": {"mode": "token", "secretName": "own"},
+            "gcsFaultToleranceOptions": REDIS,
+            "managedBy": "ray.io/kuberay-operator",
+            "networkPolicy": {"mode": "DenyAllIngress"},
+            "tlsOptions": {"enabled": True},
+            "historyServerOptions": HISTORY,
+            "suspend": False,
+            **spec,
+        },
+    )
+
+
+def _group(name: str, **fields: Any) -> Json:
+    shape = {"labels": {"zone": "b"}, "resources": {"CPU": "2"}, "template": _template()}
+    return group(name, replicas=2, **shape, **fields)
+
+
+FIXED = _cluster([_group("a"), _group("b")])
+SUSPENDED_GROUP = _cluster([_group("a"), _group("b", suspend=True)])
+AUTOSCALED = _cluster(
+    [_group("a", idleTimeoutSeconds=60, priority=3)],
+    enableInTreeAutoscaling=True,
+    autoscalerOptions={"version": "v2", "command": ["sh"], "args": ["-c", "x"]},
+)
+DELEGATED = _cluster([_group("a")], authOptions={"mode": "token", "enableK8sTokenAuth": True})
+EMBEDDED = _cluster(
+    [_group("a")],
+    gcsFaultToleranceOptions={"backend": "rocksdb", "storage": {"size": "2Gi", "subPath": "gcs"}},
+)
+KINDS = {
+    "fixed": FIXED,
+    "suspended-group": SUSPENDED_GROUP,
+    "autoscaled": AUTOSCALED,
+    "delegated": DELEGATED,
+    "embedded": EMBEDDED,
+}
+of_every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def without(manifest: Json, *paths: str) -> Json:
+    body = copy.deepcopy(manifest)
+    for path in paths:
+        _drop(body["spec"], path.split("."))
+    return body
+
+
+def _drop(value: Any, keys: list[str]) -> None:
+    if isinstance(value, list):
+        for one in value:
+            _drop(one, keys)
+    elif len(keys) > 1:
+        _drop(value.get(keys[0], {}), keys[1:])
+    else:
+        value.pop(keys[0], None)
+
+
+def settled(manifest: Json, settings: Settings = EVERYTHING) -> World:
+    world = World(decode(manifest), settings)
+    assert not world.seen().violations
+    world.settle()
+    return world
+
+
+def look_at(world: World, manifest: Json) -> World:
+    """The server tells the same object by other fields: no edit, no new generation."""
+    spec = msgspec.convert(manifest["spec"], RayClusterSpec)
+    world.cluster = msgspec.structs.replace(world.cluster, spec=spec)
+    return world
+
+
+def lost(world: World) -> list[Action]:
+    """The Pods, and the claims, that go within a few rounds."""
+    before = len(world.log)
+    for _ in range(4):
+        world.round()
+        world.bury()
+        world.run_pods()
+        world.issue_certificates()
+    kept = (PODS, PERSISTENT_VOLUME_CLAIMS)
+    return [one for one in world.log[before:] if isinstance(one, Delete) and one.resource in kept]
+
+
+def releases_before(release: str) -> tuple[str, ...]:
+    """The fields that the definition of the release before this one does not know."""
+    order = list(ADDED)
+    return tuple(path for one in order[order.index(release) :] for path in ADDED[one])
+
+
+@of_every_kind
+@pytest.mark.parametrize("path", FIELDS)
+def test_a_field_that_is_no_longer_told_costs_no_pod(path: str, kind: str) -> None:
+    world = settled(KINDS[kind])
+    alive = {name: pod["metadata"]["uid"] for name, pod in world.pods.items()}
+    look_at(world, without(KINDS[kind], path))
+    assert lost(world) == []
+    now = {name: pod["metadata"]["uid"] for name, pod in world.pods.items()}
+    assert alive.items() <= now.items()
+
+
+@of_every_kind
+@pytest.mark.parametrize("release", ADDED)
+def test_under_the_definition_of_an_older_release_no_pod_is_lost(release: str, kind: str) -> None:
+    world = settled(KINDS[kind])
+    look_at(world, without(KINDS[kind], *OF_THE_TEMPLATE, *releases_before(release)))
+    assert lost(world) == []
+
+
+@of_every_kind
+def test_when_the_newer_definition_is_back_nothing_was_lost_either(kind: str) -> None:
+    world = settled(KINDS[kind])
+    look_at(world, without(KINDS[kind], *OF_THE_TEMPLATE, *releases_before("1.3")))
+    assert lost(world) == []
+    look_at(world, KINDS[kind])
+    going = [one.key.name.rpartition("-")[0] for one in lost(world)]
+    # A group that was suspended grew while nobody knew that it was: those Pods alone go again.
+    assert going == (["demo-b-worker"] * 2 if kind == "suspended-group" else [])
+
+
+@pytest.mark.parametrize("release", ["1.1", "1.3", "1.4", "1.5", "1.6"])
+def test_who_is_to_recreate_loses_nothing_where_the_strategy_is_not_known(release: str) -> None:
+    """Before 1.6 no definition knew `upgradeStrategy`: it goes with the fields that it watches."""
+    manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
+    world = settled(manifest)
+    look_at(world, without(manifest, *OF_THE_TEMPLATE, *releases_before(release)))
+    assert lost(world) == []
+
+
+def test_an_operator_that_goes_back_together_with_its_definition_replaces_no_pod() -> None:
+    manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
+    world = settled(manifest)
+    look_at(world, without(manifest, *releases_before("1.7")))
+    world.settings = replace(EVERYTHING, version="manta-v0.0.1")
+    assert Cause.OPERATOR_CHANGED in {one.cause for one in world.plan().actions}
+    assert lost(world) == []
+
+
+def test_the_same_fields_removed_by_an_edit_do_recreate_the_pods() -> None:
+    """So that the tests above could fail: with a new generation it is the user's word."""
+    manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
+    world = settled(manifest)
+    world.set_spec(without(manifest, *releases_before("1.7")))
+    assert {one.cause for one in lost(world)} == {Cause.SPEC_CHANGED}
+
+
+def test_a_claim_is_kept_when_nobody_knows_any_more_that_it_is_used() -> None:
+    world = settled(EMBEDDED)
+    [before] = world.of("PersistentVolumeClaim")
+    look_at(world, without(EMBEDDED, *releases_before("1.7")))
+    assert lost(world) == []
+    [after] = world.of("PersistentVolumeClaim")
+    assert after["metadata"] == before["metadata"]
+
+
+def test_conditions_that_an_old_definition_does_not_keep_cost_no_pod() -> None:
+    world = settled(FIXED)
+    bare = msgspec.structs.replace(world.cluster.status, conditions=())
+    world.cluster = msgspec.structs.replace(world.cluster, status=bare)
+    assert lost(world) == []
