@@ -73,7 +73,7 @@ def test_a_changed_selector_is_corrected() -> None:
 
 
 def test_a_lost_port_comes_back_and_a_foreign_one_stays_with_its_node_port() -> None:
-    world = settled()
+    world = settled(head={"serviceType": "NodePort"})
     ports = service(world)["spec"]["ports"]
     ports[0]["nodePort"] = 30000
     service(world)["spec"]["ports"] = [
