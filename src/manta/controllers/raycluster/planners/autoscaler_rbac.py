@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from manta.api.rbac import PolicyRule
+from manta.api.rbac import PolicyRule, RoleBinding
 from manta.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.planners.ensure import ensure, mend
+from manta.controllers.raycluster.planners.ensure import ensure, is_ours, mend, metadata_drift
 from manta.controllers.raycluster.planners.joining import join
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.rbac import (
@@ -55,15 +55,16 @@ def _account(seen: ClusterSnapshot) -> Plan:
 
 
 def _role(seen: ClusterSnapshot) -> Plan:
-    plan = ensure(seen, ROLES, build_role(seen.cluster), seen.role, Cause.AUTOSCALER_ROLE)
-    if plan != NOTHING or seen.role is None:
+    live, manifest = seen.role, build_role(seen.cluster)
+    plan = ensure(seen, ROLES, manifest, live, Cause.AUTOSCALER_ROLE)
+    if plan != NOTHING or live is None:
         return plan
-    wanted = msgspec.convert(autoscaler_rules(), tuple[PolicyRule, ...])
-    if seen.role.rules == wanted:
-        return NOTHING
-    why = "its rules differed from what the autoscaler needs"
-    change = {"rules": autoscaler_rules()}
-    return mend(seen, ROLES, seen.role, change, Cause.AUTOSCALER_ROLE_DRIFT, why)
+    change = metadata_drift(manifest["metadata"], live.metadata)
+    why = "its labels differed from what the RayCluster asks for"
+    if live.rules != msgspec.convert(autoscaler_rules(), tuple[PolicyRule, ...]):
+        change["rules"] = autoscaler_rules()
+        why = "its rules differed from what the autoscaler needs"
+    return mend(seen, ROLES, live, change, Cause.AUTOSCALER_ROLE_DRIFT, why)
 
 
 def _binding(seen: ClusterSnapshot) -> Plan:
@@ -71,15 +72,23 @@ def _binding(seen: ClusterSnapshot) -> Plan:
     plan = ensure(seen, ROLE_BINDINGS, manifest, live, Cause.AUTOSCALER_BINDING)
     if plan != NOTHING or live is None:
         return plan
-    if live.role_ref.name != manifest["roleRef"]["name"]:
-        # To which Role a binding points cannot be changed: it is made anew.
-        why = "it points to another Role"
-        meta = live.metadata
-        return do(Delete(ROLE_BINDINGS, meta.key, meta.uid, Cause.AUTOSCALER_BINDING_DRIFT, why))
+    reference = manifest["roleRef"]
+    if (live.role_ref.kind, live.role_ref.name) != (reference["kind"], reference["name"]):
+        return _remake(seen, live)
+    change = metadata_drift(manifest["metadata"], live.metadata)
+    why = "its labels differed from what the RayCluster asks for"
     wanted = manifest["subjects"][0]
     subjects = [(one.kind, one.name, one.namespace) for one in live.subjects]
-    if subjects == [(wanted["kind"], wanted["name"], wanted["namespace"])]:
-        return NOTHING
-    why = f"its subject was not ServiceAccount {wanted['name']}"
-    change = {"subjects": manifest["subjects"]}
+    if subjects != [(wanted["kind"], wanted["name"], wanted["namespace"])]:
+        change["subjects"] = manifest["subjects"]
+        why = f"its subject was not ServiceAccount {wanted['name']}"
     return mend(seen, ROLE_BINDINGS, live, change, Cause.AUTOSCALER_BINDING_DRIFT, why)
+
+
+def _remake(seen: ClusterSnapshot, live: RoleBinding) -> Plan:
+    """To which Role a binding points cannot be changed: it goes, and is made anew. What nobody
+    controls may be the user's own choice of a Role, and stays."""
+    meta, why = live.metadata, "it points to another Role"
+    if not is_ours(seen, live) or meta.deletion_timestamp is not None:
+        return NOTHING
+    return do(Delete(ROLE_BINDINGS, meta.key, meta.uid, Cause.AUTOSCALER_BINDING_DRIFT, why))

@@ -6,7 +6,7 @@ from manta.api.core import PersistentVolumeClaim
 from manta.api.quantity import Quantity
 from manta.api.resources import PERSISTENT_VOLUME_CLAIMS
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.planners.ensure import is_ours
+from manta.controllers.raycluster.planners.ensure import is_ours, mend, metadata_drift
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.gcs_fault_tolerance import (
     build_claim,
@@ -38,7 +38,7 @@ def _follow_policy(seen: ClusterSnapshot, claim: PersistentVolumeClaim) -> Plan:
     if owner is not None and not is_ours(seen, claim):
         return NOTHING
     if retained == (owner is None):
-        return NOTHING
+        return _mend_labels(seen, claim)
     others = [one for one in meta.owner_references if one.uid != seen.cluster.metadata.uid]
     kept = [
         {"apiVersion": one.api_version, "kind": one.kind, "name": one.name, "uid": one.uid}
@@ -55,6 +55,13 @@ def _follow_policy(seen: ClusterSnapshot, claim: PersistentVolumeClaim) -> Plan:
         resource_version=meta.resource_version,
     )
     return do(patch)
+
+
+def _mend_labels(seen: ClusterSnapshot, claim: PersistentVolumeClaim) -> Plan:
+    """A claim that is to outlive the cluster has no owner, and is left to the user."""
+    change = metadata_drift(build_claim(seen.cluster)["metadata"], claim.metadata)
+    why, cause = "its labels differed from what the RayCluster asks for", Cause.GCS_CLAIM_OWNER
+    return mend(seen, PERSISTENT_VOLUME_CLAIMS, claim, change, cause, why)
 
 
 def claim_drift(seen: ClusterSnapshot) -> str:
