@@ -25,6 +25,7 @@ NAMES = (
     "apiserver",
     "apiserver_memory",
     "raycluster_fleet",
+    "raycluster_afar",
     "rayservice",
     "up",
     "node_agent",

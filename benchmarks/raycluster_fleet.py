@@ -2,8 +2,7 @@
 
 Fake nodes, so that the operator and the server are what is measured: requests, processor time and
 memory of the operator per cluster; how long until clusters are ready; what a small cluster feels
-of a big one; how fast a big one grows where the server is 20 and 40 ms away; the steady state; a
-restart. KubeRay itself is the peer where `tools/kubernetes/kuberay.sh` has built it; figures that
+of a big one; the steady state; a restart. KubeRay itself is the peer where `tools/kubernetes/kuberay.sh` has built it; figures that
 were recorded on such a machine stand beside it in any case.
 
     python -m benchmarks.raycluster_fleet [--count N] [--only PART]
@@ -19,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,7 @@ import uvloop
 from tools.kubernetes.run import running
 
 from benchmarks.fleet import Fleet, percentile, rounded
-from benchmarks.line import a_line
 from benchmarks.operator_process import (
-    Operator,
     Phase,
     an_operator,
     kuberay,
@@ -39,15 +36,11 @@ from benchmarks.operator_process import (
 )
 from benchmarks.operators import tell
 from benchmarks.servers import Running, embedded, kubernetes
-from manta.kube.credentials import load
 
 COUNT, WORKERS, RATE, NAMESPACES, NODES = 1000, 3, 100.0, 10, 20
 BIG, REPEATS, WIDE = 300, 9, 16
 LAGS = (0.2, 0.6, 1.0)
 """How far the big one has come when the small one is created, seconds; in turn."""
-FARS, FAR_TURNS, FAR_REPEATS = (0.01, 0.02), 2, 3
-"""Seconds to a server that is not on this machine; there and back is twice that. Every operator has
-so many turns, and grows its cluster so often in each."""
 REST = 1.5
 """For the server, when hundreds of Pods have gone."""
 SETTLING, STEADY = 10.0, 30.0
@@ -57,8 +50,6 @@ TUNED = ("--reconcile-concurrency=10", "--qps=1000", "--burst=2000")
 
 Measure = Callable[[Running, Path, int], Coroutine[Any, Any, dict[str, Any]]]
 OnServer = Callable[[Path, int, Measure], dict[str, Any] | None]
-StartAt = Callable[[str], AbstractAsyncContextManager[Operator]]
-"""An operator, at that address of its server."""
 RECORDED = {
     "requests_per_cluster": 11.0,
     "operator_cpu_ms_per_cluster": "12-22",
@@ -78,54 +69,6 @@ async def shrink(fleet: Fleet, big: tuple[str, str]) -> None:
     await fleet.scale(big, 0)
     await fleet.until(lambda: len(fleet.pods.get(big, ())) <= 1 and big in fleet.ready)
     await asyncio.sleep(REST)
-
-
-async def grow_afar(fleet: Fleet, url: str) -> tuple[list[float], list[float]]:
-    """Seconds for the 300 Pods alone: by an operator that has a way to go to its server, and by
-    clients without one that go the same way."""
-    big = ("small-0", "far")
-    await fleet.create(big, 0)
-    await fleet.until(lambda: big in fleet.ready)
-    grown, at_once = [], []
-    for _ in range(FAR_REPEATS):
-        began = await fleet.scale(big, BIG)
-        await fleet.until(lambda: big in fleet.ready)
-        grown.append(fleet.last_pod[big] - began)
-        await shrink(fleet, big)
-        at_once.append(await fleet.pods_alone("small-1", BIG, WIDE, url))
-        await asyncio.sleep(REST)
-    await fleet.delete(big)
-    return grown, at_once
-
-
-async def from_afar(
-    server: Running, fleet: Fleet, operators: dict[str, StartAt]
-) -> list[dict[str, Any]]:
-    """At every distance; the operators in turn, so that a slow minute of the machine is everyone's."""
-    told = []
-    for far in FARS:
-        grown: dict[str, list[float]] = {name: [] for name in operators}
-        at_once = []
-        async with a_line(server.target.url, far) as url:
-            for _ in range(FAR_TURNS):
-                for name, start in operators.items():
-                    say(f"{server.name}, {far} s away: a big one by {name}")
-                    async with start(url):
-                        seconds, alone = await grow_afar(fleet, url)
-                    grown[name] += seconds
-                    at_once += alone
-        medians = {name: statistics.median(seconds) for name, seconds in grown.items()}
-        distance: dict[str, Any] = {"round_trip_seconds": 2 * far}
-        distance |= {
-            f"seconds_for_300_pods_by_{name}": seconds for name, seconds in medians.items()
-        }
-        distance["sixteen_at_once_seconds"] = statistics.median(at_once)
-        if "kuberay" in medians:
-            distance["times_as_fast"] = medians["kuberay"] / medians["manta"]
-            allowed = medians["kuberay"] / distance["sixteen_at_once_seconds"]
-            distance["times_as_fast_as_the_server_allows"] = allowed
-        told.append(rounded(distance))
-    return told
 
 
 async def small_beside_big(fleet: Fleet) -> dict[str, Any]:
@@ -194,14 +137,6 @@ async def a_fleet(server: Running) -> Fleet:
     return await Fleet(server.target).open("small-0", "small-1", *names)
 
 
-def moved(kubeconfig: Path, url: str) -> Path:
-    """A kubeconfig for the same server at another address."""
-    path = kubeconfig.with_suffix(".afar")
-    path.write_text(kubeconfig.read_text().replace(load(kubeconfig).server, url))
-    path.chmod(0o600)
-    return path
-
-
 async def measure(server: Running, directory: Path, count: int) -> dict[str, Any]:
     kubeconfig = await prepare(server, directory)
     log = directory / "operator.log"
@@ -228,18 +163,6 @@ async def measure(server: Running, directory: Path, count: int) -> dict[str, Any
         asked = await asyncio.to_thread(operator.requests)
         told["restart"] = {"clusters": count, "writes": dict(writes(asked))}
     return told
-
-
-async def measure_afar(server: Running, directory: Path, _count: int) -> dict[str, Any]:
-    """By both operators where KubeRay was built, and the server is the one that it knows."""
-    kubeconfig = await prepare(server, directory)
-    log = directory / "afar.log"
-    operators: dict[str, StartAt] = {
-        "manta": lambda url: an_operator(moved(kubeconfig, url), log),
-    }
-    if server.name == "kubernetes" and KUBERAY.exists():
-        operators["kuberay"] = lambda url: kuberay(KUBERAY, moved(server.kubeconfig, url), log)
-    return {"distances": await from_afar(server, await a_fleet(server), operators)}
 
 
 async def measure_kuberay(server: Running, directory: Path, count: int) -> dict[str, Any]:
@@ -281,8 +204,6 @@ def on_kubernetes(directory: Path, count: int, by: Measure) -> dict[str, Any] | 
 def main() -> None:
     parts: list[tuple[str, OnServer, Measure]] = [
         ("embedded", on_embedded, measure),
-        ("embedded_afar", on_embedded, measure_afar),
-        ("kubernetes_afar", on_kubernetes, measure_afar),
         ("kubernetes", on_kubernetes, measure),
     ]
     if KUBERAY.exists():
@@ -300,7 +221,7 @@ def main() -> None:
         **told,
         kuberay_recorded=RECORDED,
         goal="requests at most 8, CPU 12 ms, RSS 120 MiB, median to ready 0.5 of the total, small "
-        "beside 300 within 1.3, 300 Pods 3 times as fast as one by one, steady and restart 0",
+        "beside 300 within 1.3, steady and restart 0; 300 Pods 3 times as fast: raycluster_afar",
     )
 
 
