@@ -15,7 +15,7 @@ def autoscaling_violations(spec: RayClusterSpec, at: str) -> Iterator[Violation]
     chosen = env.get(names.ENV_ENABLE_AUTOSCALER_V2)
     field = f"{at}.headGroupSpec.template.spec.containers[0].env"
     if not autoscaling(spec):
-        if (chosen or "").lower() in ("1", "true"):
+        if chosen in ("1", "true"):
             cure = "has no effect while enableInTreeAutoscaling is off; set that, or remove this"
             yield Violation(field, names.ENV_ENABLE_AUTOSCALER_V2, cure)
     else:

@@ -1,4 +1,4 @@
-"""Rules of GCS fault tolerance: RC17 to RC33."""
+"""Rules of GCS fault tolerance: RC17 to RC33. An empty annotation or parameter counts as none."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def gcs_violations(
     spec: RayClusterSpec, annotations: Mapping[str, str], settings: Settings, at: str
 ) -> Iterator[Violation]:
     options = spec.gcs_fault_tolerance_options
-    annotated = annotations.get(names.ANNOTATION_FT_ENABLED)
+    annotated = annotations.get(names.ANNOTATION_FT_ENABLED, "")
     yield from _username(spec, at)
     if options is None:
-        if (annotated or "").lower() != "true":
+        if annotated.lower() != "true":
             cure = "has no effect without fault tolerance; set spec.gcsFaultToleranceOptions"
             yield from _forbidden_env(spec, at, names.ENV_REDIS_ADDRESS, cure)
         return
-    if annotated is not None:
+    if annotated:
         cure = "remove it: spec.gcsFaultToleranceOptions says the same"
         yield Violation(_annotation(names.ANNOTATION_FT_ENABLED), annotated, cure)
     yield from _said_twice(spec, annotations, at)
@@ -37,10 +37,9 @@ def gcs_violations(
 
 def _username(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
     cure = "use spec.gcsFaultToleranceOptions.redisUsername"
-    params = spec.head_group_spec.ray_start_params
-    if "redis-username" in params:
-        field = f"{at}.headGroupSpec.rayStartParams.redis-username"
-        yield Violation(field, params["redis-username"], cure)
+    said = spec.head_group_spec.ray_start_params.get("redis-username", "")
+    if said:
+        yield Violation(f"{at}.headGroupSpec.rayStartParams.redis-username", said, cure)
     yield from _forbidden_env(spec, at, names.ENV_REDIS_USERNAME, cure)
 
 
@@ -48,12 +47,12 @@ def _said_twice(
     spec: RayClusterSpec, annotations: Mapping[str, str], at: str
 ) -> Iterator[Violation]:
     cure = "remove it and use spec.gcsFaultToleranceOptions"
-    if "redis-password" in spec.head_group_spec.ray_start_params:
+    if spec.head_group_spec.ray_start_params.get("redis-password"):
         yield Violation(f"{at}.headGroupSpec.rayStartParams.redis-password", "***", cure)
     yield from _forbidden_env(spec, at, names.ENV_REDIS_PASSWORD, cure)
     yield from _forbidden_env(spec, at, names.ENV_REDIS_ADDRESS, cure)
     key = names.ANNOTATION_EXTERNAL_STORAGE_NAMESPACE
-    if key in annotations:
+    if annotations.get(key):
         yield Violation(_annotation(key), annotations[key], cure)
 
 

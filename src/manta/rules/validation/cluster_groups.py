@@ -84,7 +84,7 @@ def _bounds(spec: RayClusterSpec, group: WorkerGroupSpec, where: str) -> Iterato
 
 def _node_resources(group: HeadGroupSpec | WorkerGroupSpec, where: str) -> Iterator[Violation]:
     params = group.ray_start_params
-    twice = [key for key in _RESOURCE_PARAMS if key in params] if group.resources else []
+    twice = [key for key in _RESOURCE_PARAMS if params.get(key)] if group.resources else []
     for key in twice:
         cure = f"remove it, or remove {where}.resources, which says the same"
         yield Violation(f"{where}.rayStartParams.{key}", params[key], cure)

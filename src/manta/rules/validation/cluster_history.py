@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from manta.api.ray import names
 from manta.api.ray.cluster import CollectorOptions, RayClusterSpec
@@ -23,8 +24,14 @@ _OURS = (
 _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     "GCS": (("GCS_BUCKET",),),
     "S3": (("S3_REGION",),),
-    "AZUREBLOB": (("AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_URL"),),
+    "AZUREBLOB": ((names.ENV_AZURE_CONNECTION_STRING, names.ENV_AZURE_ACCOUNT_URL),),
     "ALIYUNOSS": (("OSS_BUCKET",), ("OSS_ENDPOINT",), ("OSS_REGION",)),
+}
+# A way to log in to Azure that was chosen leaves no choice; any other word chooses none.
+_NEEDED_BY_AZURE_MODE: dict[str, str] = {
+    "connection_string": names.ENV_AZURE_CONNECTION_STRING,
+    "workload_identity": names.ENV_AZURE_ACCOUNT_URL,
+    "default": names.ENV_AZURE_ACCOUNT_URL,
 }
 
 
@@ -50,14 +57,30 @@ def _collector(options: CollectorOptions, where: str) -> Iterator[Violation]:
     for name in _OURS:
         if name in env:
             yield Violation(f"{where}.env", name, "is set by the operator; remove it")
-    backend = env.get(names.ENV_STORAGE_BACKEND, {}).get("value", "")
+    backend = _value(env, names.ENV_STORAGE_BACKEND)
     if not backend:
         cure = "must hold STORAGE_BACKEND with a plain value, such as S3 or GCS"
         yield Violation(f"{where}.env", list(env), cure)
-    for choices in _NEEDED.get(backend.upper(), ()):
-        if not any(choice in env for choice in choices):
+    for choices in _needed(backend.upper(), env):
+        if not any(_is_given(env, choice) for choice in choices):
             cure = f"must hold {' or '.join(choices)} for the storage {backend}"
             yield Violation(f"{where}.env", list(env), cure)
+
+
+def _needed(backend: str, env: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]:
+    mode = _value(env, names.ENV_AZURE_AUTH_MODE).strip().lower()
+    if backend == "AZUREBLOB" and mode in _NEEDED_BY_AZURE_MODE:
+        return ((_NEEDED_BY_AZURE_MODE[mode],),)
+    return _NEEDED.get(backend, ())
+
+
+def _is_given(env: Mapping[str, Mapping[str, Any]], name: str) -> bool:
+    """By a value that is not empty, or by a reference to one."""
+    return bool(_value(env, name) or env.get(name, {}).get("valueFrom"))
+
+
+def _value(env: Mapping[str, Mapping[str, Any]], name: str) -> str:
+    return env.get(name, {}).get("value") or ""
 
 
 def _taken_name(spec: RayClusterSpec, at: str) -> Iterator[Violation]:

@@ -19,7 +19,12 @@ from manta.api.ray.job import (
 )
 from manta.api.ray.naming import MAX_RAY_JOB_NAME
 from manta.rules.settings import Settings
-from manta.rules.traits import has_dashboard, kubernetes_token_auth, parse_ray_version
+from manta.rules.traits import (
+    has_dashboard,
+    kubernetes_token_auth,
+    parse_ray_version,
+    ray_container_of,
+)
 from manta.rules.validation.gang import gang_job_violations
 from manta.rules.validation.violation import Violation
 
@@ -68,7 +73,7 @@ def _mode(spec: RayJobSpec, at: str) -> Iterator[Violation]:
     mode = spec.submission_mode or SubmissionMode.K8S_JOB
     if mode not in known:
         yield Violation(f"{at}.submissionMode", mode, f"must be one of {', '.join(known)}")
-    if not spec.entrypoint.strip() and mode != SubmissionMode.INTERACTIVE:
+    if not spec.entrypoint.strip() and not _needs_no_entrypoint(spec, mode):
         yield Violation(
             f"{at}.entrypoint", spec.entrypoint, "name the command to run on the cluster"
         )
@@ -86,6 +91,13 @@ def _mode(spec: RayJobSpec, at: str) -> Iterator[Violation]:
             cure = "SidecarMode has no submitter Pod: remove it, or use K8sJobMode"
             yield Violation(f"{at}.{field}", "(set)", cure)
     yield from _sidecar_head(spec, at)
+
+
+def _needs_no_entrypoint(spec: RayJobSpec, mode: str) -> bool:
+    """The user submits by themselves, or by a command of their own in the submitter."""
+    if mode != SubmissionMode.K8S_JOB:
+        return mode == SubmissionMode.INTERACTIVE
+    return bool(ray_container_of(spec.submitter_pod_template or {}).get("command"))
 
 
 def _sidecar_head(spec: RayJobSpec, at: str) -> Iterator[Violation]:

@@ -354,6 +354,12 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "AZURE_STORAGE",
     ),
     (
+        "RC47 empty",
+        ray_cluster(**history(STORAGE_BACKEND="GCS", GCS_BUCKET="")),
+        "spec.historyServerOptions",
+        "GCS_BUCKET",
+    ),
+    (
         "RC47 OSS",
         ray_cluster(**history(STORAGE_BACKEND="ALIYUNOSS")),
         "spec.historyServerOptions",
@@ -668,6 +674,72 @@ def test_rc67_v1_with_restarting_workers_is_only_advice() -> None:
 )
 def test_a_good_cluster_has_nothing_wrong(manifest: dict[str, Any]) -> None:
     assert cluster_violations(decode(manifest), CLOSED) == ()
+
+
+EMPTY = {
+    "RC4": ray_cluster(head={"rayStartParams": {"num-cpus": ""}, "resources": {"CPU": "1"}}),
+    "RC12": ray_cluster(groups=[group(rayStartParams={"memory": ""}, resources={"CPU": "1"})]),
+    "RC17": ray_cluster(annotations={"ray.io/ft-enabled": ""}, **gcs(redisAddress="r")),
+    "RC19": ray_cluster(head={"rayStartParams": {"redis-password": ""}}, **gcs(redisAddress="r")),
+    "RC22": ray_cluster(
+        annotations={"ray.io/external-storage-namespace": ""}, **gcs(redisAddress="r")
+    ),
+    "RC24 to RC28": ray_cluster(
+        **rocksdb(
+            redisAddress="", externalStorageNamespace="", storage={"claimName": "", "size": "1Gi"}
+        )
+    ),
+    "RC33": ray_cluster(head={"rayStartParams": {"redis-username": ""}}),
+    "RC35": ray_cluster(head=head(env=env(RAY_enable_autoscaler_v2=""))),
+    "RC38": auto("v2", head={"template": template(restartPolicy="")}),
+    "RC39": auto("v2", groups=[group(template=template(restartPolicy=""))]),
+    "RC47": ray_cluster(
+        **history(
+            STORAGE_BACKEND="AzureBlob", AZURE_STORAGE_AUTH_MODE="", AZURE_STORAGE_ACCOUNT_URL="u"
+        )
+    ),
+    "RC53": ray_cluster(
+        authOptions={"mode": "token", "enableK8sTokenAuth": True, "secretName": ""}
+    ),
+    "RC57": ray_cluster(**policy(mode="DenyAllIngress", head={"egressRules": []})),
+}
+
+
+@pytest.mark.parametrize("rule", EMPTY)
+def test_what_is_there_and_empty_counts_as_left_out(rule: str) -> None:
+    """As with KubeRay: a spec that it runs must not be refused after a take-over."""
+    assert cluster_violations(decode(EMPTY[rule]), OPEN) == ()
+
+
+def test_rc35_only_what_kuberay_takes_for_true_is_refused() -> None:
+    manifest = ray_cluster(head=head(env=env(RAY_enable_autoscaler_v2="True")))
+    assert cluster_violations(decode(manifest), CLOSED) == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "given", "missing"),
+    [
+        (" Connection_String", "AZURE_STORAGE_ACCOUNT_URL", "AZURE_STORAGE_CONNECTION_STRING"),
+        ("workload_identity", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_URL"),
+        ("default", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_URL"),
+    ],
+)
+def test_rc47_the_way_to_log_in_to_azure_says_what_it_needs(
+    mode: str, given: str, missing: str
+) -> None:
+    said = {"STORAGE_BACKEND": "AzureBlob", "AZURE_STORAGE_AUTH_MODE": mode, given: "x"}
+    [found] = cluster_violations(decode(ray_cluster(**history(**said))), OPEN)
+    assert found.message == f"must hold {missing} for the storage AzureBlob"
+    said[missing] = "y"
+    assert cluster_violations(decode(ray_cluster(**history(**said))), OPEN) == ()
+
+
+@pytest.mark.parametrize("mode", ["", "default", "workload_identity", "anything"])
+def test_rc47_a_reference_is_as_good_as_a_value(mode: str) -> None:
+    manifest = ray_cluster(**history(STORAGE_BACKEND="AzureBlob", AZURE_STORAGE_AUTH_MODE=mode))
+    url = {"name": "AZURE_STORAGE_ACCOUNT_URL", "valueFrom": {"secretKeyRef": {"name": "s"}}}
+    manifest["spec"]["historyServerOptions"]["collectorOptions"]["env"].append(url)
+    assert cluster_violations(decode(manifest), OPEN) == ()
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:

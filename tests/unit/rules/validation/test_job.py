@@ -285,3 +285,15 @@ def test_rj34_only_the_interactive_mode_waits() -> None:
     assert (found.field, found.value) == ("status.jobDeploymentStatus", "Waiting")
     interactive = ray_job(submissionMode="InteractiveMode", entrypoint="")
     assert violations({**interactive, **waiting}) == ()
+
+
+def test_a_submitter_with_a_command_of_its_own_needs_no_entrypoint() -> None:
+    own = template({"name": "c", "image": "i", "command": ["submit-it"]})
+    assert violations(ray_job(entrypoint="", submitterPodTemplate=own)) == ()
+    for spec in (
+        {"submitterPodTemplate": template({"name": "c", "image": "i"})},
+        {"submitterPodTemplate": own, "submissionMode": "HTTPMode"},
+    ):
+        assert [one.field for one in violations(ray_job(entrypoint="", **spec))] == [
+            "spec.entrypoint"
+        ]
