@@ -13,9 +13,18 @@ import base64
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from manta.api.meta import Key, Object, ObjectMeta
+from manta.api.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    ROLE_BINDINGS,
+    ROLES,
+    ROUTES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from manta.kube.client import Client
 from manta.kube.errors import (
     AlreadyExists,
@@ -42,6 +51,18 @@ FIELD_MANAGER = "manta"
 
 # What fails for one object will fail for the next: no use to go on with the stage.
 _SYSTEMIC = (Unreachable, Unavailable, TooManyRequests, Forbidden, Unauthorized, WritesStopped)
+
+_USED_AS_FOUND: Final = frozenset(
+    {SECRETS, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, PERSISTENT_VOLUME_CLAIMS, ROUTES}
+)
+"""What only has to be there: one that nobody controls is the user's, and is used as it is, as KubeRay
+does. Of other kinds (Pods, Jobs, Services, Ingresses) it would be mistaken for our own work."""
+
+_UNSEEN: Final = frozenset({ROLES, ROLE_BINDINGS, ROUTES})
+"""Of these, caches show only what bears our labels: the user's own would be asked for in every round."""
+
+FOUND_FOR: Final = 60.0
+"""Seconds for which an object that no cache shows is taken to be there still."""
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +115,8 @@ class KubePerformer:
         self._client = client
         self._freshness = freshness
         self._courtesy = Courtesy()
+        self._found: dict[tuple[Resource, Key], float] = {}
+        """The user's own that are used and not seen, and until when they are not asked for again."""
 
     async def apply(
         self, owner: Owner, plan: Plan, perform_call: PerformCall | None = None
@@ -188,6 +211,9 @@ class KubePerformer:
     # ── the three verbs ──────────────────────────────────────────────────────────────────
 
     async def _create(self, owner: Owner, action: Create) -> Result:
+        now = asyncio.get_running_loop().time()
+        if self._found.get((action.resource, action.key), now) > now:
+            return Result(action, action.key, existed=True)
         body = _with_secrets(action)
         try:
             written = await self._client.create(action.resource, action.key.namespace, body)
@@ -198,17 +224,26 @@ class KubePerformer:
         return self._noted(owner, action, written.metadata)
 
     async def _adopt(self, owner: Owner, action: Create) -> Result:
-        """The name is taken: fine if it is by our own earlier self, else a failure with a name."""
+        """The name is taken: fine if it is by our own earlier self, or by what the user put there
+        to be used; else a failure with a name."""
         found = (await self._client.get(action.resource, action.key, into=Object)).metadata
         theirs = found.controller
-        if (theirs.uid if theirs else None) != _controller_uid(action.manifest):
+        is_ours = (theirs.uid if theirs else None) == _controller_uid(action.manifest)
+        if not is_ours and (theirs or action.resource not in _USED_AS_FOUND):
             whose = f"belongs to {theirs.kind} {theirs.name}" if theirs else "has no owner"
             raise OwnedByAnotherError(
                 f"{action.resource.kind} {action.key} already exists and {whose}"
             )
         if found.deletion_timestamp is not None:
             raise BeingDeletedError(f"{action.resource.kind} {action.key} is still being deleted")
+        if not is_ours and action.resource in _UNSEEN:
+            self._remember(action.resource, action.key)
         return self._noted(owner, action, found, existed=True)
+
+    def _remember(self, resource: Resource, key: Key) -> None:
+        now = asyncio.get_running_loop().time()
+        self._found = {one: until for one, until in self._found.items() if until > now}
+        self._found[resource, key] = now + FOUND_FOR
 
     async def _patch(self, owner: Owner, action: Patch) -> Result:
         try:

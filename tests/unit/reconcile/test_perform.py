@@ -14,12 +14,21 @@ from typing import Any
 import pytest
 
 from manta.api.meta import Key, Uid
-from manta.api.resources import CONFIG_MAPS, PODS, SECRETS
+from manta.api.resources import (
+    CONFIG_MAPS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from manta.kube.client import Client
 from manta.kube.errors import Conflict, Forbidden, Unreachable
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
 from manta.reconcile.pace import COURTESY, MOST_AT_ONCE, PATIENCE
 from manta.reconcile.perform import (
+    FOUND_FOR,
     BeingDeletedError,
     KubePerformer,
     OwnedByAnotherError,
@@ -331,6 +340,85 @@ async def test_a_name_taken_by_another_owner_is_a_failure_that_names_it() -> Non
         assert outcome.failure is not None
         assert isinstance(outcome.failure.error, OwnedByAnotherError)
         assert "owner-u1" in str(outcome.failure.error)
+
+
+_SHAPES: Mapping[Resource, Mapping[str, Any]] = {
+    SECRETS: {"data": {"auth_token": "bWluZQ=="}},
+    PERSISTENT_VOLUME_CLAIMS: {
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    },
+}
+
+
+def wanted(resource: Resource, owner: str = "u1") -> Create:
+    meta = config_map("a", owner)["metadata"]
+    return Create(resource, {"metadata": meta, **_SHAPES.get(resource, {})}, Why.TEST)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [SECRETS, SERVICE_ACCOUNTS, ROLES, PERSISTENT_VOLUME_CLAIMS],
+    ids=lambda one: one.kind,
+)
+@virtually
+async def test_what_nobody_owns_and_only_has_to_be_there_is_used_as_it_is(
+    resource: Resource,
+) -> None:
+    async with shop() as here:
+        own = {"metadata": {"name": "a", "labels": {"my": "own"}}, **_SHAPES.get(resource, {})}
+        await here.plane.client.create(resource, "default", own)
+        before = await here.plane.client.get(resource, Key("default", "a"))
+        outcome = await here.performer.apply(OWNER, do(wanted(resource)))
+        assert outcome.failure is None
+        (result,) = outcome.done
+        assert result.existed
+        assert await here.plane.client.get(resource, Key("default", "a")) == before
+
+
+@virtually
+async def test_of_other_kinds_what_nobody_owns_is_a_failure() -> None:
+    async with shop() as here:
+        await here.plane.client.create(CONFIG_MAPS, "default", config_map("a"))
+        outcome = await here.performer.apply(OWNER, do(create("a", owner="u1")))
+        assert outcome.failure is not None
+        assert isinstance(outcome.failure.error, OwnedByAnotherError)
+        assert "has no owner" in str(outcome.failure.error)
+
+
+@pytest.mark.parametrize("resource", [SECRETS, ROLES], ids=lambda one: one.kind)
+@virtually
+async def test_what_another_owns_is_never_used(resource: Resource) -> None:
+    async with shop() as here:
+        await here.performer.apply(OWNER, do(wanted(resource, "u1")))
+        outcome = await here.performer.apply(OWNER, do(wanted(resource, "u2")))
+        assert outcome.failure is not None
+        assert isinstance(outcome.failure.error, OwnedByAnotherError)
+
+
+@virtually
+async def test_what_is_used_and_in_no_cache_is_taken_for_granted_for_a_while() -> None:
+    async with shop() as here:
+        await here.plane.client.create(ROLES, "default", {"metadata": {"name": "a"}})
+        for _ in range(3):
+            outcome = await here.performer.apply(OWNER, do(wanted(ROLES)))
+            (result,) = outcome.done
+            assert result.existed
+        assert [one.method for one in here.faults.log] == ["POST", "GET"]
+        await here.plane.client.delete(ROLES, Key("default", "a"))
+        await asyncio.sleep(FOUND_FOR)
+        (result,) = (await here.performer.apply(OWNER, do(wanted(ROLES)))).done
+        assert not result.existed
+
+
+@virtually
+async def test_a_secret_is_looked_for_whenever_it_is_wanted() -> None:
+    """It is wanted only when someone misses it."""
+    async with shop() as here:
+        await here.plane.client.create(SECRETS, "default", {"metadata": {"name": "a"}})
+        await here.performer.apply(OWNER, do(wanted(SECRETS)))
+        await here.plane.client.delete(SECRETS, Key("default", "a"))
+        (result,) = (await here.performer.apply(OWNER, do(wanted(SECRETS)))).done
+        assert not result.existed
 
 
 @virtually
