@@ -52,6 +52,7 @@ class Cause(StrEnum):
     HEAD_BUDGET_DRIFT = "HeadBudgetDrift"
     STALE_BUDGET = "StaleBudget"
     AUTH_SECRET = "AuthSecret"  # noqa: S105 - the name of a cause
+    AUTH_SECRET_ANEW = "AuthSecretAnew"  # noqa: S105 - the name of a cause
     TLS_ISSUER = "TlsIssuer"
     TLS_CERTIFICATE = "TlsCertificate"
     TLS_ADDRESSES = "TlsAddresses"
@@ -108,6 +109,9 @@ EVENTS: EventTable = {
     Cause.HEAD_BUDGET_DRIFT: updated("PodDisruptionBudget"),
     Cause.STALE_BUDGET: deleted("PodDisruptionBudget"),
     Cause.AUTH_SECRET: created("Secret"),
+    Cause.AUTH_SECRET_ANEW: replace(
+        created("Secret"), done_type="Warning", done_note="Created Secret {key}: {why}"
+    ),
     Cause.TLS_ISSUER: _TRUST,
     Cause.TLS_CERTIFICATE: _TRUST,
     Cause.TLS_ADDRESSES: replace(

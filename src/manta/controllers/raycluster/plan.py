@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from manta.controllers.raycluster.planners.auth_secret import plan_awaited_auth_secret
 from manta.controllers.raycluster.planners.autoscaler_rbac import plan_autoscaler_rbac
 from manta.controllers.raycluster.planners.certificates import (
     plan_certificates,
@@ -37,6 +38,7 @@ SURROUNDINGS = (
     plan_network_policies,
     plan_head_budget,
     plan_certificates,
+    plan_awaited_auth_secret,
 )
 
 
