@@ -13,12 +13,13 @@ from manta.rules.settings import Settings
 from manta.runtime.manager import Manager
 from support import rayjobworld as jobs
 from support import rayservice as services
-from support.raycluster import NAMESPACE, container
+from support.raycluster import NAMESPACE, container, group
 from support.rayoperator import Operated, operated
-from support.virtual import virtually
+from support.virtual import until, virtually
 
 STRANGERS = 5000
 CLUSTERS = 300
+PASSING = 200
 PARENTS = 50
 AT_ONCE = 100
 
@@ -82,11 +83,15 @@ async def test_c38_of_hundreds_of_clusters_that_came_and_went_nothing_is_remembe
     async with operated(Settings(enable_metrics=True), nodes=10) as op:
         await asyncio.sleep(1)
         held, lines = cached(op), len(op.manager.registry.render().splitlines())
-        for names in names_of(CLUSTERS):
+        for names in names_of(PASSING):
             for name in names:
-                await op.create(name, groups=[])
+                await op.create(name, groups=[group(replicas=1)])
             for name in names:
                 await op.until_ready(name)
+            assert op.manager.registry.render().count("kuberay_cluster_info{") == AT_ONCE
+            for name in names:
+                await lose_worker(op, name)
+            await until(lambda: remembered(op), seconds=5)
             for name in names:
                 await op.client.delete(RAY_CLUSTERS, Key(NAMESPACE, name))
             for name in names:
@@ -99,6 +104,11 @@ async def test_c38_of_hundreds_of_clusters_that_came_and_went_nothing_is_remembe
         assert "kuberay_cluster_info{" not in text
         # Families have one line for each controller and resource, never one for each object.
         assert len(text.splitlines()) - lines < 100
+
+
+async def lose_worker(op: Operated, name: str) -> None:
+    [worker] = await op.pods(name, "worker")
+    await op.client.delete(PODS, Key(NAMESPACE, worker["metadata"]["name"]), grace_seconds=0)
 
 
 def remembered(op: Operated) -> dict[Key, Any]:
