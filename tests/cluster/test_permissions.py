@@ -377,6 +377,11 @@ async def a_gang(story: Story) -> None:
 async def a_route(story: Story) -> None:
     await story.create(RAY_CLUSTERS, ray_cluster("shown", head={"enableIngress": True}))
     await story.until_ready("shown")
+    away = {"to": {"kind": "Service", "name": "elsewhere", "weight": 100}}
+    await story.change(ROUTES, "shown-head-route", {"spec": away})
+    await story.until(
+        ROUTES, "shown-head-route", lambda one: one["spec"]["to"]["name"] == "shown-head-svc"
+    )
 
 
 async def a_cluster_that_trusts_nobody(story: Story) -> None:

@@ -48,3 +48,20 @@ async def test_a_binding_that_nobody_controls_is_left_to_its_user() -> None:
         await asyncio.sleep(60)
         kept = await op.client.get(ROLE_BINDINGS, Key(NAMESPACE, "demo"))
         assert kept["metadata"]["uid"] == made.metadata.uid
+
+
+@virtually
+async def test_one_of_ours_that_lost_the_label_by_which_we_find_it_gets_it_back() -> None:
+    async with operated() as op:
+        await op.create(enableInTreeAutoscaling=True)
+        await op.until_ready()
+        for resource in (ROLES, ROLE_BINDINGS):
+            change = {"metadata": {"labels": {"ray.io/cluster": None}}}
+            await op.client.patch(resource, Key(NAMESPACE, "demo"), change)
+        await asyncio.sleep(400)  # nobody told us: the safety resync finds out
+        for resource in (ROLES, ROLE_BINDINGS):
+            found = (await op.client.get(resource, Key(NAMESPACE, "demo")))["metadata"]["labels"]
+            assert found["ray.io/cluster"] == "demo"
+        asked = len(op.faults.log)
+        await asyncio.sleep(900)
+        assert not [one for one in op.faults.log[asked:] if "/role" in one.path and not one.watch]

@@ -23,7 +23,7 @@ from manta.api.core import (
     ServiceAccount,
 )
 from manta.api.meta import Key, Object
-from manta.api.networking import Ingress, NetworkPolicy
+from manta.api.networking import Ingress, NetworkPolicy, Route
 from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
@@ -89,7 +89,7 @@ class World:
             role=self._first("Role", Role),
             role_binding=self._first("RoleBinding", RoleBinding),
             ingress=self._first("Ingress", Ingress),
-            route=self._first("Route", Object),
+            route=self._first("Route", Route),
             network_policies=tuple(
                 self._view(one, NetworkPolicy) for one in self.of("NetworkPolicy")
             ),

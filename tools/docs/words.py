@@ -73,7 +73,10 @@ WRITTEN_BY_US: Mapping[str, tuple[str, str]] = {
     "ray.io/cronjob-scheduled-timestamp": ("RayJob of a RayCronJob", "its tick"),
     "ray.io/secret-owner": ("Certificate (mTLS)", "its own UID, once its Secret is owned by it"),
     "manta.ray.io/submitted-to": ("RayJob", "the attempt and the head that it was handed to"),
-    "manta.ray.io/passed-on": ("Service, Ingress", "which of its keys a spec asked for"),
+    "manta.ray.io/passed-on": (
+        "Service, Ingress, Route",
+        "which of its keys and ports a spec asked for",
+    ),
     "manta.ray.io/serve-config": ("RayCluster of a RayService", "what Serve was told last"),
     "manta.ray.io/serve-config-document": (
         "RayCluster of a RayService",

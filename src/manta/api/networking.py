@@ -20,6 +20,18 @@ class Ingress(View, frozen=True, kw_only=True):
     spec: IngressSpec = IngressSpec()
 
 
+class RouteSpec(View, frozen=True, kw_only=True):
+    """Of OpenShift's Routes, what we say; host and tls are the router's and the user's."""
+
+    to: dict[str, Any] = msgspec.field(default_factory=dict)
+    port: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Route(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: RouteSpec = RouteSpec()
+
+
 class NetworkPolicySpec(View, frozen=True, kw_only=True):
     pod_selector: dict[str, Any] = msgspec.field(default_factory=dict)
     policy_types: tuple[str, ...] = ()

@@ -86,7 +86,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         *(*READ, "create", "delete", "patch"),
         when="RayClusterNetworkPolicy",
     ),
-    _may("route.openshift.io", "routes", *READ, "create", when=OPENSHIFT),
+    _may("route.openshift.io", "routes", *READ, "create", "patch", when=OPENSHIFT),
     _may("cert-manager.io", "issuers", *READ, "create", when=MTLS),
     _may("cert-manager.io", "certificates", *READ, "create", "patch", when=MTLS),
     _may("cert-manager.io", "certificates/finalizers", "update", when=MTLS, held_for=TO_OWN),

@@ -17,6 +17,7 @@ from typing import Any, Final, assert_never
 
 from manta.api.meta import Key, Object, ObjectMeta
 from manta.api.resources import (
+    INGRESSES,
     PERSISTENT_VOLUME_CLAIMS,
     ROLE_BINDINGS,
     ROLES,
@@ -58,8 +59,8 @@ _USED_AS_FOUND: Final = frozenset(
 """What only has to be there: one that nobody controls is the user's, and is used as it is, as KubeRay
 does. Of other kinds (Pods, Jobs, Services, Ingresses) it would be mistaken for our own work."""
 
-_UNSEEN: Final = frozenset({ROLES, ROLE_BINDINGS, ROUTES})
-"""Of these, caches show only what bears our labels: the user's own would be asked for in every round."""
+_UNSEEN: Final = frozenset({ROLES, ROLE_BINDINGS, ROUTES, INGRESSES})
+"""Of these, caches show only what bears our labels: others would be asked for in every round."""
 
 FOUND_FOR: Final = 60.0
 """Seconds for which an object that no cache shows is taken to be there still."""
@@ -236,9 +237,21 @@ class KubePerformer:
             )
         if found.deletion_timestamp is not None:
             raise BeingDeletedError(f"{action.resource.kind} {action.key} is still being deleted")
-        if not is_ours and action.resource in _UNSEEN:
-            self._remember(action.resource, action.key)
+        if action.resource in _UNSEEN:
+            if is_ours:
+                found = await self._relabelled(action, found)
+            else:
+                self._remember(action.resource, action.key)
         return self._noted(owner, action, found, existed=True)
+
+    async def _relabelled(self, action: Create, found: ObjectMeta) -> ObjectMeta:
+        """One of ours that lost a label was lost to the caches; nothing else of it is mended here."""
+        wanted: Mapping[str, str] = action.manifest["metadata"].get("labels") or {}
+        lost = {name: value for name, value in wanted.items() if found.labels.get(name) != value}
+        if not lost:
+            return found
+        patch = {"metadata": {"uid": found.uid, "labels": lost}}
+        return (await self._client.patch(action.resource, action.key, patch)).metadata
 
     def _remember(self, resource: Resource, key: Key) -> None:
         now = asyncio.get_running_loop().time()

@@ -10,7 +10,7 @@ from manta.api.batch import Job
 from manta.api.certificates import Certificate
 from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
-from manta.api.networking import Ingress, NetworkPolicy
+from manta.api.networking import Ingress, NetworkPolicy, Route
 from manta.api.policy import PodDisruptionBudget
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
 from manta.api.ray.resources import RAY_CLUSTERS
@@ -94,9 +94,7 @@ def _caches(manager: Manager, settings: Settings) -> Caches:
         )
         if settings.gates.ray_cluster_network_policy
         else None,
-        routes=manager.informer(ROUTES, Object, labels=OF_A_CLUSTER)
-        if settings.openshift
-        else None,
+        routes=manager.informer(ROUTES, Route, labels=OF_A_CLUSTER) if settings.openshift else None,
         issuers=manager.informer(ISSUERS, Object, labels=OF_A_CLUSTER, indexes=indexed)
         if mutual_tls
         else None,

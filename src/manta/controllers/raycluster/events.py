@@ -45,6 +45,7 @@ class Cause(StrEnum):
     INGRESS = "Ingress"
     INGRESS_DRIFT = "IngressDrift"
     ROUTE = "Route"
+    ROUTE_DRIFT = "RouteDrift"
     NETWORK_POLICY = "NetworkPolicy"
     NETWORK_POLICY_DRIFT = "NetworkPolicyDrift"
     STALE_POLICY = "StalePolicy"
@@ -102,6 +103,7 @@ EVENTS: EventTable = {
     Cause.INGRESS: created("Ingress"),
     Cause.INGRESS_DRIFT: updated("Ingress"),
     Cause.ROUTE: created("Route"),
+    Cause.ROUTE_DRIFT: updated("Route"),
     Cause.NETWORK_POLICY: replace(created("NetworkPolicy"), taken="NetworkPolicyNameCollision"),
     Cause.NETWORK_POLICY_DRIFT: updated("NetworkPolicy"),
     Cause.STALE_POLICY: deleted("NetworkPolicy"),

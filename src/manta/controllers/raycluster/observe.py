@@ -11,7 +11,7 @@ from manta.api.batch import Job
 from manta.api.certificates import Certificate
 from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
-from manta.api.networking import Ingress, NetworkPolicy
+from manta.api.networking import Ingress, NetworkPolicy, Route
 from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
@@ -65,7 +65,7 @@ class Caches:
     """Only with the gate for the embedded store."""
     network_policies: Informer[NetworkPolicy] | None = None
     """Only with the gate for network policies."""
-    routes: Informer[Object] | None = None
+    routes: Informer[Route] | None = None
     """Only on OpenShift."""
     issuers: Informer[Object] | None = None
     certificates: Informer[Certificate] | None = None

@@ -18,7 +18,7 @@ from manta.api.batch import Job
 from manta.api.certificates import Certificate
 from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Key, Object
-from manta.api.networking import Ingress, NetworkPolicy
+from manta.api.networking import Ingress, NetworkPolicy, Route
 from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterUpgradeType, RayCluster, RayClusterSpec
@@ -203,7 +203,7 @@ async def _read(client: Client, settings: Settings, cluster: RayCluster) -> Cach
         network_policies=await listed(NETWORK_POLICIES, NetworkPolicy, OF_A_CLUSTER)
         if gates.ray_cluster_network_policy
         else None,
-        routes=await listed(ROUTES, Object, OF_A_CLUSTER) if settings.openshift else None,
+        routes=await listed(ROUTES, Route, OF_A_CLUSTER) if settings.openshift else None,
         issuers=await listed(ISSUERS, Object, OF_A_CLUSTER) if mutual_tls else None,
         certificates=await listed(CERTIFICATES, Certificate, OF_A_CLUSTER) if mutual_tls else None,
         pod_groups=await if_possible(groups.resource, PodGroup) if groups else None,

@@ -17,7 +17,7 @@ from manta.api.core import (
     ServiceAccount,
 )
 from manta.api.meta import Object
-from manta.api.networking import Ingress, NetworkPolicy
+from manta.api.networking import Ingress, NetworkPolicy, Route
 from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RayCluster
@@ -47,7 +47,7 @@ class ClusterSnapshot:
     role: Role | None = None
     role_binding: RoleBinding | None = None
     ingress: Ingress | None = None
-    route: Object | None = None
+    route: Route | None = None
     network_policies: tuple[NetworkPolicy, ...] = ()
     head_budget: PodDisruptionBudget | None = None
     knows_budgets: bool = True

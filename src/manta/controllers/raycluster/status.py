@@ -55,6 +55,7 @@ _ASIDE = frozenset(
         Cause.INGRESS,
         Cause.INGRESS_DRIFT,
         Cause.ROUTE,
+        Cause.ROUTE_DRIFT,
         Cause.SERVE_SERVICE,
         Cause.SERVICE_DRIFT,
         Cause.HEAD_BUDGET,

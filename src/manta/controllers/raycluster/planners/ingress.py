@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from manta.api.codec import to_json
-from manta.api.networking import Ingress
+from manta.api.networking import Ingress, Route
 from manta.api.resources import INGRESSES, ROUTES
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.ensure import ensure, holds, mend, metadata_drift
@@ -19,8 +19,7 @@ def plan_ingress(seen: ClusterSnapshot) -> Plan:
     if not seen.cluster.spec.head_group_spec.enable_ingress:
         return NOTHING
     if seen.settings.openshift and not seen.settings.ingress_on_openshift:
-        route = build_route(seen.cluster)
-        return ensure(seen, ROUTES, route, seen.route, Cause.ROUTE, independent=True)
+        return _plan_route(seen)
     manifest = build_ingress(seen.cluster)
     plan = ensure(seen, INGRESSES, manifest, seen.ingress, Cause.INGRESS, independent=True)
     if plan != NOTHING or seen.ingress is None:
@@ -29,6 +28,24 @@ def plan_ingress(seen: ClusterSnapshot) -> Plan:
     change |= _spec_drift(manifest, seen.ingress)
     why = f"{' and '.join(sorted(change))} differed from what the RayCluster asks for"
     return mend(seen, INGRESSES, seen.ingress, change, Cause.INGRESS_DRIFT, why, independent=True)
+
+
+def _plan_route(seen: ClusterSnapshot) -> Plan:
+    live, manifest = seen.route, build_route(seen.cluster)
+    plan = ensure(seen, ROUTES, manifest, live, Cause.ROUTE, independent=True)
+    if plan != NOTHING or live is None:
+        return plan
+    change = metadata_drift(manifest["metadata"], live.metadata)
+    change |= _route_drift(manifest, live)
+    why = f"{' and '.join(sorted(change))} differed from what the RayCluster asks for"
+    return mend(seen, ROUTES, live, change, Cause.ROUTE_DRIFT, why, independent=True)
+
+
+def _route_drift(manifest: Manifest, live: Route) -> dict[str, Any]:
+    """The router gives it a host, and users a certificate; its wildcard policy is for life."""
+    wanted, found = manifest["spec"], {"to": live.spec.to, "port": live.spec.port}
+    drift = {name: wanted[name] for name in found if not holds(found[name], wanted[name])}
+    return {"spec": drift} if drift else {}
 
 
 def _spec_drift(manifest: Manifest, live: Ingress) -> dict[str, Any]:
