@@ -25,15 +25,20 @@ DEFAULT_PORTS: Mapping[str, int] = {
 
 
 def head_ports(cluster: RayCluster) -> dict[str, int]:
-    """What the head listens on: the container's ports, or Ray's defaults if it names none."""
+    """What the head listens on: the container's ports, or Ray's defaults if it names none.
+
+    Each number once, by its first name: a Service that has one twice is refused.
+    """
     declared = ray_container_of(cluster.spec.head_group_spec.template).get("ports") or ()
     if not declared:
         return dict(DEFAULT_PORTS)
-    ports = {
-        port.get("name") or f"{port['containerPort']}-port": int(port["containerPort"])
-        for port in declared
-    }
-    ports.setdefault(names.PORT_NAME_METRICS, names.PORT_METRICS)
+    ports: dict[str, int] = {}
+    for port in declared:
+        number = int(port["containerPort"])
+        if number not in ports.values():
+            ports[port.get("name") or f"{number}-port"] = number
+    if names.PORT_METRICS not in ports.values():
+        ports.setdefault(names.PORT_NAME_METRICS, names.PORT_METRICS)
     return ports
 
 

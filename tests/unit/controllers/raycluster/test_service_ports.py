@@ -339,3 +339,24 @@ def _edit(world: World, ports: list[Json]) -> None:
     before = world.objects[SERVICES, "demo-head-svc"]
     spec = {**before["spec"], "ports": ports}
     world.objects[SERVICES, "demo-head-svc"] = SERVER.updated(before, {**before, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    "ports",
+    [
+        [{"containerPort": 6379, "name": "gcs"}, {"containerPort": 8080, "name": "stats"}],
+        [
+            {"containerPort": 6379, "name": "gcs"},
+            {"containerPort": 9000, "name": "tcp"},
+            {"containerPort": 9000, "name": "udp", "protocol": "UDP"},
+        ],
+    ],
+    ids=["metrics-by-another-name", "one-number-twice"],
+)
+def test_a_number_that_the_head_names_twice_or_otherwise_stands_in_its_service_once(
+    ports: list[Json],
+) -> None:
+    world = a_world(*ports)  # the server has taken it
+    [service] = world.of("Service")
+    numbers = [one["port"] for one in service["spec"]["ports"]]
+    assert sorted(numbers) == sorted({6379, 8080, *(one["containerPort"] for one in ports)})
