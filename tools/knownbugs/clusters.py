@@ -281,7 +281,7 @@ GUARDS: tuple[Guard, ...] = (
         "ever longer pauses",
         (
             f"{_PLANNERS}/backoff.py",
-            "    return ended + min(max(ended - since, SHORTEST), LONGEST)",
+            "    return ended + _pause(ended - since)",
             "    return ended",
         ),
     ),
@@ -351,7 +351,7 @@ GUARDS: tuple[Guard, ...] = (
         "a Warning, and a key's backoff",
         (
             "reconcile/loop.py",
-            "    if outcome.failure:\n        return Retry(str(outcome.failure.error))",
+            "    if outcome.failure:\n        return Retry(str(outcome.failure.error), due)",
             "    if outcome.failure:\n        return Done(timedelta(milliseconds=100))",
         ),
     ),
@@ -361,8 +361,8 @@ GUARDS: tuple[Guard, ...] = (
         "the round is run again",
         (
             "reconcile/loop.py",
-            '        return Retry(f"status was changed by someone else: {conflict}")',
-            "        assert conflict\n        return Done()",
+            '            return Retry(f"{why}: {error}", due)',
+            "            assert why\n            return Done()",
         ),
     ),
     guard(
@@ -745,7 +745,7 @@ GUARDS: tuple[Guard, ...] = (
         "one host lost, the whole replica replaced",
         (
             f"{_PLANNERS}/multi_host_group.py",
-            "        elif len(replica) != hosts(group) or _is_leaving(replica):",
+            "        elif len(replica) < hosts(group):",
             "        elif False:",
         ),
     ),
