@@ -14,6 +14,7 @@ from typing import Final
 from manta.api.conditions import find
 from manta.api.ray.cluster import ClusterConditionType, RayClusterStatus
 from manta.controllers.raycluster.conditions import BLOCKED
+from manta.controllers.raycluster.planners.recreate import recreates
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import differs, is_whole
 from manta.controllers.raycluster.warnings import warnings
@@ -41,12 +42,17 @@ def write_in(
     """
     old = seen.cluster.status
     if not differs(old, new):
-        return timedelta(0) if warns_anew(seen) else None
+        return timedelta(0) if warns_anew(seen) or _is_remembered(seen, new) else None
     if old.last_update_time is None or is_whole(seen) or _is_news(seen, old, new):
         return timedelta(0)
     was_whole = seen.condition(ClusterConditionType.PROVISIONED)
     waits = PROGRESS_WAITS if was_whole else FIRST_PROGRESS_WAITS
     return max((noticed or seen.now) + waits - seen.now, timedelta(0))
+
+
+def _is_remembered(seen: ClusterSnapshot, new: RayClusterStatus) -> bool:
+    """By the generation alone an edit is told from fields that a CRD hides (`planners/recreate`)."""
+    return recreates(seen) and new.observed_generation != seen.cluster.status.observed_generation
 
 
 def has_new_trouble(seen: ClusterSnapshot, new: RayClusterStatus) -> bool:

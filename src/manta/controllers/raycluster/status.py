@@ -26,6 +26,7 @@ from manta.controllers.raycluster.blocked import blocked_condition
 from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.head_condition import head_pod_condition
+from manta.controllers.raycluster.planners.recreate import awaits_recreation
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.outcome import Failure, Outcome
 from manta.rules import scaling
@@ -78,13 +79,19 @@ def next_status(seen: ClusterSnapshot, outcome: Outcome) -> RayClusterStatus:
         endpoints=_endpoints(seen) or old.endpoints,
         head=_head_info(seen),
         conditions=_conditions(seen, outcome, whole=whole),
-        observed_generation=seen.cluster.metadata.generation,
+        observed_generation=_observed(seen),
         last_update_time=format_time(seen.now),
     )
     if status.state != old.state:
         times = {**old.state_transition_times, status.state: format_time(seen.now)}
         status = msgspec.structs.replace(status, state_transition_times=times)
     return status
+
+
+def _observed(seen: ClusterSnapshot) -> int:
+    if awaits_recreation(seen):
+        return seen.cluster.status.observed_generation
+    return seen.cluster.metadata.generation
 
 
 def _is_aside(failure: Failure) -> bool:

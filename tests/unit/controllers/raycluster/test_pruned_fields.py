@@ -17,6 +17,7 @@ import pytest
 from manta.api.ray.cluster import RayClusterSpec
 from manta.api.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from manta.controllers.raycluster.events import Cause
+from manta.kube.errors import Forbidden
 from manta.reconcile.actions import Action, Delete
 from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import container, group, ray_cluster, template
@@ -250,6 +251,41 @@ def test_the_same_fields_removed_by_an_edit_do_recreate_the_pods() -> None:
     world = settled(manifest)
     world.set_spec(without(manifest, *releases_before("1.7")))
     assert {one.cause for one in lost(world)} == {Cause.SPEC_CHANGED}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *OF_THE_TEMPLATE,
+        *(one for paths in ADDED.values() for one in paths if one != "upgradeStrategy"),
+    ],
+)
+def test_who_is_to_recreate_loses_nothing_to_a_field_that_is_hidden(path: str) -> None:
+    manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
+    world = look_at(settled(manifest), without(manifest, path))
+    assert lost(world) == []
+
+
+def test_an_edit_whose_deletions_fail_at_first_recreates_the_pods_all_the_same() -> None:
+    """The generation must not count as observed before the old Pods are gone."""
+    manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
+    world = settled(manifest)
+    before = {one["metadata"]["uid"] for one in world.of("Pod")}
+    world.set_spec(without(manifest, "networkPolicy"))
+    for _ in range(3):
+        world.round(
+            lambda one: Forbidden(403, "Forbidden", "no") if isinstance(one, Delete) else None
+        )
+    world.settle(20)
+    assert before.isdisjoint(one["metadata"]["uid"] for one in world.of("Pod"))
+
+
+def test_a_generation_is_remembered_where_edits_are_told_by_it() -> None:
+    manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
+    world = settled(manifest)
+    world.set_spec(manifest)  # an edit that changes nothing that the status tells
+    world.settle()
+    assert world.cluster.status.observed_generation == world.cluster.metadata.generation
 
 
 def test_a_claim_is_kept_when_nobody_knows_any_more_that_it_is_used() -> None:

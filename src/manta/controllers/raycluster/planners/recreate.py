@@ -20,22 +20,54 @@ from manta.rules.spec_hash import spec_hash
 
 
 def plan_recreate_upgrade(seen: ClusterSnapshot) -> Plan:
-    strategy = seen.cluster.spec.upgrade_strategy
-    if strategy is None or strategy.type != ClusterUpgradeType.RECREATE:
-        return NOTHING
-    head = next((pod for pod in seen.head_pods if not is_terminating(pod)), None)
+    head = _head(seen)
     if head is None:
         return NOTHING
-    wanted = spec_hash(seen.cluster.spec)
-    annotations = head.metadata.annotations
-    version = annotations.get(names.ANNOTATION_OPERATOR_VERSION, "")
-    if version and version != seen.settings.version:
-        return do(_refresh(seen, head, wanted))
-    known = annotations.get(names.ANNOTATION_RECREATE_HASH, "")
-    if not known or known == wanted:
+    if _is_of_another_version(seen, head):
+        return do(_refresh(seen, head, spec_hash(seen.cluster.spec)))
+    if not _differs(seen, head):
         return NOTHING
+    if not _was_edited(seen):
+        return Plan(
+            notes=("fields of the spec are hidden, say by an older CRD: no Pod is replaced",)
+        )
     why = "the spec has changed and the upgrade strategy is Recreate"
     return do(*deletions(seen.pods, Cause.SPEC_CHANGED, why), wait=Wait(why))
+
+
+def awaits_recreation(seen: ClusterSnapshot) -> bool:
+    """The head was made from an earlier spec and has to go. As long as it is there, this generation
+    does not count as observed, or a deletion that failed would be given up."""
+    head = _head(seen)
+    if head is None or _is_of_another_version(seen, head):
+        return False
+    return _differs(seen, head) and _was_edited(seen)
+
+
+def recreates(seen: ClusterSnapshot) -> bool:
+    strategy = seen.cluster.spec.upgrade_strategy
+    return strategy is not None and strategy.type == ClusterUpgradeType.RECREATE
+
+
+def _head(seen: ClusterSnapshot) -> Pod | None:
+    if not recreates(seen):
+        return None
+    return next((pod for pod in seen.head_pods if not is_terminating(pod)), None)
+
+
+def _is_of_another_version(seen: ClusterSnapshot, head: Pod) -> bool:
+    version = head.metadata.annotations.get(names.ANNOTATION_OPERATOR_VERSION, "")
+    return bool(version) and version != seen.settings.version
+
+
+def _differs(seen: ClusterSnapshot, head: Pod) -> bool:
+    known = head.metadata.annotations.get(names.ANNOTATION_RECREATE_HASH, "")
+    return bool(known) and known != spec_hash(seen.cluster.spec)
+
+
+def _was_edited(seen: ClusterSnapshot) -> bool:
+    """An edit makes a new generation. A CRD of before, which hides fields that are there, does not."""
+    return seen.cluster.status.observed_generation != seen.cluster.metadata.generation
 
 
 def _refresh(seen: ClusterSnapshot, head: Pod, wanted: str) -> Patch:
