@@ -268,11 +268,16 @@ GUARDS: tuple[Guard, ...] = (
         "hashes of what we submitted are compared, never live Pods",
         (
             f"{_PLANNERS}/recreate.py",
-            "    if not known or known == wanted:",
+            "    return bool(known) and known != spec_hash(seen.cluster.spec)",
             (
                 '    made = seen.cluster.spec.head_group_spec.template["spec"]["containers"]\n'
-                "    if (not known or known == wanted) and len(made) == len(head.spec.containers):"
+                "    return bool(known) and len(made) != len(head.spec.containers)"
             ),
+        ),
+        (
+            f"{_PLANNERS}/recreate.py",
+            "    return seen.cluster.status.observed_generation != seen.cluster.metadata.generation",
+            "    return True",
         ),
     ),
     guard(
