@@ -150,7 +150,9 @@ def converge(world: World, rounds: int = 40) -> None:
     for _ in range(rounds):
         writes = world.status_writes
         chosen = checked_round(world)
-        if not chosen.actions and world.status_writes == writes and is_still(world):
+        waits = chosen.wait is not None and chosen.wait.retry_in is not None
+        rests = not chosen.actions and not waits and world.status_writes == writes
+        if rests and is_still(world):
             return
         advance(world)
     raise AssertionError(f"no rest: {world.plan()}")
