@@ -276,8 +276,8 @@ GUARDS: tuple[Guard, ...] = (
         ),
         (
             f"{_PLANNERS}/recreate.py",
-            "    return seen.cluster.status.observed_generation != seen.cluster.metadata.generation",
-            "    return True",
+            "    if not seen.is_edited:",
+            "    if False:",
         ),
     ),
     guard(

@@ -82,6 +82,12 @@ class ClusterSnapshot:
         return self.cluster.metadata.deletion_timestamp is not None
 
     @property
+    def is_edited(self) -> bool:
+        """An edit makes a new generation. A CRD of before, which hides fields that are there, does
+        not: what is missing then must cost no Pod."""
+        return self.cluster.status.observed_generation != self.cluster.metadata.generation
+
+    @property
     def is_resting(self) -> bool:
         """Suspended and meant to be: there is nothing to look after (C32)."""
         return self.condition(ClusterConditionType.SUSPENDED) and bool(self.cluster.spec.suspend)

@@ -27,6 +27,7 @@ from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.head_condition import head_pod_condition
 from manta.controllers.raycluster.planners.recreate import awaits_recreation
+from manta.controllers.raycluster.planners.worker_group import awaits_fewer_hosts
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.outcome import Failure, Outcome
 from manta.rules import scaling
@@ -89,7 +90,7 @@ def next_status(seen: ClusterSnapshot, outcome: Outcome) -> RayClusterStatus:
 
 
 def _observed(seen: ClusterSnapshot) -> int:
-    if awaits_recreation(seen):
+    if awaits_recreation(seen) or awaits_fewer_hosts(seen):
         return seen.cluster.status.observed_generation
     return seen.cluster.metadata.generation
 

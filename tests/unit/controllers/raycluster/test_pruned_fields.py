@@ -288,6 +288,29 @@ def test_a_generation_is_remembered_where_edits_are_told_by_it() -> None:
     assert world.cluster.status.observed_generation == world.cluster.metadata.generation
 
 
+def several_hosts() -> Json:
+    return ray_cluster(groups=[group(replicas=2, numOfHosts=4)])
+
+
+def test_hosts_that_are_hidden_stay() -> None:
+    world = settled(several_hosts())
+    world = look_at(world, without(several_hosts(), "workerGroupSpecs.numOfHosts"))
+    assert lost(world) == []
+    assert world.plan().notes
+
+
+def test_hosts_that_an_edit_took_go_also_where_their_deletion_fails_at_first() -> None:
+    world = settled(several_hosts())
+    world.set_spec(without(several_hosts(), "workerGroupSpecs.numOfHosts"))
+    for _ in range(3):
+        world.round(
+            lambda one: Forbidden(403, "Forbidden", "no") if isinstance(one, Delete) else None
+        )
+    world.settle(20)
+    assert len(world.workers()) == 2
+    assert world.cluster.status.observed_generation == world.cluster.metadata.generation
+
+
 def test_a_claim_is_kept_when_nobody_knows_any_more_that_it_is_used() -> None:
     world = settled(EMBEDDED)
     [before] = world.of("PersistentVolumeClaim")

@@ -27,7 +27,7 @@ def plan_recreate_upgrade(seen: ClusterSnapshot) -> Plan:
         return do(_refresh(seen, head, spec_hash(seen.cluster.spec)))
     if not _differs(seen, head):
         return NOTHING
-    if not _was_edited(seen):
+    if not seen.is_edited:
         return Plan(
             notes=("fields of the spec are hidden, say by an older CRD: no Pod is replaced",)
         )
@@ -41,7 +41,7 @@ def awaits_recreation(seen: ClusterSnapshot) -> bool:
     head = _head(seen)
     if head is None or _is_of_another_version(seen, head):
         return False
-    return _differs(seen, head) and _was_edited(seen)
+    return _differs(seen, head) and seen.is_edited
 
 
 def recreates(seen: ClusterSnapshot) -> bool:
@@ -63,11 +63,6 @@ def _is_of_another_version(seen: ClusterSnapshot, head: Pod) -> bool:
 def _differs(seen: ClusterSnapshot, head: Pod) -> bool:
     known = head.metadata.annotations.get(names.ANNOTATION_RECREATE_HASH, "")
     return bool(known) and known != spec_hash(seen.cluster.spec)
-
-
-def _was_edited(seen: ClusterSnapshot) -> bool:
-    """An edit makes a new generation. A CRD of before, which hides fields that are there, does not."""
-    return seen.cluster.status.observed_generation != seen.cluster.metadata.generation
 
 
 def _refresh(seen: ClusterSnapshot, head: Pod, wanted: str) -> Patch:

@@ -99,10 +99,31 @@ def _resize(
         return NOTHING
     if not may_choose_victims(seen):
         return Plan(notes=(f"{surplus} surplus Pods of {group.group_name} left to the autoscaler",))
+    if has_further_hosts(living) and not seen.is_edited:
+        return Plan(notes=(f"{group.group_name} has hosts that an older CRD hides: they stay",))
     victims = in_order_of_departure(living)[:surplus]
     return do(
         *deletions(victims, Cause.SCALE_DOWN, f"group {group.group_name} wants {wanted} Pods")
     )
+
+
+def has_further_hosts(pods: Iterable[Pod]) -> bool:
+    """Some are the second or a later host of a replica: the group had `numOfHosts`."""
+    return any(pod.metadata.labels.get(names.LABEL_HOST_INDEX, "0") != "0" for pod in pods)
+
+
+def awaits_fewer_hosts(seen: ClusterSnapshot) -> bool:
+    """An edit took `numOfHosts` away, and Pods of those hosts are still there. As with a recreation,
+    the generation does not count as observed before they are gone."""
+    if not seen.is_edited or not may_choose_victims(seen):
+        return False
+    for group in seen.cluster.spec.worker_group_specs:
+        pods = seen.workers_by_group.get(group.group_name, ())
+        living = [pod for pod in pods if not is_terminating(pod)]
+        is_single = group.num_of_hosts <= 1 and not group.suspend
+        if is_single and len(living) > desired_pods(group) and has_further_hosts(living):
+            return True
+    return False
 
 
 def _grow(seen: ClusterSnapshot, group: WorkerGroupSpec, pods: Sequence[Pod], missing: int) -> Plan:
