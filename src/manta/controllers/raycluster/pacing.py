@@ -51,8 +51,11 @@ def write_in(
 
 
 def _is_remembered(seen: ClusterSnapshot, new: RayClusterStatus) -> bool:
-    """By the generation alone an edit is told from fields that a CRD hides (`planners/recreate`)."""
-    return recreates(seen) and new.observed_generation != seen.cluster.status.observed_generation
+    """By the generation alone an edit is told from fields that a CRD hides (`seen.is_edited`), where
+    the difference may cost something."""
+    hosts = any(group.num_of_hosts > 1 for group in seen.cluster.spec.worker_group_specs)
+    matters = recreates(seen) or hosts or bool(seen.network_policies)
+    return matters and new.observed_generation != seen.cluster.status.observed_generation
 
 
 def has_new_trouble(seen: ClusterSnapshot, new: RayClusterStatus) -> bool:

@@ -26,6 +26,7 @@ from manta.controllers.raycluster.blocked import blocked_condition
 from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.head_condition import head_pod_condition
+from manta.controllers.raycluster.planners.network_policy import awaits_fewer_policies
 from manta.controllers.raycluster.planners.recreate import awaits_recreation
 from manta.controllers.raycluster.planners.worker_group import awaits_fewer_hosts
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
@@ -90,7 +91,7 @@ def next_status(seen: ClusterSnapshot, outcome: Outcome) -> RayClusterStatus:
 
 
 def _observed(seen: ClusterSnapshot) -> int:
-    if awaits_recreation(seen) or awaits_fewer_hosts(seen):
+    if awaits_recreation(seen) or awaits_fewer_hosts(seen) or awaits_fewer_policies(seen):
         return seen.cluster.status.observed_generation
     return seen.cluster.metadata.generation
 

@@ -311,6 +311,20 @@ def test_hosts_that_an_edit_took_go_also_where_their_deletion_fails_at_first() -
     assert world.cluster.status.observed_generation == world.cluster.metadata.generation
 
 
+def test_policies_that_are_hidden_keep_the_cluster_closed_until_an_edit_opens_it() -> None:
+    manifest = _cluster([_group("a")])
+    world = settled(manifest)
+    closed = len(world.of("NetworkPolicy"))
+    assert closed
+    world = look_at(world, without(manifest, "networkPolicy"))
+    world.settle()
+    assert len(world.of("NetworkPolicy")) == closed
+    world.set_spec(without(manifest, "networkPolicy"))
+    world.round(lambda one: Forbidden(403, "Forbidden", "no") if isinstance(one, Delete) else None)
+    world.settle()
+    assert world.of("NetworkPolicy") == []
+
+
 def test_a_claim_is_kept_when_nobody_knows_any_more_that_it_is_used() -> None:
     world = settled(EMBEDDED)
     [before] = world.of("PersistentVolumeClaim")

@@ -28,14 +28,26 @@ def plan_network_policies(seen: ClusterSnapshot) -> Plan:
         return NOTHING
     wanted = {one["metadata"]["name"]: one for one in build_network_policies(seen.cluster)}
     live = {one.metadata.name: one for one in seen.network_policies}
-    stale = [one for name, one in live.items() if name not in wanted and is_ours(seen, one)]
     why = "it is no longer asked for"
     deletions = [
         Delete(NETWORK_POLICIES, one.metadata.key, one.metadata.uid, Cause.STALE_POLICY, why)
-        for one in stale
+        for one in _stale(seen)
+        if seen.is_edited  # else an older CRD hides that it is asked for: the cluster stays closed
     ]
     kept = [_keep(seen, manifest, live.get(name)) for name, manifest in wanted.items()]
     return join([*kept, do(*deletions)])
+
+
+def awaits_fewer_policies(seen: ClusterSnapshot) -> bool:
+    """As with a recreation, an edit does not count as observed before they are gone."""
+    gate = seen.settings.gates.ray_cluster_network_policy
+    return gate and seen.is_edited and bool(_stale(seen))
+
+
+def _stale(seen: ClusterSnapshot) -> list[NetworkPolicy]:
+    wanted = {one["metadata"]["name"] for one in build_network_policies(seen.cluster)}
+    policies = seen.network_policies
+    return [one for one in policies if one.metadata.name not in wanted and is_ours(seen, one)]
 
 
 def _keep(seen: ClusterSnapshot, manifest: Manifest, live: NetworkPolicy | None) -> Plan:
