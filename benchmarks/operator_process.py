@@ -93,7 +93,7 @@ async def an_operator(kubeconfig: Path, log: Path, *flags: str) -> AsyncIterator
 async def kuberay(
     program: Path, kubeconfig: Path, log: Path, *flags: str
 ) -> AsyncIterator[Operator]:
-    """The peer, where `tools/kubernetes/kuberay.sh` has built it."""
+    """KubeRay's operator, the peer."""
     port = _free_port()
     command = [str(program), *_without_election(port), *flags]
     command += ["--feature-gates=RayServiceIncrementalUpgrade=false"]  # it wants a Gateway's kinds

@@ -104,7 +104,7 @@ async def measure_afar(server: Running, directory: Path, _count: int) -> dict[st
     operators: dict[str, StartAt] = {
         "manta": lambda url: an_operator(moved(kubeconfig, url), log),
     }
-    if KUBERAY.exists():
+    if KUBERAY.is_file():
         operators["kuberay"] = lambda url: kuberay(KUBERAY, moved(server.kubeconfig, url), log)
     return {"distances": await from_afar(server, await a_fleet(server), operators)}
 

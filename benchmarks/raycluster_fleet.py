@@ -2,8 +2,8 @@
 
 Fake nodes, so that the operator and the server are what is measured: requests, processor time and
 memory of the operator per cluster; how long until clusters are ready; what a small cluster feels
-of a big one; the steady state; a restart. KubeRay itself is the peer where `tools/kubernetes/kuberay.sh` has built it; figures that
-were recorded on such a machine stand beside it in any case.
+of a big one; the steady state; a restart. KubeRay is the peer where
+`MANTA_KUBERAY_BINARY` names its operator 1.7.0; recorded figures of it stand beside in any case.
 
     python -m benchmarks.raycluster_fleet [--count N] [--only PART]
 """
@@ -44,8 +44,7 @@ LAGS = (0.2, 0.6, 1.0)
 REST = 1.5
 """For the server, when hundreds of Pods have gone."""
 SETTLING, STEADY = 10.0, 30.0
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "manta/kubernetes"
-KUBERAY = CACHE / "kuberay/operator-1.7.0"
+KUBERAY = Path(os.environ.get("MANTA_KUBERAY_BINARY", "").replace("{release}", "1.7.0"))
 TUNED = ("--reconcile-concurrency=10", "--qps=1000", "--burst=2000")
 
 Measure = Callable[[Running, Path, int], Coroutine[Any, Any, dict[str, Any]]]
@@ -206,7 +205,7 @@ def main() -> None:
         ("embedded", on_embedded, measure),
         ("kubernetes", on_kubernetes, measure),
     ]
-    if KUBERAY.exists():
+    if KUBERAY.is_file():
         parts.append(("kuberay", on_kubernetes, measure_kuberay))
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=COUNT)

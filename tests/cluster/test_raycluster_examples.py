@@ -13,13 +13,14 @@ from manta.api.resources import SECRETS
 from manta.rules.settings import FeatureGates, Settings
 from support.certmanager import CertManager, cert_manager_crds
 from support.fakenodes import fake_cluster
+from support.peers import kuberay_samples
 from support.raycrds import ray_crds
 from support.rayoperator import Operated, start_operator
 from support.virtual import running, virtually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OURS = sorted([*EXAMPLES.glob("raycluster-*.yaml"), EXAMPLES / "quickstart.yaml"])
-KUBERAYS = sorted(Path("/work/shared/data/kuberay-samples").glob("ray-cluster.*.yaml"))
+KUBERAYS = kuberay_samples("ray-cluster.")
 ALL_GATES = Settings(
     gates=FeatureGates(
         gcs_fault_tolerance_embedded_storage=True,

@@ -10,13 +10,14 @@ import yaml
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from support.peers import kuberay_samples
 from support.raycluster import NAMESPACE, ray_cluster
 from support.rayjobworld import World, a_world, complete, operator, stage
 from support.virtual import virtually
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("rayjob*.yaml"))
-SAMPLES = sorted(Path("/work/shared/data/kuberay-samples").glob("ray-job*.yaml"))
+SAMPLES = kuberay_samples("ray-job")
 
 
 def jobs_in(path: Path) -> list[dict[str, Any]]:

@@ -10,12 +10,13 @@ import yaml
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
+from support.peers import kuberay_samples
 from support.raycluster import NAMESPACE
 from support.rayservice import GATEWAY_CRDS, a_world, accept_routes, is_ready, operator
 from support.virtual import running, virtually
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("rayservice*.yaml"))
-SAMPLES = sorted(Path("/work/shared/data/kuberay-samples").glob("ray-service*.yaml"))
+SAMPLES = kuberay_samples("ray-service")
 
 
 def services(path: Path) -> list[dict[str, Any]]:

@@ -15,10 +15,11 @@ import pytest
 
 from manta.api.resources import CONFIG_MAPS
 from manta.localplane.plane import Plane, PlaneOptions
+from support.peers import KUBERAY_CRDS
 
 pytestmark = pytest.mark.embedded_only
 
-CRDS = Path("/work/shared/data/kuberay-crds")
+OUR_CRDS = Path(__file__).parents[2] / "src/manta/api/schemas"
 
 
 @pytest.fixture
@@ -88,9 +89,11 @@ async def test_kubectl_creates_what_it_sends_as_protobuf(plane: Plane) -> None:
 
 
 @needs_kubectl
-@pytest.mark.skipif(not CRDS.exists(), reason="KubeRay's definitions are not on this machine")
-async def test_kubectl_applies_the_large_definitions(plane: Plane) -> None:
-    out = await kubectl(plane, "apply", "--server-side", "-f", str(CRDS))
+@pytest.mark.parametrize("place", [OUR_CRDS, KUBERAY_CRDS], ids=["ours", "kuberays"])
+async def test_kubectl_applies_the_large_definitions(plane: Plane, place: Path) -> None:
+    if not place.exists():
+        pytest.skip("KubeRay's definitions are not on this machine")
+    out = await kubectl(plane, "apply", "--server-side", "-f", str(place))
     assert out.count("serverside-applied") == 4
     await kubectl(plane, "wait", "--for=condition=established", "crd", "--all", "--timeout=30s")
     assert "No resources found" not in await kubectl(plane, "api-resources", "--api-group=ray.io")

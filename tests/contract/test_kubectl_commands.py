@@ -21,6 +21,7 @@ import pytest
 
 from manta.localplane.plane import Plane, PlaneOptions
 from support.connector import LocalConnector
+from support.peers import KUBECTL_REQUESTS
 
 pytestmark = [
     pytest.mark.embedded_only,
@@ -28,7 +29,6 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-RECORDED = Path("/work/shared/reference/apiserver/kubectl-requests.txt")
 CONFIG_MAP = """apiVersion: v1
 kind: ConfigMap
 metadata: {name: cm1, labels: {a: b}}
@@ -308,9 +308,11 @@ async def test_every_recorded_command_ends_as_it_should(terminal: Terminal) -> N
         await terminal.run(step)
 
 
-@pytest.mark.skipif(not RECORDED.exists(), reason="the recorded commands are not on this machine")
+@pytest.mark.skipif(
+    not KUBECTL_REQUESTS.exists(), reason="the recorded commands are not on this machine"
+)
 def test_no_recorded_command_is_missing() -> None:
-    text = RECORDED.read_text(errors="replace")
+    text = KUBECTL_REQUESTS.read_text(errors="replace")
     recorded = [
         line.removeprefix("$ kubectl ").strip()
         for line in text.splitlines()

@@ -20,9 +20,9 @@ from e2e.conftest import Machine, why_not
 from e2e.objects import IMAGE, VERSION, cluster
 from e2e.test_rayjob import ended, failed_with_its_log, job, with_host_directory
 from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
+from support.peers import kuberay_samples
 
 ROOT = Path(__file__).parents[2]
-SAMPLES = Path("/work/shared/data/kuberay-samples")
 EXAMPLES = sorted((ROOT / "examples").glob("rayjob*.yaml"))
 pytestmark = [
     pytest.mark.ray,
@@ -68,7 +68,7 @@ def submit_as_user(machine: Machine, name: str, *entrypoint: str) -> None:
     machine.apply({**{k: found[k] for k in ("apiVersion", "kind", "spec")}, "metadata": clean})
 
 
-@pytest.mark.parametrize("path", sorted(SAMPLES.glob("ray-job*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", kuberay_samples("ray-job"), ids=lambda path: path.name)
 def test_a_sample_of_kuberays_runs_to_its_end(machine: Machine, path: Path) -> None:
     run_to_its_end(machine, path)
 

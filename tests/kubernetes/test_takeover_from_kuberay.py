@@ -20,9 +20,10 @@ from manta.api.resources import JOBS, PODS, SECRETS, SERVICES
 from manta.localplane.fakenodes.script import ANNOTATION as SCRIPT
 from support.contract import EXTERNAL
 from support.fake_ray import FakeJob
+from support.peers import KUBERAY_BINARY, KUBERAY_RELEASES, kuberay_binary
 from support.raycluster import group
 from support.rayservice_objects import cluster_config
-from support.real_kuberay import RELEASES, binary, kuberay
+from support.real_kuberay import kuberay
 from support.recorded_kuberay import record
 from support.stage import OperatorProcess, Stage, empty, until
 from support.stage_objects import a_cluster, a_job, a_service, settle
@@ -147,12 +148,12 @@ class World:
         assert now.said == self.said
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", KUBERAY_RELEASES)
 async def test_manta_takes_over_from_kuberay_itself_and_gives_back(
     stage: Stage, leader: OperatorProcess, release: str
 ) -> None:
-    if not binary(release).exists():
-        pytest.skip("KubeRay is not built here: tools/kubernetes/kuberay.sh")
+    if kuberay_binary(release) is None:
+        pytest.skip(f"KubeRay {release} is not at hand: {KUBERAY_BINARY} names its operator")
     await empty(stage)  # what an earlier story left may go in the middle of this one
     await leader.stop()
     slowly = stage.ray.deploy_after

@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Network
-from pathlib import Path
 from typing import Any
 
 from manta.kube.client import Client
@@ -25,8 +24,6 @@ from manta.localplane.apiserver.surroundings import SERVICE_NETWORK
 from manta.localplane.inprocess import InProcessTransport
 from manta.localplane.store.store import Store
 from manta.runtime.clock import Clock, SystemClock
-
-KUBERAY_CRDS = Path("/work/shared/data/kuberay-crds")
 
 
 @dataclass(frozen=True, slots=True)

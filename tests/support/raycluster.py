@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-import yaml
-
 from manta.api.meta import Key
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
@@ -20,7 +18,7 @@ from manta.kube.client import Client
 from manta.kube.errors import ApiError
 from manta.rules.settings import Settings
 from manta.runtime.manager import Manager
-from support.plane import KUBERAY_CRDS, MemoryPlane
+from support.plane import MemoryPlane
 
 NAMESPACE = "default"
 
@@ -64,10 +62,6 @@ def ray_cluster(
             **spec,
         },
     }
-
-
-def crds() -> list[dict[str, Any]]:
-    return [yaml.safe_load((KUBERAY_CRDS / "ray.io_rayclusters.yaml").read_text())]
 
 
 @dataclass

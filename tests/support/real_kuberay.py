@@ -1,6 +1,6 @@
-"""KubeRay's own operator as a process, where `tools/kubernetes/kuberay.sh` has built it.
+"""KubeRay's own operator as a process, where MANTA_KUBERAY_BINARY names it (`support.peers`).
 
-`support.kuberay` plays KubeRay by hand; here it is itself, so that nobody has to believe us.
+`support.kuberay` imitates KubeRay; this runs the real program.
 """
 
 from __future__ import annotations
@@ -13,15 +13,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from support.contract import EXTERNAL
+from support.peers import kuberay_binary
 from support.stage import Stage
-
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "manta/kubernetes"
-BUILT = Path(os.environ.get("MANTA_KUBERNETES_CACHE", _CACHE)) / "kuberay"
-RELEASES = ("1.5.2", "1.6.2", "1.7.0")
-
-
-def binary(release: str) -> Path:
-    return BUILT / f"operator-{release}"
 
 
 @asynccontextmanager
@@ -37,7 +30,7 @@ async def kuberay(stage: Stage, release: str) -> AsyncIterator[Path]:
     environment = {**os.environ, "KUBECONFIG": os.environ[EXTERNAL]}
     with log.open("ab") as sink:
         process = await asyncio.create_subprocess_exec(
-            *(str(binary(release)), *flags), stdout=sink, stderr=sink, env=environment
+            *(str(kuberay_binary(release)), *flags), stdout=sink, stderr=sink, env=environment
         )
     try:
         yield log

@@ -12,7 +12,6 @@ import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any, ParamSpec
 
 from manta.localplane.inprocess import InProcessTransport
@@ -21,7 +20,6 @@ from support.faults import FaultTransport
 from support.plane import MemoryPlane, memory_plane
 
 P = ParamSpec("P")
-KUBERAY_CRDS = Path("/work/shared/data/kuberay-crds")
 
 
 def virtually(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:

@@ -7,7 +7,6 @@ Where we mean to differ, it says so. How the samples come to run: tests/cluster/
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +14,9 @@ import yaml
 
 from manta.reconcile.actions import Create
 from manta.rules.settings import Settings
+from support.peers import KUBERAY_SAMPLES
 from support.raycluster_world import UID, World, decode
 
-DIRECTORY = Path("/work/shared/data/kuberay-samples")
 SETTINGS = Settings(version="v-test")
 ULIMIT = "ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}; "
 BASH = ["/bin/bash", "-c", "--"]
@@ -144,14 +143,14 @@ SAMPLES = {
 }
 
 pytestmark = pytest.mark.skipif(
-    not DIRECTORY.is_dir(), reason="KubeRay's samples are not on this machine"
+    not KUBERAY_SAMPLES.is_dir(), reason="KubeRay's samples are not on this machine"
 )
 every_sample = pytest.mark.parametrize("name", SAMPLES)
 with_workers = pytest.mark.parametrize("name", [one for one in SAMPLES if SAMPLES[one].worker])
 
 
 def manifest(name: str) -> dict[str, Any]:
-    documents = yaml.safe_load_all((DIRECTORY / f"ray-cluster.{name}.yaml").read_text())
+    documents = yaml.safe_load_all((KUBERAY_SAMPLES / f"ray-cluster.{name}.yaml").read_text())
     [found] = [one for one in documents if one and one["kind"] == "RayCluster"]
     for group in found["spec"].get("workerGroupSpecs", ()):
         group["replicas"] = 1  # one of each group to look at, also where it waits for demand
@@ -211,7 +210,7 @@ def token_env(sample: Sample) -> dict[str, Any]:
 
 
 def test_every_sample_is_looked_at() -> None:
-    files = {path.name for path in DIRECTORY.glob("ray-cluster.*.yaml")}
+    files = {path.name for path in KUBERAY_SAMPLES.glob("ray-cluster.*.yaml")}
     assert files == {f"ray-cluster.{name}.yaml" for name in SAMPLES}
 
 
