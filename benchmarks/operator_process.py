@@ -130,22 +130,28 @@ def _free_port() -> int:
 
 @dataclass
 class Phase:
-    """What the operator did and needed between two moments."""
+    """What the operator and the API server needed between two moments."""
 
     operator: Operator
+    server_pid: int
     began: float = 0.0
     _asked: Counter[str] = field(default_factory=Counter)
     _cpu: float = 0.0
+    _server_cpu: float = 0.0
 
     async def begin(self) -> Phase:
         self._asked = await asyncio.to_thread(self.operator.requests)
-        Path(f"/proc/{self.operator.pid}/clear_refs").write_text("5")  # the peak begins anew
+        Path(f"/proc/{self.operator.pid}/clear_refs").write_text("5")  # resets the peak
         self._cpu = cpu_seconds(self.operator.pid)
+        self._server_cpu = cpu_seconds(self.server_pid)
         self.began = time.perf_counter()
         return self
 
     def cpu(self) -> float:
         return cpu_seconds(self.operator.pid) - self._cpu
+
+    def server_cpu(self) -> float:
+        return cpu_seconds(self.server_pid) - self._server_cpu
 
     def peak(self) -> float:
         return peak_mib(self.operator.pid)

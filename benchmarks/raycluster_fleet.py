@@ -114,7 +114,7 @@ async def grow(fleet: Fleet, phase: Phase, count: int) -> dict[str, Any]:
     await fleet.create_many(count, WORKERS, RATE, NAMESPACES)
     await fleet.until(lambda: len(fleet.ready) == count)
     total = time.perf_counter() - phase.began
-    cpu, peak = phase.cpu(), phase.peak()
+    cpu, server_cpu, peak = phase.cpu(), phase.server_cpu(), phase.peak()
     await asyncio.sleep(SETTLING)
     asked = only_work(await phase.requests())
     waits = [fleet.ready[key] - fleet.sent[key] for key in fleet.ready]
@@ -122,6 +122,7 @@ async def grow(fleet: Fleet, phase: Phase, count: int) -> dict[str, Any]:
         "requests_per_cluster": sum(asked.values()) / count,
         "requests": {name: round(n / count, 3) for name, n in asked.most_common()},
         "operator_cpu_ms_per_cluster": 1000 * cpu / count,
+        "api_server_cpu_ms_per_cluster": 1000 * server_cpu / count,
         "peak_rss_mib": peak,
         "all_ready_seconds": total,
         "to_ready_p50_seconds": percentile(waits, 0.5),
@@ -146,7 +147,7 @@ async def measure(server: Running, directory: Path, count: int) -> dict[str, Any
         told["small_beside_300"] = await small_beside_big(fleet)
         fleet.ready.clear()
         say(f"{server.name}: {count} clusters")
-        phase = Phase(operator)
+        phase = Phase(operator, server.api_server_pid)
         told["fleet"] = {"clusters": count, **await grow(fleet, phase, count)}
         say(f"{server.name}: nothing happens")
         await phase.begin()
@@ -176,7 +177,10 @@ async def measure_kuberay(server: Running, directory: Path, count: int) -> dict[
     fleet.ready.clear()
     async with kuberay(KUBERAY, server.kubeconfig, log, *TUNED) as operator:
         say(f"kuberay, tuned: {count} clusters")
-        told["fleet"] = {"clusters": count, **await grow(fleet, Phase(operator), count)}
+        told["fleet"] = {
+            "clusters": count,
+            **await grow(fleet, Phase(operator, server.api_server_pid), count),
+        }
     return told
 
 

@@ -36,6 +36,12 @@ class Running:
     pids: tuple[int, ...]
     seconds_to_ready: float
 
+    @property
+    def api_server_pid(self) -> int:
+        """The process that answers API requests: kube-apiserver, without etcd and the controllers."""
+        named = [pid for pid in self.pids if _command(pid) == "kube-apiserver"]
+        return named[0] if named else self.pids[0]
+
 
 def target_of(kubeconfig: Path) -> Target:
     cluster = load(kubeconfig)
@@ -85,6 +91,10 @@ def kubernetes(directory: Path, *without: str) -> Iterator[Running | None]:
         ready = time.perf_counter() - began
         pids = tuple(sorted(_children() - before))
         yield Running("kubernetes", kubeconfig, target_of(kubeconfig), pids, ready)
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
 def _children() -> set[int]:
