@@ -80,7 +80,7 @@ chart: setup ## write the generated parts of charts/manta anew, then lint, rende
 	$(PYTEST) -q tests/unit/charts tests/contract/test_chart.py tests/contract/test_install.py
 
 .PHONY: docs
-docs: setup ## write docs/reference anew from the code
+docs: setup ## write docs/reference, and the table of differences, from the code
 	$(BIN)/python -m tools.docs.generate
 
 .PHONY: bench

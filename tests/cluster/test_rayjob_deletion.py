@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from manta.api.ray.job import RayJob
-from manta.api.ray.resources import RAY_JOBS
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.times import parse_time
 from manta.kube.client import Client
 from manta.rules.settings import Settings
 from support.faults import FaultTransport
+from support.raycluster import NAMESPACE, ray_cluster
 from support.rayjobworld import World, a_world, is_running, operator
 from support.virtual import faulty, virtually
 
@@ -211,3 +212,20 @@ async def test_an_ended_job_is_not_run_again_by_an_edit() -> None:
             assert (await world.job()).status.job_deployment_status == "Complete"
         assert len(world.ray.executions) == 1
         assert await world.clusters() == []
+
+
+@virtually
+async def test_delete_self_works_on_a_borrowed_cluster_too() -> None:
+    """KubeRay accepts `DeleteSelf` with a clusterSelector, and never carries it out."""
+    async with a_world() as world, operator(world):
+        await world.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster("shared"))
+        selector = {"ray.io/cluster": "shared"}
+        await world.create(
+            **HTTP,
+            **rules(("DeleteSelf", "jobStatus", "SUCCEEDED", 5)),
+            rayClusterSpec=None,
+            clusterSelector=selector,
+        )
+        await ended(world, "SUCCEEDED")
+        assert await world.until_gone() < 10
+        assert [one["metadata"]["name"] for one in await world.clusters(alive=True)] == ["shared"]

@@ -1,4 +1,4 @@
-"""Write docs/reference/*.md from the code.
+"""Write docs/reference/*.md and the table of docs/guide/migrating.md from the code.
 
     python -m tools.docs.generate [--check]
 
@@ -31,6 +31,7 @@ from manta.runtime.clock import SystemClock
 from manta.runtime.gate import WriteGate
 from manta.runtime.gauges import register_process
 from manta.runtime.metrics import ApiMetrics, Metric, Registry
+from tools.docs import differences
 from tools.docs.words import (
     COMMAND_ENVIRONMENT,
     FINALIZERS,
@@ -231,6 +232,11 @@ def main(arguments: list[str]) -> int:
         if "--check" not in arguments:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+    page, text = differences.PAGE, differences.PAGE.read_text()
+    if differences.written(text) != text:
+        stale.append(page)
+        if "--check" not in arguments:
+            page.write_text(differences.written(text))
     for path in stale:
         print(path)
     return 1 if stale and "--check" in arguments else 0
