@@ -19,15 +19,16 @@ RUN python -m venv /build && \
     /build/bin/pip install --no-deps --require-hashes --only-binary :all: -r requirements-build.lock
 RUN python -m venv --without-pip /opt/manta && \
     /build/bin/pip --python /opt/manta/bin/python install --no-compile --no-deps --require-hashes --only-binary :all: -r requirements-image.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY src ./src
+COPY examples ./examples
 RUN /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist . && \
     /build/bin/pip --python /opt/manta/bin/python install --no-compile --no-deps --no-index /dist/*.whl
 RUN /opt/manta/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/manta/lib && \
     find /opt/manta -exec touch --no-dereference --date=@${SOURCE_DATE_EPOCH} {} +
 
 FROM ${PYTHON_IMAGE}
-ARG VERSION=0.1.0
+ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="manta" \
       org.opencontainers.image.description="A Kubernetes operator for Ray" \

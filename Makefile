@@ -20,7 +20,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock tools/setup.sh
 
 .PHONY: up
 up: setup ## set-up, then a control plane and a real Ray cluster on this machine, Ready
-	$(BIN)/manta up --with examples/quickstart.yaml
+	$(BIN)/manta up --quickstart
 
 .PHONY: down
 down: setup ## stop what `make up` started, and leave nothing behind

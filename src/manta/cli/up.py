@@ -19,6 +19,7 @@ from typing import Any
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.cli.apply import apply_document
 from manta.cli.connection import add_directory_flag, open_client
+from manta.cli.examples import example
 from manta.cli.follow import Followed, Follower
 from manta.cli.kinds import Kinds
 from manta.cli.manifests import Document, read_manifests
@@ -62,6 +63,13 @@ def add_parser(subparsers: Any) -> None:
         "--feature-gates", default="", metavar="A=true,B=false", help="passed on to the operator"
     )
     parser.add_argument("--with", dest="manifests", action="append", default=[], metavar="FILE")
+    parser.add_argument(
+        "--quickstart",
+        dest="manifests",
+        action="append_const",
+        const=str(example("quickstart.yaml")),
+        help="also start a small real Ray cluster, and wait until it is ready",
+    )
     parser.add_argument("--timeout", type=float, default=900, metavar="SECONDS", help="for --with")
     add_directory_flag(parser)
     parser.set_defaults(kubeconfig=None, context=None)

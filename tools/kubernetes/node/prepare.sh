@@ -101,7 +101,7 @@ ray_image() {
 
 # The operator of this working tree, as the Dockerfile makes it: libraries by hash, then the wheel; anew when they changed.
 operator_image() {
-  local sources=(src pyproject.toml README.md LICENSE) locks=(requirements-build.lock requirements-image.lock) stamp
+  local sources=(src examples pyproject.toml hatch_build.py README.md LICENSE) locks=(requirements-build.lock requirements-image.lock) stamp
   stamp=$(cd "$root" && find "${sources[@]}" "${locks[@]}" -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
   [ -f "$cache/operator.tar" ] && [ "$(cat "$cache/operator.stamp" 2>/dev/null)" = "$stamp" ] && return
   debian
