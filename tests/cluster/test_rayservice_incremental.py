@@ -217,9 +217,13 @@ async def test_a_gateway_that_is_not_programmed_is_waited_for_and_named() -> Non
 @virtually
 async def test_a_cluster_without_the_gateway_api_is_told_so() -> None:
     async with a_world() as world, operator(world):
-        old = await a_first_cluster(world)
+        await world.create(upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
         text = "the Gateway API (gateway.networking.k8s.io/v1) is not installed"
-        await world.until(lambda one: text in message(one, "UpgradeInProgress"))
+        service = await world.until(lambda one: text in message(one, "UpgradeInProgress"))
+        old = service.status.active_service_status.ray_cluster_name
+        # Without a Gateway no request reaches it, although its Pods would take some.
+        await world.until(lambda one: one.status.num_serve_endpoints > 0)
+        assert text in message(await world.service(), "Ready")
         await world.edit(rayClusterConfig=scaled_config(NEXT))
         await asyncio.sleep(60)
         service = await world.service()

@@ -78,7 +78,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     _may("ray.io", CRON, *READ, when=CRON_GATE),
     _may("ray.io", f"{CRON}/status", "patch", when=CRON_GATE),
     _may("ray.io", f"{CRON}/finalizers", "update", when=CRON_GATE, held_for=TO_OWN),
-    _may(GATEWAY, "gateways httproutes", "get", "create", "delete", "patch", when=INCREMENTAL),
+    _may(GATEWAY, "gateways httproutes", *READ, "create", "delete", "patch", when=INCREMENTAL),
     _may("", "persistentvolumeclaims", *READ, "create", "patch", when=STORAGE),
     _may(
         "networking.k8s.io",

@@ -8,11 +8,12 @@ from typing import Any
 
 from manta.api.core import Pod, Service
 from manta.api.discovery import EndpointSlice
+from manta.api.gateway import Gateway, HTTPRoute
 from manta.api.meta import Key, ObjectMeta
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
-from manta.api.resources import ENDPOINT_SLICES, PODS, SERVICES
+from manta.api.resources import ENDPOINT_SLICES, GATEWAYS, HTTP_ROUTES, PODS, SERVICES
 from manta.controllers.rayservice import metrics
 from manta.controllers.rayservice.announce import announcements
 from manta.controllers.rayservice.asker import Asker, DashboardError, Heard
@@ -114,7 +115,7 @@ def _owner(seen: ServiceSnapshot) -> Owner:
 
 def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Controller:
     """Wire the controller into a manager, which then runs it."""
-    caches = _caches(manager)
+    caches = _caches(manager, settings)
     asker = Asker(dashboard, manager.client, through_server=settings.use_kubernetes_proxy)
 
     def news_of(subject: WatchKey) -> None:
@@ -132,12 +133,14 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         return await reconcile(rooms, key)
 
     owned = owner_keys(RAY_SERVICES.kind, RAY_SERVICES.group)
-    watches = (
+    watches: tuple[Watch[Any], ...] = (
         Watch(caches.ray_services, own_key),
         Watch(caches.clusters, owned),
         Watch(caches.services, owned),
         Watch(caches.pods, _each(lambda pod: _service_of_pod(caches, pod))),
+        Watch(caches.services, _each(lambda one: _service_of_serve_service(caches, one))),
         Watch(caches.slices, _each(lambda one: _service_of_slice(caches, one))),
+        *(Watch(one, owned) for one in (caches.gateways, caches.routes) if one is not None),
     )
     controller = Controller(CONTROLLER, run_round, watches, workers=WORKERS)
     manager.add_service("RayService questions", watch.run)
@@ -146,7 +149,8 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
     return controller
 
 
-def _caches(manager: Manager) -> Caches:
+def _caches(manager: Manager, settings: Settings) -> Caches:
+    incremental = settings.gates.ray_service_incremental_upgrade
     return Caches(
         ray_services=manager.informer(RAY_SERVICES, CachedRayService),
         clusters=manager.informer(RAY_CLUSTERS, RayCluster, indexes={BY_SERVICE: by_service}),
@@ -160,6 +164,9 @@ def _caches(manager: Manager) -> Caches:
             labels=SERVE_SLICES,
             indexes={BY_SERVICE_NAME: by_service_name},
         ),
+        # KubeRay's Gateways bear no labels: all are watched, and only once one is needed.
+        gateways=manager.informer(GATEWAYS, Gateway, on_demand=True) if incremental else None,
+        routes=manager.informer(HTTP_ROUTES, HTTPRoute, on_demand=True) if incremental else None,
     )
 
 
@@ -179,6 +186,15 @@ def _service_of_pod(caches: Caches, pod: Pod) -> Iterator[Key]:
     if by_serving_cluster(pod):
         name = pod.metadata.labels.get(names.LABEL_CLUSTER, "")
         yield from _service_of_cluster(caches, Key(pod.metadata.namespace, name))
+
+
+def _service_of_serve_service(caches: Caches, one: Service) -> Iterator[Key]:
+    """The RayService behind a cluster's own serve Service, which the RayCluster owns."""
+    owner = one.metadata.controller
+    if owner is None or owner.kind != RAY_CLUSTERS.kind:
+        return
+    if names.LABEL_SERVE in one.metadata.labels:
+        yield from _service_of_cluster(caches, Key(one.metadata.namespace, owner.name))
 
 
 def _service_of_slice(caches: Caches, one: EndpointSlice) -> Iterator[Key]:

@@ -37,7 +37,7 @@ from manta.controllers.rayservice.snapshot import (
     Told,
 )
 from manta.kube.client import Client
-from manta.kube.errors import ApiError, NotFound
+from manta.kube.errors import ApiError, Forbidden, NotFound
 from manta.manifests.gateway import gateway_name, route_name
 from manta.manifests.serve_services import (
     cluster_serve_service_name,
@@ -105,6 +105,9 @@ class Caches:
     pods: Informer[Pod]
     services: Informer[Service]
     slices: Informer[EndpointSlice]
+    gateways: Informer[Gateway] | None = None
+    """Only with incremental upgrades, and begun by the first RayService that asks for one."""
+    routes: Informer[HTTPRoute] | None = None
 
 
 class WatchKey(NamedTuple):
@@ -242,18 +245,28 @@ class Observer:
             if endpoint.ready and endpoint.target_ref is not None
         )
 
-    # ── the Gateway API, which may not be installed: read when needed, never cached ──────
+    # ── the Gateway API, which may not be installed: watched once a RayService needs it ──
 
     async def _ways_in(self, seen: ServiceSnapshot) -> _Ways:
         if not seen.is_incremental and not seen.was_split:
             return _Ways()
         service, namespace = seen.service, seen.service.metadata.namespace
+        gateway, route = gateway_name(service), route_name(service)
+        gateways, routes = self._caches.gateways, self._caches.routes
+        if gateways is not None and routes is not None:
+            gateways.want()
+            routes.want()
+            if gateways.is_filled and routes.is_filled:
+                return _Ways(
+                    gateways.get(Key(namespace, gateway)), routes.get(Key(namespace, route))
+                )
         try:
-            gateway = await self._find(GATEWAYS, Key(namespace, gateway_name(service)), Gateway)
-            route = await self._find(HTTP_ROUTES, Key(namespace, route_name(service)), HTTPRoute)
-        except ApiError as error:
+            return _Ways(
+                await self._find(GATEWAYS, Key(namespace, gateway), Gateway),
+                await self._find(HTTP_ROUTES, Key(namespace, route), HTTPRoute),
+            )
+        except (Forbidden, NotFound) as error:
             return _Ways(trouble=_gateway_trouble(error))
-        return _Ways(gateway, route)
 
     async def _find(self, resource: Any, key: Key, into: Any) -> Any:
         try:

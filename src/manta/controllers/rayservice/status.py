@@ -23,6 +23,7 @@ from manta.controllers.rayservice.explain import (
 )
 from manta.controllers.rayservice.plan import Phase, is_out_of_time, phase, steps
 from manta.controllers.rayservice.planners.clusters import is_rolling_back
+from manta.controllers.rayservice.planners.rollout import missing_way_in
 from manta.controllers.rayservice.planners.suspension import is_everything_gone
 from manta.controllers.rayservice.snapshot import ServiceSnapshot, Told
 from manta.manifests.serve_services import cluster_serve_service_name, serve_service_name
@@ -207,13 +208,14 @@ def _with_ready(
     seen: ServiceSnapshot, status: RayServiceStatuses, outcome: Outcome
 ) -> RayServiceStatuses:
     count, running = status.num_serve_endpoints, ServiceStatusWord.RUNNING
-    if count > 0:
+    unreachable = missing_way_in(seen)
+    if count > 0 and not unreachable:
         message = f"{count} Pods take requests" if count > 1 else "1 Pod takes requests"
         lacks = what_serving_lacks(seen)
         message += f"; {lacks}" if lacks else ""
         ready = (Type.READY, "True", Reason.NON_ZERO_SERVE_ENDPOINTS, message)
         return msgspec.structs.replace(_set(seen, status, ready), service_status=running)
-    waits_for = what_ready_waits_for(seen, status, outcome)
+    waits_for = what_ready_waits_for(seen, status, outcome) if not count else unreachable
     before = find(status.conditions, Type.READY)
     if before is not None and before.reason == Reason.VALIDATION_FAILED:
         status = _rearmed(seen, status)

@@ -8,7 +8,8 @@ behind, so that a crash anywhere repeats a step and never skips one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from manta.api.conditions import is_true
 from manta.api.gateway import HTTPRoute
@@ -37,7 +38,7 @@ from manta.controllers.rayservice.step import (
     with_pending,
     without_pending,
 )
-from manta.manifests.gateway import gateway_name
+from manta.manifests.gateway import gateway_name, route_name
 from manta.manifests.serve_services import cluster_serve_service_name
 from manta.rules.upgrade import (
     Pace,
@@ -50,10 +51,12 @@ from manta.rules.upgrade import (
 from manta.rules.validation.service import max_surge
 
 ALMOST_A_SECOND = timedelta(microseconds=999_999)
+FAR_FUTURE = datetime.max.replace(tzinfo=UTC)
+"""When every interval has passed."""
 SETTLING = timedelta(seconds=2)
 """What a gateway may take to follow new weights: until then the old cluster keeps its capacity."""
 LOOK_AGAIN = timedelta(seconds=2)
-"""Gateway and HTTPRoute are not watched, because their kinds may not exist: they are looked at."""
+"""Before the watches of Gateway and HTTPRoute have begun, both are read again after this."""
 
 
 def plan_incremental(seen: ServiceSnapshot) -> tuple[Step, ...]:
@@ -105,20 +108,45 @@ def standing(seen: ServiceSnapshot) -> Rollout:
         options.step_size_percent or 0,
         timedelta(seconds=options.interval_seconds or 0),
     )
-    active = _share(seen, status.active_service_status, Share(100, 100))
-    pending = _share(seen, status.pending_service_status, Share(0, 0))
-    return Rollout(active, pending, pace, rolling_back=is_rolling_back(seen))
+    active = _share(status.active_service_status, Share(100, 100))
+    pending = _share(status.pending_service_status, Share(0, 0))
+    recorded = Rollout(active, pending, pace, rolling_back=is_rolling_back(seen))
+    return _with_unrecorded_step(seen, recorded)
 
 
-def _share(seen: ServiceSnapshot, side: RayServiceStatus, default: Share) -> Share:
-    said = side.traffic_routed_percent
-    routed = _weight(seen.route, side.ray_cluster_name)
-    traffic = routed if routed is not None else said if said is not None else default.traffic
-    moved = parse_optional_time(side.last_traffic_migrated_time)
-    if said is not None and traffic != said:
-        moved = seen.now  # a step was taken, and nobody lived to write down when
-    capacity = default.capacity if side.target_capacity is None else side.target_capacity
-    return Share(capacity, traffic, moved)
+def _share(side: RayServiceStatus, default: Share) -> Share:
+    said, capacity = side.traffic_routed_percent, side.target_capacity
+    return Share(
+        default.capacity if capacity is None else capacity,
+        default.traffic if said is None else said,
+        parse_optional_time(side.last_traffic_migrated_time),
+    )
+
+
+def _with_unrecorded_step(seen: ServiceSnapshot, recorded: Rollout) -> Rollout:
+    """A crash may come between a step of the HTTPRoute and the status that records it. Weights that
+    are no such step were set by somebody else: the recorded ones are restored."""
+    status = seen.status
+    active = _weight(seen.route, status.active_service_status.ray_cluster_name)
+    pending = _weight(seen.route, status.pending_service_status.ray_cluster_name)
+    routed = (active, pending)
+    if active is None or pending is None or routed == _weights(recorded):
+        return recorded
+    steps = [
+        next_traffic(replace(recorded, rolling_back=back), FAR_FUTURE, gaining_is_ready=True)
+        for back in (False, True)
+    ]
+    if routed not in [_weights(step) for step in steps]:
+        return recorded
+    return replace(
+        recorded,
+        active=replace(recorded.active, traffic=active, moved_at=seen.now),
+        pending=replace(recorded.pending, traffic=pending, moved_at=seen.now),
+    )
+
+
+def _weights(rollout: Rollout) -> tuple[int, int]:
+    return rollout.active.traffic, rollout.pending.traffic
 
 
 def _weight(route: HTTPRoute | None, cluster: str) -> int | None:
@@ -176,6 +204,24 @@ def what_gateway_waits_for(seen: ServiceSnapshot) -> str:
     for type_ in ("Accepted", "ResolvedRefs"):
         if not any(is_true(one.conditions, type_) for one in mine):
             return f"the HTTPRoute is not {type_} yet by Gateway {name}"
+    return ""
+
+
+def missing_way_in(seen: ServiceSnapshot) -> str:
+    """Which object keeps requests from the clusters although the status says that traffic is
+    routed; empty when none does."""
+    if not seen.is_incremental or seen.status.active_service_status.traffic_routed_percent is None:
+        return ""
+    if seen.gateway_trouble:
+        return seen.gateway_trouble
+    if seen.gateway is None:
+        return f"there is no Gateway {gateway_name(seen.service)}: no request reaches the service"
+    name = route_name(seen.service)
+    if seen.route is None:
+        return f"there is no HTTPRoute {name}: no request reaches the service"
+    sides = (seen.status.active_service_status, seen.status.pending_service_status)
+    if not any(_weight(seen.route, side.ray_cluster_name) for side in sides):
+        return f"HTTPRoute {name} sends no request to the service"
     return ""
 
 
