@@ -33,6 +33,23 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
+{{/* The operator's Pods: labelled as KubeRay's, but for the labels by which the Deployment selects them. */}}
+{{- define "manta.operatorPodLabels" -}}
+{{- $labels := include "manta.podLabels" . | fromYaml -}}
+{{- if .Values.compatibility.kuberayNames }}{{ $_ := set $labels "app.kubernetes.io/component" "kuberay-operator" }}{{ end -}}
+{{- toYaml $labels -}}
+{{- end -}}
+
+{{/* The operator's Deployment: found by those who look for KubeRay's. Its selector does not use these labels. */}}
+{{- define "manta.deploymentLabels" -}}
+{{- $labels := include "manta.labels" . | fromYaml -}}
+{{- if .Values.compatibility.kuberayNames -}}
+{{- $_ := set $labels "app.kubernetes.io/name" "kuberay-operator" -}}
+{{- $_ := set $labels "app.kubernetes.io/component" "kuberay-operator" -}}
+{{- end -}}
+{{- toYaml $labels -}}
+{{- end -}}
+
 {{- define "manta.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "manta.fullname" .) .Values.serviceAccount.name -}}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from manta.api.meta import Key
+from manta.api.ray.names import OPERATOR_NAME
 from manta.api.resources import DEPLOYMENTS, SECRETS, Resource
 from manta.cli.installation import OURS, key_of
 from manta.cli.operator_objects import MANAGER, NAME
@@ -19,8 +20,8 @@ from manta.kube.errors import NotFound
 Json = dict[str, Any]
 Found = tuple[Resource, Key]
 LABELS = (
-    f"app.kubernetes.io/name in ({NAME},{WEBHOOK}),app.kubernetes.io/instance={NAME},"
-    f"{MANAGER}={NAME}"
+    f"app.kubernetes.io/name in ({NAME},{OPERATOR_NAME},{WEBHOOK}),"
+    f"app.kubernetes.io/instance={NAME},{MANAGER}={NAME}"
 )
 Installed = list[tuple[Resource, Json]]
 

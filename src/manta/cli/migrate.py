@@ -148,6 +148,8 @@ def of_deployment(deployment: Json) -> Rival | None:
 
 def is_kuberay(deployment: Json, container: Json) -> bool:
     """By the name that its charts give it, or by its image."""
+    if [*(container.get("command") or ()), ""][0] == "manta":
+        return False  # our own Deployment carries KubeRay's labels
     labels = deployment["metadata"].get("labels") or {}
     names = (labels.get("app.kubernetes.io/name"), labels.get("app.kubernetes.io/component"))
     return OPERATOR in names or "kuberay/operator" in container.get("image", "")

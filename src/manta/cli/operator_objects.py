@@ -11,6 +11,7 @@ from typing import Any
 
 from manta import __version__
 from manta.api.crds import crd_documents
+from manta.api.ray.names import OPERATOR_NAME
 from manta.cli.permissions import LEASE_PERMISSIONS, rules
 
 Json = dict[str, Any]
@@ -20,8 +21,15 @@ NAMESPACE = "manta-system"
 IMAGE = f"manta/operator:{__version__}"
 SELECTOR = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/instance": NAME}
 POD_LABELS = {**SELECTOR, "app.kubernetes.io/component": "operator"}
+OPERATOR_POD_LABELS = {**POD_LABELS, "app.kubernetes.io/component": OPERATOR_NAME}
 MANAGER = "app.kubernetes.io/managed-by"
 LABELS = {**POD_LABELS, "app.kubernetes.io/version": __version__, MANAGER: NAME}
+DEPLOYMENT_LABELS = {
+    **LABELS,
+    "app.kubernetes.io/name": OPERATOR_NAME,
+    "app.kubernetes.io/component": OPERATOR_NAME,
+}
+"""KubeRay's names: `kubectl ray version` and others who look for its operator find ours."""
 RESTRICTED = {
     f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
 }
@@ -152,9 +160,12 @@ def _workload(installation: Installation) -> Iterator[Json]:
     spec = {
         "replicas": installation.replicas,
         "selector": {"matchLabels": dict(SELECTOR)},
-        "template": {"metadata": {"labels": dict(POD_LABELS)}, "spec": _pod(installation)},
+        "template": {
+            "metadata": {"labels": dict(OPERATOR_POD_LABELS)},
+            "spec": _pod(installation),
+        },
     }
-    yield labelled("apps/v1", "Deployment", NAME, namespace, spec=spec)
+    yield labelled("apps/v1", "Deployment", NAME, namespace, labels=DEPLOYMENT_LABELS, spec=spec)
 
 
 def _pod(installation: Installation) -> Json:
@@ -170,7 +181,7 @@ def _pod(installation: Installation) -> Json:
 
 def _container(installation: Installation) -> Json:
     return {
-        "name": "operator",
+        "name": OPERATOR_NAME,
         "image": installation.image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["manta", "operator"],

@@ -222,3 +222,31 @@ def test_a_value_that_cannot_be_meant_is_refused_before_anything_is_installed(
     done = helm("template", "manta", CHART, "--kube-version", "1.35.0", "--set", value, check=False)
     assert done.returncode != 0
     assert complaint in done.stderr
+
+
+def test_those_who_look_for_kuberay_find_the_operator() -> None:
+    """E9: `kubectl ray version` lists Deployments by name; KubeRay's own tests by component and container."""
+    [deployment] = [one for one in rendered() if one["kind"] == "Deployment"]
+    labels = deployment["metadata"]["labels"]
+    assert labels["app.kubernetes.io/name"] in ("kuberay-operator", "kuberay")
+    assert labels["app.kubernetes.io/component"] == "kuberay-operator"
+    template = deployment["spec"]["template"]
+    assert template["metadata"]["labels"]["app.kubernetes.io/component"] == "kuberay-operator"
+    assert [one["name"] for one in template["spec"]["containers"]] == ["kuberay-operator"]
+
+
+def test_a_release_of_before_can_be_upgraded_because_its_selector_stays() -> None:
+    for value in ("true", "false"):
+        shown = rendered("--set", f"compatibility.kuberayNames={value}")
+        [deployment] = [one for one in shown if one["kind"] == "Deployment"]
+        assert deployment["spec"]["selector"]["matchLabels"] == {
+            "app.kubernetes.io/name": "manta",
+            "app.kubernetes.io/instance": "manta",
+        }
+
+
+def test_kuberays_names_can_be_left_out() -> None:
+    shown = rendered("--set", "compatibility.kuberayNames=false")
+    [deployment] = [one for one in shown if one["kind"] == "Deployment"]
+    assert deployment["metadata"]["labels"]["app.kubernetes.io/name"] == "manta"
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["name"] == "operator"

@@ -9,6 +9,7 @@ import pytest
 
 from manta.api.times import format_micro_time
 from manta.cli.migrate import Rival, fate, of_deployment, of_lease
+from manta.cli.operator_objects import Installation, all_objects
 from manta.cli.rehearsal import Place, Step
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -80,3 +81,10 @@ def test_a_path_is_taken_apart() -> None:
     proxy = "/api/v1/namespaces/ns/services/s:dashboard/proxy/api/jobs/"
     assert Place.of(proxy) == Place("services", "ns", "s:dashboard", "proxy", "api/jobs")
     assert Place.of("/api/v1/namespaces/ns") == Place("namespaces", "", "ns")
+
+
+def test_our_own_deployment_is_not_taken_for_kuberays() -> None:
+    """It carries KubeRay's labels, so that those who look for KubeRay find it (E9)."""
+    documents = all_objects(Installation())
+    [deployment] = [one for one in documents if one["kind"] == "Deployment"]
+    assert of_deployment(deployment) is None
