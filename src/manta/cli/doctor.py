@@ -1,4 +1,4 @@
-"""`manta doctor`: can this machine run a plane, and if not, what is the cure?
+"""`manta doctor`: can this machine run a plane, does its operator work, and if not, what is the cure?
 
 With `--migrate`: what a take-over from KubeRay will do (`cli/migrate.py`).
 
@@ -16,33 +16,31 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from manta.cli import migrate
 from manta.cli.connection import add_connection_flags
+from manta.cli.findings import Finding, Level
 from manta.cli.render import bytes_text, table
+from manta.cli.usage import examples
 
 GIB = 1024**3
 
 
-class Level(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "FAIL"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    level: Level
-    found: str
-    cure: str = ""
-
-
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("doctor", help="check whether this machine can run Ray clusters")
+    parser = subparsers.add_parser(
+        "doctor",
+        help="diagnose problems and suggest fixes",
+        description="Check this machine, the plane that runs on it (or the cluster of --kubeconfig "
+        "or --context), its operator and its objects. Exit code 1: something must be fixed.",
+        **examples(
+            ("manta doctor", "this machine, and the plane on it"),
+            ("manta doctor --port 6443", "also: is this port free for `manta up --port`?"),
+            ("manta doctor --context prod", "also the operator and objects of a cluster"),
+            ("manta doctor --migrate", "what a take-over from KubeRay will do"),
+        ),
+    )
     parser.add_argument("--port", type=int, default=0, help="also check that this port is free")
     migrate.add_flags(parser)
     add_connection_flags(parser)
@@ -51,7 +49,9 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.migrate:
         return migrate.run(args)
-    findings = [(name, check(args)) for name, check in CHECKS]
+    from manta.cli.doctor_server import check_server
+
+    findings = [*((name, check(args)) for name, check in CHECKS), *check_server(args)]
     rows = [(name, finding.level, finding.found) for name, finding in findings]
     print(table(("CHECK", "", "FOUND"), rows))
     cures = [(name, f.cure) for name, f in findings if f.cure and f.level is not Level.OK]

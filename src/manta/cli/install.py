@@ -15,7 +15,7 @@ from manta.api.meta import Key
 from manta.api.resources import DEPLOYMENTS, NAMESPACES, VALIDATING_WEBHOOK_CONFIGURATIONS
 from manta.cli.connection import add_connection_flags, open_client
 from manta.cli.follow import Followed, Follower
-from manta.cli.installation import key_of, resource_of
+from manta.cli.installation import key_of, refuse_plane, resource_of
 from manta.cli.operator_objects import (
     IMAGE,
     MANAGER,
@@ -62,7 +62,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--print", action="store_true", help="print the objects, ask no server")
     parser.add_argument("--no-wait", action="store_true", help="do not wait until it is available")
     parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS")
-    add_connection_flags(parser)
+    add_connection_flags(parser, plane=False)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -101,6 +101,7 @@ async def _install(args: argparse.Namespace) -> int:
     from manta.cli.operator_platform import recognise
 
     async with open_client(args) as client:
+        await refuse_plane(client, "install")
         platform = await recognise(client)
         installation = installation_of(args, openshift=platform.openshift)
         if installation.webhook:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from manta.api.meta import Key
 from manta.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     NAMESPACES,
@@ -34,10 +36,13 @@ from manta.cli.operator_objects import (
     namespace_object,
 )
 from manta.cli.permissions import PERMISSIONS
+from manta.cli.usage import UsageError
 from manta.kube.client import Client
-from manta.kube.errors import AlreadyExists
+from manta.kube.errors import AlreadyExists, Forbidden, NotFound
 
 OPERATOR = NAME
+PLANE_MARKER = Key("kube-system", "manta-plane")
+"""A ConfigMap on every plane of `manta up`: its operator belongs to it, and to no `manta install`."""
 
 OURS = (
     VALIDATING_WEBHOOK_CONFIGURATIONS,
@@ -53,7 +58,7 @@ OURS = (
 """The kinds that an installation is made of, in the order in which they go: nobody is asked who is gone."""
 
 RESOURCES: dict[str, Resource] = {
-    one.kind: one for one in (*OURS, NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS)
+    one.kind: one for one in (*OURS, NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS, CONFIG_MAPS)
 }
 
 
@@ -64,6 +69,37 @@ def resource_of(document: dict[str, Any]) -> Resource:
 def key_of(document: dict[str, Any]) -> Key:
     metadata = document["metadata"]
     return Key(metadata.get("namespace", ""), metadata["name"])
+
+
+async def mark_plane(client: Client, directory: Path) -> None:
+    """Say on the server itself that it is a plane of `manta up`, and where its state is."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": PLANE_MARKER.name, "namespace": PLANE_MARKER.namespace},
+        "data": {"directory": str(directory)},
+    }
+    await _ensure(client, document)
+
+
+async def plane_directory(client: Client) -> Path | None:
+    """Where the state of this server is, if it is a plane of `manta up`."""
+    try:
+        found = await client.get(CONFIG_MAPS, PLANE_MARKER)
+    except (NotFound, Forbidden):  # a plane's kubeconfig is its administrator's
+        return None
+    return Path((found.get("data") or {}).get("directory", ""))
+
+
+async def refuse_plane(client: Client, verb: str) -> None:
+    """Installing there, or removing what `manta up` has made, would leave it without an operator."""
+    if (where := await plane_directory(client)) is None:
+        return
+    raise UsageError(
+        f"`manta {verb}` is for Kubernetes clusters, and this server is the plane of `manta up` in "
+        f"{where}, which runs an operator of its own. Name a cluster with --kubeconfig or "
+        f"--context, or stop the plane with `manta down --dir {where}`"
+    )
 
 
 async def install(client: Client) -> None:

@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from manta.cli.usage import UsageError
+from manta.cli.usage import UsageError, did_you_mean
 from manta.manifests.gang import SCHEDULERS
 from manta.rules.settings import FeatureGates, Settings
 from manta.runtime.health import Address
@@ -195,11 +195,16 @@ def parse_feature_gates(text: str) -> FeatureGates:
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, equals, value = part.partition("=")
         if name not in GATES:
-            raise UsageError(f"unknown feature gate {name!r}; known: {', '.join(GATES)}")
+            raise UsageError(
+                f"--feature-gates: unknown feature gate {name!r}{did_you_mean(name, GATES)}; "
+                f"known: {', '.join(GATES)}"
+            )
         try:
             chosen[GATES[name]] = _boolean(value if equals else "true")
         except argparse.ArgumentTypeError as error:
-            raise UsageError(f"feature gate {name}: {error}") from error
+            raise UsageError(
+                f"--feature-gates: {name}: {error}; write {name}=true or {name}=false"
+            ) from error
     return dataclasses.replace(FeatureGates(), **chosen)
 
 

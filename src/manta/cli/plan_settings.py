@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from manta.api.resources import DEPLOYMENTS
-from manta.cli.connection import kubeconfig_paths
+from manta.cli.connection import cluster_of, plane_directories
 from manta.cli.deployed_settings import Origin, Unread, of_deployments, words_to_options
 from manta.cli.operator_options import OPTIONS, add_flags, options_from
 from manta.cli.planeprocess import plane_processes, read_record
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
-from manta.kube.credentials import load
 from manta.kube.errors import Forbidden, NotFound
 
 _ODD = "surrogateescape"
@@ -82,10 +81,7 @@ def _of_plane(args: argparse.Namespace) -> Iterator[Origin]:
 
 def _planes(args: argparse.Namespace) -> Iterator[Path]:
     """Those whose server is the one that is asked: KUBECONFIG may name others beside it."""
-    paths = kubeconfig_paths(args)
-    for directory in {path.parent for path in paths}:
+    for directory in plane_directories(args):
         record = read_record(directory)
-        if record is None:
-            continue
-        if record.url == load(paths, context=args.context, environment=os.environ).server:
+        if record is not None and record.url == cluster_of(args).server:
             yield directory

@@ -1,70 +1,171 @@
-"""`manta status`: the plane of this machine at a glance, and what each Pod waits for."""
+"""`manta status`: the plane of this machine at a glance, and what each object waits for."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Mapping
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from manta.api.quantity import Quantity
+from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import NODES, PODS, Resource
-from manta.cli.connection import add_directory_flag, open_client
-from manta.cli.follow import judge
-from manta.cli.planeprocess import read_record, why_it_ended
-from manta.cli.render import table
+from manta.cli.connection import add_directory_flag, open_plane
+from manta.cli.plane_operator import operator_health
+from manta.cli.planeprocess import PlaneRecord, read_record, why_it_ended
+from manta.cli.render import bytes_text, table
+from manta.cli.states import one_line, state_of
+from manta.cli.usage import examples
 from manta.kube.client import Client
-from manta.kube.errors import NotFound
+from manta.kube.errors import MantaError, NotFound
 
-RAY_KINDS = tuple(
-    Resource("ray.io", "v1", plural, kind)
-    for plural, kind in (
-        ("rayclusters", "RayCluster"),
-        ("rayservices", "RayService"),
-        ("rayjobs", "RayJob"),
-        ("raycronjobs", "RayCronJob"),
-    )
-)
+LOOK_AGAIN = 2.0
+CLEAR_SCREEN = "\x1b[H\x1b[2J"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    name: str
+    cpu: str
+    memory: str
+    pods: int
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRow:
+    kind: str
+    namespace: str
+    name: str
+    state: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that is shown. `as_json` has the same names as fields."""
+
+    plane: Mapping[str, Any]
+    operator: Mapping[str, Any]
+    nodes: Sequence[NodeRow]
+    objects: Sequence[ObjectRow]
+    pods: Sequence[ObjectRow]
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("status", help="show the plane, its clusters and Pods")
+    parser = subparsers.add_parser(
+        "status",
+        help="show the plane, its operator, clusters and Pods",
+        description="Show what runs on the plane of this machine, and what each object waits for. "
+        "Exit code 1: no plane runs, or its operator is not ready.",
+        **examples(
+            ("manta status", "the plane in $MANTA_DIR or ~/.manta"),
+            ("manta status -w", "again at each change, until Ctrl-C"),
+            ("manta status -o json | jq .operator.ready", "for scripts"),
+        ),
+    )
+    parser.add_argument(
+        "-w", "--watch", action="store_true", help="show it again at each change, until Ctrl-C"
+    )
+    parser.add_argument("-o", "--output", choices=("json",), default="", help="json: for programs")
     add_directory_flag(parser)
-    parser.set_defaults(kubeconfig=None, context=None)
 
 
 def run(args: argparse.Namespace) -> int:
-    record = read_record(args.dir.resolve())
+    directory = args.dir.resolve()
+    try:
+        return asyncio.run(_watch(directory, args) if args.watch else _once(directory, args))
+    except KeyboardInterrupt:
+        return 0 if args.watch else 130
+
+
+async def _once(directory: Path, args: argparse.Namespace) -> int:
+    text, code = await _text(directory, as_json=args.output == "json")
+    print(text)
+    return code
+
+
+async def _watch(directory: Path, args: argparse.Namespace) -> int:
+    """On a terminal in its place; elsewhere each change is printed once."""
+    live, said = sys.stdout.isatty() and not args.output, ""
+    while True:
+        try:
+            text, _ = await _text(directory, as_json=args.output == "json")
+        except MantaError as error:  # a plane that is just going
+            text = str(error)
+        if text != said:
+            print(f"{CLEAR_SCREEN}{text}" if live else text, flush=True)
+            said = text
+        await asyncio.sleep(LOOK_AGAIN)
+
+
+async def _text(directory: Path, *, as_json: bool) -> tuple[str, int]:
+    record = read_record(directory)
     if record is None:
-        print(f"no plane runs in {args.dir} (`manta up` starts one)")
-        if why := why_it_ended(args.dir.resolve()):
-            print(f"the last one ended: {why}")
-        return 1
-    print(
-        f"plane    {record.url}   pid {record.pid}   manta {record.version}   state in {args.dir}"
+        why = why_it_ended(directory)
+        if as_json:
+            return json.dumps({"plane": None, "ended": why}, indent=2), 1
+        text = f"no plane runs in {directory} (`manta up` starts one)"
+        return (f"{text}\nthe last one ended: {why}" if why else text), 1
+    async with open_plane(directory) as client:
+        report = await gather(client, record, directory)
+    code = 0 if report.operator["ready"] else 1
+    return (json.dumps(asdict(report), indent=2) if as_json else "\n".join(shown(report))), code
+
+
+async def gather(client: Client, record: PlaneRecord, directory: Path) -> Report:
+    nodes, pods, *rays = await asyncio.gather(
+        _documents(client, NODES),
+        _documents(client, PODS),
+        *(_documents(client, kind) for kind in RAY_RESOURCES),
     )
-    args.kubeconfig = args.dir / "kubeconfig"
-    return asyncio.run(_show(args))
+    health = operator_health(directory)
+    return Report(
+        plane={
+            "url": record.url,
+            "pid": record.pid,
+            "version": record.version,
+            "directory": str(directory),
+        },
+        operator={"ready": health.ready, "state": health.text},
+        nodes=[node_row(node, pods) for node in nodes],
+        objects=[
+            object_row(kind.kind, one)
+            for kind, found in zip(RAY_RESOURCES, rays, strict=True)
+            for one in found
+        ],
+        pods=[object_row("Pod", pod) for pod in pods],
+    )
 
 
-async def _show(args: argparse.Namespace) -> int:
-    async with open_client(args) as client:
-        nodes, pods, *rays = await asyncio.gather(
-            _documents(client, NODES),
-            _documents(client, PODS),
-            *(_documents(client, kind) for kind in RAY_KINDS),
-        )
-    rows = [_node_row(node, pods) for node in nodes]
-    print("\n" + table(("NODE", "CPU", "MEMORY", "PODS", "TROUBLE"), rows))
-    found = [
-        (kind, document) for kind, group in zip(RAY_KINDS, rays, strict=True) for document in group
+def shown(report: Report) -> list[str]:
+    plane = report.plane
+    lines = [
+        "   ".join(
+            (
+                f"plane      {plane['url']}",
+                f"pid {plane['pid']}",
+                f"manta {plane['version']}",
+                f"state in {plane['directory']}",
+            )
+        ),
+        f"operator   {report.operator['state']}",
     ]
-    if found:
-        rows = [_row(kind.kind, document) for kind, document in found]
-        print("\n" + table(("KIND", "NAMESPACE", "NAME", "READY", "WAITS FOR"), rows))
-    if pods:
-        rows = [_row("Pod", pod)[1:] for pod in pods]
-        print("\n" + table(("NAMESPACE", "POD", "READY", "WAITS FOR"), rows))
-    return 0
+    if not report.operator["ready"]:
+        lines.append(f"           its log: {plane['directory']}/logs/operator.log")
+    rows = [(one.name, one.cpu, one.memory, one.pods, one.trouble) for one in report.nodes]
+    lines += ["", table(("NODE", "CPU", "MEMORY", "PODS", "TROUBLE"), rows)]
+    if report.objects:
+        cells = [(o.kind, o.namespace, o.name, o.state, o.why) for o in report.objects]
+        lines += ["", table(("KIND", "NAMESPACE", "NAME", "STATE", "WHY"), cells)]
+    if report.pods:
+        pods = [(o.namespace, o.name, o.state, o.why) for o in report.pods]
+        lines += ["", table(("NAMESPACE", "POD", "STATE", "WHY"), pods)]
+    return lines
 
 
 async def _documents(client: Client, resource: Resource) -> list[dict[str, Any]]:
@@ -74,12 +175,22 @@ async def _documents(client: Client, resource: Resource) -> list[dict[str, Any]]
         return []
 
 
-def _node_row(node: dict[str, Any], pods: list[dict[str, Any]]) -> tuple[object, ...]:
+def node_row(node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> NodeRow:
     name = node["metadata"]["name"]
     capacity = node.get("status", {}).get("allocatable", {})
     mine = [pod for pod in pods if pod.get("spec", {}).get("nodeName") == name]
-    trouble = node_trouble(node)
-    return name, capacity.get("cpu", "?"), capacity.get("memory", "?"), len(mine), trouble
+    return NodeRow(
+        name, capacity.get("cpu", "?"), _memory(capacity), len(mine), one_line(node_trouble(node))
+    )
+
+
+def _memory(capacity: Mapping[str, str]) -> str:
+    """`24684100Ki` as `23.5 GiB`."""
+    given = capacity.get("memory", "")
+    try:
+        return bytes_text(Quantity.parse(given).value())
+    except ValueError:
+        return given or "?"
 
 
 def node_trouble(node: Mapping[str, Any]) -> str:
@@ -89,10 +200,6 @@ def node_trouble(node: Mapping[str, Any]) -> str:
     return "; ".join(one.get("message") or one["type"] for one in bad)
 
 
-def _row(kind: str, document: dict[str, Any]) -> tuple[str, ...]:
-    verdict = judge(kind, document)
-    metadata = document["metadata"]
-    going = "it is being deleted" if metadata.get("deletionTimestamp") else ""
-    ready = "yes" if verdict.ready else "no"
-    why = verdict.why if kind == "Pod" or not verdict.ready else ""
-    return kind, metadata.get("namespace", ""), metadata["name"], ready, going or why
+def object_row(kind: str, document: Mapping[str, Any]) -> ObjectRow:
+    metadata, state = document["metadata"], state_of(kind, document)
+    return ObjectRow(kind, metadata.get("namespace", ""), metadata["name"], state.word, state.why)

@@ -15,6 +15,7 @@ from manta.api.meta import Key, Object
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from manta.cli.connection import add_connection_flags, open_client
+from manta.cli.installation import refuse_plane
 from manta.cli.leftovers import Found, Installed, everything, homes, installed, of_namespace
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
@@ -41,7 +42,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would go")
     parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="for --crds")
-    add_connection_flags(parser)
+    add_connection_flags(parser, plane=False)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _uninstall(args: argparse.Namespace) -> int:
     async with open_client(args) as client:
+        await refuse_plane(client, "uninstall")
         ours = chosen(await installed(client), args.namespace)
         users = await _ray_objects(client)
         if args.crds:

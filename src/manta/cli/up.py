@@ -18,11 +18,12 @@ from typing import Any
 
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.cli.apply import apply_document
-from manta.cli.connection import add_directory_flag, open_client
+from manta.cli.connection import add_directory_flag, open_plane
 from manta.cli.examples import example
 from manta.cli.follow import Followed, Follower
 from manta.cli.kinds import Kinds
 from manta.cli.manifests import Document, read_manifests
+from manta.cli.plane_operator import check_flags, last_operator_lines, operator_health, operator_log
 from manta.cli.planeprocess import last_log_lines, log_path, plane_processes, read_record, spawn
 from manta.cli.remains import clear_before_start
 from manta.cli.usage import UsageError
@@ -31,6 +32,8 @@ from manta.kube.errors import ApiError, Unreachable
 
 RAY_KINDS = [{"apiVersion": one.api_version, "kind": one.kind} for one in RAY_RESOURCES]
 START_PATIENCE = 60.0
+MOST_EXITS, USAGE_EXIT = 3, 2
+"""Ends of the operator in a row after which, and an exit code with which, no restart will help."""
 LARGEST, SMALLEST = 8, 26
 """Prefixes of address ranges: Pods and Services need some room, and the machine too."""
 
@@ -62,7 +65,15 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--feature-gates", default="", metavar="A=true,B=false", help="passed on to the operator"
     )
-    parser.add_argument("--with", dest="manifests", action="append", default=[], metavar="FILE")
+    parser.add_argument(
+        "--with",
+        dest="manifests",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="apply this manifest (a file, a directory, or - for standard input) and wait until its "
+        "objects are ready; may be given more than once",
+    )
     parser.add_argument(
         "--quickstart",
         dest="manifests",
@@ -70,9 +81,14 @@ def add_parser(subparsers: Any) -> None:
         const=str(example("quickstart.yaml")),
         help="also start a small real Ray cluster, and wait until it is ready",
     )
-    parser.add_argument("--timeout", type=float, default=900, metavar="SECONDS", help="for --with")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=900,
+        metavar="SECONDS",
+        help="how long to wait for the objects of --with (default: 900)",
+    )
     add_directory_flag(parser)
-    parser.set_defaults(kubeconfig=None, context=None)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,12 +109,16 @@ def run(args: argparse.Namespace) -> int:
             f"--dir {args.dir}: {error.strerror}; choose a directory of yours"
         ) from error
     _print_hints(args.dir)
-    args.kubeconfig = args.dir / "kubeconfig"
     try:
-        return asyncio.run(bring_up(args, documents))
+        return asyncio.run(_complete(args, documents))
     except KeyboardInterrupt:
         print("the plane and your objects stay; `manta down` ends them", file=sys.stderr)
         raise
+
+
+async def _complete(args: argparse.Namespace, documents: list[Document]) -> int:
+    await await_operator(args.dir)
+    return await bring_up(args, documents)
 
 
 def _refuse_nonsense(args: argparse.Namespace) -> None:
@@ -125,6 +145,27 @@ def _refuse_nonsense(args: argparse.Namespace) -> None:
             raise UsageError(f"--memory {args.memory}: {error}") from error
     for flag in ("service_cidr", "pod_cidr"):
         parse_range(f"--{flag.replace('_', '-')}", getattr(args, flag))
+    _check_gates(args.feature_gates)
+
+
+def _check_gates(gates: str) -> None:
+    """The operator is a child whose refusal would only be in a log: refuse here, in its words."""
+    for warning in check_flags(gates):
+        print(f"manta: warning: {warning}", file=sys.stderr)
+
+
+async def await_operator(directory: Path) -> None:
+    """Until it is ready. UsageError with its last words when it ends instead, or takes too long."""
+    deadline = time.monotonic() + START_PATIENCE
+    while not (health := await asyncio.to_thread(operator_health, directory)).ready:
+        hopeless = health.exits >= MOST_EXITS or health.last_exit == USAGE_EXIT
+        if hopeless or time.monotonic() > deadline:
+            raise UsageError(
+                f"the operator of this plane does not run: {health.text}. {operator_log(directory)} "
+                f"ends with:\n{last_operator_lines(directory)}\nThe plane itself stays; "
+                f"`manta down --dir {directory}` stops it"
+            )
+        await asyncio.sleep(0.02)
 
 
 def parse_range(flag: str, text: str | None) -> IPv4Network | None:
@@ -216,7 +257,7 @@ def _print_hints(directory: Path) -> None:
 async def bring_up(args: argparse.Namespace, documents: list[Document]) -> int:
     """Apply the manifests and follow them to Ready; 0 when all of them got there. Without any, the
     plane is at least one to which the caller's next command may apply some."""
-    async with open_client(args) as client:
+    async with open_plane(args.dir) as client:
         kinds = await _until_kinds_known(client, documents or RAY_KINDS)
         if not documents:
             return 0

@@ -1,0 +1,20 @@
+"""What a check of `manta doctor` answers with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    level: Level
+    found: str
+    cure: str = ""
+    """What to do about it; shown unless the level is OK."""

@@ -1,0 +1,111 @@
+"""One word for how an object is, and one line for why. Pure: what the server shows, in text out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from manta.cli.follow import judge
+
+LONGEST = 160
+ELLIPSIS = "…"
+
+JOB_STATES: Mapping[str, str] = {
+    "": "new",
+    "Initializing": "starting",
+    "Waiting": "waiting",
+    "Running": "running",
+    "Retrying": "retrying",
+    "Suspending": "suspending",
+    "Suspended": "suspended",
+    "Complete": "finished",
+    "Failed": "failed",
+    "ValidationFailed": "invalid",
+}
+QUIET = frozenset(("finished", "suspended", "running"))
+"""States of a job that need no reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    word: str
+    why: str = ""
+    trouble: bool = False
+    """Somebody should look at it: it failed, or is not what its author wanted."""
+
+
+def state_of(kind: str, document: Mapping[str, Any]) -> State:
+    """How an object is: `ready`, `suspended`, `finished`, ... and why, if it is not as wanted."""
+    if document["metadata"].get("deletionTimestamp"):
+        return State("deleting")
+    match kind:
+        case "RayJob":
+            return _job(document)
+        case "RayCronJob":
+            return _cron_job(document)
+        case "RayCluster" if (document.get("spec") or {}).get("suspend"):
+            return _suspended_cluster(document)
+        case "Pod":
+            return _pod(document)
+        case _:
+            return _judged(kind, document)
+
+
+def _judged(kind: str, document: Mapping[str, Any]) -> State:
+    verdict = judge(kind, document)
+    if verdict.ready:
+        return State("ready", one_line(verdict.why))
+    return State("failed" if verdict.failed else "not ready", one_line(verdict.why), trouble=True)
+
+
+def _suspended_cluster(document: Mapping[str, Any]) -> State:
+    verdict = judge("RayCluster", document)
+    return State("suspended") if verdict.ready else State("suspending", one_line(verdict.why))
+
+
+def _job(document: Mapping[str, Any]) -> State:
+    stage = (document.get("status") or {}).get("jobDeploymentStatus", "")
+    word = JOB_STATES.get(stage, stage)
+    verdict = judge("RayJob", document)
+    why = "" if word in QUIET else one_line(verdict.why)
+    return State(word, why, trouble=verdict.failed)
+
+
+def _cron_job(document: Mapping[str, Any]) -> State:
+    """Conditions that are False say what is wrong with the schedule or the template."""
+    if (document.get("spec") or {}).get("suspend"):
+        return State("suspended")
+    status = document.get("status") or {}
+    wrong = [one for one in status.get("conditions") or () if one.get("status") == "False"]
+    if wrong:
+        why = wrong[0].get("message") or wrong[0].get("reason", "")
+        return State("not ready", one_line(why), trouble=True)
+    last = status.get("lastScheduleTime")
+    return State("scheduled", f"last run at {last}" if last else "")
+
+
+def _pod(document: Mapping[str, Any]) -> State:
+    phase = (document.get("status") or {}).get("phase", "Pending")
+    if phase == "Succeeded":
+        return State("completed")
+    verdict = judge("Pod", document)
+    if verdict.ready:
+        return State("ready", one_line(verdict.why))
+    return State(
+        "failed" if phase == "Failed" else "not ready", one_line(verdict.why), trouble=True
+    )
+
+
+def one_line(text: str, longest: int = LONGEST) -> str:
+    """Of many lines the first and the last: of a traceback these say what happened."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    first = lines[0] if len(lines) == 1 else _cut(lines[0], longest // 2)
+    whole = first if len(lines) == 1 else f"{first} {ELLIPSIS} {lines[-1]}"
+    return _cut(whole, longest)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + ELLIPSIS
