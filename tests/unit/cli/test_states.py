@@ -11,7 +11,7 @@ from manta.cli.status import node_row
 
 TRACEBACK = (
     "Job entrypoint command failed with exit code 1, last available logs:\n"
-     "Traceback (most recent call last):\n"
+    "Traceback (most recent call last):\n"
     + '  File "x.py", line 1\n' * 40
     + "ValueError: no such column\n"
 )
