@@ -3,14 +3,15 @@ one saw."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from manta.api.times import parse_optional_time
 from manta.localplane.node import wire
+from manta.localplane.node.beneath import Directory
 from manta.localplane.node.snapshot import ContainerFacts, Ended, Life
+from manta.localplane.node.trees import remove_tree
 
 LOST_CODE = 137
 LOST = "The process ended while no agent was watching"
@@ -35,9 +36,9 @@ def forget_old(pod: Path, container: str, attempt: int) -> None:
     for number in numbers(pod, container):
         directory = attempt_directory(pod, container, number)
         if number < attempt - 1:
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_tree(directory)
         elif number < attempt:
-            shutil.rmtree(directory / "scratch", ignore_errors=True)
+            remove_tree(directory / "scratch")
 
 
 def is_over(directory: Path) -> bool:
@@ -78,8 +79,8 @@ def ended_of(record: dict[str, Any], directory: Path) -> Ended:
 
 def _message(directory: Path) -> str:
     try:
-        with (directory / "termination-log").open("rb") as file:
-            return file.read(MESSAGE_LIMIT).decode(errors="replace")
+        with Directory.at(directory) as own:
+            return own.read("termination-log", MESSAGE_LIMIT).decode(errors="replace")
     except FileNotFoundError:
         return ""
 

@@ -86,7 +86,7 @@ class Machine:
         """Why names cannot be resolved; empty when they can."""
         cache = options.cache or Path.home() / ".cache" / "manta" / "images"
         self.images = ImageStore(cache, directory / "images.yaml")
-        self.volumes = Volumes(directory / "claims")
+        self.volumes = Volumes(directory)
         self.cgroups = Cgroups(directory)
 
     @classmethod

@@ -2,20 +2,27 @@
 
 Files of a ConfigMap or Secret are replaced all at once, as a kubelet does: readers follow the link
 `..data` and see the old set or the new one, never a mixture.
+
+A Pod can write into most of these directories. Everything in them is reached through `beneath.Directory`.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Sequence
+import re
+import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from manta.api.quantity import Quantity
+from manta.localplane.node.beneath import Directory, Escape
 from manta.localplane.node.environment import ConfigError
 from manta.localplane.node.podspec import HostPath, NodePod, Volume
 from manta.localplane.node.volumefiles import Content, VolumeFile, files_of
+
+_DATA, _NEW_DATA = "..data", "..data_tmp"
+_GENERATION = re.compile(r"\.\.\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,40 +41,69 @@ class PreparedVolumes:
 
 
 class Volumes:
-    def __init__(self, claims: Path) -> None:
-        self._claims = claims
+    def __init__(self, plane: Path) -> None:
+        self._plane = plane
+        self._claims = plane / "claims"
 
     def prepare(self, directory: Path, content: Content) -> PreparedVolumes:
         """Make every volume of the Pod below `directory`. Blocking; safe to repeat."""
+        directory.mkdir(parents=True, exist_ok=True)
         paths: dict[str, Path] = {}
         memory: list[MemoryVolume] = []
-        for volume in content.pod.spec.volumes:
-            path = directory / volume.name
-            files = files_of(volume, content)
-            if files is not None:
-                write_files(path, files)
-            elif volume.host_path is not None:
-                path = host_directory(volume.host_path)
-            elif volume.persistent_volume_claim is not None:
-                claim = volume.persistent_volume_claim.claim_name
-                path = self.claim_directory(content.pod.metadata.namespace, claim)
-            elif volume.ephemeral is not None:
-                claim = ephemeral_claim(content.pod, volume)
-                path = self.claim_directory(content.pod.metadata.namespace, claim)
-            else:
-                made = _make_empty(path, volume, content.pod)
-                memory.extend([made] if made else [])
-            paths[volume.name] = path
+        with Directory.at(directory) as volumes:
+            for volume in content.pod.spec.volumes:
+                path = directory / volume.name
+                claim = _claim_of(volume, content.pod)
+                files = files_of(volume, content)
+                if files is not None:
+                    with volumes.make(volume.name) as own:
+                        write_files(own, files)
+                elif volume.host_path is not None:
+                    path = self.host_path(volume.host_path)
+                elif claim is not None:
+                    path = self.claim_directory(content.pod.metadata.namespace, claim)
+                else:
+                    made = _make_empty(volumes, path, volume, content.pod)
+                    memory.extend([made] if made else [])
+                paths[volume.name] = path
         return PreparedVolumes(paths, tuple(memory))
 
-    def claim_directory(self, namespace: str, claim: str) -> Path:
-        path = self._claims / namespace / claim
-        path.mkdir(parents=True, exist_ok=True)
-        path.chmod(0o777)
+    def host_path(self, volume: HostPath) -> Path:
+        """A path of the machine, with its links resolved, outside the plane's own directory."""
+        path = resolved_host_path(volume.path)
+        if path.is_relative_to(self._plane):
+            raise ConfigError(
+                f"hostPath {volume.path} is inside {self._plane}, where the plane keeps its keys:"
+                " choose a directory of your own"
+            )
+        prepare_host_path(path, volume.type)
         return path
 
+    def claim_directory(self, namespace: str, claim: str) -> Path:
+        self._claims.mkdir(parents=True, exist_ok=True)
+        with (
+            Directory.at(self._claims) as claims,
+            claims.make(f"{_one_name(namespace)}/{_one_name(claim)}") as own,
+        ):
+            Path(own.proc_path).chmod(0o777)
+        return self._claims / namespace / claim
+
     def remove_claim(self, namespace: str, claim: str) -> None:
-        shutil.rmtree(self._claims / namespace / claim, ignore_errors=True)
+        if self._claims.is_dir():
+            with Directory.at(self._claims) as claims:
+                claims.remove(f"{_one_name(namespace)}/{_one_name(claim)}")
+
+
+def _one_name(name: str) -> str:
+    if name in ("", ".", "..") or "/" in name:
+        raise ConfigError(f"{name!r} is not the name of a claim or namespace")
+    return name
+
+
+def _claim_of(volume: Volume, pod: NodePod) -> str | None:
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    return ephemeral_claim(pod, volume) if volume.ephemeral is not None else None
 
 
 def ephemeral_claim(pod: NodePod, volume: Volume) -> str:
@@ -75,80 +111,114 @@ def ephemeral_claim(pod: NodePod, volume: Volume) -> str:
     return f"{pod.metadata.name}-{volume.name}"
 
 
-def _make_empty(path: Path, volume: Volume, pod: NodePod) -> MemoryVolume | None:
-    path.mkdir(parents=True, exist_ok=True)
-    path.chmod(0o777)
-    group = pod.spec.security_context.fs_group
-    if group is not None and os.geteuid() == 0:
-        os.chown(path, -1, group)
-        path.chmod(0o2777)
+def _make_empty(
+    volumes: Directory, path: Path, volume: Volume, pod: NodePod
+) -> MemoryVolume | None:
+    with volumes.make(volume.name) as own:
+        here = Path(own.proc_path)
+        here.chmod(0o777)
+        group = pod.spec.security_context.fs_group
+        if group is not None and os.geteuid() == 0:
+            os.chown(here, -1, group)
+            here.chmod(0o2777)
     if volume.empty_dir is None or volume.empty_dir.medium != "Memory":
         return None
     limit = volume.empty_dir.size_limit
     return MemoryVolume(path, Quantity.parse(limit).value() if limit is not None else None)
 
 
-def host_directory(volume: HostPath) -> Path:
-    path = Path(volume.path)
-    match volume.type:
-        case "DirectoryOrCreate":
-            path.mkdir(parents=True, exist_ok=True)
-        case "FileOrCreate":
-            path.touch(exist_ok=True)
-        case "Directory" if not path.is_dir():
-            raise ConfigError(f"hostPath type check failed: {path} is not a directory")
-        case "File" if not path.is_file():
-            raise ConfigError(f"hostPath type check failed: {path} is not a file")
-        case "Socket" if not path.is_socket():
-            raise ConfigError(f"hostPath type check failed: {path} is not a socket file")
-        case "":
-            if not path.exists():
-                path.mkdir(parents=True)
-        case _:
-            pass
-    return path
+# ── paths of the machine ─────────────────────────────────────────────────────────────────
+_TYPES = {
+    "Directory": (stat.S_ISDIR, "a directory"),
+    "File": (stat.S_ISREG, "a file"),
+    "Socket": (stat.S_ISSOCK, "a socket file"),
+    "CharDevice": (stat.S_ISCHR, "a character device"),
+    "BlockDevice": (stat.S_ISBLK, "a block device"),
+}
 
 
-def write_files(directory: Path, files: Sequence[VolumeFile]) -> bool:
-    """Put exactly these files into `directory`, all at once. False: they were there already."""
-    directory.mkdir(parents=True, exist_ok=True)
-    current = directory / "..data"
-    if _holds(current, files):
+def resolved_host_path(path: str) -> Path:
+    if "\0" in path or not path.startswith("/") or ".." in Path(path).parts:
+        raise ConfigError(f"hostPath {path!r} must be an absolute path without '..'")
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"hostPath {path}: {error}") from error
+
+
+def prepare_host_path(path: Path, kind: str) -> None:
+    """Check that a resolved path is what its type says, or make it. A link that somebody puts on the way
+    meanwhile is refused."""
+    below = str(path).lstrip("/")
+    with Directory.at("/") as root:
+        if kind == "DirectoryOrCreate" or (kind == "" and not root.exists(below)):
+            root.make(below).close()
+        elif kind == "FileOrCreate":
+            with root.enter(str(path.parent).lstrip("/")) as parent:
+                parent.touch(path.name)
+        elif kind in _TYPES:
+            is_kind, words = _TYPES[kind]
+            mode = root.mode(below)
+            if mode is None or not is_kind(mode):
+                raise ConfigError(f"hostPath type check failed: {path} is not {words}")
+
+
+# ── files made from API objects ──────────────────────────────────────────────────────────
+def write_files(volume: Directory, files: Sequence[VolumeFile]) -> bool:
+    """Put exactly these files into `volume`, all at once. False: they were there already."""
+    wanted = {_path_of(file): file for file in files}
+    old = volume.link_target(_DATA)
+    if old is not None and not _GENERATION.fullmatch(old):
+        old = None  # not a link of ours: whatever it leads to is left alone
+    if old is not None and _holds(volume, old, wanted):
         return False
-    number = 0
-    while (fresh := directory / f"..{number}").exists():
-        number += 1
-    for file in files:
-        path = fresh / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(file.content)
-        path.chmod(file.mode)
-    fresh.mkdir(exist_ok=True)
-    old = current.resolve() if current.is_symlink() else None
-    link = directory / "..data_tmp"
-    link.unlink(missing_ok=True)
-    link.symlink_to(fresh.name)
-    link.rename(current)
-    _link_names(directory, {Path(file.path).parts[0] for file in files})
+    fresh = _free_name(volume)
+    with volume.make(fresh) as generation:
+        for path, file in wanted.items():
+            generation.write(path, file.content, file.mode)
+    volume.remove(_NEW_DATA)
+    volume.link(_NEW_DATA, fresh)
+    volume.rename(_NEW_DATA, _DATA)
+    _link_names(volume, {path.partition("/")[0] for path in wanted})
     if old is not None:
-        shutil.rmtree(old, ignore_errors=True)
+        volume.remove(old)
     return True
 
 
-def _holds(current: Path, files: Sequence[VolumeFile]) -> bool:
-    if not current.is_symlink():
-        return False
-    found = {str(path.relative_to(current)) for path in current.rglob("*") if not path.is_dir()}
-    if found != {file.path for file in files}:
-        return False
-    return all((current / file.path).read_bytes() == file.content for file in files)
+def _path_of(file: VolumeFile) -> str:
+    """The API server refuses such paths; an object from before it did must not reach the machine."""
+    parts = file.path.split("/")
+    if file.path.startswith("/") or ".." in parts or file.path.startswith(".."):
+        raise ConfigError(f"path {file.path!r} must be relative and must not contain '..'")
+    clean = "/".join(part for part in parts if part not in ("", "."))
+    if not clean:
+        raise ConfigError(f"path {file.path!r} names no file")
+    return clean
 
 
-def _link_names(directory: Path, names: set[str]) -> None:
-    for entry in directory.iterdir():
-        if not entry.name.startswith("..") and entry.name not in names:
-            entry.unlink()
+def _free_name(volume: Directory) -> str:
+    taken = set(volume.names())
+    number = 0
+    while f"..{number}" in taken:
+        number += 1
+    return f"..{number}"
+
+
+def _holds(volume: Directory, name: str, wanted: Mapping[str, VolumeFile]) -> bool:
+    try:
+        with volume.enter(name) as current:
+            return set(current.files()) == set(wanted) and all(
+                current.read(path) == file.content for path, file in wanted.items()
+            )
+    except (FileNotFoundError, NotADirectoryError, Escape):
+        return False
+
+
+def _link_names(volume: Directory, names: set[str]) -> None:
+    for name in volume.names():
+        if not name.startswith("..") and name not in names:
+            volume.remove(name)
     for name in names:
-        link = directory / name
-        if not link.is_symlink():
-            link.symlink_to(f"..data/{name}")
+        if volume.link_target(name) is None:
+            volume.remove(name)
+            volume.link(name, f"{_DATA}/{name}")

@@ -5,10 +5,15 @@ from typing import Any
 
 import pytest
 
+from manta.localplane.node.beneath import Directory
 from manta.localplane.node.environment import ConfigError, Place, Sources
-from manta.localplane.node.podspec import HostPath
 from manta.localplane.node.volumefiles import Content, VolumeFile, token_projections
-from manta.localplane.node.volumes import MemoryVolume, Volumes, host_directory, write_files
+from manta.localplane.node.volumes import (
+    MemoryVolume,
+    Volumes,
+    prepare_host_path,
+    write_files,
+)
 from support.node import a_pod
 
 PLACE = Place("manta", "10.88.0.1", "10.88.0.7", {})
@@ -19,7 +24,7 @@ def prepare(tmp_path: Path, *volumes: dict[str, Any], sources: Sources = SOURCES
     pod = a_pod(volumes=list(volumes), metadata={"labels": {"x": "y"}})
     tokens = dict.fromkeys(token_projections(pod), b"token")
     content = Content(pod, PLACE, sources, tokens)
-    return Volumes(tmp_path / "claims").prepare(tmp_path / "volumes", content)
+    return Volumes(tmp_path / "plane").prepare(tmp_path / "volumes", content)
 
 
 def test_a_config_map_becomes_files(tmp_path: Path) -> None:
@@ -73,9 +78,11 @@ def test_an_optional_volume_made_from_nothing_is_empty(tmp_path: Path) -> None:
 
 def test_a_change_replaces_all_files_at_once(tmp_path: Path) -> None:
     volume = tmp_path / "v"
-    assert write_files(volume, [VolumeFile("a", b"1", 0o644), VolumeFile("old", b"x", 0o644)])
-    before = (volume / "..data").resolve()
-    assert write_files(volume, [VolumeFile("a", b"2", 0o644)])
+    volume.mkdir()
+    with Directory.at(volume) as own:
+        assert write_files(own, [VolumeFile("a", b"1", 0o644), VolumeFile("old", b"x", 0o644)])
+        before = (volume / "..data").resolve()
+        assert write_files(own, [VolumeFile("a", b"2", 0o644)])
     assert (volume / "a").read_text() == "2"
     assert not (volume / "old").is_symlink()
     assert not before.exists()
@@ -83,8 +90,9 @@ def test_a_change_replaces_all_files_at_once(tmp_path: Path) -> None:
 
 def test_files_that_did_not_change_are_left_alone(tmp_path: Path) -> None:
     files = [VolumeFile("a", b"1", 0o644)]
-    assert write_files(tmp_path / "v", files)
-    assert not write_files(tmp_path / "v", files)
+    with Directory.at(tmp_path) as volume:
+        assert write_files(volume, files)
+        assert not write_files(volume, files)
 
 
 def test_an_empty_directory_in_memory_is_left_to_the_pods_init(tmp_path: Path) -> None:
@@ -101,12 +109,14 @@ def test_a_claim_is_a_directory_that_outlives_the_pod(tmp_path: Path) -> None:
     assert (prepare(tmp_path, volume).paths["v"] / "kept").exists()
 
 
-@pytest.mark.parametrize("kind", ["Directory", "File", "Socket"])
+@pytest.mark.parametrize("kind", ["Directory", "File", "Socket", "CharDevice", "BlockDevice"])
 def test_a_host_path_that_is_not_what_it_should_be_is_refused(tmp_path: Path, kind: str) -> None:
     with pytest.raises(ConfigError, match="hostPath type check failed"):
-        host_directory(HostPath(path=str(tmp_path / "no"), type=kind))
+        prepare_host_path(tmp_path / "no", kind)
 
 
 def test_a_host_path_is_made_where_that_was_asked_for(tmp_path: Path) -> None:
-    wanted = HostPath(path=str(tmp_path / "a" / "b"), type="DirectoryOrCreate")
-    assert host_directory(wanted).is_dir()
+    prepare_host_path(tmp_path / "a" / "b", "DirectoryOrCreate")
+    prepare_host_path(tmp_path / "a" / "file", "FileOrCreate")
+    assert (tmp_path / "a" / "b").is_dir()
+    assert (tmp_path / "a" / "file").is_file()

@@ -9,6 +9,7 @@ from manta.api.names import qualified_name_errors
 from manta.api.quantity import Quantity
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
+from manta.localplane.apiserver.builtin_kinds.checks.volumes import descending_path
 from manta.localplane.apiserver.schema.causes import (
     duplicate,
     forbidden,
@@ -104,7 +105,7 @@ def _check_common(container: Json, field: str, volumes: frozenset[str]) -> Cause
     yield from rules.one_of(f"{field}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
     yield from _check_ports(container.get("ports") or [], f"{field}.ports")
     yield from _check_environment(container.get("env") or [], f"{field}.env")
-    yield from _check_mounts(container.get("volumeMounts") or [], f"{field}.volumeMounts", volumes)
+    yield from check_mounts(container.get("volumeMounts") or [], f"{field}.volumeMounts", volumes)
     pull = container.get("imagePullPolicy", "Always")
     yield from rules.one_of(f"{field}.imagePullPolicy", pull, _PULL_POLICIES)
     yield from check_resources(container.get("resources") or {}, f"{field}.resources")
@@ -176,7 +177,7 @@ def _check_field_path(reference: Json, field: str) -> Causes:
         yield invalid(field, path, wish)
 
 
-def _check_mounts(mounts: list[Json], path: str, volumes: frozenset[str]) -> Causes:
+def check_mounts(mounts: list[Json], path: str, volumes: frozenset[str]) -> Causes:
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
         field, name = f"{path}[{index}]", mount.get("name", "")
@@ -190,11 +191,17 @@ def _check_mounts(mounts: list[Json], path: str, volumes: frozenset[str]) -> Cau
         if where in seen:
             yield invalid(f"{field}.mountPath", where, "must be unique")
         seen.add(where)
-        below = mount.get("subPath", "")
-        if below.startswith("/"):
-            yield invalid(f"{path}.subPath", below, "must be a relative path")
-        if ".." in below.split("/"):
-            yield invalid(f"{path}.subPath", below, "must not contain '..'")
+        yield from _check_sub_path(mount, path, field)
+
+
+def _check_sub_path(mount: Json, path: str, field: str) -> Causes:
+    """The real server names the field without its index here."""
+    below, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
+    yield from descending_path(f"{path}.subPath", below)
+    if expression and below:
+        wish = "subPathExpr and subPath are mutually exclusive"
+        yield invalid(f"{field}.subPathExpr", expression, wish)
+    yield from descending_path(f"{path}.subPathExpr", expression)
 
 
 # ── resources ────────────────────────────────────────────────────────────────────────────

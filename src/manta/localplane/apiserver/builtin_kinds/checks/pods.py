@@ -9,6 +9,7 @@ from manta.localplane.apiserver.builtin_kinds.checks.containers import (
     check_containers,
     check_host_ports,
     check_init_containers,
+    check_mounts,
 )
 from manta.localplane.apiserver.builtin_kinds.checks.rules import (
     MAX_INT32,
@@ -16,6 +17,7 @@ from manta.localplane.apiserver.builtin_kinds.checks.rules import (
     Json,
     json_diff,
 )
+from manta.localplane.apiserver.builtin_kinds.checks.volumes import check_volume_source
 from manta.localplane.apiserver.builtin_kinds.defaults.pods import quality_of_service
 from manta.localplane.apiserver.schema.causes import (
     duplicate,
@@ -28,12 +30,6 @@ from manta.localplane.apiserver.schema.causes import (
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_REQUIRED_IN_VOLUME = {
-    "persistentVolumeClaim": "claimName",
-    "secret": "secretName",
-    "configMap": "name",
-    "hostPath": "path",
-}
 _MUTABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
     "`spec.tolerations` (only additions to existing tolerations),"
@@ -107,9 +103,7 @@ def _check_volumes(volumes: list[Json], path: str, known: set[str]) -> Causes:
 def _check_volume(volume: Json, field: str, known: set[str]) -> Causes:
     sources = [key for key, value in volume.items() if key != "name" and value is not None]
     for source in sources[:1]:
-        member = _REQUIRED_IN_VOLUME.get(source)
-        if member is not None and not volume[source].get(member):
-            yield required(f"{field}.{source}.{member}")
+        yield from check_volume_source(source, volume[source], f"{field}.{source}")
     for source in sources[1:]:
         yield forbidden(f"{field}.{source}", "may not specify more than 1 volume type")
     name = volume.get("name", "")
@@ -190,11 +184,13 @@ def check_ephemeral_containers(pod: Json, old: Json | None) -> Causes:
     """Debugging containers come and never go."""
     spec, before = pod.get("spec") or {}, (old or {}).get("spec") or {}
     new = {one["name"]: one for one in spec.get("ephemeralContainers") or []}
+    known = frozenset(volume["name"] for volume in spec.get("volumes") or [])
     for index, container in enumerate(spec.get("ephemeralContainers") or []):
         field = f"spec.ephemeralContainers[{index}]"
         yield from rules.label(f"{field}.name", container.get("name", ""))
         if not container.get("image"):
             yield required(f"{field}.image")
+        yield from _check_ephemeral_mounts(container, f"{field}.volumeMounts", known)
     for container in before.get("ephemeralContainers") or []:
         name = container["name"]
         if name not in new:
@@ -203,6 +199,16 @@ def check_ephemeral_containers(pod: Json, old: Json | None) -> Causes:
         elif new[name] != container:
             wish = f'existing ephemeral containers "{name}" may not be changed'
             yield forbidden("spec.ephemeralContainers", wish + "\n")
+
+
+def _check_ephemeral_mounts(container: Json, path: str, known: frozenset[str]) -> Causes:
+    mounts = container.get("volumeMounts") or []
+    yield from check_mounts(mounts, path, known)
+    for index, mount in enumerate(mounts):
+        for member in ("subPath", "subPathExpr"):
+            if mount.get(member):
+                wish = "cannot be set for an Ephemeral Container"
+                yield forbidden(f"{path}[{index}].{member}", wish)
 
 
 def _check_deadline(new: int | None, old: int | None) -> Causes:
