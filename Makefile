@@ -37,7 +37,7 @@ check: setup ## format, lint, types, import contracts, unit and property tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) -q -n auto tests/unit tests/properties tests/architecture
+	$(PYTEST) -q -n auto tests/unit tests/properties tests/architecture tests/security
 
 .PHONY: test
 test: check ## everything that guards main: check, contract, controllers on the embedded plane, real Ray

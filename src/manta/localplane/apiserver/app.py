@@ -93,7 +93,7 @@ class App:
         self._operations = Operations(
             self.core, self.writer, self.admission, self.authorizer, self.tokens
         )
-        self._reviews = Reviews(self.core, self.authorizer, self.authenticator)
+        self._reviews = Reviews(self.core, self.authorizer, self.authenticator, self.tokens)
         self._discovery = Discovery(self.core.registry)
         self._openapi = OpenApi(self.core.registry, VERSION["gitVersion"])
         self._streams = Streams(self.core)

@@ -7,9 +7,11 @@ from typing import Any
 
 from manta.localplane.apiserver.app import App
 from manta.localplane.apiserver.auth import roles
+from manta.localplane.apiserver.auth.rules import as_json, read_rules, uncovered
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _RBAC = "rbac.authorization.k8s.io/v1"
+_CLUSTER_ROLES = "clusterroles.rbac.authorization.k8s.io"
 
 
 def bootstrap(app: App, port: int = 6443) -> None:
@@ -20,9 +22,45 @@ def bootstrap(app: App, port: int = 6443) -> None:
         app.put("v1", "Namespace", {"metadata": {"name": name}})
     app.put("v1", "Service", _kubernetes(str(app.services[1]), port))
     for role in roles.cluster_roles():
-        app.put(_RBAC, "ClusterRole", role)
+        if not _updated(app, role):
+            app.put(_RBAC, "ClusterRole", role)
     for binding in roles.cluster_role_bindings():
         app.put(_RBAC, "ClusterRoleBinding", binding)
+
+
+def _updated(app: App, role: dict[str, Any]) -> bool:
+    """Bring a default ClusterRole of an earlier version up to date; False when there is none.
+
+    As in Kubernetes, the annotation `rbac.authorization.kubernetes.io/autoupdate: "false"` keeps one
+    as it is, and permissions that somebody has added stay. Those that earlier versions of Manta
+    should not have given go.
+    """
+    record = app.store.get(_CLUSTER_ROLES, role["metadata"]["name"])
+    if record is None:
+        return False
+    found = record.decode()
+    meta = found["metadata"]
+    if (meta.get("annotations") or {}).get(roles.AUTOUPDATE) != "true":
+        return True
+    labels = (meta.get("labels") or {}) | role["metadata"]["labels"]
+    wanted = role | {"metadata": meta | {"labels": labels}}
+    wanted = {name: wanted[name] for name in wanted if name not in ("apiVersion", "kind")}
+    wanted["rules"] = [*role["rules"], *_added(found, role)]
+    if wanted != found:
+        app.store.put(_CLUSTER_ROLES, record.key, wanted)
+    return True
+
+
+def _added(found: dict[str, Any], role: dict[str, Any]) -> list[dict[str, Any]]:
+    """The permissions of a stored default role that are neither ours nor withdrawn."""
+    if "aggregationRule" in role:
+        return []
+    held, ours = read_rules(found.get("rules")), read_rules(role["rules"])
+    return [
+        as_json(rule)
+        for rule in uncovered(held, ours)
+        if not rule.resources or (rule.api_groups[0], rule.resources[0]) not in roles.WITHDRAWN
+    ]
 
 
 def _kubernetes(address: str, port: int) -> dict[str, Any]:

@@ -33,7 +33,12 @@ class ClusterNetwork:
         )
         bridge = machine.network.bridge if machine.network else ""
         self.proxy = ServiceProxy(
-            machine.sockets, bridge, self._slices_of, machine.options.api_server, self._port_refused
+            machine.sockets,
+            bridge,
+            self._slices_of,
+            machine.options.api_server,
+            self._port_refused,
+            shared=machine.shared is not None,
         )
         self._changed = asyncio.Event()
         self._names = self._zone()

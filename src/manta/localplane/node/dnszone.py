@@ -17,6 +17,7 @@ from manta.api.core import Service
 from manta.api.discovery import Endpoint, EndpointSlice
 from manta.localplane.node import dnswire
 from manta.localplane.node.dnswire import ANY, NXDOMAIN, PTR, SRV, Question, Record, Reply
+from manta.localplane.node.services import own_endpoints
 
 TTL = 5
 """Seconds. Short, because a restarted head comes back under another address."""
@@ -116,11 +117,11 @@ class Zone:
         seen: set[str] = set()
         open_early = service.spec.publish_not_ready_addresses
         for one in self.slices(service.metadata.namespace, service.metadata.name):
-            for endpoint in one.endpoints:
+            for endpoint in own_endpoints(one):
                 if not (endpoint.ready or open_early):
                     continue
                 for address in endpoint.addresses:
-                    if address not in seen:
+                    if address not in seen and _is_ipv4(address):
                         seen.add(address)
                         yield address, endpoint
 
@@ -160,6 +161,14 @@ class Zone:
                 if address in endpoint.addresses and name:
                     host = endpoint.hostname or address.replace(".", "-")
                     yield f"{host}.{name}.{one.metadata.namespace}.svc.{self.domain}"
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        IPv4Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _addresses(name: str, addresses: Iterable[str]) -> Reply:

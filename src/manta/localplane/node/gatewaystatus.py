@@ -20,7 +20,7 @@ from manta.api.times import format_time
 from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, MantaError, NotFound
 from manta.localplane.node.gatewaytypes import CONTROLLER, GROUP, definitions, gateway_class
-from manta.localplane.node.routing import is_parent
+from manta.localplane.node.routing import is_foreign, is_parent
 from manta.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -83,10 +83,16 @@ def _parents(
     before = next(
         (one.conditions for one in route.status.parents if one.controller_name == CONTROLLER), ()
     )
+    foreign = _foreign_backend(route)
     missing = _missing_backend(route, services)
     generation = route.metadata.generation
     resolved = _condition("ResolvedRefs", "ResolvedRefs", before, generation, stamp)
-    if missing is not None:
+    if foreign is not None:
+        message = (
+            f"Service {foreign} is in another namespace, and ReferenceGrants are not served here"
+        )
+        resolved = _condition("ResolvedRefs", "RefNotPermitted", before, generation, stamp, message)
+    elif missing is not None:
         message = f"Service {missing} not found"
         resolved = _condition("ResolvedRefs", "BackendNotFound", before, generation, stamp, message)
     for gateway in gateways:
@@ -104,6 +110,14 @@ def _parents(
                     resolved,
                 ],
             }
+
+
+def _foreign_backend(route: HTTPRoute) -> Key | None:
+    for rule in route.spec.rules:
+        for backend in rule.backend_refs:
+            if is_foreign(route, backend):
+                return Key(backend.namespace, backend.name)
+    return None
 
 
 def _missing_backend(route: HTTPRoute, services: frozenset[Key]) -> Key | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from manta.api.gateway import Gateway, HTTPRoute, HTTPRouteRule
+from manta.api.gateway import BackendRef, Gateway, HTTPRoute, HTTPRouteRule
 from manta.api.meta import Key
 from manta.api.networking import Ingress
 from manta.localplane.node.httphead import Head
@@ -148,6 +148,12 @@ def is_parent(gateway: Gateway, route: HTTPRoute) -> bool:
     )
 
 
+def is_foreign(route: HTTPRoute, backend: BackendRef) -> bool:
+    """Whether a backend is in another namespace: that would take a ReferenceGrant, which no one can
+    give here."""
+    return backend.namespace not in ("", route.metadata.namespace)
+
+
 def _routes_of_rule(route: HTTPRoute, rule: HTTPRouteRule) -> Iterator[Route]:
     goals = tuple(
         Destination(
@@ -156,6 +162,7 @@ def _routes_of_rule(route: HTTPRoute, rule: HTTPRouteRule) -> Iterator[Route]:
             backend.weight,
         )
         for backend in rule.backend_refs
+        if not is_foreign(route, backend)
     )
     change = _change_of(rule.filters)
     for match in rule.matches or ({},):

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
+from manta.api.addresses import parse_address, special_address
 from manta.api.core import Service, ServicePort
-from manta.api.discovery import EndpointSlice
+from manta.api.discovery import Endpoint, EndpointSlice
 from manta.api.meta import Key
 from manta.localplane.node.datagrams import DatagramDoor
 from manta.localplane.node.relay import Conversations, Streams, hang_up, relay
@@ -61,20 +62,46 @@ def _doors_of(service: Service) -> Iterator[tuple[Door, Backend]]:
             yield Door("127.0.0.1", port.node_port, True, port.protocol), backend
 
 
-def endpoints(slices: Iterable[EndpointSlice], port_name: str) -> tuple[tuple[str, int], ...]:
-    """Where connections may go: ready ones, or, if none is, those that still serve. Pure."""
+def endpoints(
+    slices: Iterable[EndpointSlice], port_name: str, *, shared: bool = False
+) -> tuple[tuple[str, int], ...]:
+    """Where connections may go: ready ones, or, if none is, those that still serve. Pure.
+
+    Never to the machine itself, unless Pods share its network (`shared`).
+    """
     ready: dict[tuple[str, int], None] = {}
     serving: dict[tuple[str, int], None] = {}
     for one in slices:
         ports = [port.port for port in one.ports if port.name == port_name and port.port]
-        for endpoint in one.endpoints:
+        for endpoint in own_endpoints(one):
             for address in endpoint.addresses:
+                if not may_connect(address, shared=shared):
+                    continue
                 for number in ports:
                     if endpoint.ready:
                         ready[address, number] = None
                     elif endpoint.conditions.serving:
                         serving[address, number] = None
     return tuple(ready or serving)
+
+
+def own_endpoints(one: EndpointSlice) -> Iterator[Endpoint]:
+    """The endpoints of a slice but those that name a Pod of another namespace. Host names (FQDN) are
+    nobody's endpoints, as for kube-proxy."""
+    if one.address_type not in ("IPv4", "IPv6"):
+        return
+    for endpoint in one.endpoints:
+        target = endpoint.target_ref
+        if target is None or target.namespace in ("", one.metadata.namespace):
+            yield endpoint
+
+
+def may_connect(address: str, *, shared: bool) -> bool:
+    """Whether an address in a slice may be dialled from this process."""
+    parsed = parse_address(address)
+    if parsed is None or parsed.is_multicast:
+        return False
+    return not special_address(address) or (shared and parsed.is_loopback)
 
 
 def service_of(one: EndpointSlice) -> list[str]:
@@ -98,7 +125,11 @@ class ServiceProxy:
         slices: Callable[[Key], Iterable[EndpointSlice]],
         api_server: tuple[str, int] | None,
         refused: Callable[[Key, str], None],
+        *,
+        shared: bool = False,
     ) -> None:
+        """`shared`: Pods are on the machine's own network, and have loopback addresses."""
+        self._shared = shared
         self._sockets = sockets
         self._bridge = bridge
         self._slices = slices
@@ -202,7 +233,8 @@ class ServiceProxy:
     def _targets(self, backend: Backend) -> tuple[tuple[str, int], ...]:
         if backend.service == KUBERNETES and self._api_server is not None:
             return (self._api_server,)
-        return endpoints(self._slices(backend.service), backend.port_name)
+        slices = self._slices(backend.service)
+        return endpoints(slices, backend.port_name, shared=self._shared)
 
     def close(self) -> None:
         for _, server in self._servers.values():

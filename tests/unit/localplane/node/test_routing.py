@@ -185,3 +185,14 @@ def test_a_route_learns_whether_its_services_exist(services: Any, resolved: str)
     status = route_status(route, [GATEWAY], frozenset(services), "2026-11-15T00:00:00Z")
     conditions = {one["type"]: one["status"] for one in status["parents"][0]["conditions"]}
     assert conditions == {"Accepted": "True", "ResolvedRefs": resolved}
+
+
+def test_a_route_leads_to_no_service_of_another_namespace() -> None:
+    """X7: that would take a ReferenceGrant of the other namespace."""
+    route = a_route({"backendRefs": [{"name": "svc", "namespace": "team-b", "port": 80}]})
+    [made] = routes_of_gateway(GATEWAY, [route])
+    assert made.destinations == ()
+    known = frozenset({Key("team-b", "svc")})
+    status = route_status(route, [GATEWAY], known, "2026-11-15T00:00:00Z")
+    reasons = [one["reason"] for one in status["parents"][0]["conditions"]]
+    assert reasons == ["Accepted", "RefNotPermitted"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from manta.localplane.apiserver.auth.tokens import Tokens
+from manta.localplane.apiserver.auth.tokens import AUDIENCES, Accepted, Tokens
 from manta.localplane.apiserver.messages import ANONYMOUS, HttpRequest, User
 
 AUTHENTICATED = "system:authenticated"
@@ -32,13 +32,21 @@ class Authenticator:
         return None
 
     def by_token(self, token: str) -> User | None:
+        accepted = self.accept(token)
+        return accepted.user if accepted is not None else None
+
+    def accept(self, token: str, audiences: Sequence[str] = AUDIENCES) -> Accepted | None:
+        """The user of a token that is good for at least one of the audiences.
+
+        Static tokens are made for this server and for nobody else.
+        """
         for known, user in self._static.items():
             if hmac.compare_digest(known.encode(), token.encode()):
-                return user
+                shared = tuple(name for name in AUDIENCES if name in audiences)
+                return Accepted(user, shared) if shared else None
         if self._tokens is None or token.count(".") != 2:
             return None
-        accepted = self._tokens.check(token)
-        return accepted.user if accepted is not None else None
+        return self._tokens.check(token, audiences)
 
 
 def _certified(peer: dict[str, Any]) -> User | None:

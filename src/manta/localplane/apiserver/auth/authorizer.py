@@ -6,7 +6,7 @@ kinds. `system:masters` may do everything, as in the real server.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -113,22 +113,25 @@ class Authorizer:
         for subject in binding.subjects or ():
             self._grants.setdefault(_subject_key(subject, namespace), []).append(grant)
 
-    def _cluster_rules(self, raw: bytes) -> tuple[Rule, ...]:
-        role = _decode_role(raw)
-        rules = list(role.rules or ())
-        if role.aggregation_rule is not None:
-            rules += self._aggregated(role.aggregation_rule)
-        return tuple(rules)
+    def _cluster_rules(self, raw: bytes, holders: frozenset[str] = frozenset()) -> tuple[Rule, ...]:
+        """The rules of a ClusterRole. One that aggregates has those of the selected roles only.
 
-    def _aggregated(self, aggregation: _Aggregation) -> Iterable[Rule]:
+        `holders` are the roles that aggregate this one: a cycle adds nothing.
+        """
+        role = _decode_role(raw)
+        if role.aggregation_rule is None or not role.aggregation_rule.cluster_role_selectors:
+            return role.rules or ()
+        return tuple(dict.fromkeys(self._aggregated(role.aggregation_rule, holders)))
+
+    def _aggregated(self, aggregation: _Aggregation, holders: frozenset[str]) -> Iterator[Rule]:
         for selector in aggregation.cluster_role_selectors:
             try:
                 chosen = from_object(selector)
             except SelectorError:
                 continue
             for record in self._store.select(f"clusterroles.{GROUP}"):
-                if chosen.matches(record.labels):
-                    yield from _decode_role(record.raw).rules or ()
+                if record.name not in holders and chosen.matches(record.labels):
+                    yield from self._cluster_rules(record.raw, holders | {record.name})
 
 
 def _subject_key(subject: _Subject, namespace: str) -> tuple[str, str]:

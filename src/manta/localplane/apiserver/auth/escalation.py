@@ -7,37 +7,68 @@ from typing import Any
 import msgspec
 
 from manta.localplane.apiserver.auth.authorizer import GROUP, MASTERS, Authorizer, RoleRef
-from manta.localplane.apiserver.auth.rules import Attempt, Rule, shown, uncovered
+from manta.localplane.apiserver.auth.rules import Attempt, Rule, read_rules, shown, uncovered
 from manta.localplane.apiserver.core import Call
 from manta.localplane.apiserver.status_errors import Refusal, forbidden, not_found
 
+Object = dict[str, Any]
+
+_EVERYTHING = (
+    Rule(("*",), ("*",), ("*",)),
+    Rule(("*",), non_resource_urls=("*",)),
+)
 _ROLES = ("roles", "clusterroles")
 _BINDINGS = ("rolebindings", "clusterrolebindings")
 
 
-def check_escalation(
-    authorizer: Authorizer, call: Call, obj: dict[str, Any], old: dict[str, Any] | None
-) -> None:
+_COLLECTED = ("ownerReferences", "finalizers", "managedFields", "generation", "resourceVersion")
+"""Metadata that the garbage collector changes, and bookkeeping of the server."""
+
+
+def check_escalation(authorizer: Authorizer, call: Call, obj: Object, old: Object | None) -> None:
+    """Refuse a Role or binding that would give more than its writer has.
+
+    Every change is checked but those that only garbage collection needs: a label alone can make a
+    ClusterRole part of `admin`.
+    """
     served, user = call.served, call.user
     if served.group != GROUP or MASTERS in user.groups:
         return
+    if old is not None and _content(old) == _content(obj):
+        return
     namespace = obj["metadata"].get("namespace", "")
-    name = obj["metadata"].get("name", "")
     if served.plural in _ROLES:
-        if old is not None and old.get("rules") == obj.get("rules"):
-            return
-        attempt = Attempt("escalate", GROUP, served.plural, name=name, namespace=namespace)
-        if not authorizer.may(user, attempt):
-            _check_rules(authorizer, call, _rules(obj), namespace)
+        _check_role(authorizer, call, obj, old, namespace)
     elif served.plural in _BINDINGS:
-        if old is not None and all(
-            old.get(part) == obj.get(part) for part in ("roleRef", "subjects")
-        ):
-            return
         _check_binding(authorizer, call, obj, namespace)
 
 
-def _check_binding(authorizer: Authorizer, call: Call, obj: dict[str, Any], namespace: str) -> None:
+def _content(obj: Object) -> Object:
+    meta = {name: value for name, value in obj["metadata"].items() if name not in _COLLECTED}
+    return obj | {"metadata": meta}
+
+
+def _check_role(
+    authorizer: Authorizer, call: Call, obj: Object, old: Object | None, namespace: str
+) -> None:
+    served, name = call.served, obj["metadata"].get("name", "")
+    attempt = Attempt("escalate", GROUP, served.plural, name=name, namespace=namespace)
+    if authorizer.may(call.user, attempt):
+        return
+    _check_rules(authorizer, call, _rules(obj), namespace)
+    if (_aggregates(obj) or _aggregates(old or {})) and uncovered(
+        _EVERYTHING, authorizer.rules_for(call.user, "")
+    ):
+        why = "must have cluster-admin privileges to use the aggregationRule"
+        raise forbidden(served.plural, served.group, name, why)
+
+
+def _aggregates(role: Object) -> bool:
+    """An aggregating role can come to hold any rule, also one that is written later."""
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
+
+
+def _check_binding(authorizer: Authorizer, call: Call, obj: Object, namespace: str) -> None:
     ref = obj.get("roleRef") or {}
     kind, role = str(ref.get("kind", "")), str(ref.get("name", ""))
     plural = "clusterroles" if kind == "ClusterRole" else "roles"
@@ -68,8 +99,8 @@ def _refusal(call: Call, missing: list[Rule]) -> Refusal:
     return forbidden(served.plural, served.group, call.route.name, why)
 
 
-def _rules(obj: dict[str, Any]) -> tuple[Rule, ...]:
+def _rules(obj: Object) -> tuple[Rule, ...]:
     try:
-        return msgspec.convert(obj.get("rules") or [], tuple[Rule, ...])
+        return read_rules(obj.get("rules"))
     except msgspec.ValidationError:
         return ()

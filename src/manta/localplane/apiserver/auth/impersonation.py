@@ -6,8 +6,9 @@ than its sender asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from urllib.parse import unquote
 
 from manta.localplane.apiserver.auth.authenticator import AUTHENTICATED
 from manta.localplane.apiserver.auth.authorizer import Authorizer
@@ -16,6 +17,7 @@ from manta.localplane.apiserver.messages import HttpRequest, User
 from manta.localplane.apiserver.status_errors import bad_request
 
 _ACCOUNT = "system:serviceaccount:"
+_EXTRA = "impersonate-extra-"
 
 
 def impersonated(authorizer: Authorizer, request: HttpRequest) -> HttpRequest:
@@ -28,18 +30,24 @@ def impersonated(authorizer: Authorizer, request: HttpRequest) -> HttpRequest:
     uid = request.headers.get("impersonate-uid", "")
     if not name:
         raise bad_request("requested to impersonate without a user name")
-    if any(header.startswith("impersonate-extra-") for header in wanted):
-        raise bad_request("impersonating extra information is not served here")
-    for attempt in _attempts(name, groups, uid):
+    extra = {
+        unquote(header.removeprefix(_EXTRA)).lower(): _list(request.headers[header])
+        for header in wanted
+        if header.startswith(_EXTRA) and _list(request.headers[header])
+    }
+    for attempt in _attempts(name, groups, uid, extra):
         authorizer.require(request.user, attempt)
-    return replace(request, user=User(name, (*(groups or _own_groups(name)), AUTHENTICATED), uid))
+    user = User(name, (*(groups or _own_groups(name)), AUTHENTICATED), uid, extra)
+    return replace(request, user=user)
 
 
 def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _attempts(name: str, groups: tuple[str, ...], uid: str) -> Iterator[Attempt]:
+def _attempts(
+    name: str, groups: tuple[str, ...], uid: str, extra: Mapping[str, tuple[str, ...]]
+) -> Iterator[Attempt]:
     if name.startswith(_ACCOUNT) and name.count(":") == 3:
         _, _, namespace, account = name.split(":")
         yield Attempt("impersonate", "", "serviceaccounts", "", account, namespace)
@@ -49,6 +57,9 @@ def _attempts(name: str, groups: tuple[str, ...], uid: str) -> Iterator[Attempt]
         yield Attempt("impersonate", "", "groups", "", group)
     if uid:
         yield Attempt("impersonate", "authentication.k8s.io", "uids", "", uid)
+    for key, values in extra.items():
+        for value in values:
+            yield Attempt("impersonate", "authentication.k8s.io", "userextras", key, value)
 
 
 def _own_groups(name: str) -> tuple[str, ...]:

@@ -9,11 +9,18 @@ from manta.localplane.apiserver import decoding, machinery
 from manta.localplane.apiserver.auth.authenticator import Authenticator
 from manta.localplane.apiserver.auth.authorizer import Authorizer
 from manta.localplane.apiserver.auth.rules import Attempt, as_json
+from manta.localplane.apiserver.auth.tokens import AUDIENCES, Tokens
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.messages import HttpResponse, User, json_response
 from manta.localplane.apiserver.options import write_options
 from manta.localplane.apiserver.schema.causes import Cause
-from manta.localplane.apiserver.status_errors import bad_request, invalid, not_acceptable
+from manta.localplane.apiserver.schema.causes import invalid as invalid_value
+from manta.localplane.apiserver.status_errors import (
+    bad_request,
+    invalid,
+    no_such_resource,
+    not_acceptable,
+)
 
 Object = dict[str, Any]
 
@@ -31,11 +38,16 @@ def _ambiguous(spec: Object) -> list[Cause]:
 
 class Reviews:
     def __init__(
-        self, core: Core, authorizer: Authorizer, authenticator: Authenticator | None
+        self,
+        core: Core,
+        authorizer: Authorizer,
+        authenticator: Authenticator | None,
+        tokens: Tokens | None,
     ) -> None:
         self._core = core
         self._authorizer = authorizer
         self._authenticator = authenticator
+        self._tokens = tokens
         self._answers: Mapping[str, Callable[[Call, Object], Object]] = {
             "SelfSubjectReview": self._who_am_i,
             "TokenReview": self._token,
@@ -79,11 +91,25 @@ class Reviews:
         token = spec.get("token") or ""
         if not token:
             raise bad_request("token is required for TokenReview in authentication")
-        user = self._authenticator.by_token(token) if self._authenticator else None
-        if user is None:
-            return {"user": {}, "error": "invalid bearer token"}
-        audiences = spec.get("audiences") or ["https://kubernetes.default.svc"]
-        return {"authenticated": True, "user": user_info(user), "audiences": audiences}
+        audiences = tuple(spec.get("audiences") or AUDIENCES)
+        accepted = self._authenticator.accept(token, audiences) if self._authenticator else None
+        if accepted is None:
+            return {"user": {}, "error": self._why_invalid(token, audiences)}
+        return {
+            "authenticated": True,
+            "user": user_info(accepted.user),
+            "audiences": list(accepted.audiences),
+        }
+
+    def _why_invalid(self, token: str, audiences: tuple[str, ...]) -> str:
+        """Of a good token for others its audiences are named: whoever asks may have mistyped them."""
+        found = self._tokens.audiences_of(token) if self._tokens else ()
+        if not found or set(found) & set(audiences):
+            return "invalid bearer token"
+        shown = " ".join(f'"{name}"' for name in found)
+        wanted = " ".join(f'"{name}"' for name in audiences)
+        why = f"token audiences [{shown}] is invalid for the target audiences [{wanted}]"
+        return f"[invalid bearer token, {why}]"
 
     def _may_i(self, call: Call, spec: Object) -> Object:
         return self._verdict(call, call.user, spec)
@@ -97,11 +123,21 @@ class Reviews:
         raise invalid("", call.served.group, "", causes)
 
     def _may_they_here(self, call: Call, spec: Object) -> Object:
-        attributes = dict(spec.get("resourceAttributes") or {})
-        if attributes.get("namespace", call.route.namespace) != call.route.namespace:
-            raise bad_request(
-                f"spec.resourceAttributes.namespace must match namespace: {call.route.namespace}"
-            )
+        """Only of this namespace: its admin may ask nothing about the rest of the cluster."""
+        if not call.route.namespace:
+            raise no_such_resource()
+        causes = []
+        attributes = spec.get("resourceAttributes")
+        if attributes is not None and attributes.get("namespace") != call.route.namespace:
+            asked = attributes.get("namespace", "")
+            wish = "must match metadata.namespace"
+            causes.append(invalid_value("spec.resourceAttributes.namespace", asked, wish))
+        if spec.get("nonResourceAttributes") is not None:
+            wish = "disallowed on this kind of request"
+            asked = spec["nonResourceAttributes"]
+            causes.append(invalid_value("spec.nonResourceAttributes", asked, wish))
+        if causes:
+            raise invalid("LocalSubjectAccessReview", call.served.group, "", causes)
         return self._may_they(call, spec)
 
     def _verdict(self, call: Call, user: User, spec: Object) -> Object:

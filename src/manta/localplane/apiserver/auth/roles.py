@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
-_ANNOTATIONS = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
+AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+_ANNOTATIONS = {AUTOUPDATE: "true"}
 _READ = ["get", "list", "watch"]
 _WRITE = ["create", "delete", "deletecollection", "patch", "update"]
 _API = "rbac.authorization.k8s.io/v1"
@@ -14,10 +15,17 @@ _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 Object = dict[str, Any]
 
-_NAMESPACED: dict[str, list[str]] = {
+# What `view` reads, and which of it `edit` writes, group by group, as in Kubernetes 1.35. Neither writes
+# Endpoints or EndpointSlices: whoever does chooses where a Service's connections go.
+_VIEW: dict[str, list[str]] = {
     "": [
+        "bindings",
         "configmaps",
+        "endpoints",
         "events",
+        "limitranges",
+        "namespaces",
+        "namespaces/status",
         "persistentvolumeclaims",
         "persistentvolumeclaims/status",
         "pods",
@@ -26,10 +34,11 @@ _NAMESPACED: dict[str, list[str]] = {
         "replicationcontrollers",
         "replicationcontrollers/scale",
         "replicationcontrollers/status",
+        "resourcequotas",
+        "resourcequotas/status",
         "serviceaccounts",
         "services",
         "services/status",
-        "endpoints",
     ],
     "apps": [
         "controllerrevisions",
@@ -48,32 +57,66 @@ _NAMESPACED: dict[str, list[str]] = {
     "autoscaling": ["horizontalpodautoscalers", "horizontalpodautoscalers/status"],
     "batch": ["cronjobs", "cronjobs/status", "jobs", "jobs/status"],
     "discovery.k8s.io": ["endpointslices"],
+    "events.k8s.io": ["events"],
     "networking.k8s.io": ["ingresses", "ingresses/status", "networkpolicies"],
     "policy": ["poddisruptionbudgets", "poddisruptionbudgets/status"],
 }
-_LOOK_ONLY = {
+_EDIT: dict[str, list[str]] = {
     "": [
-        "bindings",
-        "limitranges",
-        "namespaces",
-        "namespaces/status",
-        "resourcequotas",
-        "resourcequotas/status",
-    ]
+        "configmaps",
+        "events",
+        "persistentvolumeclaims",
+        "pods",
+        "pods/attach",
+        "pods/exec",
+        "pods/portforward",
+        "pods/proxy",
+        "replicationcontrollers",
+        "replicationcontrollers/scale",
+        "secrets",
+        "serviceaccounts",
+        "services",
+        "services/proxy",
+    ],
+    "apps": [
+        "daemonsets",
+        "deployments",
+        "deployments/scale",
+        "replicasets",
+        "replicasets/scale",
+        "statefulsets",
+        "statefulsets/scale",
+    ],
+    "autoscaling": ["horizontalpodautoscalers"],
+    "batch": ["cronjobs", "jobs"],
+    "coordination.k8s.io": ["leases"],
+    "events.k8s.io": ["events"],
+    "networking.k8s.io": ["ingresses", "networkpolicies"],
+    "policy": ["poddisruptionbudgets"],
 }
-_EDIT_MORE = {
+_EDIT_READS: dict[str, list[str]] = {
     "": [
         "pods/attach",
         "pods/exec",
         "pods/portforward",
         "pods/proxy",
-        "pods/eviction",
         "secrets",
         "services/proxy",
-        "serviceaccounts/token",
     ],
     "coordination.k8s.io": ["leases"],
 }
+_EDIT_CREATES = ["pods/eviction", "serviceaccounts/token"]
+WITHDRAWN = frozenset(
+    (
+        ("", "endpoints"),
+        ("", "pods/eviction"),
+        ("", "pods/log"),
+        ("", "serviceaccounts/token"),
+        ("apps", "controllerrevisions"),
+        ("discovery.k8s.io", "endpointslices"),
+    )
+)
+"""What `system:aggregate-to-edit` of earlier versions wrote and today's does not."""
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
@@ -81,17 +124,16 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
 
 
 def _view() -> list[Object]:
-    rules = [_rule(group, names, _READ) for group, names in _NAMESPACED.items()]
-    return rules + [_rule(group, names, _READ) for group, names in _LOOK_ONLY.items()]
+    return [_rule(group, names, _READ) for group, names in _VIEW.items()]
 
 
 def _edit() -> list[Object]:
-    rules = [
-        _rule(group, [name for name in names if not name.endswith("/status")], _WRITE)
-        for group, names in _NAMESPACED.items()
+    return [
+        *(_rule(group, names, _READ) for group, names in _EDIT_READS.items()),
+        *(_rule(group, names, _WRITE) for group, names in _EDIT.items()),
+        _rule("", _EDIT_CREATES, ["create"]),
+        _rule("", ["serviceaccounts"], ["impersonate"]),
     ]
-    more = [_rule(group, names, _READ + _WRITE) for group, names in _EDIT_MORE.items()]
-    return rules + more + [_rule("", ["serviceaccounts"], ["impersonate"])]
 
 
 def _admin() -> list[Object]:
@@ -132,7 +174,12 @@ def cluster_roles() -> Iterator[Object]:
         "system:service-account-issuer-discovery",
         [
             {
-                "nonResourceURLs": ["/.well-known/openid-configuration", "/openid/v1/jwks"],
+                "nonResourceURLs": [
+                    "/.well-known/openid-configuration",
+                    "/.well-known/openid-configuration/",
+                    "/openid/v1/jwks",
+                    "/openid/v1/jwks/",
+                ],
                 "verbs": ["get"],
             }
         ],
@@ -141,16 +188,21 @@ def cluster_roles() -> Iterator[Object]:
 
 
 def _personal_roles() -> Iterator[Object]:
-    """admin holds edit, edit holds view; charts add to them by label."""
-    layers = {"view": _view(), "edit": _edit(), "admin": _admin()}
-    holds = {"view": ["view"], "edit": ["edit", "view"], "admin": ["admin", "edit", "view"]}
-    for name, rules in layers.items():
-        labels = {f"{_AGGREGATE}{name}": "true"}
-        yield _role(f"system:aggregate-to-{name}", rules, labels)
-    for name, parts in holds.items():
-        selectors = [{"matchLabels": {f"{_AGGREGATE}{part}": "true"}} for part in parts]
-        role = _role(name, [rule for part in parts for rule in layers[part]])
-        yield role | {"aggregationRule": {"clusterRoleSelectors": selectors}}
+    """admin holds edit, edit holds view; charts add to them by label.
+
+    The rules of the three are those of the roles that they aggregate, written out for readers.
+    """
+    parts = {"view": _view(), "edit": _edit(), "admin": _admin()}
+    holders = {"view": "edit", "edit": "admin", "admin": ""}
+    held: list[Object] = []
+    for name, holder in holders.items():
+        label = f"{_AGGREGATE}{name}"
+        yield _role(f"system:aggregate-to-{name}", parts[name], {label: "true"})
+        held = [*parts[name], *held]
+        role = _role(name, held, {f"{_AGGREGATE}{holder}": "true"} if holder else None)
+        yield role | {
+            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]}
+        }
 
 
 def cluster_role_bindings() -> Iterator[Object]:

@@ -36,6 +36,11 @@ class Attempt:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
+def read_rules(rules: Any) -> tuple[Rule, ...]:
+    """Rules as an object has them. Raises ValidationError where they are no rules."""
+    return msgspec.convert(rules or [], tuple[Rule, ...])
+
+
 def allows(rule: Rule, attempt: Attempt) -> bool:
     if attempt.verb not in rule.verbs and "*" not in rule.verbs:
         return False

@@ -24,7 +24,7 @@ _BINDABLE = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 def issue_token(
     core: Core, tokens: Tokens, account: Record, body: dict[str, Any], call: Call
 ) -> HttpResponse:
-    spec = body.get("spec") or {}
+    spec = machinery.canonical(_REQUESTS, body, []).get("spec") or {}
     seconds = _seconds(spec.get("expirationSeconds"))
     reference = spec.get("boundObjectRef")
     binding = _binding(core, account, reference)

@@ -1,7 +1,7 @@
 """Service account tokens: JSON web tokens signed with the plane's own key (ES256).
 
 A token is believed while its time lasts, its service account exists with the same uid, and the
-Pod that it is bound to, if any, does too. The costly signature check is made once per token.
+Pod, Secret or Node that it is bound to, if any, does too. The costly signature check is made once per token.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from typing import Any
 
 import msgspec
 
+from manta.api.times import parse_time
 from manta.localplane.apiserver.messages import User
 from manta.localplane.store.objects import Record, key_of
 from manta.localplane.store.store import Store
 
 ISSUER = "https://kubernetes.default.svc"
 AUDIENCES = (ISSUER,)
+DELETION_LEEWAY = 60.0
+"""Seconds: what ends a Pod may use its token a little longer than the Pod was to live."""
 _REMEMBERED = 4096
 
 
-class _Metadata(msgspec.Struct, gc=False, frozen=True):
+class _Metadata(msgspec.Struct, gc=False, frozen=True, rename="camel"):
     uid: str = ""
+    deletion_timestamp: str = ""
 
 
 class _Identified(msgspec.Struct, gc=False, frozen=True):
@@ -122,6 +126,11 @@ class Tokens:
             return None
         return Accepted(_user(claims.kubernetes), shared)
 
+    def audiences_of(self, token: str) -> tuple[str, ...]:
+        """For whom a token of ours was made, whether it is still good or not; () for any other."""
+        claims = self._claims(token)
+        return tuple(claims.aud) if claims is not None else ()
+
     def _claims(self, token: str) -> Claims | None:
         known = self._checked.get(token)
         if known is not None:
@@ -142,17 +151,29 @@ class Tokens:
         return claims
 
     def _is_alive(self, binding: Binding) -> bool:
-        account = binding.serviceaccount
-        if not self._exists("serviceaccounts", binding.namespace, account):
-            return False
+        namespace = binding.namespace
         return all(
-            one is None or self._exists(shelf, binding.namespace, one)
-            for shelf, one in (("pods", binding.pod), ("secrets", binding.secret))
+            one is None or self._exists(shelf, where, one)
+            for shelf, where, one in (
+                ("serviceaccounts", namespace, binding.serviceaccount),
+                ("pods", namespace, binding.pod),
+                ("secrets", namespace, binding.secret),
+                ("nodes", "", binding.node),
+            )
         )
 
     def _exists(self, shelf: str, namespace: str, one: Named) -> bool:
+        """Whether it is the same object, and not one whose deletion was due a minute ago."""
         record = self._store.get(shelf, key_of(namespace, one.name))
-        return record is not None and uid_of(record) == one.uid
+        if record is None:
+            return False
+        meta = _read_uid(record.raw).metadata
+        if meta.uid != one.uid:
+            return False
+        if not meta.deletion_timestamp:
+            return True
+        due = parse_time(meta.deletion_timestamp).timestamp()
+        return due + DELETION_LEEWAY > self._clock().timestamp()
 
     # ── the key ──────────────────────────────────────────────────────────────────────────
     def _key(self) -> Any:

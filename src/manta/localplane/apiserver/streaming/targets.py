@@ -101,16 +101,21 @@ def _service_port(service: Object, port: str, text: str) -> Object:
 def _endpoints(slice_: Object, chosen: Object) -> list[Address]:
     """Slices name their ports as the Service does, and carry the Pod's number."""
     found = []
+    namespace = slice_["metadata"]["namespace"]
     for port in slice_.get("ports") or ():
         if (port.get("name") or "") != (chosen.get("name") or "") or port.get("port") is None:
             continue
         for endpoint in slice_.get("endpoints") or ():
             target = endpoint.get("targetRef") or {}
             ready = (endpoint.get("conditions") or {}).get("ready", True)
-            if ready and target.get("kind") == "Pod":
-                namespace = target.get("namespace") or slice_["metadata"]["namespace"]
+            if ready and target.get("name") and _is_own_pod(target, namespace):
                 found.append(Address(namespace, target["name"], int(port["port"])))
     return found
+
+
+def _is_own_pod(target: Object, namespace: str) -> bool:
+    """A Service leads to Pods of its own namespace, whatever a slice says."""
+    return target.get("kind") == "Pod" and target.get("namespace", namespace) == namespace
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from manta.api.addresses import special_address
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
 from manta.localplane.apiserver.builtin_kinds.defaults.services import is_address
@@ -36,6 +37,7 @@ def check_service(service: Json, old: Json | None) -> Causes:
     affinity = spec.get("sessionAffinity", "")
     yield from rules.one_of("spec.sessionAffinity", affinity, ("ClientIP", "None"))
     yield from _check_families(spec)
+    yield from _check_external_addresses(spec, (old or {}).get("spec") or {})
     if type_ not in _TYPES:
         yield not_supported("spec.type", type_, _TYPES)
     yield from _check_node_ports(ports, type_)
@@ -71,6 +73,15 @@ def _check_families(spec: Json) -> Causes:
         if is_address(address) and (":" in address) != (family == "IPv6"):
             wish = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
             yield invalid(f"spec.clusterIPs[{index}]", address, wish)
+
+
+def _check_external_addresses(spec: Json, before: Json) -> Causes:
+    """Those that are there already may stay."""
+    known = before.get("externalIPs") or []
+    for index, address in enumerate(spec.get("externalIPs") or []):
+        problem = special_address(address)
+        if problem and address not in known:
+            yield invalid(f"spec.externalIPs[{index}]", address, problem)
 
 
 def _check_port(port: Json, field: str, names: set[str], *, named: bool) -> Causes:

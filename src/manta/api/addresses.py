@@ -1,0 +1,36 @@
+"""Addresses that nobody may choose as the end of a Service's connections."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+
+def parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """None for what is no address. An IPv4 address written as IPv6 is read as IPv4."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def special_address(text: str) -> str:
+    """Why an address cannot be an endpoint, in the words of the real server; empty if it can."""
+    address = parse_address(text)
+    if address is None:
+        return "must be a valid IP address"
+    if address.is_unspecified:
+        return f"may not be unspecified ({text})"
+    if address.is_loopback:
+        return "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    if address.is_link_local:
+        return "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+    if _is_link_local_multicast(address):
+        return "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
+    return ""
+
+
+def _is_link_local_multicast(address: IPv4Address | IPv6Address) -> bool:
+    if isinstance(address, IPv4Address):
+        return int(address) >> 8 == int(IPv4Address("224.0.0.0")) >> 8
+    return address.packed[0] == 0xFF and address.packed[1] & 0x0F == 0x02
