@@ -28,6 +28,8 @@ from manta.kube.cluster import Cluster
 from manta.kube.transport import HttpTransport
 from manta.rules.settings import FeatureGates, Settings
 from manta.runtime.clock import SystemClock
+from manta.runtime.failures import CONDITION as RECONCILE_ERROR
+from manta.runtime.failures import REASON as RECONCILE_FAILED
 from manta.runtime.gate import WriteGate
 from manta.runtime.gauges import register_process
 from manta.runtime.metrics import ApiMetrics, Metric, Registry
@@ -113,7 +115,10 @@ def _camel(name: str) -> str:
 
 
 def events_page() -> str:
-    parts = [f"# Events\n\n{WRITTEN}"]
+    parts = [
+        f"# Events\n\n{WRITTEN}## All kinds\n\n| Reason | Type | Why |\n|---|---|---|\n",
+        f"| {RECONCILE_FAILED} | Warning | a reconcile raised; condition `{RECONCILE_ERROR}` |\n\n",
+    ]
     tables = (
         ("RayCluster", CLUSTER_EVENTS),
         ("RayJob", JOB_EVENTS),

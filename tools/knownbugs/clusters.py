@@ -356,8 +356,8 @@ GUARDS: tuple[Guard, ...] = (
         "a Warning, and a key's backoff",
         (
             "reconcile/loop.py",
-            "    if outcome.failure:\n        return Retry(str(outcome.failure.error), due)",
-            "    if outcome.failure:\n        return Done(timedelta(milliseconds=100))",
+            "        return Retry(str(outcome.failure.error), due, unwritten)",
+            "        return Done(timedelta(milliseconds=100))",
         ),
     ),
     guard(
@@ -366,8 +366,8 @@ GUARDS: tuple[Guard, ...] = (
         "the round is run again",
         (
             "reconcile/loop.py",
-            '            return Retry(f"{why}: {error}", due)',
-            "            assert why\n            return Done()",
+            '        return Retry(f"{why}: {unwritten}", due, unwritten)',
+            "        assert why\n        return Done()",
         ),
     ),
     guard(

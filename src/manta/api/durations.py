@@ -19,6 +19,8 @@ _NANOSECONDS: Final = {
 }
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]+)")
 _MAX: Final = 2**63 - 1
+_LONGEST: Final = 200
+"""Characters. No duration needs more, and Python reads no numbers of thousands of digits."""
 
 
 class DurationError(ValueError):
@@ -27,6 +29,8 @@ class DurationError(ValueError):
 
 def parse_nanoseconds(text: str) -> int:
     """`time.ParseDuration` of Go: a sign, then numbers with units; a bare 0 needs no unit."""
+    if len(text) > _LONGEST:
+        raise DurationError(f"duration {text[:40]!r}… is too long a text for a duration")
     body = text[1:] if text[:1] in ("+", "-") else text
     if body == "0":
         return 0

@@ -121,9 +121,13 @@ class Quantity:
 
 
 ZERO: Final = Quantity(0)
+_LONGEST: Final = 300
+"""Characters. Python reads no numbers of thousands of digits, and nobody has so much memory."""
 
 
 def _parse(text: str) -> Quantity:
+    if len(text) > _LONGEST:
+        raise QuantityError(f"{text[:40]!r}… is too long for a quantity: {_LONGEST} characters")
     match = _TEXT.fullmatch(text)
     if match is None or not (match[2] or match[3]):
         raise QuantityError(f"{text!r} is not a quantity such as 500m, 2 or 1.5Gi")

@@ -42,6 +42,8 @@ class Verdict:
 def judge(kind: str, document: Mapping[str, Any]) -> Verdict:
     """Pure: the verdict on one object as the server shows it."""
     status = document.get("status") or {}
+    if error := _reconcile_error(status):
+        return Verdict(ready=False, why=error)
     match kind:
         case "RayJob":
             return _judge_job(status)
@@ -55,6 +57,13 @@ def judge(kind: str, document: Mapping[str, Any]) -> Verdict:
             return _judge_conditions(status)
         case _:
             return Verdict(ready=True)
+
+
+def _reconcile_error(status: Mapping[str, Any]) -> str:
+    """Why the operator's last reconcile of the object raised; empty: it did not."""
+    conditions = status.get("conditions") or ()
+    found = (one for one in conditions if one.get("type") == "ReconcileError")
+    return next((one["message"] for one in found if one.get("status") == "True"), "")
 
 
 def _judge_job(status: Mapping[str, Any]) -> Verdict:

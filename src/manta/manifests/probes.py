@@ -6,6 +6,7 @@ Older versions are asked by a command; each call in it gives up before the probe
 
 from __future__ import annotations
 
+from manta.api.numbers import parse_int32
 from manta.api.ray import names
 from manta.manifests.containers import Json, find_port
 from manta.manifests.ray_start import Params
@@ -46,10 +47,10 @@ def _pace(*, head: bool, delay: int, failures: int) -> Json:
 
 def _health_check(params: Params, *, head: bool, ray_version: str) -> Json:
     if ray_version_at_least(ray_version, UNIFIED_HEALTH_SINCE):
-        return {"httpGet": {"path": "/api/healthz", "port": int(_agent_port(params))}}
+        return {"httpGet": {"path": "/api/healthz", "port": _agent_port(params)}}
     paths = [_raylet(params)]
     if head:
-        port = params.get("dashboard-port", str(names.PORT_DASHBOARD))
+        port = _port(params, "dashboard-port", names.PORT_DASHBOARD)
         paths.append(f"{port}/api/gcs_healthz")
     return _exec(paths, timeout=_timeout(head=head))
 
@@ -65,8 +66,14 @@ def _raylet(params: Params) -> str:
     return f"{_agent_port(params)}/api/local_raylet_healthz"
 
 
-def _agent_port(params: Params) -> str:
-    return params.get("dashboard-agent-listen-port", str(names.PORT_DASHBOARD_AGENT))
+def _agent_port(params: Params) -> int:
+    return _port(params, "dashboard-agent-listen-port", names.PORT_DASHBOARD_AGENT)
+
+
+def _port(params: Params, name: str, default: int) -> int:
+    """The default where the text is no number (a shell expression, say), as KubeRay has it."""
+    port = parse_int32(params.get(name, ""))
+    return default if port is None else port
 
 
 def _exec(paths: list[str], *, timeout: int) -> Json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from manta.api.numbers import parse_count
 from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
@@ -82,7 +83,7 @@ def identity(service: RayService, version: str) -> dict[str, str]:
 def groups_made_with(annotations: Mapping[str, str]) -> int | None:
     """How many worker groups the spec had of which a cluster was made, if it is written down."""
     count = annotations.get(names.ANNOTATION_WORKER_GROUP_COUNT, "").partition(" ")[0]
-    return int(count) if count.isdecimal() else None
+    return parse_count(count)
 
 
 def origin_labels(service: RayService) -> dict[str, str]:

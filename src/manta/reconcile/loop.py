@@ -10,6 +10,7 @@ from manta.api.meta import Key
 from manta.kube.errors import Conflict, MantaError
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.plan import Plan
+from manta.runtime.phases import Phase, phase
 from manta.runtime.queue import Done, Retry
 
 log = logging.getLogger(__name__)
@@ -40,26 +41,38 @@ class Rooms(Protocol[S]):
 async def reconcile(rooms: Rooms[S], key: Key) -> Done | Retry:
     """Run one round. What it returns is all that the queue learns of it.
 
-    Whatever else is raised ends the round, and the controller turns it into a `Retry`.
+    Whatever is raised ends the reconcile: `runtime/controller.py` counts it by its phase, shows it on
+    the object and retries.
     """
-    seen = await rooms.observe(key)
+    with phase(Phase.OBSERVE):
+        seen = await rooms.observe(key)
     if seen is None:
         return Done()
-    plan = rooms.plan(seen)
-    outcome = await rooms.apply(seen, plan)
+    with phase(Phase.PLAN):
+        plan = rooms.plan(seen)
+    with phase(Phase.APPLY):
+        outcome = await rooms.apply(seen, plan)
     # What failed is tried again ever more slowly; what the plan waits for comes when it is due.
     due = plan.wait.retry_in if plan.wait else None
-    try:
-        await rooms.report(seen, plan, outcome)
-    except MantaError as error:
-        common = isinstance(error, Conflict)
-        if not common:
-            log.warning("the status could not be written: %s", error)
-        if not outcome.failure:  # what went wrong first is the reason of the rest
-            why = "status was changed by someone else" if common else "no status could be written"
-            return Retry(f"{why}: {error}", due)
-    if outcome.failure:
-        return Retry(str(outcome.failure.error), due)
+    unwritten = await _report(rooms, seen, plan, outcome)
+    if outcome.failure:  # what went wrong first is the reason of the rest
+        return Retry(str(outcome.failure.error), due, unwritten)
+    if unwritten:
+        common = isinstance(unwritten, Conflict)
+        why = "status was changed by someone else" if common else "no status could be written"
+        return Retry(f"{why}: {unwritten}", due, unwritten)
     if plan.wait:
         return Retry(plan.wait.why, due) if plan.wait.backoff else Done(plan.wait.retry_in)
     return Done(rooms.idle_delay(seen))
+
+
+async def _report(rooms: Rooms[S], seen: S, plan: Plan, outcome: Outcome) -> MantaError | None:
+    """Why the status could not be written; None: it was, or need not be."""
+    try:
+        with phase(Phase.STATUS):
+            await rooms.report(seen, plan, outcome)
+    except MantaError as error:
+        if not isinstance(error, Conflict):
+            log.warning("the status could not be written: %s", error)
+        return error
+    return None

@@ -188,7 +188,7 @@ def parse_ray_version(text: str) -> tuple[int, int, int] | None:
         digits = _leading_digits(part)
         if not digits:
             return None
-        numbers.append(int(digits))
+        numbers.append(int(digits[:9]))
     if not numbers:
         return None
     padded = (*numbers, 0, 0)

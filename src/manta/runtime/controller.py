@@ -1,7 +1,8 @@
 """A controller: what it watches, which keys that concerns, and the workers that run its rounds.
 
-One round per key at a time, never on a cache older than our own writes. A round that raises is
-a round that failed: it is logged once, with its key, and tried again with backoff.
+One reconcile per key at a time, never on a cache older than our own writes. A reconcile that raises
+is counted by phase, logged with its key, shown on its object (`runtime/failures.py`) and tried again
+with backoff; other keys go on.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from random import Random
 from typing import Any, Generic, TypeVar
 
 from manta.api.meta import Key
-from manta.kube.errors import MantaError
+from manta.kube.errors import Conflict, MantaError
 from manta.runtime import logging as rounds
 from manta.runtime.cache import Named
+from manta.runtime.failures import FailureReporter, describe
 from manta.runtime.freshness import Freshness, Owner
 from manta.runtime.informer import Informer
 from manta.runtime.metrics import ControllerMetrics
+from manta.runtime.phases import Phase, current_phase, reset_phase
 from manta.runtime.queue import Closed, Done, Retry, WorkQueue
 
 T = TypeVar("T", bound=Named)
@@ -63,27 +66,52 @@ def owner_keys(kind: str, group: str) -> Callable[[Named | None, Named | None], 
 
 class Controller:
     def __init__(
-        self, name: str, reconcile: Reconcile, watches: Sequence[Watch[Any]], workers: int = 8
+        self,
+        name: str,
+        reconcile: Reconcile,
+        watches: Sequence[Watch[Any]],
+        workers: int = 8,
+        *,
+        subject: Informer[Any] | None = None,
     ) -> None:
+        """`subject`: the informer of the objects whose status shows a reconcile that raised."""
         self.name = name
+        self.subject = subject
         self.workers = workers
         self._reconcile = reconcile
         self._watches = tuple(watches)
         self._queue: WorkQueue[Key] | None = None
         self._freshness: Freshness | None = None
         self._metrics: ControllerMetrics | None = None
+        self._reporter: FailureReporter | None = None
 
-    def attach(self, random: Random, freshness: Freshness, metrics: ControllerMetrics) -> None:
+    def attach(
+        self,
+        random: Random,
+        freshness: Freshness,
+        metrics: ControllerMetrics,
+        reporter: FailureReporter | None = None,
+    ) -> None:
         """Bind to the runtime; from now on changes put keys on the queue."""
+        self._reporter = reporter
         self._queue = WorkQueue(random, observer=metrics)
         self._freshness = freshness
         self._metrics = metrics
         for watch in self._watches:
-            self._follow(watch)
+            self._follow(watch, metrics)
+        if self.subject is not None:
+            self.subject.add_readability_handler(self._queue.add)
 
-    def _follow(self, watch: Watch[Any]) -> None:
+    def _follow(self, watch: Watch[Any], metrics: ControllerMetrics) -> None:
         def handler(old: Any, new: Any) -> None:
-            for key in watch.keys(old, new):
+            try:
+                keys = tuple(watch.keys(old, new))
+            except Exception:  # one odd object must not end the watch of all others
+                some = new if new is not None else old
+                log.exception("no object could be found that %s concerns", some.metadata.key)
+                metrics.failed(Phase.WATCH)
+                return
+            for key in keys:
                 self.queue.add(key, ahead=watch.ahead)
 
         watch.informer.add_handler(handler)
@@ -140,19 +168,35 @@ class Controller:
 
     async def _round(self, key: Key) -> Done | Retry:
         token = rounds.begin(self.name, key)
+        reset_phase()
         try:
             result = await self._reconcile(key)
+            why = self.subject.unreadable(key) if self.subject is not None else None
+            if why is not None:
+                result = await self._failed(key, Phase.DECODE, why)
+            elif isinstance(result, Retry) and result.error is not None:
+                await self._failed(key, Phase.STATUS, result.error)
+            elif self._reporter and self.subject is not None:
+                await self._reporter.succeeded(key, self.subject.get(key))
         except MantaError as error:
-            log.warning("round failed: %s", error)
-            result = Retry(str(error))
+            log.warning("%s failed: %s", current_phase(), error)
+            result = await self._failed(key, current_phase(), error)
         except Exception as error:
-            log.exception("round failed")
-            result = Retry(f"{type(error).__name__}: {error}")
+            log.exception("%s failed", current_phase())
+            result = await self._failed(key, current_phase(), error)
         finally:
             rounds.end(token)
         if self._metrics:
             self._metrics.reconciled(result)
         return result
+
+    async def _failed(self, key: Key, phase: Phase, error: Exception | str) -> Retry:
+        """The one place where a reconcile that raised is counted, shown on its object and retried."""
+        if self._metrics and not isinstance(error, Conflict):  # which is daily business
+            self._metrics.failed(phase)
+        if self._reporter:
+            await self._reporter.failed(key, phase, error)
+        return Retry(describe(phase, error))
 
 
 @dataclass(frozen=True, slots=True)

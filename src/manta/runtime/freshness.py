@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from manta.api.meta import Key, Uid
 from manta.api.resources import Resource
-from manta.kube.errors import MantaError
+from manta.kube.errors import Malformed, MantaError
 from manta.runtime.backoff import Backoff
 from manta.runtime.cache import Named
 from manta.runtime.informer import Informer
@@ -260,7 +260,11 @@ class Freshness:
     async def _read_one(self, doubt: Doubt) -> None:
         for informer in self._watching(doubt.resource, doubt.key, None):
             self.live_reads += 1
-            await informer.read(doubt.key, doubt.uid)
+            try:
+                await informer.read(doubt.key, doubt.uid)
+            except Malformed as error:
+                # It can be read by nobody, now or later: no reason to keep its owner waiting.
+                informer.readability(doubt.key, str(error))
 
     async def _read_namespace(self, doubt: Doubt) -> None:
         for informer in self._watching(doubt.resource, doubt.key, None):

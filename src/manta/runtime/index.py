@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from manta.api.meta import Key
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -21,8 +24,8 @@ class Index(Generic[T]):
         self._keys: dict[str, dict[Key, None]] = {}
 
     def change(self, key: Key, old: T | None, new: T | None) -> None:
-        before = tuple(self._values(old)) if old is not None else ()
-        after = tuple(self._values(new)) if new is not None else ()
+        before = self._values_of(key, old)
+        after = self._values_of(key, new)
         if before == after:
             return
         for value in before:
@@ -30,6 +33,14 @@ class Index(Generic[T]):
                 self._drop(value, key)
         for value in after:
             self._keys.setdefault(value, {})[key] = None
+
+    def _values_of(self, key: Key, one: T | None) -> tuple[str, ...]:
+        """None for an object that the function cannot handle: it must not stop the watch."""
+        try:
+            return tuple(self._values(one)) if one is not None else ()
+        except Exception:
+            log.exception("%s is missing from an index", key)
+            return ()
 
     def keys(self, value: str) -> Iterable[Key]:
         return self._keys.get(value, ())

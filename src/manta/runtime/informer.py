@@ -33,6 +33,9 @@ T = TypeVar("T", bound=Named)
 Handler = Callable[[T | None, T | None], None]
 """Told of each change: (before, after). None before: it is new; None after: it is gone."""
 
+ReadabilityHandler = Callable[[Key], None]
+"""Told that an object can no longer be decoded, or can be again: see `Informer.unreadable`."""
+
 ProgressHandler = Callable[[str], None]
 """Told that a scope (a watched namespace, or '') has moved on."""
 
@@ -67,6 +70,8 @@ class Informer(Generic[T]):
         self._cache: Cache[T] = Cache(indexes)
         self._handlers: list[Handler[T]] = []
         self._progress_handlers: list[ProgressHandler] = []
+        self._readability_handlers: list[ReadabilityHandler] = []
+        self._unreadable: dict[Key, str] = {}
         self._versions: dict[str, str] = {}
         self._troubles: dict[str, str] = {}
         self._random = random or Random()  # noqa: S311  jitter, not a secret
@@ -87,6 +92,10 @@ class Informer(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._cache)
+
+    def unreadable(self, key: Key) -> str | None:
+        """Why the server's object cannot be decoded; None: it can be, or there is none."""
+        return self._unreadable.get(key)
 
     @property
     def is_filled(self) -> bool:
@@ -136,6 +145,10 @@ class Informer(Generic[T]):
         self._handlers.append(handler)
         for one in self._cache.all():
             handler(None, one)
+
+    def add_readability_handler(self, handler: ReadabilityHandler) -> None:
+        """Be told of objects that can no longer be decoded, and of those that can be again."""
+        self._readability_handlers.append(handler)
 
     def add_progress_handler(self, handler: ProgressHandler) -> None:
         self._progress_handlers.append(handler)
@@ -212,6 +225,8 @@ class Informer(Generic[T]):
             self.synced.set()
 
     def happened(self, scope: str, event: WatchEvent[Any]) -> None:
+        if self._unreadable and event.type != "BOOKMARK":
+            self.readability(event.object.metadata.key, None)
         if event.type == "DELETED":
             meta = event.object.metadata
             self._tell(self._cache.remove(meta.key, meta.uid))
@@ -219,6 +234,17 @@ class Informer(Generic[T]):
             before = self._cache.get(event.object.metadata.key)
             self._tell(self._cache.put(share(event.object, before)))
         self._advance(scope, event.resource_version)
+
+    def readability(self, key: Key, why: str | None) -> None:
+        """Why an object cannot be decoded; None: it can be, or is gone."""
+        if self._unreadable.get(key) == why:
+            return
+        if why is None:
+            del self._unreadable[key]
+        else:
+            self._unreadable[key] = why
+        for handler in self._readability_handlers:
+            handler(key)
 
     def trouble_in(self, scope: str, why: str | None) -> None:
         before = self._troubles.get(scope)

@@ -23,6 +23,7 @@ from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
 from manta.runtime.controller import Controller
 from manta.runtime.election import Leadership
+from manta.runtime.failures import FailureReporter
 from manta.runtime.freshness import Freshness
 from manta.runtime.gate import WriteGate
 from manta.runtime.index import IndexFunction
@@ -119,8 +120,21 @@ class Manager:
     def add(self, controller: Controller) -> None:
         if self.concurrency is not None:
             controller.workers = max(controller.workers, self.concurrency)
-        controller.attach(self.random, self.freshness, self.metrics.of(controller.name))
+        metrics = self.metrics.of(controller.name)
+        controller.attach(self.random, self.freshness, metrics, self._reporter(controller))
         self._controllers.append(controller)
+
+    def _reporter(self, controller: Controller) -> FailureReporter | None:
+        if controller.subject is None:
+            return None
+        return FailureReporter(
+            controller.name,
+            controller.subject.resource,
+            self.client,
+            self.freshness,
+            self.recorder,
+            self.clock,
+        )
 
     def add_service(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Something else to run as long as the process, from the start, leader or not."""

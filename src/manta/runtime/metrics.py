@@ -212,6 +212,12 @@ class RuntimeMetrics:
             "controller_runtime_reconcile_time_seconds", "How long a round took.", controller
         )
 
+        self.failures = registry.counter(
+            "manta_reconcile_failures_total",
+            "Reconciles that raised, by the phase that did.",
+            ("controller", "phase"),
+        )
+
     def of(self, controller: str) -> ControllerMetrics:
         return ControllerMetrics(self, controller)
 
@@ -275,6 +281,9 @@ class ControllerMetrics:
 
     def retried(self) -> None:
         self._shared.retries.add(self._name)
+
+    def failed(self, phase: str) -> None:
+        self._shared.failures.add(self._name, phase)
 
     def reconciled(self, result: Done | Retry) -> None:
         if isinstance(result, Retry):

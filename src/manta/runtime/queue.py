@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from heapq import heapify, heappop, heappush
 from random import Random
@@ -38,6 +38,8 @@ class Retry:
     why: str
     within: timedelta | None = None
     """For an object that has a timer of its own, which a long backoff must not outlast."""
+    error: Exception | None = field(default=None, compare=False)
+    """Set when a phase raised it: it is counted and shown on the object, as if it had gone through."""
 
 
 MOST_AHEAD = 32

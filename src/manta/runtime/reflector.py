@@ -55,6 +55,10 @@ class Sink(Protocol[T_contra]):
         ...
 
     def happened(self, scope: str, event: WatchEvent[Any]) -> None: ...
+    def readability(self, key: Key, why: str | None) -> None:
+        """Why an object cannot be decoded; None: it can be again."""
+        ...
+
     def trouble_in(self, scope: str, why: str | None) -> None:
         """Why this scope cannot be kept up; None: it can again."""
         ...
@@ -94,7 +98,7 @@ class Reflector(Generic[T]):
         self._failures = 0
         self._listed_at = -math.inf
         self._lists_lost = 0
-        self._odd = OddObjects()
+        self._odd = OddObjects(sink.readability)
         self._one_by_one = False
         """An object could not be read: each is now decoded by itself."""
         self.restarts = 0

@@ -8,7 +8,7 @@ in the log, once, and what the cache knows of it stays as it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -92,8 +92,10 @@ def key_of(raw: msgspec.Raw, chosen: Selection[T]) -> Key:
 class OddObjects:
     """Tells of each odd object once, and again only when something else is wrong with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[Key, str | None], None]) -> None:
+        """`tell` learns of each change: why an object cannot be read; None: it can be again."""
         self._told: dict[Key, str] = {}
+        self._tell = tell
 
     def __len__(self) -> int:
         return len(self._told)
@@ -101,7 +103,7 @@ class OddObjects:
     def listed(self, unreadable: Mapping[Key, str]) -> None:
         """These and no others."""
         for key in [key for key in self._told if key not in unreadable]:
-            del self._told[key]
+            self.mended(key)
         for key, why in unreadable.items():
             self.found(key, why)
 
@@ -109,6 +111,8 @@ class OddObjects:
         if self._told.get(key) != why:
             self._told[key] = why
             log.error("left as it is, because it cannot be read: %s", why)
+            self._tell(key, why)
 
     def mended(self, key: Key) -> None:
-        self._told.pop(key, None)
+        if self._told.pop(key, None) is not None:
+            self._tell(key, None)

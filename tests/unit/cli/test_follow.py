@@ -59,6 +59,14 @@ def test_a_pod_names_the_nearest_cause(status: dict[str, object], why: str) -> N
     assert pod_waits_for(pod(**status)) == why
 
 
+@pytest.mark.parametrize("kind", ["RayCluster", "RayJob", "RayService", "RayCronJob"])
+def test_a_reconcile_that_raised_is_what_an_object_waits_for(kind: str) -> None:
+    """R7, Silence."""
+    condition = {"type": "ReconcileError", "status": "True", "message": "plan failed: KeyError"}
+    status = {"state": "ready", "jobDeploymentStatus": "Complete", "conditions": [condition]}
+    assert judge(kind, {"status": status}) == Verdict(ready=False, why="plan failed: KeyError")
+
+
 def test_a_cluster_is_ready_by_its_state() -> None:
     assert judge("RayCluster", {"status": {"state": "ready"}}).ready
 

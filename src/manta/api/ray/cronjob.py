@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from manta.api.meta import ObjectMeta, View
-from manta.api.ray.fieldinfo import Time, info
+from manta.api.meta import Condition, ObjectMeta, View
+from manta.api.ray.fieldinfo import Time, info, list_map
 from manta.api.ray.job import RayJobSpec
 
 
@@ -31,6 +31,10 @@ class RayCronJobSpec(View, frozen=True, kw_only=True):
 
 class RayCronJobStatus(View, frozen=True, kw_only=True):
     last_schedule_time: Annotated[Time | None, info("The last tick that was served.")] = None
+    conditions: Annotated[
+        tuple[Condition, ...],
+        info("What is true of the RayCronJob. Manta only.", **list_map("type")),
+    ] = ()
 
 
 class RayCronJob(View, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -55,6 +56,7 @@ from manta.runtime.controller import Controller, Watch, own_key, owner_keys
 from manta.runtime.freshness import Owner
 from manta.runtime.informer import Informer
 from manta.runtime.manager import Manager
+from manta.runtime.phases import Phase, phase
 from manta.runtime.queue import Done, Retry
 from manta.runtime.recorder import ObjectReference, Recorder
 
@@ -69,7 +71,9 @@ def build(manager: Manager, settings: Settings) -> Controller:
     if settings.enable_metrics:
         metrics.register(manager.registry, caches.clusters)
     shop = _Shop(manager, settings, caches)
-    return Controller(NAME, shop.reconcile, _watches(caches), workers=WORKERS)
+    return Controller(
+        NAME, shop.reconcile, _watches(caches), workers=WORKERS, subject=caches.clusters
+    )
 
 
 def _caches(manager: Manager, settings: Settings) -> Caches:
@@ -230,12 +234,14 @@ class _Round:
         return await self._shop.performer.apply(_owner(seen), plan)
 
     async def report(self, seen: ClusterSnapshot, plan: Plan, outcome: Outcome) -> bool:
-        self._tell(seen, told(outcome))
+        with phase(Phase.EVENTS):
+            self._tell(seen, told(outcome))
         if seen.is_being_deleted:
             return False
         new = next_status(seen, outcome)
         if has_new_trouble(seen, new):
-            self._tell(seen, warnings(seen))
+            with phase(Phase.EVENTS):
+                self._tell(seen, warnings(seen))
         key, noticed = seen.cluster.metadata.key, self._shop.noticed
         when = write_in(seen, new, noticed.get(key))
         if when is not None and when > timedelta(0):
@@ -252,7 +258,7 @@ class _Round:
         """A wait never delays what this round has put off, nor the safety resync. A failure does not
         delay the first, but replaces the second: its backoff is a resync of its own."""
         if isinstance(result, Retry):
-            return Retry(result.why, _earlier(result.within, self._put_off))
+            return replace(result, within=_earlier(result.within, self._put_off))
         return Done(_earlier(result.retry_in, _earlier(self._put_off, self._again_in)))
 
     async def _write(self, seen: ClusterSnapshot, new: RayClusterStatus) -> bool:

@@ -24,6 +24,7 @@ from manta.rules.settings import Settings
 from manta.runtime.controller import Controller, Watch, own_key, owner_keys
 from manta.runtime.freshness import Owner
 from manta.runtime.manager import Manager
+from manta.runtime.phases import Phase, phase
 from manta.runtime.queue import Done, Retry
 from manta.runtime.recorder import ObjectReference, Recorder
 
@@ -53,8 +54,9 @@ class RayCronJobRooms:
     async def report(self, seen: CronSnapshot, plan: Plan, outcome: Outcome) -> bool:
         meta = seen.cron.metadata
         regarding = ObjectReference.to(RAY_CRON_JOBS, meta)
-        events.tell(self._recorder, CONTROLLER, regarding, notices(seen))
-        events.emit(self._recorder, CONTROLLER, regarding, REASONS, outcome)
+        with phase(Phase.EVENTS):
+            events.tell(self._recorder, CONTROLLER, regarding, notices(seen))
+            events.emit(self._recorder, CONTROLLER, regarding, REASONS, outcome)
         old, new = seen.cron.status, next_status(seen, outcome)
         return await self._status.write(_owner(seen), RAY_CRON_JOBS, meta, old, new)
 
@@ -102,4 +104,4 @@ def build(manager: Manager, settings: Settings) -> Controller:
         Watch(crons, own_key),
         Watch(jobs, owner_keys(RAY_CRON_JOBS.kind, RAY_CRON_JOBS.group)),
     )
-    return Controller(CONTROLLER, run_round, watches)
+    return Controller(CONTROLLER, run_round, watches, subject=crons)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from manta.api.numbers import parse_count
 from manta.api.ray.names import ANNOTATION_CRON_SCHEDULED_TIME, LABEL_CRON_JOB_NAME
 from manta.api.ray.resources import RAY_CRON_JOBS, RAY_JOBS
 from manta.api.times import format_time
@@ -92,8 +93,7 @@ def _first(*limits: int | None) -> int | None:
 
 
 def _annotated(annotations: Mapping[str, str], name: str) -> int | None:
-    text = annotations.get(name, "")
-    return int(text) if text.isdecimal() else None
+    return parse_count(annotations.get(name, ""))
 
 
 def _beyond(newest_first: Sequence[ChildJob], limit: int | None) -> Sequence[ChildJob]:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Condition, ObjectMeta, View
 from manta.api.ray.job import JobDeploymentStatus, JobStatus
 from manta.api.ray.names import ANNOTATION_CRON_SCHEDULED_TIME
 from manta.api.times import parse_optional_time
@@ -29,6 +29,7 @@ class CronSpec(View, frozen=True, kw_only=True):
 
 class CronStatus(View, frozen=True, kw_only=True):
     last_schedule_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 class CronJob(View, frozen=True, kw_only=True):

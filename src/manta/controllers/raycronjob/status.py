@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+import msgspec
+
 from manta.api.times import format_time
 from manta.controllers.raycronjob.events import Cause
 from manta.controllers.raycronjob.snapshot import CronSnapshot, CronStatus
@@ -17,7 +19,7 @@ def next_status(seen: CronSnapshot, outcome: Outcome) -> CronStatus:
     tick = max(_served(seen, outcome), default=None)
     if tick is None or tick <= last_served(seen):
         return seen.cron.status
-    return CronStatus(last_schedule_time=format_time(tick))
+    return msgspec.structs.replace(seen.cron.status, last_schedule_time=format_time(tick))
 
 
 def _served(seen: CronSnapshot, outcome: Outcome) -> Iterator[datetime]:

@@ -54,6 +54,7 @@ from manta.runtime.cache import Named
 from manta.runtime.controller import Controller, Watch, own_key, owner_keys
 from manta.runtime.freshness import Owner
 from manta.runtime.manager import Manager
+from manta.runtime.phases import Phase, phase
 from manta.runtime.queue import Done, Retry
 from manta.runtime.recorder import ObjectReference, Recorder
 
@@ -106,13 +107,15 @@ class RayJobRooms:
     async def report(self, seen: JobSnapshot, plan: Plan, outcome: Outcome) -> bool:
         meta = seen.job.metadata
         regarding = ObjectReference.to(RAY_JOBS, meta)
-        events.emit(self._recorder, CONTROLLER, regarding, EVENTS, outcome)
+        with phase(Phase.EVENTS):
+            events.emit(self._recorder, CONTROLLER, regarding, EVENTS, outcome)
         new = next_status(seen, outcome)
         if meta.deletion_timestamp is not None or not differs(seen.status, new):
             return False
         written = await self._status.write(_owner(seen), RAY_JOBS, meta, seen.status, new)
         if written:
-            events.tell(self._recorder, CONTROLLER, regarding, announcements(seen, new))
+            with phase(Phase.EVENTS):
+                events.tell(self._recorder, CONTROLLER, regarding, announcements(seen, new))
             self._attempts.note(seen, new)
         return written
 
@@ -170,7 +173,7 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
     )
     if caches.pod_groups is not None:
         watches += (Watch(caches.pod_groups, owned),)
-    controller = Controller(CONTROLLER, run_round, watches, workers=WORKERS)
+    controller = Controller(CONTROLLER, run_round, watches, workers=WORKERS, subject=caches.jobs)
     manager.add_service("RayJob questions", watch.run)
     if settings.enable_metrics:
         metrics.register(manager.registry, caches.jobs, attempts)

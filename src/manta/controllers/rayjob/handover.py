@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from manta.api.numbers import parse_count
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import SubmissionMode
@@ -47,7 +48,8 @@ def _sidecar_port(seen: JobSnapshot) -> int:
     if spec is None:
         return names.PORT_DASHBOARD
     said = spec.head_group_spec.ray_start_params.get("dashboard-port", "")
-    return int(said) if said.isdecimal() else names.PORT_DASHBOARD
+    port = parse_count(said)
+    return names.PORT_DASHBOARD if port is None else port
 
 
 def planned_cluster(seen: JobSnapshot) -> RayCluster:

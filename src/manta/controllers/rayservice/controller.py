@@ -50,6 +50,7 @@ from manta.runtime.cache import Named
 from manta.runtime.controller import Controller, Watch, own_key, owner_keys
 from manta.runtime.freshness import Owner
 from manta.runtime.manager import Manager
+from manta.runtime.phases import Phase, phase
 from manta.runtime.queue import Done, Retry
 from manta.runtime.recorder import ObjectReference, Recorder
 
@@ -98,11 +99,13 @@ class RayServiceRooms:
     async def report(self, seen: ServiceSnapshot, plan: Plan, outcome: Outcome) -> bool:
         meta = seen.service.metadata
         regarding = ObjectReference.to(RAY_SERVICES, meta)
-        events.emit(self._recorder, CONTROLLER, regarding, EVENTS, outcome)
+        with phase(Phase.EVENTS):
+            events.emit(self._recorder, CONTROLLER, regarding, EVENTS, outcome)
         new = next_status(seen, outcome)
         if meta.deletion_timestamp is not None or new == seen.status:
             return False
-        events.tell(self._recorder, CONTROLLER, regarding, announcements(seen, new))
+        with phase(Phase.EVENTS):
+            events.tell(self._recorder, CONTROLLER, regarding, announcements(seen, new))
         return await self._status.write(_owner(seen), RAY_SERVICES, meta, seen.status, new)
 
     def idle_delay(self, _: ServiceSnapshot) -> timedelta | None:
@@ -142,7 +145,9 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         Watch(caches.slices, _each(lambda one: _service_of_slice(caches, one))),
         *(Watch(one, owned) for one in (caches.gateways, caches.routes) if one is not None),
     )
-    controller = Controller(CONTROLLER, run_round, watches, workers=WORKERS)
+    controller = Controller(
+        CONTROLLER, run_round, watches, workers=WORKERS, subject=caches.ray_services
+    )
     manager.add_service("RayService questions", watch.run)
     if settings.enable_metrics:
         metrics.register(manager.registry, caches.ray_services)

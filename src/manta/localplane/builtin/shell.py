@@ -23,6 +23,7 @@ from manta.reconcile.report import StatusWriter
 from manta.runtime.controller import Controller, Watch
 from manta.runtime.freshness import Owner
 from manta.runtime.manager import Manager
+from manta.runtime.phases import Phase, phase
 from manta.runtime.queue import Done, Retry
 from manta.runtime.recorder import ObjectReference
 
@@ -85,7 +86,8 @@ class Builtin(ABC, Generic[S]):
         resource, meta = self.subject(seen)
         if self.events:
             regarding = ObjectReference.to(resource, meta)
-            emit(self.manager.recorder, self.name, regarding, self.events, outcome)
+            with phase(Phase.EVENTS):
+                emit(self.manager.recorder, self.name, regarding, self.events, outcome)
         both = self.statuses(seen, outcome)
         if both is None or both[0] == both[1]:
             return False

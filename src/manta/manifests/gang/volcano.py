@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from manta.api.numbers import parse_int32
 from manta.api.ray import names
 from manta.api.ray.resources import RAY_JOBS
 from manta.api.resources import VOLCANO_POD_GROUPS
@@ -94,7 +95,8 @@ def _topology(leader: Leader) -> Json:
     if not mode:
         return {}
     tier = leader.label(names.LABEL_VOLCANO_TOPOLOGY_TIER)
-    return {"mode": mode} | ({"highestTierAllowed": int(tier)} if tier else {})
+    highest = parse_int32(tier)  # validated in rules/validation/gang.py
+    return {"mode": mode} | ({} if highest is None else {"highestTierAllowed": highest})
 
 
 VOLCANO: Final = Volcano()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from manta.api.numbers import parse_count
 from manta.api.ray import names
 from manta.api.ray.job import RayJob, SubmissionMode
 from manta.rules.settings import Settings
@@ -12,7 +13,7 @@ from manta.rules.validation.violation import Violation
 
 def gang_label_violations(labels: Mapping[str, str], settings: Settings) -> Iterator[Violation]:
     tier = labels.get(names.LABEL_VOLCANO_TOPOLOGY_TIER, "")
-    if settings.batch_scheduler == "volcano" and tier and not tier.isdecimal():
+    if settings.batch_scheduler == "volcano" and tier and parse_count(tier) is None:
         field = f"metadata.labels[{names.LABEL_VOLCANO_TOPOLOGY_TIER}]"
         yield Violation(field, tier, "must be a whole number, such as 2")
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from manta.api.durations import DurationError, parse_duration
 from manta.api.names import is_dns1035_label
+from manta.api.numbers import parse_int32
 from manta.api.ray import names
 from manta.api.ray.naming import MAX_RAY_SERVICE_NAME
 from manta.api.ray.service import (
@@ -65,14 +66,11 @@ def _duration(service: RayService, annotation: str) -> timedelta | Violation | N
     field = f"metadata.annotations[{annotation}]"
     cure = "must be a positive duration such as 30m, or a positive number of seconds"
     try:
-        limit = timedelta(seconds=int(text)) if _is_number(text) else parse_duration(text)
+        seconds = parse_int32(text)
+        limit = parse_duration(text) if seconds is None else timedelta(seconds=seconds)
     except (DurationError, OverflowError):
         return Violation(field, text, cure)
     return limit if limit > timedelta(0) else Violation(field, text, cure)
-
-
-def _is_number(text: str) -> bool:
-    return text.removeprefix("-").removeprefix("+").isdecimal()
 
 
 def _metadata(service: RayService) -> Iterator[Violation]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from manta.api.batch import JOB_COMPLETE, JOB_FAILED, JOB_FAILURE_TARGET, Job
 from manta.api.conditions import is_true
+from manta.api.numbers import parse_count
 from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import JOBS
@@ -119,7 +120,8 @@ def _finalizers(seen: ClusterSnapshot, finalizers: list[str], cause: Cause, why:
 
 def _time_left(seen: ClusterSnapshot) -> timedelta:
     text = seen.cluster.metadata.annotations.get(names.ANNOTATION_FT_DELETION_TIMEOUT, "")
-    timeout = timedelta(seconds=int(text[:9])) if text.isdecimal() else DEFAULT_TIMEOUT
+    seconds = parse_count(text)
+    timeout = DEFAULT_TIMEOUT if seconds is None else timedelta(seconds=seconds)
     since = parse_time(seen.cluster.metadata.deletion_timestamp or "")
     return since + timeout - seen.now
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from manta.api.core import Pod
+from manta.api.numbers import parse_count
 from manta.api.ray import names
 from manta.api.ray.cluster import WorkerGroupSpec
 from manta.api.resources import PODS
@@ -122,7 +123,8 @@ def _departure(item: tuple[str, Replica]) -> tuple[int, int, str]:
 
 def _index(replica: Replica) -> int:
     text = replica[0].metadata.labels.get(names.LABEL_REPLICA_INDEX, "")
-    return int(text) if text.isdecimal() else -1
+    index = parse_count(text)
+    return -1 if index is None else index
 
 
 def _grow(

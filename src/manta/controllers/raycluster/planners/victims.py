@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from manta.api.core import Pod
+from manta.api.numbers import parse_count
 from manta.api.ray import names
 from manta.rules.pod_health import is_ready, is_running
 
@@ -29,9 +30,9 @@ def usefulness(pod: Pod) -> int:
 
 
 def _age(pod: Pod) -> tuple[str, int, str]:
-    index = pod.metadata.labels.get(names.LABEL_REPLICA_INDEX, "")
+    index = parse_count(pod.metadata.labels.get(names.LABEL_REPLICA_INDEX, ""))
     return (
         pod.metadata.creation_timestamp,
-        int(index) if index.isdecimal() else -1,
+        -1 if index is None else index,
         pod.metadata.name,
     )

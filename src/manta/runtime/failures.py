@@ -1,0 +1,195 @@
+"""A reconcile that raised, made visible on its object: a condition and a Warning Event.
+
+Nothing here uses the code that failed. The object is read from the server as plain data, so that an
+object that cannot be decoded gets its condition too. A failure that says nothing about the object
+(a conflict, an API server that is away) changes nothing on it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from pathlib import PurePath
+from traceback import walk_tb
+from typing import Any, Final
+
+import msgspec
+
+from manta.api.meta import Key, ObjectMeta, View
+from manta.api.resources import Resource
+from manta.api.text import without_credentials
+from manta.api.times import format_time
+from manta.kube.client import Client
+from manta.kube.errors import (
+    Conflict,
+    MantaError,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+)
+from manta.runtime.clock import Clock
+from manta.runtime.freshness import Freshness, Owner
+from manta.runtime.gate import WritesStopped
+from manta.runtime.phases import Phase
+from manta.runtime.recorder import ObjectReference, Recorder
+
+log = logging.getLogger(__name__)
+
+CONDITION: Final = "ReconcileError"
+"""True while the last reconcile of an object raised; absent otherwise."""
+REASON: Final = "ReconcileFailed"
+"""Of the condition, and of the Event."""
+
+TRANSIENT: Final = (
+    Conflict,
+    Unreachable,
+    Unavailable,
+    TooManyRequests,
+    Unauthorized,
+    WritesStopped,
+)
+"""Errors that are about the API server or the lease, not about the object."""
+
+REFRESH_SECONDS: Final = 60.0
+"""A condition that was written is left alone for so long, even if the message changes."""
+MAX_REMEMBERED: Final = 4096
+
+_PURE: Final = frozenset((Phase.DECODE, Phase.PLAN, Phase.STATUS, Phase.EVENTS))
+"""Phases that see no Secret: the text of their exceptions may be shown. So may what a decoder says,
+which names fields and types, and no values."""
+
+
+class _Holder(View, frozen=True, kw_only=True):
+    """Any object, read as tolerantly as can be."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    status: Any = None
+
+
+def describe(phase: Phase, error: Exception | str) -> str:
+    """What went wrong, in one bounded line without credentials."""
+    if isinstance(error, str):
+        what = error
+    elif isinstance(error, MantaError):
+        what = str(error)
+    else:
+        safe = phase in _PURE or isinstance(error, msgspec.MsgspecError)
+        text = f": {error}" if safe and str(error) else ""
+        what = f"{type(error).__name__}{text}{_place(error)}"
+    return f"{phase} failed: {without_credentials(what)}"
+
+
+def _place(error: Exception) -> str:
+    frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    if not frames:
+        return ""
+    file, line = frames[-1]
+    return f" ({PurePath(file).name}:{line})"
+
+
+class FailureReporter:
+    """Writes and removes the condition of one kind's objects, on behalf of one controller."""
+
+    def __init__(
+        self,
+        controller: str,
+        resource: Resource,
+        client: Client,
+        freshness: Freshness,
+        recorder: Recorder,
+        clock: Clock,
+    ) -> None:
+        self._controller = controller
+        self._resource = resource
+        self._client = client
+        self._freshness = freshness
+        self._recorder = recorder
+        self._clock = clock
+        self._told: OrderedDict[Key, float] = OrderedDict()
+        """When the condition of an object was written last."""
+
+    async def failed(self, key: Key, phase: Phase, error: Exception | str) -> None:
+        """Show the failure on its object. Never raises for what the server answers."""
+        if isinstance(error, TRANSIENT):
+            return
+        message = describe(phase, error)
+        told_at = self._told.get(key)
+        now = self._clock.monotonic()
+        try:
+            held = await self._client.get(self._resource, key, into=_Holder)
+            self._event(held.metadata, message)
+            if told_at is None or now - told_at >= REFRESH_SECONDS:
+                await self._set(held, message, decodable=phase is not Phase.DECODE)
+                self._remember(key, now)
+        except NotFound:
+            self._told.pop(key, None)
+        except MantaError as trouble:
+            log.warning("the condition %s could not be written: %s", CONDITION, trouble)
+
+    async def succeeded(self, key: Key, cached: Any) -> None:
+        """Remove the condition if the object has one. `cached`: the object as the cache has it."""
+        if self._told.pop(key, None) is None and not _has_condition(cached):
+            return
+        try:
+            held = await self._client.get(self._resource, key, into=_Holder)
+            others = [one for one in _conditions(held) if one.get("type") != CONDITION]
+            if len(others) != len(_conditions(held)):
+                await self._write(held.metadata, others, decodable=True)
+        except NotFound:
+            return
+        except MantaError as trouble:
+            log.warning("the condition %s could not be removed: %s", CONDITION, trouble)
+
+    def _event(self, meta: ObjectMeta, message: str) -> None:
+        regarding = ObjectReference.to(self._resource, meta)
+        self._recorder.event(
+            regarding, "Warning", REASON, "Reconcile", message, controller=self._controller
+        )
+
+    async def _set(self, held: _Holder, message: str, *, decodable: bool) -> None:
+        found = _conditions(held)
+        before = next((one for one in found if one.get("type") == CONDITION), None)
+        if before and (before.get("status"), before.get("message")) == ("True", message):
+            return
+        was_true = before is not None and before.get("status") == "True"
+        condition = {
+            "type": CONDITION,
+            "status": "True",
+            "reason": REASON,
+            "message": message,
+            "lastTransitionTime": before["lastTransitionTime"]
+            if before and was_true and before.get("lastTransitionTime")
+            else format_time(self._clock.now()),
+        }
+        others = [one for one in found if one.get("type") != CONDITION]
+        await self._write(held.metadata, [*others, condition], decodable=decodable)
+
+    async def _write(self, meta: ObjectMeta, conditions: list[Any], *, decodable: bool) -> None:
+        guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {"metadata": guard, "status": {"conditions": conditions}}
+        written = await self._client.patch(self._resource, meta.key, body, subresource="status")
+        if decodable:  # the cache never shows an object that cannot be decoded
+            owner = Owner(self._controller, meta.key)
+            new = written.metadata
+            self._freshness.note_write(
+                owner, self._resource, meta.key, new.resource_version, new.labels
+            )
+
+    def _remember(self, key: Key, now: float) -> None:
+        self._told[key] = now
+        self._told.move_to_end(key)
+        while len(self._told) > MAX_REMEMBERED:
+            self._told.popitem(last=False)
+
+
+def _conditions(held: _Holder) -> list[dict[str, Any]]:
+    """As they are on the object; what is no condition at all is dropped with the next write."""
+    found = held.status.get("conditions") if isinstance(held.status, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _has_condition(cached: Any) -> bool:
+    status = getattr(cached, "status", None)
+    return any(one.type == CONDITION for one in getattr(status, "conditions", ()))

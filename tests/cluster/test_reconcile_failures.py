@@ -1,0 +1,173 @@
+"""Whatever makes a reconcile raise is visible on its object, and stops no other (R7, Silence)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import PODS
+from support.raycluster import NAMESPACE, ray_cluster
+from support.raycrds import ray_crds
+from support.reconcile_failures import BY_KIND, all_controllers, an_object, operated
+from support.virtual import virtual_plane, virtually
+
+SECRET = "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl"
+LAZY = ("RayJob", "RayService")
+"""Kinds whose spec is decoded when it is needed."""
+PHASES = {"plan": "plan", "next_status": "status"}
+
+
+def _name_in(snapshot: Any) -> str:
+    for field in ("job", "service", "cron", "cluster"):
+        if hasattr(snapshot, field):
+            return str(getattr(snapshot, field).metadata.name)
+    raise AssertionError(snapshot)
+
+
+def _break(monkeypatch: pytest.MonkeyPatch, module: Any, function: str) -> None:
+    """Let one function of a controller raise, for the object `bad` only."""
+    real = getattr(module, function)
+
+    def raises(snapshot: Any, *rest: Any) -> Any:
+        if _name_in(snapshot).startswith("bad"):
+            raise ZeroDivisionError(f"bearer {SECRET}\nin two lines")
+        return real(snapshot, *rest)
+
+    monkeypatch.setattr(module, function, raises)
+
+
+@pytest.mark.parametrize("function", PHASES)
+@pytest.mark.parametrize("kind", BY_KIND)
+@virtually
+async def test_a_phase_that_raises_becomes_a_condition_an_event_and_a_metric(
+    kind: str, function: str
+) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        async with all_controllers() as all_:
+            _break(monkeypatch, BY_KIND[kind][1], function)
+            await all_.make(kind, "bad")
+            await all_.make(kind, "good")
+            await asyncio.sleep(120)
+            condition = await all_.condition(kind, "bad")
+            assert condition is not None
+            assert (condition["status"], condition["reason"]) == ("True", "ReconcileFailed")
+            assert condition["message"].startswith(f"{PHASES[function]} failed: ZeroDivisionError")
+            assert SECRET not in condition["message"]
+            assert "\n" not in condition["message"]
+            [event] = await all_.events("bad")
+            assert event["type"] == "Warning"
+            assert event["series"]["count"] > 2
+            assert all_.failures(kind, PHASES[function]) > 2
+            assert await all_.condition(kind, "good") is None
+            if kind != "RayCronJob":  # which has nothing to say before its first tick
+                assert (await all_.get(kind, "good"))["status"]
+            monkeypatch.undo()
+            await asyncio.sleep(400)
+            assert await all_.condition(kind, "bad") is None
+
+
+@virtually
+async def test_a_condition_that_an_earlier_operator_left_goes_with_the_first_success() -> None:
+    async with virtual_plane(crds=ray_crds()) as plane:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            _break(monkeypatch, BY_KIND["RayCluster"][1], "plan")
+            async with operated(plane) as first:
+                await first.make("RayCluster", "bad")
+                await asyncio.sleep(5)
+                assert await first.condition("RayCluster", "bad")
+        async with operated(plane) as second:
+            await asyncio.sleep(5)
+            assert await second.condition("RayCluster", "bad") is None
+
+
+@virtually
+async def test_a_message_that_changes_every_time_is_not_written_every_time() -> None:
+    async with all_controllers() as all_:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            tries: list[int] = []
+
+            def raises(_: Any) -> Any:
+                tries.append(len(tries))
+                raise ValueError(f"try {len(tries)}")
+
+            monkeypatch.setattr(BY_KIND["RayCluster"][1], "plan", raises)
+            await all_.make("RayCluster", "bad")
+            await asyncio.sleep(50)
+            condition = await all_.condition("RayCluster", "bad")
+            assert condition is not None
+            assert len(tries) > 5
+            assert condition["message"].startswith("plan failed: ValueError: try 1")
+
+
+@virtually
+async def test_an_object_that_cannot_be_decoded_gets_the_condition_too() -> None:
+    """Stored before its CRD had a schema, say."""
+    crds = [dict(one) for one in ray_crds()]
+    for crd in crds:
+        crd["spec"] = {**crd["spec"], "versions": [_open(one) for one in crd["spec"]["versions"]]}
+    async with virtual_plane(crds=crds) as plane, operated(plane) as all_:
+        for kind in BY_KIND:
+            odd = an_object(kind, "odd")
+            odd["spec"] = "not an object"
+            await plane.client.create(BY_KIND[kind][0], NAMESPACE, odd)
+            await all_.make(kind, "good")
+        await asyncio.sleep(60)
+        for kind in BY_KIND:
+            condition = await all_.condition(kind, "odd")
+            assert condition is not None, kind
+            phase = "observe" if kind in LAZY else "decode"
+            assert condition["message"].startswith(f"{phase} failed: ")
+            assert "Expected `object`, got `str`" in condition["message"]
+            assert all_.failures(kind, phase)
+            assert await all_.events("odd")
+            assert await all_.condition(kind, "good") is None
+            spec = an_object(kind, "odd")["spec"]
+            key = Key(NAMESPACE, "odd")
+            await plane.client.patch(BY_KIND[kind][0], key, {"spec": spec})
+        await asyncio.sleep(400)
+        for kind in BY_KIND:
+            assert await all_.condition(kind, "odd") is None, kind
+
+
+def _open(version: dict[str, Any]) -> dict[str, Any]:
+    """A version of a CRD that accepts anything."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {**version, "schema": {"openAPIV3Schema": schema}}
+
+
+@virtually
+async def test_a_function_that_finds_no_key_for_a_pod_does_not_end_the_watch() -> None:
+    async with virtual_plane(crds=ray_crds()) as plane:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            real = BY_KIND["RayCluster"][1].keys_of_pod
+
+            def raises(old: Any, new: Any) -> Any:
+                if "head" not in (new or old).metadata.name:
+                    raise KeyError("a label")
+                return real(old, new)
+
+            monkeypatch.setattr(BY_KIND["RayCluster"][1], "keys_of_pod", raises)
+            async with operated(plane) as all_:
+                await all_.make("RayCluster", "good")
+                await asyncio.sleep(5)
+                assert all_.failures("RayCluster", "watch") > 0
+                await all_.make("RayCluster", "other")
+                await asyncio.sleep(5)
+                assert (await all_.get("RayCluster", "other"))["status"]
+
+
+@virtually
+async def test_a_dashboard_agent_port_that_is_no_number_gives_the_probes_the_default() -> None:
+    """R7: no Pod, no status, no word, for ever."""
+    async with all_controllers() as all_:
+        params = {"rayStartParams": {"dashboard-agent-listen-port": "$MY_PORT"}}
+        await all_.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster("ports", head=params))
+        await asyncio.sleep(5)
+        pods = (await all_.client.list(PODS, NAMESPACE)).items
+        [head] = [one for one in pods if one["metadata"]["labels"]["ray.io/node-type"] == "head"]
+        probe = head["spec"]["containers"][0]["livenessProbe"]
+        assert probe["httpGet"]["port"] == 52365
