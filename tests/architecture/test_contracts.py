@@ -46,3 +46,13 @@ def test_every_module_says_what_it_is() -> None:
         if (text := path.read_text().strip()) and not text.startswith(('"""', 'r"""'))
     ]
     assert silent == []
+
+
+def test_only_the_document_reader_knows_the_yaml_library() -> None:
+    """P5: PyYAML reads scalars by other rules than Kubernetes, and its loaders recurse (X1)."""
+    users = {
+        str(path.relative_to(ROOT / "src/manta"))
+        for path in (ROOT / "src").rglob("*.py")
+        if re.search(r"^\s*(?:import|from) yaml\b", path.read_text(), flags=re.MULTILINE)
+    }
+    assert users == {"api/documents/reader.py"}

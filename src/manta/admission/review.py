@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from manta.api.documents import limits
+from manta.api.documents.reader import read_json
 from manta.api.meta import View
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob
@@ -77,7 +79,7 @@ def review(body: bytes, settings: Settings) -> bytes:
     """The answer to a review. Raises BadReview."""
     try:
         asked = msgspec.json.decode(body, type=_Review)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise BadReview(f"this is no {KIND}: {error}") from error
     if (asked.api_version, asked.kind) != (API_VERSION, KIND) or asked.request is None:
         raise BadReview(f"only {KIND} of {API_VERSION} with a request is understood")
@@ -104,7 +106,7 @@ def objection(request: Request, settings: Settings) -> str:
 def _is_going(document: msgspec.Raw) -> bool:
     try:
         going = msgspec.json.decode(document, type=_Going)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return False
     return going.metadata.deletion_timestamp is not None
 
@@ -112,7 +114,8 @@ def _is_going(document: msgspec.Raw) -> bool:
 def _violations(kind: str, document: msgspec.Raw, settings: Settings) -> tuple[Violation, ...]:
     view, rules = RULES[kind]
     try:
+        read_json(bytes(document), limits.REQUEST)  # no rule is given what is nested too deep
         found = msgspec.json.decode(document, type=view)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, limits.DocumentError) as error:
         return (Violation(kind, None, f"cannot be read: {error}"),)
     return rules(found, settings)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from manta.api.crds import CRD_NAMES, crd_json
-from manta.cli.yamltext import to_yaml
+from manta.api.documents.writer import to_yaml
 
 
 def add_parser(subparsers: Any) -> None:

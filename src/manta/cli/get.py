@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import Resource
@@ -131,6 +132,4 @@ async def _objects(client: Client, resource: Resource, key: Key, args: argparse.
         return "\n".join(f"{resource.plural}/{item['metadata']['name']}" for item in items)
     if args.output == "json":
         return json.dumps(found, indent=2)
-    import yaml
-
-    return str(yaml.safe_dump(found, sort_keys=False)).rstrip()
+    return to_yaml(found).rstrip()

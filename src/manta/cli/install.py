@@ -92,7 +92,7 @@ def installation_of(args: argparse.Namespace, *, openshift: bool = False) -> Ins
 
 
 def as_text(documents: list[dict[str, Any]]) -> str:
-    from manta.cli.yamltext import to_yaml
+    from manta.api.documents.writer import to_yaml
 
     return "".join(f"---\n{to_yaml(one)}" for one in documents)
 

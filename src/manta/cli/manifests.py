@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from manta.api.documents.limits import DocumentError
+from manta.api.documents.reader import read_documents
 from manta.cli.usage import UsageError
 
 Document = dict[str, Any]
@@ -18,28 +20,28 @@ def read_manifests(names: Sequence[str]) -> list[Document]:
 
 def _read_one(name: str) -> Iterator[Document]:
     if name == "-":
-        yield from _parse(sys.stdin.read(), "standard input")
+        yield from _parse(sys.stdin.buffer.read(), "standard input")
         return
     path = Path(name)
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml", ".json"))
         for file in files:
-            yield from _parse(file.read_text(), str(file))
+            yield from _parse(_bytes_of(file), str(file))
         return
+    yield from _parse(_bytes_of(path), name)
+
+
+def _bytes_of(path: Path) -> bytes:
     try:
-        text = path.read_text()
+        return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}") from error
-    yield from _parse(text, name)
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _parse(text: str, origin: str) -> Iterator[Document]:
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+def _parse(text: bytes, origin: str) -> Iterator[Document]:
     try:
-        documents = list(yaml.load_all(text, Loader=loader))
-    except yaml.YAMLError as error:
+        documents = read_documents(text)
+    except DocumentError as error:
         raise UsageError(f"{origin} is not valid YAML: {error}") from error
     for number, document in enumerate(documents, 1):
         if document is None:
@@ -59,6 +61,7 @@ def _objects(document: object, origin: str) -> Iterator[Document]:
     for field in ("apiVersion", "kind"):
         if not document.get(field):
             raise UsageError(f"{origin}: {field} is missing; every object names its {field}")
-    if not (document.get("metadata") or {}).get("name"):
+    meta = document.get("metadata")
+    if not isinstance(meta, dict) or not meta.get("name"):
         raise UsageError(f"{origin}: metadata.name is missing")
     yield document

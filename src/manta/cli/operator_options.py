@@ -15,6 +15,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from manta.api.documents.limits import DocumentError
+from manta.api.documents.reader import read_yaml
 from manta.cli.usage import UsageError, did_you_mean
 from manta.manifests.gang import SCHEDULERS
 from manta.rules.settings import FeatureGates, Settings
@@ -221,18 +223,16 @@ class Configuration:
 
 def read_configuration(path: Path) -> Configuration:
     try:
-        text = path.read_text()
+        text = path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read the configuration {path}: {error.strerror}") from error
     return parse_configuration(text, str(path))
 
 
-def parse_configuration(text: str, origin: str) -> Configuration:
-    import yaml
-
+def parse_configuration(text: str | bytes, origin: str) -> Configuration:
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        document = read_yaml(text)
+    except DocumentError as error:
         raise UsageError(f"the configuration {origin} is no YAML: {error}") from error
     if not isinstance(document, dict):
         raise UsageError(f"the configuration {origin} must be a YAML object")

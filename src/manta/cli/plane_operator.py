@@ -20,6 +20,8 @@ from pathlib import Path
 
 import msgspec
 
+from manta.api.documents.reader import read_yaml
+from manta.api.documents.writer import to_yaml
 from manta.api.ray.names import OPERATOR_ENV_INIT_CONTAINER
 from manta.cli.deployed_settings import words_to_options
 from manta.cli.installation import OPERATOR, install, operator_token
@@ -197,14 +199,12 @@ def write_privately(path: Path, text: str) -> None:
 
 def _operator_kubeconfig(directory: Path, token_file: Path) -> Path:
     """The admin's kubeconfig with the operator's own credentials in place of the admin's."""
-    import yaml
-
-    document = yaml.safe_load((directory / "kubeconfig").read_text())
+    document = read_yaml((directory / "kubeconfig").read_bytes())
     document["users"] = [{"name": OPERATOR, "user": {"tokenFile": str(token_file)}}]
     for context in document["contexts"]:
         context["context"]["user"] = OPERATOR
     path = directory / "operator.kubeconfig"
-    write_privately(path, yaml.safe_dump(document))
+    write_privately(path, to_yaml(document))
     return path
 
 

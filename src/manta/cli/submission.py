@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from manta.api.documents.writer import to_yaml
 from manta.api.ray.naming import MAX_RAY_JOB_NAME
 from manta.cli.package import Package
 from manta.rules.traits import parse_ray_version
@@ -137,9 +138,7 @@ def _submitter(wanted: Wanted) -> Document:
 
 
 def _yaml(value: Mapping[str, Any]) -> str:
-    import yaml
-
-    return str(yaml.safe_dump(dict(value), sort_keys=True))
+    return to_yaml(dict(sorted(value.items())))
 
 
 # ── how it ended ─────────────────────────────────────────────────────────────────────────

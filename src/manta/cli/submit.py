@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from manta.api.conditions import find
+from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob
@@ -130,12 +131,10 @@ def _runtime_env(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def as_yaml(wanted: Wanted, package: Package | None) -> str:
-    import yaml
-
     documents = [build_job(wanted, package)]
     if package is not None:
         documents.insert(0, build_package(wanted, package))
-    return str(yaml.safe_dump_all(documents, sort_keys=False)).rstrip()
+    return "---\n".join(to_yaml(one) for one in documents).rstrip()
 
 
 # ── handing over ─────────────────────────────────────────────────────────────────────────

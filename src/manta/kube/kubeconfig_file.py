@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from manta.api.documents.limits import DocumentError
+from manta.api.documents.reader import read_yaml
 from manta.kube.errors import CredentialsError
 
 SECRET_FIELDS = ("token", "password", "data")
@@ -92,22 +94,18 @@ def read_file(path: Path) -> KubeconfigFile:
 
 def _parse(path: Path) -> Any:
     try:
-        text = path.read_text()
+        text = path.read_bytes()
     except FileNotFoundError as error:
         raise CredentialsError(
             f"kubeconfig {path} does not exist: "
             "name another with --kubeconfig or KUBECONFIG, or run inside a cluster"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise CredentialsError(f"kubeconfig {path} cannot be read: {error}") from error
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return yaml.load(text, Loader=loader)  # noqa: S506  # one of the two safe loaders
-    except yaml.YAMLError as error:
-        said = " ".join(str(error).split())
-        raise CredentialsError(f"kubeconfig {path} is not YAML: {said}") from error
+        return read_yaml(text)
+    except DocumentError as error:
+        raise CredentialsError(f"kubeconfig {path} is not YAML: {error}") from error
 
 
 def _without_nulls(value: Any) -> Any:

@@ -12,6 +12,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from manta.api.documents import limits
+from manta.api.documents.reader import read_json
 from manta.api.quantity import Quantity, QuantityError
 from manta.rules.accelerators import RAY_ACCELERATORS, is_gpu_key, ray_accelerator_name
 
@@ -100,8 +102,8 @@ def _parse_resources(text: str) -> dict[str, Any] | None:
         return {}
     for candidate in (text.strip("'\"` "), *_shell_words(text)):
         try:
-            parsed = json.loads(candidate)
-        except ValueError:
+            parsed = read_json(candidate, limits.FIELD)
+        except limits.DocumentError:
             continue
         if isinstance(parsed, dict):
             return parsed

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from manta.api.documents import limits
+from manta.api.documents.reader import read_yaml
 from manta.api.meta import ObjectMeta
 from manta.api.ray.names import DEFAULT_SERVE_APPLICATION
 from manta.rules.traits import Creator, creator
@@ -31,17 +33,12 @@ ON_HEAD_ONLY: Final = "head"
 @lru_cache(maxsize=1024)
 def parse_serve_config(text: str) -> ServeConfig | Violation:
     """Parsed once per text: a round must not read YAML again and again."""
-    import yaml
-
-    if not text.strip():
-        return {}
     try:
-        value = yaml.safe_load(text)
-        msgspec.json.encode(value)
-    except yaml.YAMLError as error:
+        value = read_yaml(text, limits.FIELD)
+    except limits.DocumentError as error:
         return Violation(FIELD, text, f"is not valid YAML: {error}")
-    except (TypeError, ValueError) as error:
-        return Violation(FIELD, text, f"cannot be said in JSON, as Ray wants it: {error}")
+    if value is None:  # empty, or nothing but comments
+        return {}
     wrong = _what_is_wrong(value)
     return Violation(FIELD, text, wrong) if wrong else value
 

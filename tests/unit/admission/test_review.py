@@ -139,3 +139,23 @@ def test_an_object_that_we_cannot_read_is_refused_with_the_reason() -> None:
 def test_what_is_no_review_is_said_so(body: bytes) -> None:
     with pytest.raises(BadReview):
         review(body, Settings())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["z: !!timestamp 2020-99-99x", "z: !!int " + "1" * 5000, "a: " + "[" * 40_000, "z: .inf"],
+)
+def test_a_runtime_env_that_cannot_be_read_is_refused(text: str) -> None:
+    """X14: it raised, and under `failurePolicy: Ignore` the object passed."""
+    told = asked(ray_job(runtimeEnvYAML=text))
+    assert not told["allowed"]
+    assert "spec.runtimeEnvYAML" in told["status"]["message"]
+
+
+def test_an_object_nested_too_deep_is_refused() -> None:
+    """X14."""
+    deep: Json = {}
+    for _ in range(900):
+        deep = {"a": deep}
+    told = asked(ray_job() | {"spec": {"rayClusterSpec": {"headGroupSpec": {"template": deep}}}})
+    assert "nested more than 100 levels deep" in told["status"]["message"]

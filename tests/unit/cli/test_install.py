@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.selectors import parse_label_selector
@@ -16,7 +17,6 @@ from manta.cli.main import main
 from manta.cli.operator_objects import Installation, all_objects, needed_features
 from manta.cli.uninstall import _told, chosen
 from manta.cli.usage import UsageError
-from manta.cli.yamltext import to_yaml
 
 
 def test_printing_the_objects_asks_no_server(capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,9 @@ def test_a_directory_gives_its_manifests_in_order(tmp_path: Path) -> None:
         ("just words", "expected an object with apiVersion and kind"),
         ("kind: Pod\nmetadata: {name: x}", "apiVersion is missing"),
         ("apiVersion: v1\nkind: Pod\nmetadata:", "metadata.name is missing"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: x", "metadata.name is missing"),
+        ("kind: Pod\nkind: Job", 'line 2: key "kind" already set'),
+        ("a: " + "[" * 40_000, "nested more than 100 levels"),
     ],
 )
 def test_bad_files_name_the_field_and_the_place(tmp_path: Path, text: str, told: str) -> None:
@@ -43,6 +46,25 @@ def test_bad_files_name_the_field_and_the_place(tmp_path: Path, text: str, told:
     with pytest.raises(UsageError, match=told) as caught:
         read_manifests([str(file)])
     assert "bad.yaml" in str(caught.value)
+
+
+def test_invalid_utf_8_names_file_line_byte_and_cure(tmp_path: Path) -> None:
+    """U9: it was a traceback."""
+    file = tmp_path / "latin1.yaml"
+    file.write_bytes(b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: caf\xe9}\n")
+    with pytest.raises(UsageError) as caught:
+        read_manifests([str(file)])
+    for part in (str(file), "line 3", "byte 0xe9", "save the text as UTF-8"):
+        assert part in str(caught.value)
+
+
+def test_values_are_those_that_kubectl_would_send(tmp_path: Path) -> None:
+    """P5."""
+    file = tmp_path / "pod.yaml"
+    file.write_text(f"{CONFIG_MAP}data: {{ports: 22:22, day: 2020-01-01}}\nmode: 0o14\non: y\n")
+    [found] = read_manifests([str(file)])
+    assert found["data"] == {"ports": "22:22", "day": "2020-01-01"}
+    assert (found["mode"], found["true"]) == (12, True)
 
 
 def test_a_missing_file_is_told_in_plain_words() -> None:

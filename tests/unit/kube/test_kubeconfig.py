@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from manta.api.documents.writer import to_yaml
 from manta.kube.cluster import Cluster
 from manta.kube.errors import CredentialsError
 from manta.kube.kubeconfig import load_files
@@ -33,7 +33,7 @@ def config(
 
 def write(path: Path, tree: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(tree if isinstance(tree, str) else yaml.safe_dump(tree))
+    path.write_text(tree if isinstance(tree, str) else to_yaml(tree))
     return path
 
 

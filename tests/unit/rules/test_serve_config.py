@@ -28,7 +28,7 @@ def test_an_empty_text_is_an_empty_config() -> None:
         ("applications: [a, b]", "must hold a list `applications`"),
         ("applications: [{name: a}, {name: a}]", "names application a twice"),
         ("applications: [{import_path: a}, {import_path: b}]", "names application default twice"),
-        ("applications: []\nx: {null: a}", "cannot be said in JSON"),
+        ("applications: []\nx: {null: a}", "cannot be a map key"),
     ],
 )
 def test_what_ray_would_refuse_is_found_with_its_cure(text: str, cure: str) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
-import msgspec
-
+from manta.api.documents import reader
+from manta.api.documents.limits import REQUEST, DocumentError
 from manta.localplane.apiserver import machinery
 from manta.localplane.apiserver.builtin_kinds.messages import message_of
 from manta.localplane.apiserver.messages import HttpRequest
@@ -21,9 +20,6 @@ from manta.localplane.apiserver.status_errors import (
     invalid_patch,
 )
 
-_decode = msgspec.json.Decoder().decode
-_KEY = re.compile(rb'(?<!\\)"\s*:')
-
 
 class Malformed(Exception):  # noqa: N818 - becomes a 400 whose words the caller knows
     """The bytes are not what their content type says."""
@@ -34,52 +30,27 @@ def read_body(body: bytes, content_type: str) -> Any:
     form = body_format(content_type)
     if form == "protobuf":
         try:
-            return machinery.decode_protobuf(body)
-        except ValueError as error:
+            value = machinery.decode_protobuf(body)
+            reader.check_depth(value, REQUEST)
+        except (ValueError, RecursionError) as error:
             raise Malformed(str(error)) from None
+        return value
     return read_json(body) if form == "json" else read_yaml(body)
 
 
 def read_json(body: bytes) -> Any:
     try:
-        return _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return reader.read_json(body, REQUEST)
+    except DocumentError as error:
         raise Malformed(f"json parse error: {error}") from None
 
 
 def read_yaml(body: bytes) -> Any:
-    """JSON is YAML, and most YAML that arrives is JSON, which is a hundred times faster to read."""
-    if body[:1] in (b"{", b"["):
-        try:
-            return _decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    """Of a key that is given twice the last: `duplicate_fields` finds them."""
     try:
-        loaded = yaml.load(body, Loader=_without_times(loader))  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise Malformed(f"error converting YAML to JSON: {error}") from None
-    try:
-        return _decode(msgspec.json.encode(loaded))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Malformed(f"error converting YAML to JSON: {error}") from None
-
-
-_loaders: dict[Any, Any] = {}
-
-
-def _without_times(loader: Any) -> Any:
-    """A YAML loader to which 2026-11-15T08:00:00Z is text, as it is to Kubernetes."""
-    if loader not in _loaders:
-        resolvers = {
-            first: [(tag, pattern) for tag, pattern in known if not tag.endswith(":timestamp")]
-            for first, known in loader.yaml_implicit_resolvers.items()
-        }
-        members = {"yaml_implicit_resolvers": resolvers}
-        _loaders[loader] = type("PlainLoader", (loader,), members)
-    return _loaders[loader]
+        return reader.read_yaml(body, REQUEST, duplicates=[])
+    except DocumentError as error:
+        raise Malformed(f"error converting YAML to JSON: yaml: {error}") from None
 
 
 def read_object(request: HttpRequest, served: Served, kind: str = "") -> dict[str, Any]:
@@ -283,50 +254,13 @@ def json_type(value: Any) -> str:
             return "object"
 
 
-# ── duplicates ───────────────────────────────────────────────────────────────────────────
-def duplicate_fields(body: bytes, value: Any) -> list[str]:
-    """Paths of members that a JSON body names twice.
-
-    The fast decoder keeps the last of them silently. There can only be a duplicate when the text
-    has more keys than the value; only then is the body read again, slowly.
-    """
-    if body[:1] != b"{" or len(_KEY.findall(body)) <= _count_keys(value):
-        return []
+def duplicate_fields(request: HttpRequest, value: Any) -> list[str]:
+    """What a body gives twice, one sentence each; its value is the last of them."""
+    form = body_format(request.headers.get("content-type", ""))
+    if form == "json":
+        doubled = reader.duplicate_members(request.body, value)
+        return [f'duplicate field "{path}"' for path in doubled]
     found: list[str] = []
-    try:
-        _walk_duplicates(json.loads(body, object_pairs_hook=_Pairs), "", found)
-    except (ValueError, RecursionError):
-        return []
+    if form == "yaml":
+        reader.read_yaml(request.body, REQUEST, duplicates=found)
     return found
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """A JSON object with everything that was written."""
-
-
-def _walk_duplicates(value: Any, path: str, found: list[str]) -> None:
-    if isinstance(value, _Pairs):
-        seen: set[str] = set()
-        for name, below in value:
-            here = f"{path}.{name}" if path else name
-            if name in seen:
-                found.append(here)
-            seen.add(name)
-            _walk_duplicates(below, here, found)
-    elif isinstance(value, list):
-        for number, below in enumerate(value):
-            _walk_duplicates(below, f"{path}[{number}]", found)
-
-
-def _count_keys(value: Any) -> int:
-    count, waiting = 0, [value]
-    while waiting:
-        one = waiting.pop()
-        if type(one) is dict:
-            count += len(one)
-            waiting += [
-                below for below in one.values() if type(below) is dict or type(below) is list
-            ]
-        elif type(one) is list:
-            waiting += [below for below in one if type(below) is dict or type(below) is list]
-    return count

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from manta.api.documents.writer import to_yaml
 from manta.localplane.apiserver import changes, decoding, machinery, rendering, tables
 from manta.localplane.apiserver.admission import Admission
 from manta.localplane.apiserver.auth.authorizer import Authorizer
@@ -337,10 +338,10 @@ class Operations:
         read = machinery.canonical(call.served, obj, unknown)
         if options.validation == "Ignore":
             return read
-        doubled = decoding.duplicate_fields(call.request.body, obj) if call.verb != "patch" else []
+        faults = decoding.duplicate_fields(call.request, obj) if call.verb != "patch" else []
         if call.served.custom is None:  # what no kind knows is not looked at twice
-            doubled = [path for path in doubled if path not in unknown]
-        faults = [f'duplicate field "{path}"' for path in doubled]
+            skipped = {f'duplicate field "{path}"' for path in unknown}
+            faults = [fault for fault in faults if fault not in skipped]
         faults += [f'unknown field "{path}"' for path in unknown]
         if faults and options.validation == "Strict":
             served = call.served
@@ -408,7 +409,6 @@ def _options_body(request: HttpRequest) -> dict[str, Any]:
 
 
 def _yaml(status: int, body: bytes, call: Call) -> HttpResponse:
-    import yaml
-
-    text = yaml.safe_dump(msgspec.json.decode(body), sort_keys=True)
+    ordered = msgspec.json.encode(msgspec.json.decode(body), order="sorted")
+    text = to_yaml(msgspec.json.decode(ordered))
     return HttpResponse(status, text.encode(), call.headers(), "application/yaml")

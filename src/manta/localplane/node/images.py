@@ -17,6 +17,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from manta.api.documents.limits import DocumentError
+from manta.api.documents.reader import read_yaml
 from manta.localplane.node.imagetable import (
     Recipe,
     Rule,
@@ -190,11 +192,9 @@ class ImageStore:
 
 
 def _load(path: Path) -> tuple[Rule, ...]:
-    import yaml
-
     try:
-        return read_rules(yaml.safe_load(path.read_text()), str(path))
-    except (yaml.YAMLError, OSError) as error:
+        return read_rules(read_yaml(path.read_bytes()), str(path))
+    except (DocumentError, OSError) as error:
         raise TableError(f"{path}: {error}") from error
 
 

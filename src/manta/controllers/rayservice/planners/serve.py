@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from manta.api.documents import limits
+from manta.api.documents.reader import read_json
 from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.ray.service import ApplicationStatusWord
@@ -86,8 +88,8 @@ def _follows_spec(seen: ServiceSnapshot, sight: ClusterSight) -> bool:
 def _document(sight: ClusterSight) -> Mapping[str, Any] | None:
     text = sight.cluster.metadata.annotations.get(SUBMITTED_DOCUMENT)
     try:
-        found = msgspec.json.decode(text) if text else None
-    except msgspec.DecodeError:
+        found = read_json(text, limits.FIELD) if text else None
+    except limits.DocumentError:
         return None
     return found if isinstance(found, dict) else None
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
+from manta.api.documents import limits
+from manta.api.documents.reader import read_json
 from manta.localplane.apiserver.patching.errors import malformed
 from manta.localplane.apiserver.patching.field_sets import Tree, difference, paths, union
 from manta.localplane.apiserver.patching.managed_fields import (
@@ -126,8 +126,8 @@ def _were_applied_before(
     """All that is in conflict was applied by kubectl itself, and nobody changed it since."""
     text = _annotations(live).get(LAST_APPLIED)
     try:
-        last = msgspec.json.decode(text or b"{}")
-    except msgspec.DecodeError:
+        last = read_json(text or b"{}", limits.REQUEST)
+    except limits.DocumentError:
         return False
     if not isinstance(last, dict):
         return False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
+from manta.api.documents import limits
+from manta.api.documents.reader import read_json
 from manta.localplane.apiserver.builtin_kinds.messages import message_of
 from manta.localplane.apiserver.builtin_kinds.reading import read_object
 from manta.localplane.apiserver.protobuf.messages import decode_message
@@ -45,8 +45,8 @@ def _type_meta(data: bytes) -> tuple[str, str]:
 def _content(api_version: str, kind: str, raw: bytes, content_type: bytes) -> dict[str, Any]:
     if content_type == b"application/json":
         try:
-            value = msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            value = read_json(raw, limits.REQUEST)
+        except limits.DocumentError:
             value = None
         if not isinstance(value, dict):
             raise ProtobufError("the envelope promises JSON and holds something else")

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-import msgspec
-
+from manta.api.documents import limits
+from manta.api.documents.reader import read_json
 from manta.api.times import format_micro_time, format_time
 from manta.localplane.apiserver.builtin_kinds.messages import Field, is_message, message
 from manta.localplane.apiserver.protobuf.wire import (
@@ -171,8 +171,8 @@ def _int_or_string(raw: Raw) -> int | str:
 def _raw_json(raw: Raw) -> Any:
     body = _bytes(dict(read_fields(_bytes(raw))).get(1, b""))
     try:
-        return msgspec.json.decode(body) if body else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return read_json(body, limits.REQUEST) if body else None
+    except limits.DocumentError:
         raise ProtobufError("invalid JSON inside a message") from None
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
-import json
 
+from manta.api.documents import limits
+from manta.api.documents.reader import read_json
 from manta.api.names import qualified_name_errors
 from manta.api.quantity import Quantity
 from manta.localplane.apiserver.builtin_kinds.checks import rules
@@ -74,7 +75,7 @@ def _check_content(type_: str, key: str, data: Json) -> Causes:
         yield required(f"data[{key}]")
     elif "docker" in type_:
         try:
-            json.loads(base64.b64decode(data[key]))
+            read_json(base64.b64decode(data[key]), limits.REQUEST)
         except ValueError as error:
             yield invalid(f"data[{key}]", "<secret contents redacted>", str(error))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manta.cli.yamltext import to_yaml
+from manta.api.documents.reader import read_yaml
+from manta.api.documents.writer import to_yaml
 
 TEXTS = st.one_of(
     st.text(),
@@ -21,6 +21,21 @@ TEXTS = st.one_of(
             "~",
             "1",
             "1e3",
+            "y",
+            "ON",
+            "nO",
+            "22:22",
+            "0o14",
+            ".inf",
+            "a\nb\n",
+            "a\n\nb \n\n",
+            "a\n  b",
+            "# a\nb",
+            "- a\n- b",
+            "a\n--- \n",
+            "a\n\tb",
+            " a\nb",
+            "\na",
             "0x1",
             "",
             " a",
@@ -59,7 +74,7 @@ VALUES = st.recursive(
 @settings(deadline=None)
 @given(VALUES)
 def test_every_value_is_read_back_as_it_was(value: Any) -> None:
-    assert yaml.safe_load(to_yaml(value)) == value
+    assert read_yaml(to_yaml(value)) == value
 
 
 @pytest.mark.parametrize(
@@ -69,6 +84,9 @@ def test_every_value_is_read_back_as_it_was(value: Any) -> None:
         ({"a": {"b": {}}}, "a:\n  b: {}\n"),
         ([[1, 2], []], "- - 1\n  - 2\n- []\n"),
         ({"on": "yes"}, '"on": "yes"\n'),
+        ({"a": "b\n  c\n"}, "a: |\n  b\n    c\n"),
+        ({"a": {"b": "c\nd"}}, "a:\n  b: |-\n    c\n    d\n"),
+        ({"a": "b\n\n"}, "a: |+\n  b\n\n"),
     ],
 )
 def test_the_form_is_that_of_kubectl(value: Any, text: str) -> None:

@@ -1,4 +1,7 @@
-"""JSON values as block YAML: written here because a YAML library takes seconds for the CRDs."""
+"""JSON values as block YAML that `reader` reads back unchanged.
+
+Written here because a YAML library takes seconds for the CRDs, and quotes by other rules than ours.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,17 @@ from typing import Any, Final
 
 import msgspec
 
+from manta.api.documents.scalars import WORDS
+
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """What JSON leaves as it is, and YAML would not read."""
-_WORDS: Final = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
+_LITERAL = re.compile(
+    r"[^\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]"
+    r"[^\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]*"
+)
+"""Text of several lines that `|` can show: it begins with a letter and has nothing to escape."""
+_WORDS: Final = frozenset(word.lower() for word in WORDS)
 
 
 def to_yaml(value: Any) -> str:
@@ -36,8 +46,18 @@ def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
     if isinstance(value, dict | list) and value:
         yield head
         yield from _lines(value, indent if isinstance(value, list) else indent + "  ")
+    elif isinstance(value, str) and "\n" in value and _LITERAL.fullmatch(value):
+        yield from _literal(head, value, indent + "  ")
     else:
         yield f"{head} {_scalar(value)}"
+
+
+def _literal(head: str, text: str, indent: str) -> Iterator[str]:
+    body = text.rstrip("\n")
+    ends = len(text) - len(body)
+    yield f"{head} |{'-+'[ends > 1] if ends != 1 else ''}"
+    for line in (body if ends <= 1 else text[:-1]).split("\n"):
+        yield indent + line if line else ""
 
 
 def _scalar(value: Any) -> str:
