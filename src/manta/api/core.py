@@ -20,9 +20,15 @@ class Resources(View, frozen=True, kw_only=True):
     limits: dict[str, str | int | float] = msgspec.field(default_factory=dict)
 
 
+class ContainerPort(View, frozen=True, kw_only=True):
+    name: str = ""
+    container_port: int = 0
+
+
 class Container(View, frozen=True, kw_only=True):
     name: str = ""
     image: str = ""
+    ports: tuple[ContainerPort, ...] = ()
     resources: Resources = Resources()
 
 

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import IngressOptions, IngressPathType, RayCluster
-from manta.api.ray.naming import check_label, check_name
+from manta.api.ray.naming import check_label, check_name, check_route_name
 from manta.manifests.containers import Json, copy_json
+from manta.manifests.head_target import head_ports
 from manta.manifests.ownership import owned_by
 from manta.manifests.passed_on import passed_on
-from manta.manifests.services import head_ports
 from manta.rules.traits import head_service_name
-
-# A Route's host is made of its name and namespace, and one DNS label holds 63 characters.
-_ROUTE_BUDGET = 51
 
 
 def ingress_name(cluster: RayCluster) -> str:
     return check_name(f"{cluster.metadata.name}-head-ingress")
 
 
-def build_ingress(cluster: RayCluster) -> Json:
+def build_ingress(cluster: RayCluster, head: Pod | None = None) -> Json:
     """Controllers of Ingresses are told by annotation: all those of the RayCluster are passed on,
     but for the class, which has a field of its own."""
     annotations = dict(cluster.metadata.annotations)
     class_name = annotations.pop(names.ANNOTATION_INGRESS_CLASS, None)
     options = cluster.spec.head_group_spec.ingress_options or IngressOptions()
-    spec: Json = {"rules": [_rule(cluster, options)]}
+    spec: Json = {"rules": [_rule(cluster, options, head)]}
     if class_name is not None:
         spec["ingressClassName"] = class_name
     if options.tls:
@@ -33,7 +31,7 @@ def build_ingress(cluster: RayCluster) -> Json:
     meta = {
         "name": ingress_name(cluster),
         "namespace": cluster.metadata.namespace,
-        "labels": _labels(cluster, ingress_name(cluster)),
+        "labels": _labels(cluster),
     }
     return owned_by(
         cluster,
@@ -46,9 +44,13 @@ def build_ingress(cluster: RayCluster) -> Json:
     )
 
 
-def _rule(cluster: RayCluster, options: IngressOptions) -> Json:
-    port = head_ports(cluster).get(names.PORT_NAME_DASHBOARD, names.PORT_DASHBOARD)
-    service = {"name": head_service_name(cluster), "port": {"number": port}}
+def _dashboard_port(cluster: RayCluster, head: Pod | None) -> int:
+    return head_ports(cluster, head).get(names.PORT_NAME_DASHBOARD, names.PORT_DASHBOARD)
+
+
+def _rule(cluster: RayCluster, options: IngressOptions, head: Pod | None) -> Json:
+    port = {"number": _dashboard_port(cluster, head)}
+    service = {"name": head_service_name(cluster), "port": port}
     path = {
         "path": options.path or "/",
         "pathType": str(options.path_type or IngressPathType.PREFIX),
@@ -59,17 +61,15 @@ def _rule(cluster: RayCluster, options: IngressOptions) -> Json:
 
 
 def route_name(cluster: RayCluster) -> str:
-    name = f"{cluster.metadata.name}-head-route"
-    length = max(_ROUTE_BUDGET - len(cluster.metadata.namespace), 1)
-    return check_name(name[-length:])
+    return check_route_name(f"{cluster.metadata.name}-head-route", cluster.metadata.namespace)
 
 
-def build_route(cluster: RayCluster) -> Json:
+def build_route(cluster: RayCluster, head: Pod | None = None) -> Json:
     target = {"kind": "Service", "name": head_service_name(cluster), "weight": 100}
     meta = {
         "name": route_name(cluster),
         "namespace": cluster.metadata.namespace,
-        "labels": _labels(cluster, route_name(cluster)),
+        "labels": _labels(cluster),
     }
     annotations = dict(cluster.metadata.annotations)
     return owned_by(
@@ -80,17 +80,17 @@ def build_route(cluster: RayCluster) -> Json:
             "metadata": passed_on(meta, annotations, {}),
             "spec": {
                 "to": target,
-                "port": {"targetPort": names.PORT_NAME_DASHBOARD},
+                "port": {"targetPort": _dashboard_port(cluster, head)},
                 "wildcardPolicy": "None",
             },
         },
     )
 
 
-def _labels(cluster: RayCluster, identifier: str) -> dict[str, str]:
+def _labels(cluster: RayCluster) -> dict[str, str]:
     return {
         names.LABEL_CLUSTER: cluster.metadata.name,
-        names.LABEL_IDENTIFIER: check_label(identifier),
+        names.LABEL_IDENTIFIER: check_label(f"{cluster.metadata.name}-head"),
         names.LABEL_APP_NAME: names.APPLICATION_NAME,
         names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
     }

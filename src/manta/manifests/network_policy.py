@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import (
     NetworkPolicyConfig,
@@ -17,8 +18,8 @@ from manta.api.ray.cluster import (
     WorkerGroupSpec,
 )
 from manta.manifests.containers import Json, copy_json
+from manta.manifests.head_target import head_ports
 from manta.manifests.ownership import owned_by
-from manta.manifests.services import head_ports
 from manta.rules.traits import Creator, creator
 
 _TYPES = {
@@ -29,18 +30,19 @@ _TYPES = {
 _NO_RULES = NetworkPolicyRules()
 
 
-def build_network_policies(cluster: RayCluster) -> list[Json]:
+def build_network_policies(cluster: RayCluster, head: Pod | None = None) -> list[Json]:
     policy = cluster.spec.network_policy
     if policy is None:
         return []
     groups = cluster.spec.worker_group_specs
-    return [_head(cluster, policy), *(_workers(cluster, policy, group) for group in groups)]
+    return [_head(cluster, policy, head), *(_workers(cluster, policy, group) for group in groups)]
 
 
-def _head(cluster: RayCluster, policy: NetworkPolicyConfig) -> Json:
+def _head(cluster: RayCluster, policy: NetworkPolicyConfig, head: Pod | None) -> Json:
     rules = policy.head or _NO_RULES
     selector = {names.LABEL_NODE_TYPE: names.NODE_HEAD}
-    return _policy(cluster, f"{cluster.metadata.name}-head", selector, rules, _submitter(cluster))
+    name = f"{cluster.metadata.name}-head"
+    return _policy(cluster, name, selector, rules, _submitter(cluster, head))
 
 
 def _workers(cluster: RayCluster, policy: NetworkPolicyConfig, group: WorkerGroupSpec) -> Json:
@@ -74,6 +76,7 @@ def _policy(
         "namespace": cluster.metadata.namespace,
         "labels": {
             names.LABEL_CLUSTER: cluster.metadata.name,
+            names.LABEL_GROUP: selector.get(names.LABEL_GROUP, names.HEAD_GROUP),
             names.LABEL_APP_NAME: names.APPLICATION_NAME,
             names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
         },
@@ -82,7 +85,7 @@ def _policy(
     return owned_by(cluster, {**kind, "metadata": meta, "spec": spec})
 
 
-def _submitter(cluster: RayCluster) -> list[Json]:
+def _submitter(cluster: RayCluster, head: Pod | None) -> list[Json]:
     """The Pod that submits a RayJob must reach the dashboard, or the job could never start."""
     labels = cluster.metadata.labels
     if creator(cluster.metadata) is not Creator.JOB:
@@ -94,7 +97,7 @@ def _submitter(cluster: RayCluster) -> list[Json]:
         for key in (names.LABEL_ORIGIN_NAME, names.LABEL_ORIGIN_KIND)
         if key in labels
     }
-    port: Any = head_ports(cluster).get(names.PORT_NAME_DASHBOARD, names.PORT_DASHBOARD)
+    port: Any = head_ports(cluster, head).get(names.PORT_NAME_DASHBOARD, names.PORT_DASHBOARD)
     return [
         {
             "from": [{"podSelector": {"matchLabels": origin}}],

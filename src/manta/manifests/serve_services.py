@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.naming import check_label
@@ -33,10 +34,10 @@ def cluster_serve_service_name(cluster_name: str) -> str:
 
 
 def build_service_head_service(
-    service: RayService, cluster: RayCluster, settings: Settings
+    service: RayService, cluster: RayCluster, settings: Settings, head: Pod | None = None
 ) -> Json:
     """`<rayservice>-head-svc`: a stable name for the head of whichever cluster serves."""
-    manifest = build_head_service(cluster, settings)
+    manifest = build_head_service(cluster, settings, head)
     name = service.metadata.name
     labels = {
         **origin_labels(service),
@@ -47,13 +48,13 @@ def build_service_head_service(
     return manifest
 
 
-def build_serve_service(service: RayService, cluster: RayCluster) -> Json:
+def build_serve_service(service: RayService, cluster: RayCluster, head: Pod | None = None) -> Json:
     """`<rayservice>-serve-svc`, or the user's own: to every Pod of the cluster that serves."""
     custom = service.spec.serve_service or {}
     user_meta, spec = custom.get("metadata") or {}, copy_json(custom.get("spec") or {})
     spec |= {
         "selector": serve_selector(cluster.metadata.name),
-        "ports": _ports(cluster, spec.get("ports") or ()),
+        "ports": _ports(serve_ports(cluster, head), spec.get("ports") or ()),
     }
     spec.setdefault("type", cluster.spec.head_group_spec.service_type or "ClusterIP")
     labels = {**(user_meta.get("labels") or {}), **_serve_labels(service, service.metadata.name)}
@@ -63,7 +64,9 @@ def build_serve_service(service: RayService, cluster: RayCluster) -> Json:
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 
-def build_cluster_serve_service(service: RayService, cluster: RayCluster) -> Json:
+def build_cluster_serve_service(
+    service: RayService, cluster: RayCluster, head: Pod | None = None
+) -> Json:
     """One cluster's share of a split: the HTTPRoute weighs these against each other."""
     name = cluster.metadata.name
     meta = {
@@ -74,7 +77,7 @@ def build_cluster_serve_service(service: RayService, cluster: RayCluster) -> Jso
     spec = {
         "type": cluster.spec.head_group_spec.service_type or "ClusterIP",
         "selector": serve_selector(name),
-        "ports": serve_ports(cluster),
+        "ports": serve_ports(cluster, head),
     }
     manifest = {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
     return owned_by(cluster, manifest)
@@ -91,10 +94,9 @@ def serve_port(cluster: RayCluster) -> int:
     return next(found, names.PORT_SERVE)
 
 
-def _ports(cluster: RayCluster, wished: Any) -> list[Json]:
+def _ports(found: list[Json], wished: Any) -> list[Json]:
     """What the head declares; the user's own wording of a port of the same name is kept."""
     by_name = {port.get("name"): port for port in wished}
-    found = serve_ports(cluster)
     if not found:
         return [copy_json(port) for port in wished]
     return [copy_json(by_name.get(port["name"], port)) for port in found]

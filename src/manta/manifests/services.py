@@ -5,77 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.naming import check_label
 from manta.manifests.containers import Json, copy_json
+from manta.manifests.head_target import head_ports, head_selector
 from manta.manifests.ownership import owned_by
 from manta.manifests.passed_on import passed_on
-from manta.manifests.pod_metadata import pod_labels
 from manta.rules.settings import Settings
-from manta.rules.traits import head_service_name, ray_container_of
-
-DEFAULT_PORTS: Mapping[str, int] = {
-    names.PORT_NAME_CLIENT: names.PORT_CLIENT,
-    names.PORT_NAME_GCS: names.PORT_GCS,
-    names.PORT_NAME_DASHBOARD: names.PORT_DASHBOARD,
-    names.PORT_NAME_METRICS: names.PORT_METRICS,
-    names.PORT_NAME_SERVE: names.PORT_SERVE,
-}
+from manta.rules.traits import head_service_name
 
 
-def head_ports(cluster: RayCluster) -> dict[str, int]:
-    """What the head listens on: the container's ports, or Ray's defaults if it names none.
-
-    Each number once, by its first name: a Service that has one twice is refused.
-    """
-    declared = ray_container_of(cluster.spec.head_group_spec.template).get("ports") or ()
-    if not declared:
-        return dict(DEFAULT_PORTS)
-    ports: dict[str, int] = {}
-    for port in declared:
-        number = int(port["containerPort"])
-        if number not in ports.values():
-            ports[port.get("name") or f"{number}-port"] = number
-    if names.PORT_METRICS not in ports.values():
-        ports.setdefault(names.PORT_NAME_METRICS, names.PORT_METRICS)
-    return ports
-
-
-# By these the head Service finds the head. A template may override the last three, so they are
-# read off the labels that the head Pod really gets.
-_SELECTED_BY = (
-    names.LABEL_CLUSTER,
-    names.LABEL_NODE_TYPE,
-    names.LABEL_IDENTIFIER,
-    names.LABEL_APP_NAME,
-    names.LABEL_APP_CREATED_BY,
-)
-
-
-def head_selector(cluster: RayCluster) -> dict[str, str]:
-    group = cluster.spec.head_group_spec
-    labels = pod_labels(
-        cluster,
-        group.template,
-        node_type=names.NODE_HEAD,
-        group=names.HEAD_GROUP,
-        extra=group.labels,
-    )
-    return {key: labels[key] for key in _SELECTED_BY}
-
-
-def build_head_service(cluster: RayCluster, settings: Settings) -> Json:
-    selector = head_selector(cluster)
+def build_head_service(cluster: RayCluster, settings: Settings, head: Pod | None = None) -> Json:
+    """`head` is the head Pod that exists, if one does: the Service leads to it."""
+    selector = head_selector(cluster, head)
+    ports = head_ports(cluster, head)
     if cluster.spec.head_group_spec.head_service:
-        manifest = _customised(cluster, cluster.spec.head_group_spec.head_service, selector)
+        custom = cluster.spec.head_group_spec.head_service
+        manifest = _customised(cluster, custom, selector, ports)
     else:
-        manifest = _standard(cluster, settings, selector)
+        manifest = _standard(cluster, settings, selector, ports)
     return owned_by(cluster, manifest)
 
 
-def _standard(cluster: RayCluster, settings: Settings, selector: Mapping[str, str]) -> Json:
-    ports = sorted(_service_ports(head_ports(cluster).items()), key=lambda port: port["name"])
+def _standard(
+    cluster: RayCluster,
+    settings: Settings,
+    selector: Mapping[str, str],
+    numbers: Mapping[str, int],
+) -> Json:
+    ports = sorted(_service_ports(numbers.items()), key=lambda port: port["name"])
     type_ = cluster.spec.head_group_spec.service_type or "ClusterIP"
     spec: Json = {"type": type_, "selector": dict(selector), "ports": ports}
     if type_ == "ClusterIP" and not settings.head_cluster_ip_service:
@@ -86,7 +46,10 @@ def _standard(cluster: RayCluster, settings: Settings, selector: Mapping[str, st
 
 
 def _customised(
-    cluster: RayCluster, custom: Mapping[str, Any], selector: Mapping[str, str]
+    cluster: RayCluster,
+    custom: Mapping[str, Any],
+    selector: Mapping[str, str],
+    numbers: Mapping[str, int],
 ) -> Json:
     """The user's own head Service, pointed at the head and given the ports it lacks."""
     user_meta, spec = custom.get("metadata") or {}, copy_json(custom.get("spec") or {})
@@ -97,7 +60,7 @@ def _customised(
     # KubeRay appends a port that the user listed once more, which the API server refuses.
     missing = [
         port
-        for port in _service_ports(head_ports(cluster).items())
+        for port in _service_ports(numbers.items())
         if port["name"] not in known and port["port"] not in taken
     ]
     spec["ports"] = [*(spec.get("ports") or ()), *missing]
@@ -115,7 +78,7 @@ def build_headless_service(cluster: RayCluster) -> Json:
     return owned_by(cluster, _service(meta, {"type": "ClusterIP", **spec}))
 
 
-def build_serve_service(cluster: RayCluster) -> Json:
+def build_serve_service(cluster: RayCluster, head: Pod | None = None) -> Json:
     name = cluster.metadata.name
     labels = {
         names.LABEL_ORIGIN_NAME: name,
@@ -125,16 +88,16 @@ def build_serve_service(cluster: RayCluster) -> Json:
     spec = {
         "type": cluster.spec.head_group_spec.service_type or "ClusterIP",
         "selector": {names.LABEL_CLUSTER: name},
-        "ports": serve_ports(cluster),
+        "ports": serve_ports(cluster, head),
     }
     return owned_by(cluster, _service(_meta(cluster, f"{name}-serve-svc", labels), spec))
 
 
-def serve_ports(cluster: RayCluster) -> list[Json]:
+def serve_ports(cluster: RayCluster, head: Pod | None = None) -> list[Json]:
     """`serve` and every `serve-*`, e.g. `serve-grpc`; empty when the head declares none."""
     return [
         {"name": name, "port": port, "protocol": "TCP", "targetPort": port}
-        for name, port in sorted(head_ports(cluster).items())
+        for name, port in sorted(head_ports(cluster, head).items())
         if name == names.PORT_NAME_SERVE or name.startswith(f"{names.PORT_NAME_SERVE}-")
     ]
 

@@ -23,6 +23,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.rbac import Role, RoleBinding
 from manta.api.scheduling import PodGroup
+from manta.rules.pod_health import is_ready, is_terminating
 from manta.rules.settings import Settings
 from manta.rules.suffix import suffix
 from manta.rules.traits import submits_beside_head
@@ -61,6 +62,13 @@ class ClusterSnapshot:
     @cached_property
     def head_pods(self) -> tuple[Pod, ...]:
         return tuple(pod for pod in self.pods if _label(pod, names.LABEL_NODE_TYPE) == "head")
+
+    @cached_property
+    def head(self) -> Pod | None:
+        """The head Pod that serves, or will: a living one before one that is being deleted."""
+        return min(
+            self.head_pods, key=lambda pod: (is_terminating(pod), not is_ready(pod)), default=None
+        )
 
     @cached_property
     def worker_pods(self) -> tuple[Pod, ...]:

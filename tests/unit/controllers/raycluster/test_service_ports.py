@@ -15,6 +15,7 @@ from manta.api.resources import SERVICES
 from manta.controllers.raycluster.events import Cause
 from manta.localplane.apiserver.builtin_kinds.checks.services import check_service
 from manta.localplane.apiserver.builtin_kinds.preparing import prepare_create, prepare_update
+from manta.manifests.head_pod import build_head_pod
 from manta.rules.settings import Settings
 from support.raycluster import container, ray_cluster, template
 from support.raycluster_world import World, decode
@@ -94,6 +95,14 @@ def add(world: World, port: Json, name: str = "demo-head-svc") -> None:
     world.objects[SERVICES, name] = SERVER.updated(before, {**before, "spec": spec})
 
 
+def edit_and_replace_head(world: World, manifest: Json) -> None:
+    """The spec is edited, and the head is one that was made from it: its ports count."""
+    world.set_spec(manifest)
+    [head] = world.heads()
+    made = build_head_pod(world.cluster, world.settings, suffix="", spec_hash="")
+    head["spec"]["containers"] = made["spec"]["containers"]
+
+
 def port(name: str, number: int) -> Json:
     return {"name": name, "containerPort": number}
 
@@ -105,7 +114,7 @@ def port(name: str, number: int) -> Json:
 def test_a_port_that_is_renamed_is_replaced_and_not_doubled(head: Json) -> None:
     world = a_world(port("web", 8265), head=head)
     node_port = ports_of(world)["web"].get("nodePort")
-    world.set_spec(with_ports(port("dashboard", 8265), head=head))
+    edit_and_replace_head(world, with_ports(port("dashboard", 8265), head=head))
     after = mended(world)
     assert set(after) == {"dashboard", "metrics"}
     assert after["dashboard"].get("nodePort") == node_port
@@ -123,7 +132,7 @@ def test_two_ports_that_swap_their_names_are_taken_and_keep_their_node_ports() -
     head = {"serviceType": "NodePort"}
     world = a_world(port("a", 1000), port("b", 2000), head=head)
     before = {name: one["nodePort"] for name, one in ports_of(world).items()}
-    world.set_spec(with_ports(port("a", 2000), port("b", 1000), head=head))
+    edit_and_replace_head(world, with_ports(port("a", 2000), port("b", 1000), head=head))
     assert {name: one["nodePort"] for name, one in mended(world).items()} == before
 
 
@@ -131,7 +140,7 @@ def test_a_chain_of_renamed_ports_shares_no_node_port() -> None:
     head = {"serviceType": "NodePort"}
     world = a_world(port("a", 1000), port("b", 2000), head=head)
     before = ports_of(world)
-    world.set_spec(with_ports(port("a", 2000), port("c", 1000), head=head))
+    edit_and_replace_head(world, with_ports(port("a", 2000), port("c", 1000), head=head))
     after = mended(world)
     assert after["a"]["nodePort"] == before["a"]["nodePort"]
     assert len({one["nodePort"] for one in after.values()}) == 3
@@ -140,7 +149,7 @@ def test_a_chain_of_renamed_ports_shares_no_node_port() -> None:
 def test_what_the_spec_no_longer_names_goes_and_what_others_added_stays() -> None:
     world = a_world(port("dashboard", 8265), port("extra", 9000))
     add(world, {"name": "mine", "port": 7777})
-    world.set_spec(with_ports(port("dashboard", 8265)))
+    edit_and_replace_head(world, with_ports(port("dashboard", 8265)))
     assert set(mended(world)) == {"dashboard", "metrics", "mine"}
     note = world.objects[SERVICES, "demo-head-svc"]["metadata"]["annotations"][NOTE]
     assert note == "port:dashboard"
@@ -148,7 +157,7 @@ def test_what_the_spec_no_longer_names_goes_and_what_others_added_stays() -> Non
 
 def test_when_nothing_is_declared_any_more_the_note_goes_too() -> None:
     world = a_world(port("extra", 9000))
-    world.set_spec(ray_cluster())
+    edit_and_replace_head(world, ray_cluster())
     assert set(mended(world)) == {"client", "dashboard", "gcs-server", "metrics", "serve"}
     assert NOTE not in world.objects[SERVICES, "demo-head-svc"]["metadata"].get("annotations", {})
 
@@ -157,7 +166,7 @@ def test_the_note_of_annotations_and_the_note_of_ports_are_one() -> None:
     world = a_world(port("extra", 9000), headServiceAnnotations={"a": "1"})
     meta = world.objects[SERVICES, "demo-head-svc"]["metadata"]
     assert meta["annotations"] == {"a": "1", NOTE: "a,port:extra"}
-    world.set_spec(with_ports(port("extra", 9000)))
+    edit_and_replace_head(world, with_ports(port("extra", 9000)))
     mended(world)
     meta = world.objects[SERVICES, "demo-head-svc"]["metadata"]
     assert meta["annotations"] == {NOTE: "port:extra"}
@@ -173,7 +182,7 @@ def test_a_first_declared_port_closes_none_of_rays_own() -> None:
 
 def test_no_edit_closes_the_way_to_the_gcs() -> None:
     world = a_world(port("gcs-server", 6379), port("client", 10001))
-    world.set_spec(with_ports(port("jupyter", 8888)))
+    edit_and_replace_head(world, with_ports(port("jupyter", 8888)))
     assert set(mended(world)) == {"jupyter", "metrics", "gcs-server"}
 
 
@@ -190,7 +199,7 @@ def test_a_port_of_the_users_own_head_service_goes_with_the_spec() -> None:
 
 def test_the_serve_service_follows_the_serve_ports() -> None:
     world = a_world(port("serve", 8000), port("serve-grpc", 9000), annotations=SERVE)
-    world.set_spec(with_ports(port("serve", 8000)))
+    edit_and_replace_head(world, with_ports(port("serve", 8000)))
     world.objects[SERVICES, "demo-head-svc"]["spec"]["ports"] = []
     world.round()
     assert set(ports_of(world, "demo-serve-svc")) == {"serve"}
@@ -322,7 +331,7 @@ def test_after_any_edit_one_round_is_enough_and_the_server_takes_it(
         if not noted:
             world.objects[SERVICES, "demo-head-svc"]["metadata"].pop("annotations", None)
         before = {key: one for key, one in world.objects.items() if key[0] == SERVICES}
-        world.set_spec(with_ports(*wanted, head={"serviceType": then}))
+        edit_and_replace_head(world, with_ports(*wanted, head={"serviceType": then}))
         world.round()
         for key, old in before.items():
             world.objects[key] = SERVER.updated(old, world.objects[key])

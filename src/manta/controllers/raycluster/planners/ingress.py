@@ -20,7 +20,7 @@ def plan_ingress(seen: ClusterSnapshot) -> Plan:
         return NOTHING
     if seen.settings.openshift and not seen.settings.ingress_on_openshift:
         return _plan_route(seen)
-    manifest = build_ingress(seen.cluster)
+    manifest = build_ingress(seen.cluster, seen.head)
     plan = ensure(seen, INGRESSES, manifest, seen.ingress, Cause.INGRESS, independent=True)
     if plan != NOTHING or seen.ingress is None:
         return plan
@@ -31,7 +31,7 @@ def plan_ingress(seen: ClusterSnapshot) -> Plan:
 
 
 def _plan_route(seen: ClusterSnapshot) -> Plan:
-    live, manifest = seen.route, build_route(seen.cluster)
+    live, manifest = seen.route, build_route(seen.cluster, seen.head)
     plan = ensure(seen, ROUTES, manifest, live, Cause.ROUTE, independent=True)
     if plan != NOTHING or live is None:
         return plan

@@ -26,7 +26,7 @@ def plan_network_policies(seen: ClusterSnapshot) -> Plan:
     """Before the Pods: a cluster that is to be closed is closed before it listens."""
     if not seen.settings.gates.ray_cluster_network_policy:
         return NOTHING
-    wanted = {one["metadata"]["name"]: one for one in build_network_policies(seen.cluster)}
+    wanted = {one["metadata"]["name"]: one for one in _wanted(seen)}
     live = {one.metadata.name: one for one in seen.network_policies}
     why = "it is no longer asked for"
     deletions = [
@@ -38,6 +38,10 @@ def plan_network_policies(seen: ClusterSnapshot) -> Plan:
     return join([*kept, do(*deletions)])
 
 
+def _wanted(seen: ClusterSnapshot) -> list[Manifest]:
+    return [*build_network_policies(seen.cluster, seen.head)]
+
+
 def awaits_fewer_policies(seen: ClusterSnapshot) -> bool:
     """As with a recreation, an edit does not count as observed before they are gone."""
     gate = seen.settings.gates.ray_cluster_network_policy
@@ -45,7 +49,7 @@ def awaits_fewer_policies(seen: ClusterSnapshot) -> bool:
 
 
 def _stale(seen: ClusterSnapshot) -> list[NetworkPolicy]:
-    wanted = {one["metadata"]["name"] for one in build_network_policies(seen.cluster)}
+    wanted = {one["metadata"]["name"] for one in _wanted(seen)}
     policies = seen.network_policies
     return [one for one in policies if one.metadata.name not in wanted and is_ours(seen, one)]
 

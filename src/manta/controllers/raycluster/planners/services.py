@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from manta.api.core import Service, ServicePort
 from manta.api.ray import names
-from manta.api.ray.cluster import RayCluster
 from manta.api.resources import SERVICES
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.ensure import ensure, mend, metadata_drift
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.manifests.head_target import declared_head_ports
 from manta.manifests.services import (
     build_head_service,
     build_headless_service,
@@ -36,7 +36,7 @@ Port = dict[str, Any]
 
 
 def plan_head_service(seen: ClusterSnapshot) -> Plan:
-    manifest = build_head_service(seen.cluster, seen.settings)
+    manifest = build_head_service(seen.cluster, seen.settings, seen.head)
     return _keep(seen, manifest, Cause.HEAD_SERVICE)
 
 
@@ -50,15 +50,16 @@ def plan_serve_service(seen: ClusterSnapshot) -> Plan:
     """For users who run Serve on a plain RayCluster. Nothing else waits for it."""
     if not wants_serve_service(seen.cluster):
         return NOTHING
-    if not serve_ports(seen.cluster):
+    if not serve_ports(seen.cluster, seen.head):
         return Plan(notes=("no serve Service: the head container declares no port named serve",))
-    return _keep(seen, build_serve_service(seen.cluster), Cause.SERVE_SERVICE, independent=True)
+    manifest = build_serve_service(seen.cluster, seen.head)
+    return _keep(seen, manifest, Cause.SERVE_SERVICE, independent=True)
 
 
 def _keep(
     seen: ClusterSnapshot, manifest: Manifest, cause: Cause, *, independent: bool = False
 ) -> Plan:
-    manifest = _noting_ports(seen.cluster, manifest)
+    manifest = _noting_ports(seen, manifest)
     live = seen.services.get(manifest["metadata"]["name"])
     plan = ensure(seen, SERVICES, manifest, live, cause, independent=independent)
     if plan != NOTHING or live is None:
@@ -74,9 +75,9 @@ def _keep(
 # ── the note ─────────────────────────────────────────────────────────────────────────────
 
 
-def _noting_ports(cluster: RayCluster, manifest: Manifest) -> Manifest:
-    """The manifest, with a note of those of its ports that the spec names."""
-    named = _named_ports(cluster)
+def _noting_ports(seen: ClusterSnapshot, manifest: Manifest) -> Manifest:
+    """The manifest, with a note of those of its ports that the spec or the running head names."""
+    named = _named_ports(seen)
     ports = [one.get("name", "") for one in manifest["spec"].get("ports") or ()]
     asked = [f"{_PORT}{name}" for name in sorted(ports) if name in named]
     if not asked:
@@ -88,13 +89,16 @@ def _noting_ports(cluster: RayCluster, manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**meta, "annotations": noted}}
 
 
-def _named_ports(cluster: RayCluster) -> set[str]:
+def _named_ports(seen: ClusterSnapshot) -> set[str]:
     """But for the way to the GCS: an edit of ports must not cut workers off that are there."""
-    head = cluster.spec.head_group_spec
+    head = seen.cluster.spec.head_group_spec
     declared = ray_container_of(head.template).get("ports") or ()
     custom = ((head.head_service or {}).get("spec") or {}).get("ports") or ()
     named = {one.get("name") or f"{one['containerPort']}-port" for one in declared}
     named |= {one["name"] for one in custom if one.get("name")}
+    if seen.head is not None:
+        # Every head Pod gets the metrics port, whether its template declares it or not.
+        named |= declared_head_ports(seen.head).keys() - {names.PORT_NAME_METRICS}
     return named - {names.PORT_NAME_GCS}
 
 

@@ -35,20 +35,23 @@ def plan_services(seen: ServiceSnapshot, target: ClusterSight | None) -> Step:
     """Point both Services at `target`; a pending cluster that gets them is promoted."""
     if target is None:
         return Step()
-    serve = ensure_service(seen.serve_service, build_serve_service(seen.service, target.cluster))
+    wanted = build_serve_service(seen.service, target.cluster, target.head_pod)
+    serve = ensure_service(seen.serve_service, wanted)
     plan = _alone(serve).then(plan_head_service(seen, target))
     change = promoted if target is seen.pending else unchanged
     return Step(plan.then(_superfluous(seen)), change, hangs_on=(serve,) if serve else ())
 
 
 def plan_head_service(seen: ServiceSnapshot, target: ClusterSight) -> Plan:
-    wanted = build_service_head_service(seen.service, target.cluster, seen.settings)
+    wanted = build_service_head_service(
+        seen.service, target.cluster, seen.settings, target.head_pod
+    )
     return _alone(ensure_service(seen.head_service, wanted))
 
 
 def plan_cluster_serve_service(seen: ServiceSnapshot, sight: ClusterSight) -> Plan:
     """One cluster's own serve Service, which a route can weigh against another's."""
-    wanted = build_cluster_serve_service(seen.service, sight.cluster)
+    wanted = build_cluster_serve_service(seen.service, sight.cluster, sight.head_pod)
     return _alone(ensure_service(sight.serve_service, wanted))
 
 
@@ -56,7 +59,7 @@ def plan_stable_serve_service(seen: ServiceSnapshot, target: ClusterSight) -> Pl
     """While traffic is split nobody needs the stable name; who has it from before keeps it alive."""
     if seen.serve_service is None:
         return NOTHING
-    wanted = build_serve_service(seen.service, target.cluster)
+    wanted = build_serve_service(seen.service, target.cluster, target.head_pod)
     return _alone(ensure_service(seen.serve_service, wanted))
 
 

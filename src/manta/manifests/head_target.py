@@ -1,0 +1,98 @@
+"""Where the head is reached: by which labels it is selected, and on which ports it listens.
+
+What runs goes before what the spec says. An edit of the head's template changes no running Pod, so
+while a head Pod exists, its own labels and ports count. They change when a head that was made from
+the edited spec takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from manta.api.core import Pod
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.manifests.pod_metadata import pod_labels
+from manta.rules.traits import ray_container_of
+
+DEFAULT_PORTS: Mapping[str, int] = {
+    names.PORT_NAME_CLIENT: names.PORT_CLIENT,
+    names.PORT_NAME_GCS: names.PORT_GCS,
+    names.PORT_NAME_DASHBOARD: names.PORT_DASHBOARD,
+    names.PORT_NAME_METRICS: names.PORT_METRICS,
+    names.PORT_NAME_SERVE: names.PORT_SERVE,
+}
+
+# By these the head Service finds the head. A template may override the last three, so they are
+# read off the labels that the head Pod really gets.
+_SELECTED_BY = (
+    names.LABEL_CLUSTER,
+    names.LABEL_NODE_TYPE,
+    names.LABEL_IDENTIFIER,
+    names.LABEL_APP_NAME,
+    names.LABEL_APP_CREATED_BY,
+)
+
+
+def head_selector(cluster: RayCluster, head: Pod | None = None) -> dict[str, str]:
+    """The labels that select `head`, or the head that the spec would make."""
+    labels = head.metadata.labels if head else _labels_of_spec(cluster)
+    return {key: labels[key] for key in _SELECTED_BY if key in labels}
+
+
+def _labels_of_spec(cluster: RayCluster) -> Mapping[str, str]:
+    group = cluster.spec.head_group_spec
+    return pod_labels(
+        cluster,
+        group.template,
+        node_type=names.NODE_HEAD,
+        group=names.HEAD_GROUP,
+        extra=group.labels,
+    )
+
+
+def head_ports(cluster: RayCluster, head: Pod | None = None) -> dict[str, int]:
+    """Port numbers by name: what `head` listens on, and what the spec adds to it.
+
+    A name that the spec gives another number keeps the one that the head has. A port that only the
+    head declares stays, unless the spec has another name for its number.
+    """
+    wanted = _ports_of_spec(cluster)
+    if head is None:
+        return wanted
+    declared = declared_head_ports(head)
+    known = (
+        declared if declared.keys() - {names.PORT_NAME_METRICS} else {**DEFAULT_PORTS, **declared}
+    )
+    ports = {name: known[name] for name in wanted if name in known}
+    for name, number in (*wanted.items(), *declared.items()):
+        if name not in ports and number not in ports.values():
+            ports[name] = number
+    return ports
+
+
+def declared_head_ports(head: Pod) -> dict[str, int]:
+    """The ports of the Ray container of a head Pod; the metrics port is always among them."""
+    container = head.spec.containers[0] if head.spec.containers else None
+    declared = container.ports if container else ()
+    return _by_name((one.name, one.container_port) for one in declared)
+
+
+def _ports_of_spec(cluster: RayCluster) -> dict[str, int]:
+    """The container's ports, or Ray's defaults if it names none."""
+    declared = ray_container_of(cluster.spec.head_group_spec.template).get("ports") or ()
+    if not declared:
+        return dict(DEFAULT_PORTS)
+    ports = _by_name((one.get("name") or "", int(one["containerPort"])) for one in declared)
+    if names.PORT_METRICS not in ports.values():
+        ports.setdefault(names.PORT_NAME_METRICS, names.PORT_METRICS)
+    return ports
+
+
+def _by_name(declared: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Each number once, by its first name: a Service that has one twice is refused."""
+    ports: dict[str, int] = {}
+    for name, number in declared:
+        if number not in ports.values():
+            ports[name or f"{number}-port"] = number
+    return ports
