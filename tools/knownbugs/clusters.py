@@ -662,7 +662,7 @@ GUARDS: tuple[Guard, ...] = (
         84,
         "the shell splits values",
         "quoted where it would",
-        ("manifests/ray_start.py", "    return shlex.quote(text)\n", "    return text\n"),
+        ("manifests/shell_words.py", "        return shlex.quote(text)\n", "        return text\n"),
     ),
     guard(
         85,

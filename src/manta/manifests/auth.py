@@ -4,32 +4,47 @@ from __future__ import annotations
 
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
-from manta.manifests.containers import Json, add_env, add_mount, add_volume, env_value, has_mount_at
+from manta.manifests.containers import (
+    Json,
+    add_missing_env,
+    add_mount,
+    add_volume,
+    env_value,
+    has_mount_at,
+    has_mount_of,
+)
 from manta.manifests.ownership import owned_by
 from manta.rules.traits import auth_secret_name, kubernetes_token_auth, token_auth
 
-# Kubernetes' own default; said explicitly so that the shape of the Pod does not depend on it.
-_TOKEN_LIFETIME_SECONDS = 3607
-
 
 def add_auth(cluster: RayCluster, pod_spec: Json, container: Json) -> None:
-    """Make one container of a Ray Pod present the cluster's token. Nothing when auth is off."""
+    """Make one container of a Ray Pod present the cluster's token. Nothing when auth is off.
+
+    What the user's own environment says about it stays.
+    """
     if not token_auth(cluster.spec):
         return
-    add_env(container, [env_value(names.ENV_AUTH_MODE, "token")])
+    add_missing_env(container, [env_value(names.ENV_AUTH_MODE, "token")])
     if kubernetes_token_auth(cluster.spec):
         _present_service_account(pod_spec, container)
         return
     secret = {"name": auth_secret_name(cluster), "key": names.SECRET_KEY_AUTH_TOKEN}
-    add_env(container, [{"name": names.ENV_AUTH_TOKEN, "valueFrom": {"secretKeyRef": secret}}])
+    token = {"name": names.ENV_AUTH_TOKEN, "valueFrom": {"secretKeyRef": secret}}
+    add_missing_env(container, [token])
 
 
 def _present_service_account(pod_spec: Json, container: Json) -> None:
-    """Ray asks the API server about the token (TokenReview); the kubelet keeps it fresh."""
-    add_env(container, [env_value(names.ENV_ENABLE_K8S_TOKEN_AUTH, "true")])
-    token = {"serviceAccountToken": {"path": "token", "expirationSeconds": _TOKEN_LIFETIME_SECONDS}}
+    """Ray asks the API server about the token (TokenReview); the kubelet keeps it fresh.
+
+    The lifetime is the API server's default of an hour. It extends tokens of exactly 3607 seconds
+    to a year, for clients that never reload them.
+    """
+    add_missing_env(container, [env_value(names.ENV_ENABLE_K8S_TOKEN_AUTH, "true")])
+    token = {"serviceAccountToken": {"path": "token"}}
     add_volume(pod_spec, {"name": names.VOLUME_TOKEN, "projected": {"sources": [token]}})
-    if not has_mount_at(container, names.MOUNT_TOKEN):
+    if not has_mount_of(container, names.VOLUME_TOKEN) and not has_mount_at(
+        container, names.MOUNT_TOKEN
+    ):
         mount = {"name": names.VOLUME_TOKEN, "mountPath": names.MOUNT_TOKEN, "readOnly": True}
         add_mount(container, mount)
 

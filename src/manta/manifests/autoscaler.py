@@ -26,8 +26,9 @@ COMMAND = (
     "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME)"
     " --cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
 )
-# Each as autoscalerOptions spells it; the user's value replaces ours.
-_REPLACED = ("image", "imagePullPolicy", "resources", "securityContext", "command", "args")
+# Each as autoscalerOptions spells it; the user's value replaces ours, and an empty object does too.
+_REPLACED = ("image", "imagePullPolicy", "resources", "securityContext")
+_REPLACED_IF_ANY = ("command", "args")
 _APPENDED = ("env", "envFrom", "volumeMounts")
 
 
@@ -45,6 +46,9 @@ def build_autoscaler(
     """`options` is `spec.autoscalerOptions` as the user wrote it."""
     container = _default(ray_container(pod_spec), login_shell=login_shell)
     for field in _REPLACED:
+        if options.get(field) is not None:
+            container[field] = copy_json(options[field])
+    for field in _REPLACED_IF_ANY:
         if options.get(field):
             container[field] = copy_json(options[field])
     for field in _APPENDED:

@@ -39,7 +39,9 @@ def certificate_name(cluster: RayCluster, *, head: bool) -> str:
 
 
 def build_root_issuer(cluster: RayCluster) -> Json:
-    return _object(cluster, ISSUERS, root_issuer_name(cluster), {"selfSigned": {}})
+    return _object(
+        cluster, ISSUERS, "selfsigned-issuer", root_issuer_name(cluster), {"selfSigned": {}}
+    )
 
 
 def build_authority(cluster: RayCluster) -> Json:
@@ -52,12 +54,12 @@ def build_authority(cluster: RayCluster) -> Json:
         "privateKey": {"algorithm": "RSA", "size": 4096},
         "issuerRef": _issuer_reference(root_issuer_name(cluster)),
     }
-    return _object(cluster, CERTIFICATES, authority_name(cluster), spec)
+    return _object(cluster, CERTIFICATES, "ca-certificate", authority_name(cluster), spec)
 
 
 def build_issuer(cluster: RayCluster) -> Json:
     ca = {"secretName": authority_secret_name(cluster)}
-    return _object(cluster, ISSUERS, issuer_name(cluster), {"ca": ca})
+    return _object(cluster, ISSUERS, "ca-issuer", issuer_name(cluster), {"ca": ca})
 
 
 def build_certificate(
@@ -76,7 +78,8 @@ def build_certificate(
         "ipAddresses": _with_loopback(addresses),
         "issuerRef": _issuer_reference(issuer_name(cluster)),
     }
-    return _object(cluster, CERTIFICATES, certificate_name(cluster, head=head), spec)
+    component = f"{'head' if head else 'worker'}-certificate"
+    return _object(cluster, CERTIFICATES, component, certificate_name(cluster, head=head), spec)
 
 
 def _with_loopback(addresses: Iterable[str]) -> list[str]:
@@ -95,8 +98,13 @@ def _issuer_reference(name: str) -> Json:
     return {"name": name, "kind": ISSUERS.kind, "group": ISSUERS.group}
 
 
-def _object(cluster: RayCluster, resource: Resource, name: str, spec: Json) -> Json:
-    labels = {names.LABEL_CLUSTER: cluster.metadata.name}
+def _object(cluster: RayCluster, resource: Resource, component: str, name: str, spec: Json) -> Json:
+    labels = {
+        names.LABEL_CLUSTER: cluster.metadata.name,
+        names.LABEL_APP_NAME: names.APPLICATION_NAME,
+        names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
+        names.LABEL_APP_COMPONENT: component,
+    }
     meta = {"name": name, "namespace": cluster.metadata.namespace, "labels": labels}
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
     return owned_by(cluster, {**body, "spec": spec})

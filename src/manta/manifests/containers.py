@@ -69,6 +69,10 @@ def has_mount_at(container: Mapping[str, Any], path: str) -> bool:
     return any(one.get("mountPath") == path for one in container.get("volumeMounts") or ())
 
 
+def has_mount_of(container: Mapping[str, Any], volume: str) -> bool:
+    return any(one.get("name") == volume for one in container.get("volumeMounts") or ())
+
+
 def add_mount(container: Json, mount: Json) -> None:
     container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
 

@@ -8,15 +8,18 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.naming import pod_name
 from manta.manifests import gcs_fault_tolerance as fault_tolerance
-from manta.manifests.auth import add_auth
 from manta.manifests.autoscaler import add_version_env, build_autoscaler
 from manta.manifests.containers import Json, add_env, copy_json, ray_container
 from manta.manifests.gang import gates_are_known
 from manta.manifests.history_collector import build_collector, collector_options
 from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_labels
-from manta.manifests.ray_node import Node, complete_ray_container, head_address_env
+from manta.manifests.ray_node import (
+    Node,
+    add_credentials,
+    complete_ray_container,
+    head_address_env,
+)
 from manta.manifests.ray_start import Params, complete_head, with_group_labels, with_group_resources
-from manta.manifests.tls import add_tls, add_tls_volume, prepend_wait_container
 from manta.manifests.volumes import add_shared_memory, share_logs
 from manta.rules.settings import Settings
 from manta.rules.traits import (
@@ -25,7 +28,6 @@ from manta.rules.traits import (
     pods_never_restart,
     service_account_name,
     submits_beside_head,
-    tls,
 )
 
 
@@ -84,11 +86,7 @@ def build_head_spec(cluster: RayCluster, settings: Settings, *, overwritten: boo
     if autoscaling(cluster.spec):
         _add_autoscaler(node, spec, container)
     fault_tolerance.add_to_head(cluster, spec, container, params)
-    add_auth(cluster, spec, container)
-    if tls(cluster.spec):
-        add_tls_volume(cluster, spec, head=True)
-        add_tls(container)
-        prepend_wait_container(spec)
+    add_credentials(node, spec, container)
     complete_ray_container(node, container, params, overwritten=overwritten)
     add_shared_memory(spec, params)
     _add_collector(node, spec, container)

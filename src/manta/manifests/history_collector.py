@@ -62,6 +62,7 @@ def build_collector(
 ) -> Json:
     container: Json = {
         "name": names.CONTAINER_COLLECTOR,
+        "imagePullPolicy": "IfNotPresent",
         "resources": copy_json(_RESOURCES),
         **{key: copy_json(value) for key, value in options.items() if key != "env"},
     }
@@ -80,9 +81,13 @@ def _environment(cluster: RayCluster, *, head: bool, fqdn: str) -> list[Json]:
         env_value(names.ENV_RAY_ROLE, "Head" if head else "Worker"),
         env_value(names.ENV_EVENTS_PORT, str(names.PORT_COLLECTOR_EVENTS)),
         env_value(names.ENV_FQ_RAY_IP, fqdn),
-        env_value(names.ENV_OWNER_KIND, meta.labels.get(names.LABEL_ORIGIN_KIND, "")),
-        env_value(names.ENV_OWNER_NAME, meta.labels.get(names.LABEL_ORIGIN_NAME, "")),
     ]
+    for name, label in (
+        (names.ENV_OWNER_KIND, names.LABEL_ORIGIN_KIND),
+        (names.ENV_OWNER_NAME, names.LABEL_ORIGIN_NAME),
+    ):
+        if meta.labels.get(label):
+            env.append(env_value(name, meta.labels[label]))
     if head:
         env.append(
             env_value(names.ENV_DASHBOARD_ADDRESS, f"http://localhost:{names.PORT_DASHBOARD}")

@@ -16,7 +16,7 @@ from manta.manifests.containers import Json, copy_json
 from manta.manifests.ownership import controller_reference
 from manta.rules.serve_config import serves_on_workers
 from manta.rules.settings import Settings
-from manta.rules.traits import Creator, creator
+from manta.rules.traits import Creator, creator, overwrites_command
 
 # Kept from the template's metadata; the name, namespace and owner of a Ray Pod are ours.
 _NOT_FROM_TEMPLATE = (
@@ -61,9 +61,9 @@ def pod_annotations(
     cluster: RayCluster, template: Mapping[str, Any], extra: Mapping[str, str]
 ) -> dict[str, str]:
     annotations = {**((template.get("metadata") or {}).get("annotations") or {}), **extra}
-    overwrite = cluster.metadata.annotations.get(names.ANNOTATION_OVERWRITE_COMMAND)
-    if overwrite is not None:
-        annotations[names.ANNOTATION_OVERWRITE_COMMAND] = overwrite
+    if overwrites_command(cluster.metadata.annotations):
+        # The cluster can only turn it on, for all groups; off is what each template says.
+        annotations[names.ANNOTATION_OVERWRITE_COMMAND] = "true"
     return annotations
 
 

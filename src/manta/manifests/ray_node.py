@@ -8,6 +8,7 @@ from typing import Any
 
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
+from manta.manifests.auth import add_auth
 from manta.manifests.containers import (
     Json,
     add_env,
@@ -19,9 +20,10 @@ from manta.manifests.containers import (
 from manta.manifests.history_collector import add_event_export, collector_options
 from manta.manifests.probes import add_probes
 from manta.manifests.ray_start import Params, bash, container_args, render, with_container_resources
+from manta.manifests.tls import add_tls, add_tls_volume, prepend_wait_container
 from manta.rules.serve_config import serves_on_workers
 from manta.rules.settings import Settings
-from manta.rules.traits import Creator, creator, head_fqdn, head_port
+from manta.rules.traits import Creator, creator, head_fqdn, head_port, tls
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,20 @@ def complete_ray_container(
             serving=serves_on_workers(node.cluster.metadata),
             ray_version=node.cluster.spec.ray_version,
         )
+
+
+def add_credentials(node: Node, spec: Json, container: Json) -> None:
+    """What the Ray container presents to the cluster, and any `wait-gcs-ready`, the user's own too."""
+    inits = spec.get("initContainers") or ()
+    waits = [one for one in inits if one.get("name") == names.CONTAINER_WAIT_GCS]
+    for one in (container, *waits):
+        add_auth(node.cluster, spec, one)
+    if not tls(node.cluster.spec):
+        return
+    add_tls_volume(node.cluster, spec, head=node.head)
+    for one in (container, *waits):
+        add_tls(one)
+    prepend_wait_container(spec)
 
 
 def _add_defaults(node: Node, container: Json) -> None:

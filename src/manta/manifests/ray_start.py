@@ -1,20 +1,19 @@
 """The `ray start` command line: which parameters a node gets, and how they are written.
 
-A plain value is written exactly as KubeRay writes it. A value that a shell would split or expand
-by accident is quoted, so that bash hands Ray the text which the user meant (C84).
+A value is written exactly as KubeRay writes it, expansions included. One that the shell would split
+is quoted (`shell_words.py`), so that bash hands Ray the text which the user meant (C84).
 """
 
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from manta.api.documents import limits
 from manta.api.documents.reader import read_json
 from manta.api.quantity import Quantity, QuantityError
+from manta.manifests.shell_words import shell_word, shell_words
 from manta.rules.accelerators import RAY_ACCELERATORS, is_gpu_key, ray_accelerator_name
 
 Params = Mapping[str, str]
@@ -25,10 +24,6 @@ ULIMIT = "ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}"
 
 # Ray takes a value after these; every other `true` is a bare flag and every other `false` absent.
 _SPELLED_OUT = frozenset({"log-color", "include-dashboard", "include-log-monitor"})
-# Plain text and references: `$NAME`, `${NAME}` for the shell, `$(NAME)` for the kubelet.
-_OPEN = re.compile(
-    r"(?:[A-Za-z0-9_@%+=:,./-]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}|\$\([A-Za-z_]\w*\))*", re.ASCII
-)
 
 
 def with_group_resources(params: Params, resources: Mapping[str, str]) -> dict[str, str]:
@@ -100,7 +95,7 @@ def _parse_resources(text: str) -> dict[str, Any] | None:
     """The custom resources in the user's own text, quoted for a shell or not; None if unreadable."""
     if not text:
         return {}
-    for candidate in (text.strip("'\"` "), *_shell_words(text)):
+    for candidate in (text.strip("'\"` "), *shell_words(text)):
         try:
             parsed = read_json(candidate, limits.FIELD)
         except limits.DocumentError:
@@ -163,27 +158,8 @@ def render(params: Params, *, head: bool) -> str:
 def _option(key: str, value: str) -> str:
     flag = value.lower()
     if flag in ("true", "false") and key not in _SPELLED_OUT:
-        return f" --{_word(key)} " if flag == "true" else ""
-    return f" --{_word(key)}={_word(value)} "
-
-
-def _word(text: str) -> str:
-    """One shell word. What the user quoted, and references to variables, are theirs to expand."""
-    if _OPEN.fullmatch(text) or _is_quoted(text):
-        return text
-    return shlex.quote(text)
-
-
-def _is_quoted(text: str) -> bool:
-    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
-    return quoted and len(_shell_words(text)) == 1
-
-
-def _shell_words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return []
+        return f" --{shell_word(key)} " if flag == "true" else ""
+    return f" --{shell_word(key)}={shell_word(value)} "
 
 
 def container_args(command: str, user_words: Sequence[str]) -> str:

@@ -83,5 +83,14 @@ def _pod_spec(head: Json, settings: Settings) -> Json:
         one for one in head.get("initContainers") or () if one["name"] != names.CONTAINER_WAIT_TLS
     ]
     spec = {**head, "containers": [container], "restartPolicy": "Never"}
-    spec.pop("initContainers", None)
-    return spec | ({"initContainers": kept} if kept else {})
+    gates = [
+        one for one in head.get("schedulingGates") or () if one["name"] != names.GATE_HEAD_NOTED
+    ]
+    for field in ("initContainers", "schedulingGates"):
+        spec.pop(field, None)
+    # Nobody opens the gate of a head for a Pod that is none.
+    return (
+        spec
+        | ({"initContainers": kept} if kept else {})
+        | ({"schedulingGates": gates} if gates else {})
+    )

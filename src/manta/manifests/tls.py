@@ -6,7 +6,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.manifests.containers import (
     Json,
-    add_env,
+    add_missing_env,
     add_mount,
     add_volume,
     env_from_field,
@@ -41,7 +41,7 @@ def add_tls_volume(cluster: RayCluster, pod_spec: Json, *, head: bool) -> None:
 
 def add_tls(container: Json) -> None:
     """Every container that talks to Ray needs this, the autoscaler too (C88)."""
-    add_env(
+    add_missing_env(
         container,
         [
             env_value(names.ENV_USE_TLS, "1"),

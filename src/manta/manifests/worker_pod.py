@@ -12,7 +12,6 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster, WorkerGroupSpec
 from manta.api.ray.naming import pod_name_prefix
 from manta.manifests import gcs_fault_tolerance as fault_tolerance
-from manta.manifests.auth import add_auth
 from manta.manifests.containers import (
     Json,
     add_env,
@@ -23,7 +22,12 @@ from manta.manifests.containers import (
 from manta.manifests.draining import add_drain
 from manta.manifests.history_collector import build_collector, collector_options
 from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_labels
-from manta.manifests.ray_node import Node, complete_ray_container, head_address_env
+from manta.manifests.ray_node import (
+    Node,
+    add_credentials,
+    complete_ray_container,
+    head_address_env,
+)
 from manta.manifests.ray_start import (
     Params,
     bash,
@@ -31,10 +35,9 @@ from manta.manifests.ray_start import (
     with_group_labels,
     with_group_resources,
 )
-from manta.manifests.tls import add_tls, add_tls_volume, prepend_wait_container
 from manta.manifests.volumes import add_shared_memory, share_logs
 from manta.rules.settings import Settings
-from manta.rules.traits import overwrites_command, pods_never_restart, tls
+from manta.rules.traits import overwrites_command, pods_never_restart
 
 _QUIET_SECONDS = 120
 
@@ -108,11 +111,7 @@ def build_worker_spec(
     if pods_never_restart(cluster.spec) and not spec.get("restartPolicy"):
         spec["restartPolicy"] = "Never"
     fault_tolerance.add_to_worker(cluster, container)
-    add_auth(cluster, spec, container)
-    if tls(cluster.spec):
-        add_tls_volume(cluster, spec, head=False)
-        add_tls(container)
-        prepend_wait_container(spec)
+    add_credentials(node, spec, container)
     complete_ray_container(node, container, params, overwritten=overwritten)
     add_drain(cluster, spec, container)
     add_shared_memory(spec, params)
@@ -138,9 +137,6 @@ def _append_wait_container(node: Node, spec: Json, ray: Json) -> None:
     for field in ("imagePullPolicy", "securityContext", "env", "volumeMounts"):
         if ray.get(field):
             container[field] = copy_json(ray[field])
-    add_auth(node.cluster, spec, container)
-    if tls(node.cluster.spec):
-        add_tls(container)
     spec["initContainers"] = [*(spec.get("initContainers") or ()), container]
 
 

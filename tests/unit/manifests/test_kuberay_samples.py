@@ -414,6 +414,7 @@ def test_the_autoscaler_runs_beside_the_head_where_it_is_asked_for(name: str) ->
     )
     amounts = {"cpu": "500m", "memory": "512Mi"}
     sidecar = spec["containers"][1]
+    options = manifest(name)["spec"].get("autoscalerOptions") or {}
     assert env(sidecar) == {
         "RAY_CLUSTER_NAME": from_label("ray.io/cluster"),
         "RAY_CLUSTER_NAMESPACE": from_field("metadata.namespace"),
@@ -430,6 +431,7 @@ def test_the_autoscaler_runs_beside_the_head_where_it_is_asked_for(name: str) ->
         "args": [command],
         "resources": {"limits": amounts, "requests": amounts},
         "volumeMounts": [{"name": "ray-logs", "mountPath": "/tmp/ray"}],
+        **({"securityContext": {}} if "securityContext" in options else {}),
     }
 
 

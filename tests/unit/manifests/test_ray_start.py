@@ -157,7 +157,7 @@ def test_group_labels_are_sorted() -> None:
 @settings(max_examples=60, deadline=None)
 def test_c84_bash_parses_every_value_to_the_text_that_was_meant(params: dict[str, str]) -> None:
     # A quoted word and a reference mean what they mean to a shell: they have their own cases.
-    params = {k: v for k, v in params.items() if v[:1] not in ("'", '"') and "$" not in v}
+    params = {k: v for k, v in params.items() if v[:1] not in ("'", '"') and not {"$", "`"} & {*v}}
     wanted = [
         f"--{key}" if value.lower() == "true" and key != "log-color" else f"--{key}={value}"
         for key, value in sorted(params.items())
@@ -179,13 +179,43 @@ def test_c84_bash_parses_every_value_to_the_text_that_was_meant(params: dict[str
         ("a;b|c&d>e", "a;b|c&d>e"),
         ("*", "*"),
         ("~", "~"),
-        ("`id`", "`id`"),
+        ("a`b", "a`b"),
+        ("$(", "$("),
+        ("${PASSWORD", "${PASSWORD"),
         ("[fd00::1]:6379", "[fd00::1]:6379"),
         ("", ""),
     ],
 )
 def test_c84_a_value_reaches_ray_as_it_was_meant(value: str, meant: str) -> None:
     assert argv(render({"x": value}, head=False), PASSWORD="s3cret") == ["start", f"--x={meant}"]
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        ("$(echo 10.0.0.1)", "10.0.0.1"),
+        ("$(echo $(echo nested))", "nested"),
+        ("$(echo ')')", ")"),
+        ("${PORT:-6379}", "6379"),
+        ("${PASSWORD:-6379}", "s3cret"),
+        ("$((1024*1024))", "1048576"),
+        ("`echo 10.0.0.1`", "10.0.0.1"),
+        ("host-$(echo a):$((1+1))", "host-a:2"),
+        ("two words: $(echo a b) $PASSWORD", "two words: a b s3cret"),
+        ('{"a": $((2 * 3))}', '{"a": 6}'),
+    ],
+)
+def test_the_shell_expands_what_the_user_wrote_for_it(value: str, meant: str) -> None:
+    """R6: as under KubeRay."""
+    assert argv(render({"x": value}, head=False), PASSWORD="s3cret") == ["start", f"--x={meant}"]
+
+
+@pytest.mark.parametrize(
+    "value", ["$(hostname -i)", "${X:-6379}", "$((1024*1024))", "`hostname`", "a-$X:$(date)"]
+)
+def test_a_value_that_is_one_word_is_written_as_kuberay_writes_it(value: str) -> None:
+    """R6."""
+    assert render({"x": value}, head=False) == f"ray start  --x={value} "
 
 
 def test_a_resource_name_with_a_quote_stays_one_word() -> None:

@@ -33,6 +33,7 @@ LABEL_PRIORITY_CLASS: Final = "ray.io/priority-class-name"
 LABEL_GANG_SCHEDULING: Final = "ray.io/gang-scheduling-enabled"
 LABEL_APP_NAME: Final = "app.kubernetes.io/name"
 LABEL_APP_CREATED_BY: Final = "app.kubernetes.io/created-by"
+LABEL_APP_COMPONENT: Final = "app.kubernetes.io/component"
 LABEL_SERVICE_NAME: Final = "kubernetes.io/service-name"
 
 IS_RAY_NODE: Final = "yes"

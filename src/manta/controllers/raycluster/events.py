@@ -73,6 +73,7 @@ class Cause(StrEnum):
 
 
 _ANY_POD = deleted("Pod")
+_ALL_PODS = replace(_ANY_POD, failed="FailedToDeletePodCollection")
 _SILENT = Reasons("Update", failed="FailedToUpdateRayCluster")
 _TRUST = Reasons("Reconcile", failed="MTLSFailedToReconcile")
 
@@ -86,10 +87,12 @@ EVENTS: EventTable = {
     Cause.UNHEALTHY_WORKER: deleted("WorkerPod", "worker Pod"),
     Cause.NAMED_FOR_DELETION: deleted("WorkerPod", "worker Pod"),
     Cause.INCOMPLETE_REPLICA: deleted("WorkerPod", "worker Pod"),
-    Cause.GROUP_SUSPENDED: deleted("WorkerPod", "worker Pod"),
+    Cause.GROUP_SUSPENDED: replace(
+        deleted("WorkerPod", "worker Pod"), failed="FailedToDeleteWorkerPodCollection"
+    ),
     Cause.GROUP_REMOVED: deleted("WorkerPod", "worker Pod"),
-    Cause.SUSPENDED: _ANY_POD,
-    Cause.SPEC_CHANGED: _ANY_POD,
+    Cause.SUSPENDED: _ALL_PODS,
+    Cause.SPEC_CHANGED: _ALL_PODS,
     Cause.OPERATOR_CHANGED: _SILENT,
     Cause.HEAD_SERVICE: created("Service"),
     Cause.HEADLESS_SERVICE: created("Service"),

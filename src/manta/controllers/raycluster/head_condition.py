@@ -19,7 +19,10 @@ def head_pod_condition(pod: Pod | None) -> Condition:
         return Condition(type=type_, status="False", reason=unknown)
     reason, message = ready.reason, ready.message
     if reason == "ContainersNotReady":
-        reason, message = _first_trouble(pod) or (reason, message)
+        trouble = _first_trouble(pod)
+        if trouble is not None:
+            reason = trouble[0]
+            message = "; ".join(part for part in (message, trouble[1]) if part)
     if not reason:
         is_ready = ready.status == "True"
         known = ClusterConditionReason

@@ -32,7 +32,7 @@ from manta.controllers.raycluster.planners.worker_group import awaits_fewer_host
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.outcome import Failure, Outcome
 from manta.rules import scaling
-from manta.rules.pod_health import is_ready, is_running, is_terminating, was_never_begun
+from manta.rules.pod_health import is_ready, is_running, was_never_begun
 from manta.rules.traits import head_service_name
 
 Conditions = tuple[Condition, ...]
@@ -158,13 +158,6 @@ def _endpoints(seen: ClusterSnapshot) -> dict[str, str]:
     return {name: value for name, value in found.items() if name and value}
 
 
-def head_pod(seen: ClusterSnapshot) -> Pod | None:
-    """The head that the status speaks of: a living one before one that is going."""
-    return min(
-        seen.head_pods, key=lambda pod: (is_terminating(pod), not is_ready(pod)), default=None
-    )
-
-
 def _head_name(seen: ClusterSnapshot, pod: Pod | None) -> str:
     """Where no second head may come, the name of the first is all that tells that there was one:
     it is kept, unless its node refused it before anything of it began."""
@@ -176,7 +169,7 @@ def _head_name(seen: ClusterSnapshot, pod: Pod | None) -> str:
 
 
 def _head_info(seen: ClusterSnapshot) -> HeadInfo:
-    pod = head_pod(seen)
+    pod = seen.head
     service = seen.services.get(head_service_name(seen.cluster))
     pod_ip = pod.status.pod_ip if pod else ""
     service_ip = service.spec.cluster_ip if service else ""
@@ -197,7 +190,7 @@ def _conditions(seen: ClusterSnapshot, outcome: Outcome, *, whole: bool) -> Cond
         return conditions
     central = (one for one in outcome.failures if one.matters and not _is_aside(one))
     conditions = _replica_failure(seen, conditions, next(central, None))
-    conditions = set_condition(conditions, head_pod_condition(head_pod(seen)), seen.now)
+    conditions = set_condition(conditions, head_pod_condition(seen.head), seen.now)
     blocked = blocked_condition(seen, outcome, whole=whole)
     conditions = _provisioned(seen, conditions, blocked)
     conditions = _suspension(seen, conditions)
@@ -254,7 +247,7 @@ def _suspension(seen: ClusterSnapshot, conditions: Conditions) -> Conditions:
         was_suspended = Condition(
             type=ClusterConditionType.PROVISIONED,
             status="False",
-            reason=suspended,
+            reason=ClusterConditionReason.PODS_PROVISIONING,
             message="RayCluster has been suspended",
         )
         conditions = set_condition(conditions, was_suspended, seen.now)

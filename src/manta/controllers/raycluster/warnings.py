@@ -12,10 +12,10 @@ from manta.reconcile.events import Told
 from manta.rules.advice import cluster_advice
 from manta.rules.validation.violation import Violation, sentence
 
-_KINDS = (
-    ("metadata.", "InvalidRayClusterMetadata"),
-    ("status.", "InvalidRayClusterStatus"),
-    ("spec.", "InvalidRayClusterSpec"),
+_NAME, _STATUS, _SPEC = (
+    "InvalidRayClusterMetadata",
+    "InvalidRayClusterStatus",
+    "InvalidRayClusterSpec",
 )
 
 
@@ -27,13 +27,21 @@ def warnings(seen: ClusterSnapshot) -> list[Told]:
 
 
 def invalid_reason(violations: tuple[Violation, ...]) -> str:
-    """The reason of the first violation's kind."""
-    return next(reason for prefix, reason in _KINDS if violations[0].field.startswith(prefix))
+    """The reason of the first violation."""
+    return _reason(violations[0])
+
+
+def _reason(violation: Violation) -> str:
+    """KubeRay's: of the metadata it means the name alone. Annotations and labels say how to run the
+    cluster, as the spec does."""
+    if violation.field == "metadata.name":
+        return _NAME
+    return _STATUS if violation.field.startswith("status.") else _SPEC
 
 
 def _invalid(violations: tuple[Violation, ...]) -> Iterator[Told]:
-    for prefix, reason in _KINDS:
-        found = [one for one in violations if one.field.startswith(prefix)]
+    for reason in (_NAME, _STATUS, _SPEC):
+        found = [one for one in violations if _reason(one) == reason]
         if found:
             yield Told(
                 "Warning", reason, "Validate", f"The RayCluster is invalid: {sentence(found)}"
@@ -56,4 +64,4 @@ def _obstacles(seen: ClusterSnapshot) -> Iterator[Told]:
 
 def _advice(seen: ClusterSnapshot) -> Iterator[Told]:
     for one in cluster_advice(seen.cluster.spec):
-        yield Told("Warning", "RayClusterSpecWarning", "Validate", str(one))
+        yield Told("Warning", _SPEC, "Validate", str(one))

@@ -298,3 +298,13 @@ def test_a_bad_name_is_a_matter_of_metadata() -> None:
     world = World(decode(ray_cluster(name="x" * 60)))
     [event] = warnings(world.seen())
     assert event.reason == "InvalidRayClusterMetadata"
+
+
+def test_a_bad_annotation_and_an_advice_are_a_matter_of_the_spec() -> None:
+    """R15: KubeRay's reason for both."""
+    annotated = World(decode(ray_cluster(annotations={"manta.ray.io/drain-seconds": "soon"})))
+    [event] = warnings(annotated.seen())
+    assert event.reason == "InvalidRayClusterSpec"
+    advised = World(decode(ray_cluster(groups=[group(replicas=9, maxReplicas=4)])))
+    [event] = warnings(advised.seen())
+    assert (event.type, event.reason) == ("Warning", "InvalidRayClusterSpec")

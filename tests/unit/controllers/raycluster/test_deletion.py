@@ -100,7 +100,9 @@ def test_a_failed_job_lets_it_go_too_and_says_what_is_left(end: str) -> None:
     assert world.cluster.metadata.finalizers == ()
 
 
-@pytest.mark.parametrize(("annotation", "seconds"), [("", 300), ("60", 60), ("nonsense", 300)])
+@pytest.mark.parametrize(
+    ("annotation", "seconds"), [("", 300), ("60", 60), ("nonsense", 300), ("0", 300), ("-1", 300)]
+)
 def test_c70_whatever_fails_the_cluster_goes_when_its_time_is_up(
     annotation: str, seconds: int
 ) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from manta.api.meta import Key, Uid
+from manta.api.resources import PODS
 from manta.controllers.raycluster import blocked, events, warnings
 from manta.controllers.raycluster.events import EVENTS, Cause, told
 from manta.kube.errors import ApiError
+from manta.reconcile.actions import Delete
 from manta.reconcile.outcome import Failure, Outcome, Result
 from manta.reconcile.perform import OwnedByAnotherError
 from manta.rules.settings import FeatureGates, Settings
@@ -66,6 +69,8 @@ KUBERAYS = [
     "FailedToDeleteWorkerPod",
     "DeletedPod",
     "FailedToDeletePod",
+    "FailedToDeletePodCollection",
+    "FailedToDeleteWorkerPodCollection",
     "CreatedRedisCleanupJob",
     "FailedToCreateRedisCleanupJob",
     "ForceDeletedStuckCluster",
@@ -99,7 +104,7 @@ KUBERAYS = [
     "MTLSCertificatesUpdated",
     "MTLSCertificateExpiringSoon",
 ]
-"""Without those of DeleteAllOf: we delete Pods one by one, each with its UID."""
+"""Those of DeleteAllOf too (R15), although Pods are deleted one by one, each with its UID."""
 
 
 def test_every_reason_of_kuberay_is_one_of_ours() -> None:
@@ -107,6 +112,15 @@ def test_every_reason_of_kuberay_is_one_of_ours() -> None:
     text = "".join(Path(str(room.__file__)).read_text() for room in rooms)
     known = {reason for one in EVENTS.values() for reason in (one.done, one.failed)}
     assert [one for one in KUBERAYS if one not in known and f'"{one}"' not in text] == []
+
+
+def test_pods_that_cannot_be_deleted_together_are_told_as_kuberay_does() -> None:
+    """R15."""
+    pods = ((Cause.SUSPENDED, ""), (Cause.SPEC_CHANGED, ""), (Cause.GROUP_SUSPENDED, "Worker"))
+    for cause, of in pods:
+        delete = Delete(PODS, Key("default", "one"), Uid("u"), cause)
+        [warning] = told(Outcome((), (Failure(delete, ApiError(403, "Forbidden", "no")),)))
+        assert warning.reason == f"FailedToDelete{of}PodCollection"
 
 
 def test_a_policy_whose_name_is_taken_is_a_collision() -> None:

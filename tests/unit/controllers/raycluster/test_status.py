@@ -208,7 +208,14 @@ def test_the_head_condition_names_the_container_behind_it() -> None:
     [head] = world.heads()
     head["status"] = {
         "phase": "Pending",
-        "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}],
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "False",
+                "reason": "ContainersNotReady",
+                "message": "containers with unready status: [ray]",
+            }
+        ],
         "containerStatuses": [
             {
                 "name": "ray",
@@ -219,7 +226,7 @@ def test_the_head_condition_names_the_container_behind_it() -> None:
     world.round()
     told = condition(world, "HeadPodReady")
     assert (told.status, told.reason) == ("False", "ErrImagePull")
-    assert "no such tag" in told.message
+    assert told.message == "containers with unready status: [ray]; ray: no such tag"  # R20
 
 
 def test_a_head_without_a_ready_condition_is_unknown() -> None:

@@ -222,6 +222,51 @@ def test_changed_rules_and_subjects_are_corrected() -> None:
     assert world.objects[ROLE_BINDINGS, "demo"]["subjects"][0]["name"] == "demo"
 
 
+def test_rules_and_subjects_that_the_user_added_stay() -> None:
+    """R21."""
+    world = settled(enableInTreeAutoscaling=True)
+    role, binding = world.objects[ROLES, "demo"], world.objects[ROLE_BINDINGS, "demo"]
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
+    subject = {"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}
+    role["rules"].append(rule)
+    binding["subjects"].append(subject)
+    assert causes(world) == []
+    needed = role["rules"].pop(0)
+    binding["subjects"].pop(0)
+    world.settle()
+    assert rule in world.objects[ROLES, "demo"]["rules"]
+    assert needed in world.objects[ROLES, "demo"]["rules"]
+    subjects = world.objects[ROLE_BINDINGS, "demo"]["subjects"]
+    assert [one["name"] for one in subjects] == ["ann", "demo"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_enough"),
+    [
+        ([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}], True),
+        (
+            [
+                {
+                    "apiGroups": ["", "ray.io"],
+                    "resources": ["pods", "pods/resize", "rayclusters"],
+                    "verbs": ["get", "list", "watch", "patch"],
+                    "resourceNames": ["one"],
+                }
+            ],
+            False,
+        ),
+    ],
+    ids=["everything", "only-one-object"],
+)
+def test_a_role_of_other_words_is_enough_if_it_allows_as_much(
+    rules: list[dict[str, Any]], is_enough: bool
+) -> None:
+    """R21."""
+    world = settled(enableInTreeAutoscaling=True)
+    world.objects[ROLES, "demo"]["rules"] = rules
+    assert (causes(world) == []) is is_enough
+
+
 def test_a_binding_to_another_role_is_made_anew() -> None:
     world = settled(enableInTreeAutoscaling=True)
     world.objects[ROLE_BINDINGS, "demo"]["roleRef"]["name"] = "admin"
@@ -445,6 +490,23 @@ def test_recreate_replaces_all_pods_when_the_spec_changes() -> None:
     assert causes(world) == [Cause.SPEC_CHANGED] * 2
     world.settle()
     assert causes(world) == []
+
+
+def test_recreate_leaves_no_worker_whose_deletion_failed_at_first() -> None:
+    """R23."""
+    world = settled(groups=[group(replicas=3)], **RECREATE)
+    old = {one["metadata"]["uid"] for one in world.of("Pod")}
+    stuck = world.workers()[-1]["metadata"]["name"]
+    world.set_spec(ray_cluster(rayVersion="2.61.0", groups=[group(replicas=3)], **RECREATE))
+
+    def fault(action: Any) -> Exception | None:
+        return ApiError(500, "InternalError", "no") if action.key.name == stuck else None
+
+    world.round(fault)
+    world.bury()
+    world.settle()
+    assert len(world.pods) == 4
+    assert not old & {one["metadata"]["uid"] for one in world.of("Pod")}
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def test_the_end_is_written_when_no_pod_is_left() -> None:
     provisioned = find(status.conditions, "RayClusterProvisioned")
     assert provisioned is not None
     assert provisioned.message == "RayCluster has been suspended"
+    assert provisioned.reason == "RayClusterPodsProvisioning"  # R13, KubeRay's
 
 
 def test_a_suspension_that_began_is_completed_even_if_taken_back() -> None:

@@ -1,15 +1,17 @@
 """Account, Role and RoleBinding of the autoscaler, made when autoscaling is on.
 
-An account that the user named is theirs: never made, owned or deleted by us (C76).
+An account that the user named is theirs: never made, owned or deleted by us (C76). So are rules and
+subjects that somebody added: what the autoscaler needs is added to them, and nothing is taken away.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from itertools import product
+from typing import Any, Final
 
-import msgspec
-
+from manta.api.codec import to_json
 from manta.api.rbac import PolicyRule, RoleBinding
 from manta.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from manta.controllers.raycluster.events import Cause
@@ -61,10 +63,25 @@ def _role(seen: ClusterSnapshot) -> Plan:
         return plan
     change = metadata_drift(manifest["metadata"], live.metadata)
     why = "its labels differed from what the RayCluster asks for"
-    if live.rules != msgspec.convert(autoscaler_rules(), tuple[PolicyRule, ...]):
-        change["rules"] = autoscaler_rules()
-        why = "its rules differed from what the autoscaler needs"
+    if missing := [rule for rule in autoscaler_rules() if not _allows(live.rules, rule)]:
+        change["rules"] = [*(to_json(one) for one in live.rules), *missing]
+        why = "it did not allow all that the autoscaler needs"
     return mend(seen, ROLES, live, change, Cause.AUTOSCALER_ROLE_DRIFT, why)
+
+
+def _allows(rules: Sequence[PolicyRule], wanted: Mapping[str, Any]) -> bool:
+    """Whether the rules together allow this one; what else they allow is the user's choice."""
+    fields = (wanted["apiGroups"], wanted["resources"], wanted["verbs"])
+    return all(
+        any(
+            not rule.resource_names
+            and {group, "*"} & {*rule.api_groups}
+            and {resource, "*"} & {*rule.resources}
+            and {verb, "*"} & {*rule.verbs}
+            for rule in rules
+        )
+        for group, resource, verb in product(*fields)
+    )
 
 
 def _binding(seen: ClusterSnapshot) -> Plan:
@@ -79,9 +96,9 @@ def _binding(seen: ClusterSnapshot) -> Plan:
     why = "its labels differed from what the RayCluster asks for"
     wanted = manifest["subjects"][0]
     subjects = [(one.kind, one.name, one.namespace) for one in live.subjects]
-    if subjects != [(wanted["kind"], wanted["name"], wanted["namespace"])]:
-        change["subjects"] = manifest["subjects"]
-        why = f"its subject was not ServiceAccount {wanted['name']}"
+    if (wanted["kind"], wanted["name"], wanted["namespace"]) not in subjects:
+        change["subjects"] = [*(to_json(one) for one in live.subjects), wanted]
+        why = f"ServiceAccount {wanted['name']} was not among its subjects"
     return mend(seen, ROLE_BINDINGS, live, change, Cause.AUTOSCALER_BINDING_DRIFT, why)
 
 

@@ -121,7 +121,7 @@ def _finalizers(seen: ClusterSnapshot, finalizers: list[str], cause: Cause, why:
 def _time_left(seen: ClusterSnapshot) -> timedelta:
     text = seen.cluster.metadata.annotations.get(names.ANNOTATION_FT_DELETION_TIMEOUT, "")
     seconds = parse_count(text)
-    timeout = DEFAULT_TIMEOUT if seconds is None else timedelta(seconds=seconds)
+    timeout = timedelta(seconds=seconds) if seconds else DEFAULT_TIMEOUT
     since = parse_time(seen.cluster.metadata.deletion_timestamp or "")
     return since + timeout - seen.now
 

@@ -32,7 +32,10 @@ def plan_recreate_upgrade(seen: ClusterSnapshot) -> Plan:
             notes=("fields of the spec are hidden, say by an older CRD: no Pod is replaced",)
         )
     why = "the spec has changed and the upgrade strategy is Recreate"
-    return do(*deletions(seen.pods, Cause.SPEC_CHANGED, why), wait=Wait(why))
+    # The head goes last: it tells that there is something left to do. A worker that could not be
+    # deleted keeps it, and both are deleted in the next reconcile.
+    workers = do(*deletions(seen.worker_pods, Cause.SPEC_CHANGED, why))
+    return workers.then(do(*deletions(seen.head_pods, Cause.SPEC_CHANGED, why), wait=Wait(why)))
 
 
 def awaits_recreation(seen: ClusterSnapshot) -> bool:
