@@ -55,7 +55,8 @@ class Call:
 
 
 def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(one if one.isprintable() else " " for one in escaped)
 
 
 @dataclass(frozen=True, slots=True)

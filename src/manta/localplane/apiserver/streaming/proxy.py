@@ -16,7 +16,8 @@ from manta.localplane.apiserver.streaming.port_forward import join
 
 HEADERS_WITHIN = 60.0
 _CHUNK = 64 * 1024
-_PATH = "/:@!$&'()*+,;=~-._%"
+PATH_CHARACTERS = "/:@!$&'()*+,;=~-._"
+"""What a path may have as it is. A percent sign is quoted: the path has been decoded before."""
 _HOP = frozenset(
     (
         "connection",
@@ -50,7 +51,7 @@ async def forward(request: HttpRequest, rest: str, base: str, dial: Dial) -> Htt
         reader, writer = await dial()
     except OSError as error:
         raise unreachable(error) from None
-    via = f"X-Forwarded-Uri: {quote(base.rstrip('/') + '/' + rest, safe=_PATH)}"
+    via = f"X-Forwarded-Uri: {quote(base.rstrip('/') + '/' + rest, safe=PATH_CHARACTERS)}"
     writer.write(_head(request, rest, via, upgrade=False) + request.body)
     answer = _Answer(reader, writer)
     try:
@@ -68,7 +69,7 @@ async def forward(request: HttpRequest, rest: str, base: str, dial: Dial) -> Htt
 
 def _head(request: HttpRequest, rest: str, *more: str, upgrade: bool) -> bytes:
     query = f"?{urlencode(request.query)}" if request.query else ""
-    path = quote("/" + rest, safe=_PATH)
+    path = quote("/" + rest, safe=PATH_CHARACTERS)
     lines = [f"{request.method} {path}{query} HTTP/1.1", "Host: localhost", *more]
     for name, value in request.headers.items():
         if name not in _HOP and "\n" not in value and "\r" not in value:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.messages import HttpRequest, HttpResponse
@@ -21,7 +22,7 @@ from manta.localplane.apiserver.streaming.connector import (
 )
 from manta.localplane.apiserver.streaming.pipe import Pipe, switching
 from manta.localplane.apiserver.streaming.port_forward import Forwarder, forward_channels
-from manta.localplane.apiserver.streaming.proxy import forward, forward_upgrade
+from manta.localplane.apiserver.streaming.proxy import PATH_CHARACTERS, forward, forward_upgrade
 from manta.localplane.apiserver.streaming.remote_command import (
     CommandOptions,
     OpenSession,
@@ -202,7 +203,8 @@ class Streams:
     async def _proxy(self, call: Call) -> HttpResponse:
         path = call.request.path
         if not call.route.rest and not path.endswith("/"):
-            return HttpResponse(301, b"", (("Location", f"{path}/"),), "text/plain")
+            location = f"{quote(path, safe=PATH_CHARACTERS)}/"
+            return HttpResponse(301, b"", (("Location", location),), "text/plain")
         rest = call.route.rest + ("/" if call.route.rest and path.endswith("/") else "")
         base = path[: len(path) - len(rest)]
         try:
