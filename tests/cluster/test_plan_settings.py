@@ -47,9 +47,10 @@ async def _printed(
 
     monkeypatch.setattr(plan, "open_client", opened)
     manifest = ray_cluster(**CLOSED)
-    assert await plan.show(_args(*words), [("RayCluster", KEY, manifest)]) == 0
+    code = await plan.show(_args(*words), [("RayCluster", KEY, manifest)])
     assert (await op.client.list(RAY_CLUSTERS, NAMESPACE)).items == []
     out, err = capsys.readouterr()
+    assert code == (2 if "needs the feature gate RayClusterNetworkPolicy" in out else 0)
     return out, err
 
 

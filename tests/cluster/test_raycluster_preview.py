@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from manta.api.meta import Key
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.preview import ONLY_NEW_PODS, Effect, preview
+from manta.kube.errors import BadRequest
 from manta.reconcile.preview import Preview
 from manta.rules.settings import Settings
 from support.raycluster import NAMESPACE, group, ray_cluster, template
@@ -78,7 +81,7 @@ async def test_edits_of_a_live_cluster_are_weighed() -> None:
         assert asleep.effect is Effect.ALL_GO
         wrong = await ask(op, edited(groups=[group(minReplicas=3, maxReplicas=1)]))
         assert wrong.violations
-        assert wrong.effect is Effect.NOTHING
+        assert wrong.effect is Effect.INVALID
 
 
 @virtually
@@ -88,3 +91,13 @@ async def test_what_is_not_there_or_not_ours_has_no_plan() -> None:
         assert await preview(op.client, Settings(), clock, KEY) is None
         await op.create(managedBy="kueue.x-k8s.io/multikueue")
         assert await preview(op.client, Settings(), clock, KEY) is None
+
+
+@virtually
+async def test_a_typo_in_an_edit_is_refused_by_the_server() -> None:
+    """U6: an unknown field was dropped in silence."""
+    async with operated() as op:
+        await op.create()
+        await op.until_ready()
+        with pytest.raises(BadRequest, match=r'unknown field "spec\.headGroupSpecs"'):
+            await ask(op, ray_cluster(headGroupSpecs={}))

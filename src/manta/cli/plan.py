@@ -1,29 +1,37 @@
 """`manta plan NAME` or `-f FILE`: what the operator would do to an object now, and why.
 
-A kind has a plan when its controller can foresee one: it is a row of `PREVIEWERS`. What a controller
-answers (`reconcile.preview.Preview`) is printed here, in the same words for every kind.
+A kind has a plan when its controller can foresee one: it is a row of `PREVIEWERS`. Manifests are
+validated as the server does it (a strict dry run) and by the operator's rules; the objects that the
+plan makes are tried too (`cli/plan_check.py`). Without a server, one inside this process is used.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from manta.api.meta import Key
 from manta.cli.connection import (
+    NoServerError,
     add_connection_flags,
     add_namespace_flag,
     namespace_of,
     open_client,
 )
+from manta.cli.deployed_settings import Origin, Unread
 from manta.cli.manifests import Document, read_manifests
-from manta.cli.plan_settings import add_settings_flags, find_origins, origin_for
-from manta.cli.usage import UsageError
+from manta.cli.operator_options import options_from
+from manta.cli.plan_check import checked_preview
+from manta.cli.plan_report import as_document, describe
+from manta.cli.plan_settings import add_settings_flags, find_origins, origin_for, was_told
+from manta.cli.usage import UsageError, examples
 from manta.kube.client import Client
-from manta.reconcile.actions import Action, Call
 from manta.reconcile.preview import Preview
 from manta.rules.settings import Settings
 from manta.runtime.clock import Clock
@@ -53,23 +61,54 @@ def _rayjob() -> Previewer:
     return preview
 
 
+def _raycronjob() -> Previewer:
+    from manta.controllers.raycronjob.preview import preview
+
+    return preview
+
+
 # Each row imports its controller only when it is asked for.
 PREVIEWERS: dict[str, Callable[[], Previewer]] = {
     "RayCluster": _raycluster,
     "RayService": _rayservice,
     "RayJob": _rayjob,
+    "RayCronJob": _raycronjob,
 }
 UNNAMED_KIND = "RayCluster"
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
-        "plan", help="show what the operator would do", allow_abbrev=False
+        "plan",
+        help="show what the operator would do",
+        description="Validate Ray objects as the API server and the operator do, and show what the "
+        "operator would do about them. Nothing is written. Exit code 2: one is invalid.",
+        allow_abbrev=False,
+        **examples(
+            ("manta plan -f cluster.yaml", "what applying this file would do"),
+            ("manta plan rayjob/train", "what happens to an object that is there"),
+            ("manta plan -f - --offline -o json", "check standard input without any cluster"),
+            ("manta plan -f x.yaml --feature-gates RayClusterMTLS=true", "with other settings"),
+        ),
     )
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="a RayCluster on the server, or KIND/NAME"
     )
-    parser.add_argument("-f", "--filename", action="append", default=[], metavar="FILE")
+    parser.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="manifests to validate and plan: a file, a directory, or - for standard input",
+    )
+    parser.add_argument("-o", "--output", choices=("json",), default="", help="json: for programs")
+    parser.add_argument(
+        "--offline",
+        action="store_true",
+        help="ask no server: check files as new objects on an empty cluster (the default where no "
+        "server is known)",
+    )
     add_namespace_flag(parser)
     add_connection_flags(parser)
     add_settings_flags(parser)
@@ -113,46 +152,70 @@ def _written(documents: list[Document], namespace: str) -> Iterator[Wanted]:
 
 
 async def show(args: argparse.Namespace, wanted: list[Wanted]) -> int:
+    """0: all are valid; 1: one that was named is not there; 2: one is invalid."""
+    async with _server(args, wanted) as (client, offline):
+        previews = await _previews(args, wanted, client, offline=offline)
+    if args.output == "json":
+        items = [as_document(kind, key, found, why) for (kind, key, _), found, why in previews]
+        print(json.dumps({"items": items}, indent=2))
+    else:
+        for (kind, key, _), found, _ in previews:
+            print("\n".join(describe(kind, key, found)))
+    if any(found is not None and found.violations for _, found, _ in previews):
+        return 2
+    missing = any(found is None and manifest is None for (_, _, manifest), found, _ in previews)
+    return 1 if missing else 0
+
+
+async def _previews(
+    args: argparse.Namespace, wanted: list[Wanted], client: Client, *, offline: bool
+) -> list[tuple[Wanted, Preview | None, str]]:
     from manta.cli.operator_platform import recognise, settings_on
     from manta.runtime.clock import SystemClock
 
-    async with open_client(args) as client:
-        origins, platform = await find_origins(args, client), await recognise(client)
-        for kind, key, manifest in wanted:
-            preview, origin = PREVIEWERS[kind](), origin_for(origins, key.namespace)
-            settings = settings_on(platform, origin.options.settings)
-            print(f"Settings: {origin.what}.", file=sys.stderr)
-            found = await preview(client, settings, SystemClock(), key, manifest)
-            print("\n".join(describe(kind, key, found)))
-    return 0
+    origins = _told(args) if offline else await find_origins(args, client)
+    platform, found, said = await recognise(client), [], ""
+    for kind, key, manifest in wanted:
+        origin = origin_for(origins, key.namespace)
+        settings = settings_on(platform, origin.options.settings)
+        if origin.what != said:
+            said = origin.what
+            print(f"Settings: {said}.", file=sys.stderr)
+
+        async def preview(
+            kind: str, key: Key, manifest: Mapping[str, Any] | None, settings: Settings = settings
+        ) -> Preview | None:
+            return await PREVIEWERS[kind]()(client, settings, SystemClock(), key, manifest)
+
+        seen = await checked_preview(client, preview, kind, key, manifest)
+        found.append(((kind, key, manifest), seen, origin.what))
+    return found
 
 
-def describe(kind: str, key: Key, found: Preview | None) -> Iterator[str]:
-    """The plan in words, one line for each action."""
-    if found is None:
-        yield f"{kind} {key}: not there, or another operator looks after it"
-        return
-    yield f"{kind} {key}: {found.effect}"
-    for change in found.changes:
-        yield f"  edit     {change}"
-    for violation in found.violations:
-        yield f"  invalid  {violation}"
-    for number, stage in enumerate(found.plan.stages, 1):
-        for action in stage.actions:
-            yield f"  {number}. {_action(action)}"
-    for remark in (*found.remarks, *found.plan.notes):
-        yield f"  note: {remark}"
-    if found.plan.wait and not found.violations:
-        yield f"  then waits: {found.plan.wait.why}"
+def _told(args: argparse.Namespace) -> list[Origin | Unread]:
+    why = "those that were given" if was_told(args) else "the defaults, as no server was asked"
+    return [Origin(why, options_from(args, os.environ))]
 
 
-def _action(action: Action) -> str:
-    verb = type(action).__name__.lower()
-    kind = action.verb if isinstance(action, Call) else action.resource.kind
-    why = action.why or _spaced(action.cause)
-    return f"{verb} {kind} {action.key}: {why}"
+@asynccontextmanager
+async def _server(
+    args: argparse.Namespace, wanted: list[Wanted]
+) -> AsyncIterator[tuple[Client, bool]]:
+    """The server that is meant; where none is known, or wanted, an empty one inside this process."""
+    from manta.cli.offline import offline_client
 
-
-def _spaced(cause: str) -> str:
-    """`NoHead` as `no head`."""
-    return "".join(f" {char.lower()}" if char.isupper() else char for char in cause).strip()
+    reason = "--offline"
+    async with AsyncExitStack() as stack:
+        client, offline = None, True
+        if not args.offline:
+            try:
+                client, offline = await stack.enter_async_context(open_client(args)), False
+            except NoServerError:
+                reason = "no API server is known here"
+        if client is None:
+            if args.names:
+                raise UsageError(f"{reason}: then a plan is made of files only, manta plan -f FILE")
+            print(f"Checked without a cluster, as new objects: {reason}.", file=sys.stderr)
+            namespaces = {key.namespace for _, key, _ in wanted}
+            client = await stack.enter_async_context(offline_client(namespaces))
+        yield client, offline

@@ -11,6 +11,7 @@ import argparse
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from manta.api.resources import DEPLOYMENTS
 from manta.cli.connection import cluster_of, plane_directories
@@ -26,10 +27,23 @@ _ODD = "surrogateescape"
 
 
 def add_settings_flags(parser: argparse.ArgumentParser) -> None:
+    """All flags of `manta operator`; its help, and not the verb's own, explains them."""
     group = parser.add_argument_group(
-        "settings", "As of `manta operator`. Without any: those of the operator that is found."
+        "settings",
+        "All flags of `manta operator` are taken too, such as --feature-gates and --config "
+        "(`manta operator --help` lists them). Without any: the settings of the operator that is found.",
     )
-    add_flags(group)
+    add_flags(cast("Any", _Unexplained(group)))
+
+
+class _Unexplained:
+    """Adds flags that the help does not list."""
+
+    def __init__(self, group: argparse._ArgumentGroup) -> None:
+        self._group = group
+
+    def add_argument(self, *names: str, **more: Any) -> None:
+        self._group.add_argument(*names, **{**more, "help": argparse.SUPPRESS})
 
 
 async def find_origins(args: argparse.Namespace, client: Client) -> list[Origin | Unread]:

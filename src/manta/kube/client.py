@@ -12,7 +12,7 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from manta import __version__
 from manta.api.meta import Key, ObjectMeta, View
@@ -54,6 +54,8 @@ _AS_WRITTEN: Any = Written
 _ANY_TYPE = {"accept": "*/*"}
 
 Body = Mapping[str, Any] | Sequence[Any] | bytes
+FieldValidation = Literal["", "Strict", "Warn", "Ignore"]
+"""What becomes of fields that the schema does not know; empty: the server's default, a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ class Client:
             raise Unreachable(f"watch of {what}: the stream ended inside an event", sent=True)
 
     # ── writes ───────────────────────────────────────────────────────────────────────────
-    async def create(
+    async def create(  # noqa: PLR0913  # the query parameters of the API
         self,
         resource: Resource,
         namespace: str,
@@ -211,6 +213,7 @@ class Client:
         into: type[W] = _AS_WRITTEN,
         dry_run: bool = False,
         field_manager: str = "",
+        field_validation: FieldValidation = "",
         subresource: tuple[str, str] | None = None,
     ) -> W:
         """`subresource` is (name, subresource), for such as `pods/binding` and `pods/eviction`."""
@@ -218,13 +221,15 @@ class Client:
         request = Request(
             "POST",
             requests.path_of(resource, namespace, name, part),
-            requests.write_query(dry_run=dry_run, field_manager=field_manager),
+            requests.write_query(
+                dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
+            ),
             {"content-type": "application/json"},
             codec.encode_body(body),
         )
         return codec.decode(await self._ask("create", resource, request), into, resource.kind)
 
-    async def replace(
+    async def replace(  # noqa: PLR0913  # the query parameters of the API
         self,
         resource: Resource,
         key: Key,
@@ -234,11 +239,14 @@ class Client:
         into: type[W] = _AS_WRITTEN,
         dry_run: bool = False,
         field_manager: str = "",
+        field_validation: FieldValidation = "",
     ) -> W:
         request = Request(
             "PUT",
             requests.object_path(resource, key, subresource),
-            requests.write_query(dry_run=dry_run, field_manager=field_manager),
+            requests.write_query(
+                dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
+            ),
             {"content-type": "application/json"},
             codec.encode_body(body),
         )
@@ -257,6 +265,7 @@ class Client:
         force: bool = False,
         into: type[W] = _AS_WRITTEN,
         dry_run: bool = False,
+        field_validation: FieldValidation = "",
     ) -> W:
         """`force` takes over fields from other managers: for `kind="apply"` only."""
         if kind == "apply" and not field_manager:
@@ -264,7 +273,12 @@ class Client:
         request = Request(
             "PATCH",
             requests.object_path(resource, key, subresource),
-            requests.write_query(dry_run=dry_run, field_manager=field_manager, force=force),
+            requests.write_query(
+                dry_run=dry_run,
+                field_manager=field_manager,
+                force=force,
+                field_validation=field_validation,
+            ),
             {"content-type": requests.PATCH_TYPES[kind]},
             codec.encode_body(body),
         )

@@ -60,8 +60,15 @@ def watch_query(
     )
 
 
-def write_query(*, dry_run: bool, field_manager: str = "", force: bool = False) -> Query:
-    return query_of(dryRun="All" if dry_run else "", fieldManager=field_manager, force=force)
+def write_query(
+    *, dry_run: bool, field_manager: str = "", force: bool = False, field_validation: str = ""
+) -> Query:
+    return query_of(
+        dryRun="All" if dry_run else "",
+        fieldManager=field_manager,
+        force=force,
+        fieldValidation=field_validation,
+    )
 
 
 def delete_options(

@@ -56,16 +56,24 @@ async def read_live(client: Client, resource: Resource, key: Key) -> Document | 
 async def laid_over(
     client: Client, resource: Resource, key: Key, live: Document | None, manifest: Document
 ) -> Document:
-    """The object as it would be: the server checks it and fills in its defaults, and keeps nothing."""
+    """The object as it would be: the server checks it and fills in its defaults, and keeps nothing.
+
+    Strictly: a field that the schema does not know would be dropped, which nobody means.
+    """
     wanted = dict(manifest.get("metadata") or {})
     if live is None:
         body = {**manifest, "metadata": {**wanted, "namespace": key.namespace}}
-        return await client.create(resource, key.namespace, body, into=dict, dry_run=True)
+        return await client.create(
+            resource, key.namespace, body, into=dict, dry_run=True, field_validation="Strict"
+        )
     meta = dict(live["metadata"])
     for name in ("labels", "annotations"):
         meta[name] = {**meta.get(name, {}), **(wanted.get(name) or {})}
-    body = {**live, "metadata": meta, "spec": manifest["spec"]}
-    return await client.replace(resource, key, body, into=dict, dry_run=True)
+    body = {**live, "metadata": meta, "spec": manifest.get("spec")}
+    body |= {name: value for name, value in manifest.items() if name not in (*live, "metadata")}
+    return await client.replace(
+        resource, key, body, into=dict, dry_run=True, field_validation="Strict"
+    )
 
 
 class Listing(Generic[T]):

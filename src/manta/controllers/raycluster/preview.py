@@ -54,6 +54,7 @@ from manta.reconcile.outcome import UNTRIED
 from manta.reconcile.preview import Preview
 from manta.reconcile.rehearsal import Reader, first_plan, live_and_wanted
 from manta.rules.differences import Difference, differences
+from manta.rules.scaling import desired_replicas, max_replicas, min_replicas
 from manta.rules.selection import CLEANUP_JOBS, OF_A_CLUSTER, RAY_PODS
 from manta.rules.settings import Settings
 from manta.rules.spec_hash import essence
@@ -63,6 +64,8 @@ from manta.runtime.clock import Clock
 
 class Effect(StrEnum):
     NEW = "it is new, and everything is made"
+    SUSPENDED = "it is suspended: no Pods are made until spec.suspend is false"
+    INVALID = "it is invalid: nothing is done until the spec is corrected"
     NOTHING = "nothing changes"
     IN_PLACE = "changed in place; no running Pod is replaced"
     SOME_REPLACED = "some Pods are replaced"
@@ -101,7 +104,7 @@ async def preview(
 
 def foresee(seen: ClusterSnapshot, live: RayCluster | None) -> Preview:
     _, chosen = first_plan(seen, plan, _after_status)
-    effect = _effect(chosen.actions, seen, live)
+    effect = Effect.INVALID if seen.violations else _effect(chosen.actions, seen, live)
     rebuilt = _rebuilt(live, seen) if live is not None else frozenset()
     is_spared = effect in (Effect.NOTHING, Effect.IN_PLACE)
     return Preview(
@@ -109,7 +112,7 @@ def foresee(seen: ClusterSnapshot, live: RayCluster | None) -> Preview:
         chosen,
         violations=tuple(str(one) for one in seen.violations),
         changes=tuple(_changes(live, seen, rebuilt)) if live is not None else (),
-        remarks=(ONLY_NEW_PODS,) if rebuilt and is_spared else (),
+        remarks=(*_clamped(seen), *((ONLY_NEW_PODS,) if rebuilt and is_spared else ())),
     )
 
 
@@ -120,8 +123,23 @@ def _after_status(seen: ClusterSnapshot) -> ClusterSnapshot | None:
     return replace(seen, cluster=msgspec.structs.replace(seen.cluster, status=new))
 
 
+def _clamped(seen: ClusterSnapshot) -> Iterator[str]:
+    """Groups whose `replicas` are outside their bounds."""
+    for number, group in enumerate(seen.cluster.spec.worker_group_specs):
+        wanted, made = group.replicas, desired_replicas(group)
+        if wanted is None or wanted == made or group.suspend:
+            continue
+        bounds = f"minReplicas {min_replicas(group)} and maxReplicas {max_replicas(group)}"
+        yield (
+            f"spec.workerGroupSpecs[{number}].replicas: {wanted} is not between {bounds}: "
+            f"group {group.group_name} gets {made}"
+        )
+
+
 def _effect(actions: tuple[Action, ...], seen: ClusterSnapshot, live: RayCluster | None) -> Effect:
     going = [one for one in actions if isinstance(one, Delete) and one.resource == PODS]
+    if seen.cluster.spec.suspend and not going and not seen.pods:
+        return Effect.SUSPENDED
     if not actions:
         return Effect.NOTHING
     if not going:

@@ -62,6 +62,7 @@ class Effect(StrEnum):
     REFUSED = "nothing is done: the spec cannot be carried out"
     BEGINS = "an attempt begins, on a cluster of its own"
     BORROWS = "an attempt begins, on a cluster that is there"
+    RESTS = "it is suspended: nothing is made until spec.suspend is false"
     GOES_ON = "the attempt goes on"
     SUSPENDED = "the job is stopped, and its cluster and submitter are given back"
     RETRIED = "the attempt has failed: its cluster goes, and another one begins"
@@ -106,7 +107,7 @@ def _effect(seen: JobSnapshot) -> Effect:
         case Stage.SUSPENDING:
             return Effect.SUSPENDED
         case Stage.SUSPENDED:
-            return Effect.NOTHING
+            return Effect.RESTS
         case Stage.RETRYING:
             return Effect.RETRIED
         case Stage.COMPLETE | Stage.FAILED:

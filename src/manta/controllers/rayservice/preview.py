@@ -57,6 +57,7 @@ class Effect(StrEnum):
     BACK = "the pending cluster goes, the active one serves on"
     HELD_BACK = "the cluster stays as it is: the upgrade strategy is None"
     SUSPENDED = "all clusters, Services and ways in are given back"
+    RESTS = "it is suspended: nothing is made until spec.suspend is false"
     DELETED = "all clusters go"
 
 
@@ -106,9 +107,11 @@ def _effect(seen: ServiceSnapshot, actions: tuple[Action, ...]) -> Effect:
             return Effect.DELETED
         case Phase.INVALID:
             return Effect.REFUSED
-        case Phase.SUSPEND_REQUESTED | Phase.SUSPENDING:
+        case Phase.SUSPEND_REQUESTED | Phase.SUSPENDING if seen.active or seen.pending:
             return Effect.SUSPENDED
-        case Phase.SUSPENDED | Phase.TIMED_OUT:
+        case Phase.SUSPEND_REQUESTED | Phase.SUSPENDING | Phase.SUSPENDED:
+            return Effect.RESTS
+        case Phase.TIMED_OUT:
             return Effect.NOTHING
         case Phase.RESUMING | Phase.RECOVERING | Phase.BEGINNING:
             return Effect.FIRST

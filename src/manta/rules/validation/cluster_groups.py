@@ -66,6 +66,17 @@ def _containers(template: Mapping[str, Any], where: str) -> Iterator[Violation]:
     if not containers:
         cure = "must have at least one container: the first one runs Ray"
         yield Violation(f"{where}.template.spec.containers", containers or [], cure)
+    for number, container in enumerate(containers or ()):
+        place = f"{where}.template.spec.containers[{number}].resources"
+        yield from _amounts(container.get("resources") or {}, place)
+
+
+def _amounts(resources: Mapping[str, Any], where: str) -> Iterator[Violation]:
+    """The API server refuses every Pod with a negative amount; the schema of the CRD does not."""
+    for field in ("limits", "requests"):
+        for name, text in (resources.get(field) or {}).items():
+            if str(text).startswith("-"):
+                yield Violation(f"{where}.{field}[{name}]", text, "must be zero or more")
 
 
 def _bounds(spec: RayClusterSpec, group: WorkerGroupSpec, where: str) -> Iterator[Violation]:

@@ -1,0 +1,93 @@
+"""What the operator would do about a RayCronJob now, without doing it: for `manta plan`.
+
+The same snapshot and planners as in a real reconcile, on objects that are read once from the
+server. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from manta.api.meta import Key
+from manta.api.ray.names import LABEL_CRON_JOB_NAME
+from manta.api.ray.resources import RAY_CRON_JOBS, RAY_JOBS
+from manta.api.times import format_time
+from manta.controllers.raycronjob.events import Cause
+from manta.controllers.raycronjob.observe import BY_CONTROLLER, Observer, controller_uid
+from manta.controllers.raycronjob.plan import plan
+from manta.controllers.raycronjob.snapshot import ChildJob, CronJob, CronSnapshot
+from manta.controllers.raycronjob.ticks import next_tick
+from manta.kube.client import Client
+from manta.reconcile.actions import Action
+from manta.reconcile.preview import Preview
+from manta.reconcile.rehearsal import Reader, live_and_wanted
+from manta.rules.differences import differences
+from manta.rules.settings import Settings
+from manta.runtime.clock import Clock
+
+
+class Effect(StrEnum):
+    INVALID = "it is invalid: no RayJob is made until the spec is corrected"
+    SUSPENDED = "it is suspended: no RayJob is made until spec.suspend is false"
+    DELETED = "it is being deleted: no further RayJob is made"
+    TICK = "a RayJob is made now: a tick of the schedule is due"
+    TIDY = "finished RayJobs beyond the history limits go"
+    WAITS = "nothing changes before the next tick"
+    NEVER = "nothing happens: its schedule has no tick to come"
+
+
+async def preview(
+    client: Client,
+    settings: Settings,
+    clock: Clock,
+    key: Key,
+    manifest: Mapping[str, Any] | None = None,
+) -> Preview | None:
+    """Of the live object, or of a manifest laid over it. None: neither is there."""
+    live, wanted = await live_and_wanted(client, RAY_CRON_JOBS, key, manifest)
+    if wanted is None:
+        return None
+    cron = msgspec.json.decode(msgspec.json.encode(wanted), type=CronJob)
+    reader = Reader(client, key.namespace, {BY_CONTROLLER: controller_uid})
+    children = await reader.listed(RAY_JOBS, ChildJob, LABEL_CRON_JOB_NAME)
+    seen = Observer(reader.only(cron), children, clock, settings).look(key)
+    if seen is None:
+        return None
+    old, new = (live or wanted).get("spec") or {}, wanted.get("spec") or {}
+    return foresee(seen, tuple(str(one) for one in differences(old, new)))
+
+
+def foresee(seen: CronSnapshot, changes: tuple[str, ...] = ()) -> Preview:
+    chosen = plan(seen)
+    return Preview(
+        _effect(seen, chosen.actions),
+        chosen,
+        violations=tuple(str(one) for one in seen.violations),
+        changes=changes,
+        remarks=tuple(_remarks(seen)),
+    )
+
+
+def _effect(seen: CronSnapshot, actions: tuple[Action, ...]) -> Effect:
+    if seen.cron.metadata.deletion_timestamp is not None:
+        return Effect.DELETED
+    if seen.violations:
+        return Effect.INVALID
+    if seen.cron.spec.suspend:
+        return Effect.SUSPENDED
+    if any(one.cause is Cause.TICK for one in actions):
+        return Effect.TICK
+    if next_tick(seen) is None:
+        return Effect.NEVER
+    return Effect.TIDY if actions else Effect.WAITS
+
+
+def _remarks(seen: CronSnapshot) -> Iterator[str]:
+    if seen.violations or seen.cron.spec.suspend:
+        return
+    if tick := next_tick(seen):
+        yield f"the next RayJob is made at {format_time(tick)}"
