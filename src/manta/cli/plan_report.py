@@ -27,6 +27,8 @@ def describe(kind: str, key: Key, found: Preview | None) -> Iterator[str]:
             yield f"  {number}. {_action(action)}"
     for remark in (*found.remarks, *found.plan.notes):
         yield f"  note: {remark}"
+    if found.plan.unfinished and not found.violations:
+        yield f"  {found.plan.unfinished}"
     if found.plan.wait and not found.violations:
         yield f"  then waits: {found.plan.wait.why}"
 

@@ -61,6 +61,8 @@ async def reconcile(rooms: Rooms[S], key: Key) -> Done | Retry:
         common = isinstance(unwritten, Conflict)
         why = "status was changed by someone else" if common else "no status could be written"
         return Retry(f"{why}: {unwritten}", due, unwritten)
+    if plan.unfinished:
+        return Done(timedelta(0))
     if plan.wait:
         return Retry(plan.wait.why, due) if plan.wait.backoff else Done(plan.wait.retry_in)
     return Done(rooms.idle_delay(seen))

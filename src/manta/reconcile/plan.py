@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from manta.reconcile.actions import Action
+
+MAX_CREATIONS: Final = 500
+"""Objects that one plan creates, whatever number a user typed. A reconcile takes no more memory and
+no more time than these need; the rest is for the reconciles that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +42,20 @@ class Plan:
     wait: Wait | None = None
     notes: tuple[str, ...] = ()
     """Why something expected was *not* done. Logged at debug, shown by `manta plan`."""
+    unfinished: str = ""
+    """What is left because a plan is bounded (`MAX_CREATIONS`): the next reconcile follows at once."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
         return tuple(action for stage in self.stages for action in stage.actions)
 
     def then(self, later: Plan) -> Plan:
-        return replace(later, stages=self.stages + later.stages, notes=self.notes + later.notes)
+        return replace(
+            later,
+            stages=self.stages + later.stages,
+            notes=self.notes + later.notes,
+            unfinished=self.unfinished or later.unfinished,
+        )
 
 
 S = TypeVar("S")

@@ -7,8 +7,8 @@ hash: equal hashes need no second submission.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +17,7 @@ from manta.api.documents import limits
 from manta.api.documents.reader import read_yaml
 from manta.api.meta import ObjectMeta
 from manta.api.ray.names import DEFAULT_SERVE_APPLICATION
+from manta.rules.text_cache import MAX_TEXT, TextParser
 from manta.rules.traits import Creator, creator
 from manta.rules.validation.violation import Violation
 
@@ -30,9 +31,10 @@ SERVE_PROXIES: Final = "manta.ray.io/serve-proxies"
 ON_HEAD_ONLY: Final = "head"
 
 
-@lru_cache(maxsize=1024)
-def parse_serve_config(text: str) -> ServeConfig | Violation:
-    """Parsed once per text: a round must not read YAML again and again."""
+def _parse(text: str) -> ServeConfig | Violation:
+    """The config, or what is wrong with it. Parsed once per text."""
+    if len(text) > MAX_TEXT:
+        return Violation(FIELD, text[:100], f"has {len(text)} characters; at most {MAX_TEXT}")
     try:
         value = read_yaml(text, limits.FIELD)
     except limits.DocumentError as error:
@@ -43,6 +45,9 @@ def parse_serve_config(text: str) -> ServeConfig | Violation:
     return Violation(FIELD, text, wrong) if wrong else value
 
 
+parse_serve_config: Final[TextParser[ServeConfig | Violation]] = TextParser(_parse)
+
+
 def _what_is_wrong(value: Any) -> str:
     """Only what Ray would refuse for certain: its own schema is Ray's business."""
     if not isinstance(value, dict):
@@ -50,8 +55,8 @@ def _what_is_wrong(value: Any) -> str:
     applications = value.get("applications")
     if not isinstance(applications, list) or not all(isinstance(one, dict) for one in applications):
         return "must hold a list `applications`, each with at least an import_path"
-    known = application_names(value)
-    twice = sorted({name for name in known if known.count(name) > 1})
+    times = Counter(application_names(value))
+    twice = sorted(name for name, count in times.items() if count > 1)
     if twice:
         return f"names application {', '.join(twice)} twice: give each a name of its own"
     return ""

@@ -31,6 +31,7 @@ from manta.controllers.raycluster.planners.recreate import awaits_recreation
 from manta.controllers.raycluster.planners.worker_group import awaits_fewer_hosts
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.outcome import Failure, Outcome
+from manta.reconcile.plan import MAX_CREATIONS
 from manta.rules import scaling
 from manta.rules.pod_health import is_ready, is_running, was_never_begun
 from manta.rules.traits import head_service_name
@@ -214,6 +215,12 @@ def _replica_failure(
     return set_condition(conditions, wanted, seen.now)
 
 
+def _progress(seen: ClusterSnapshot) -> str:
+    """How far a cluster has come that is too large for one plan."""
+    there, wanted = len(seen.worker_pods), scaling.desired_workers(seen.cluster.spec)
+    return f" ({there} of {wanted} workers exist)" if wanted - there > MAX_CREATIONS else ""
+
+
 def _provisioned(
     seen: ClusterSnapshot, conditions: Conditions, blocked: Condition | None
 ) -> Conditions:
@@ -229,7 +236,7 @@ def _provisioned(
             message="All Ray Pods are ready for the first time",
         )
     else:
-        waiting = "RayCluster Pods are being provisioned for first time"
+        waiting = "RayCluster Pods are being provisioned for first time" + _progress(seen)
         wanted = Condition(
             type=type_,
             status="False",

@@ -30,12 +30,14 @@ from manta.ray.models import JobAnswer, JobInfo, NoSuchJob, Session, SessionAnsw
 from manta.ray.watch import DashboardWatch
 from manta.rules.runtime_env import parse_runtime_env
 from manta.rules.settings import Settings
+from manta.rules.text_cache import LARGE_TEXT
 from manta.rules.traits import head_service_name
 from manta.rules.validation.violation import Violation
 from manta.rules.validation.whole_job import job_violations
 from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
+from manta.runtime.offload import parse_ahead
 
 T = TypeVar("T", bound=Named)
 
@@ -110,6 +112,7 @@ class Observer:
         if cached is None or spec is None or _is_managed_elsewhere(spec):
             self._watch.forget(key)
             return None
+        await parse_ahead(parse_runtime_env, spec.runtime_env_yaml, LARGE_TEXT)
         seen = self._world(cached, spec)
         return replace(seen, answer=self._answer(key, seen))
 

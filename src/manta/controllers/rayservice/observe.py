@@ -48,12 +48,14 @@ from manta.ray.models import ApplicationStatus, ServeStatus, Unreachable
 from manta.ray.watch import DashboardWatch
 from manta.rules.serve_config import parse_serve_config
 from manta.rules.settings import Settings
+from manta.rules.text_cache import LARGE_TEXT
 from manta.rules.traits import head_service_name as cluster_head_service_name
 from manta.rules.validation.service import service_violations
 from manta.rules.validation.violation import Violation
 from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
+from manta.runtime.offload import parse_ahead
 
 DRAINING = ("DRAINING", "DRAINED")
 """How Serve calls a proxy that is on its way out, and rightly takes no more requests."""
@@ -153,6 +155,7 @@ class Observer:
             self._listen_only_to(key, frozenset())
             self._waiting_since.pop(key, None)
             return None
+        await parse_ahead(parse_serve_config, spec.serve_config_v2, LARGE_TEXT)
         service = RayService(metadata=cached.metadata, spec=spec, status=cached.status)
         seen = self._world(service, cached.spec)
         if await self._has_looked(key, doubtful(seen)):

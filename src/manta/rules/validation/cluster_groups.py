@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from manta.api.names import (
     dns1123_subdomain_errors,
@@ -13,6 +13,7 @@ from manta.api.names import (
 )
 from manta.api.ray.cluster import HeadGroupSpec, RayClusterSpec, WorkerGroupSpec
 from manta.api.ray.naming import LABEL_LENGTH, SUFFIX_LENGTH
+from manta.rules.scaling import desired_pods, desired_replicas, desired_workers
 from manta.rules.settings import Settings
 from manta.rules.traits import (
     autoscaling,
@@ -23,6 +24,10 @@ from manta.rules.traits import (
 from manta.rules.validation.violation import Violation
 
 _RESOURCE_PARAMS = ("num-cpus", "num-gpus", "memory", "resources")
+MAX_WORKERS: Final = 150_000
+"""Pods of one RayCluster: what Kubernetes supports in all."""
+MAX_HOSTS: Final = 10_000
+"""Hosts of one replica, which are created together."""
 PRIORITY_SINCE = (2, 56, 0)
 
 
@@ -33,6 +38,7 @@ def head_violations(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
 
 
 def group_violations(spec: RayClusterSpec, settings: Settings, at: str) -> Iterator[Violation]:
+    yield from _size(spec, at)
     times = Counter(group.group_name for group in spec.worker_group_specs)
     for number, group in enumerate(spec.worker_group_specs):
         where = f"{at}.workerGroupSpecs[{number}]"
@@ -47,6 +53,24 @@ def group_violations(spec: RayClusterSpec, settings: Settings, at: str) -> Itera
         if group.suspend and not settings.gates.ray_job_deletion_policy:
             cure = "needs the feature gate RayJobDeletionPolicy; enable it or remove this field"
             yield Violation(f"{where}.suspend", group.suspend, cure)
+
+
+def _size(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
+    """Numbers that no Kubernetes cluster can serve are mistakes, and are refused before any Pod."""
+    for number, group in enumerate(spec.worker_group_specs):
+        if group.num_of_hosts > MAX_HOSTS:
+            field = f"{at}.workerGroupSpecs[{number}].numOfHosts"
+            yield Violation(field, group.num_of_hosts, f"must be at most {MAX_HOSTS}")
+    total = desired_workers(spec)
+    if total > MAX_WORKERS:
+        cure = (
+            f"replicas, minReplicas and numOfHosts ask for {total} Pods; lower them to at most "
+            f"{MAX_WORKERS}, the most that a Kubernetes cluster holds"
+        )
+        largest = max(spec.worker_group_specs, key=desired_pods)
+        number = spec.worker_group_specs.index(largest)
+        field = f"{at}.workerGroupSpecs[{number}].replicas"
+        yield Violation(field, desired_replicas(largest), cure)
 
 
 def _group_name(group: WorkerGroupSpec, where: str) -> Iterator[Violation]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _LONGEST_VALUE = 80
+_MAX_IN_SENTENCE = 20
+"""A condition's message holds at most 32 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,4 +36,8 @@ def _as_written(value: Any) -> str:
 
 
 def sentence(violations: Iterable[Violation]) -> str:
-    return "; ".join(str(violation) for violation in violations)
+    """All of them in one line, or the first ones and how many more there are."""
+    found = list(violations)
+    shown = "; ".join(str(violation) for violation in found[:_MAX_IN_SENTENCE])
+    more = len(found) - _MAX_IN_SENTENCE
+    return f"{shown}; and {more} more" if more > 0 else shown

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from manta.reconcile.plan import Plan, Stage, Wait
+from manta.reconcile.plan import NOTHING, Plan, Stage, Wait
 
 
 def join(plans: Iterable[Plan]) -> Plan:
     """All first stages together, then all second ones; come back for the earliest wait."""
-    chosen = [plan for plan in plans if plan.stages or plan.wait or plan.notes]
+    chosen = [one for one in plans if one != NOTHING]
     depth = max((len(plan.stages) for plan in chosen), default=0)
     stages = tuple(
         _merged([plan.stages[level] for plan in chosen if level < len(plan.stages)])
         for level in range(depth)
     )
     notes = tuple(note for plan in chosen for note in plan.notes)
-    return Plan(stages, earliest([plan.wait for plan in chosen if plan.wait]), notes)
+    wait = earliest([plan.wait for plan in chosen if plan.wait])
+    unfinished = next((plan.unfinished for plan in chosen if plan.unfinished), "")
+    return Plan(stages, wait, notes, unfinished)
 
 
 def _merged(stages: list[Stage]) -> Stage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from manta.api.core import Pod
@@ -32,7 +33,9 @@ def plan_multi_host_group(
     pods: Sequence[Pod],
     *,
     may_choose_victims: bool,
+    at_most: int,
 ) -> Plan:
+    """`at_most`: Pods to create in this reconcile; a replica that is begun is created whole."""
     present = [pod for pod in pods if still_counts(seen, pod)]
     replicas = _by_replica(present, hosts(group))
     broken = _plan_broken(seen, group, replicas)
@@ -42,7 +45,9 @@ def plan_multi_host_group(
     named = {name: one for name, one in replicas.items() if asked_for & _names(one)}
     kept = {name: one for name, one in replicas.items() if name not in named}
     going = do(*_delete_replicas(named, Cause.NAMED_FOR_DELETION, "named in workersToDelete"))
-    resize = _resize(seen, group, kept, len(named), may_choose_victims=may_choose_victims)
+    resize = _resize(
+        seen, group, kept, len(named), may_choose_victims=may_choose_victims, at_most=at_most
+    )
     return join([going, resize, broken])
 
 
@@ -98,12 +103,18 @@ def _resize(
     leaving: int,
     *,
     may_choose_victims: bool,
+    at_most: int,
 ) -> Plan:
     wanted = desired_replicas(group)
     whole = {name: one for name, one in kept.items() if not _is_leaving(one)}
     present = len(kept) + leaving
     if wanted > present:
-        return _grow(seen, group, kept, wanted - present)
+        missing = wanted - present
+        fitting = min(missing, -(-at_most // hosts(group)))
+        plan = _grow(seen, group, kept, fitting)
+        left = missing - fitting
+        more = f"{left} more replicas of {group.group_name} are created after these"
+        return replace(plan, unfinished=more if left > 0 else "")
     surplus = len(whole) - wanted
     if surplus <= 0:
         return NOTHING

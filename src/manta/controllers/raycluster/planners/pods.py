@@ -16,4 +16,5 @@ def plan_pods(seen: ClusterSnapshot) -> Plan:
         return head
     workers = plan_worker_groups(seen)
     waits = [plan.wait for plan in (head, workers) if plan.wait]
-    return Plan(head.stages + workers.stages, earliest(waits), head.notes + workers.notes)
+    notes = head.notes + workers.notes
+    return Plan(head.stages + workers.stages, earliest(waits), notes, workers.unfinished)

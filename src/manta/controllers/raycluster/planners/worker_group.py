@@ -8,6 +8,7 @@ always; then the group grows or shrinks to its size.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from manta.api.core import Pod
@@ -24,7 +25,7 @@ from manta.controllers.raycluster.planners.victims import in_order_of_departure
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.worker_pod import Slot
 from manta.reconcile.actions import Create, Delete
-from manta.reconcile.plan import NOTHING, Plan, Wait, do
+from manta.reconcile.plan import MAX_CREATIONS, NOTHING, Plan, Wait, do
 from manta.rules.pod_health import is_terminating
 from manta.rules.scaling import desired_pods
 from manta.rules.traits import autoscaling
@@ -32,12 +33,23 @@ from manta.rules.traits import autoscaling
 
 def plan_worker_groups(seen: ClusterSnapshot) -> Plan:
     """All groups side by side: one that is in trouble holds up no other."""
-    groups = seen.cluster.spec.worker_group_specs
     plans = [_plan_removed_groups(seen)]
-    for group in groups:
+    left, share = MAX_CREATIONS, _share(seen)
+    for group in seen.cluster.spec.worker_group_specs:
         pods = seen.workers_by_group.get(group.group_name, ())
-        plans.append(_plan_group(seen, group, pods))
+        plan = _plan_group(seen, group, pods, min(left, share))
+        left -= sum(isinstance(action, Create) for action in plan.actions)
+        plans.append(plan)
     return join(plans)
+
+
+def _share(seen: ClusterSnapshot) -> int:
+    """How many Pods one group may create in this reconcile, so that each that grows gets some."""
+    growing = sum(
+        desired_pods(group) > len(seen.workers_by_group.get(group.group_name, ()))
+        for group in seen.cluster.spec.worker_group_specs
+    )
+    return max(MAX_CREATIONS // max(growing, 1), 1)
 
 
 def may_choose_victims(seen: ClusterSnapshot) -> bool:
@@ -56,11 +68,15 @@ def _plan_removed_groups(seen: ClusterSnapshot) -> Plan:
     )
 
 
-def _plan_group(seen: ClusterSnapshot, group: WorkerGroupSpec, pods: Sequence[Pod]) -> Plan:
+def _plan_group(
+    seen: ClusterSnapshot, group: WorkerGroupSpec, pods: Sequence[Pod], at_most: int
+) -> Plan:
     if group.suspend:
         return do(*deletions(pods, Cause.GROUP_SUSPENDED, "its worker group is suspended"))
     if group.num_of_hosts > 1 and seen.settings.gates.ray_multi_host_indexing:
-        return plan_multi_host_group(seen, group, pods, may_choose_victims=may_choose_victims(seen))
+        return plan_multi_host_group(
+            seen, group, pods, may_choose_victims=may_choose_victims(seen), at_most=at_most
+        )
     sick = sick_pods(seen, pods)
     if sick.due:
         return plan_replacement(sick)
@@ -68,7 +84,7 @@ def _plan_group(seen: ClusterSnapshot, group: WorkerGroupSpec, pods: Sequence[Po
     named = [pod for pod in pods if pod.metadata.name in asked_for]
     kept = [pod for pod in pods if pod.metadata.name not in asked_for]
     going = do(*deletions(named, Cause.NAMED_FOR_DELETION, "named in workersToDelete"))
-    return join([going, _resize(seen, group, kept, named), backoff_wait(sick)])
+    return join([going, _resize(seen, group, kept, named, at_most), backoff_wait(sick)])
 
 
 def plan_replacement(sick: Sick, also: Iterable[Pod] = ()) -> Plan:
@@ -87,13 +103,19 @@ def backoff_wait(sick: Sick) -> Plan:
 
 
 def _resize(
-    seen: ClusterSnapshot, group: WorkerGroupSpec, kept: Sequence[Pod], leaving: Sequence[Pod]
+    seen: ClusterSnapshot,
+    group: WorkerGroupSpec,
+    kept: Sequence[Pod],
+    leaving: Sequence[Pod],
+    at_most: int,
 ) -> Plan:
     wanted = desired_pods(group)
     living = [pod for pod in kept if not is_terminating(pod)]
     occupied = sum(still_counts(seen, pod) for pod in (*kept, *leaving))
     if wanted > occupied:
-        return _grow(seen, group, (*kept, *leaving), wanted - occupied)
+        missing = wanted - occupied
+        plan = _grow(seen, group, (*kept, *leaving), min(missing, at_most))
+        return replace(plan, unfinished=more_to_create(group.group_name, missing - at_most))
     surplus = len(living) - wanted
     if surplus <= 0:
         return NOTHING
@@ -105,6 +127,11 @@ def _resize(
     return do(
         *deletions(victims, Cause.SCALE_DOWN, f"group {group.group_name} wants {wanted} Pods")
     )
+
+
+def more_to_create(group: str, count: int) -> str:
+    """What a plan leaves for the next ones; empty: nothing."""
+    return f"{count} more Pods of {group} are created after these" if count > 0 else ""
 
 
 def has_further_hosts(pods: Iterable[Pod]) -> bool:
