@@ -12,11 +12,15 @@ from manta.api.core import ContainerStatus, Pod, PodCondition, PodStatus
 from manta.api.meta import Condition, ObjectMeta, Uid
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
-from manta.api.ray.service import AppStatus, RayService, RayServiceSpec, RayServiceStatuses
+from manta.api.ray.service import (
+    AppStatus,
+    RayService,
+    RayServiceSpec,
+    RayServiceStatuses,
+    ServeSubmission,
+)
 from manta.controllers.rayservice.planners.serve import order_for
 from manta.controllers.rayservice.snapshot import (
-    SUBMITTED,
-    SUBMITTED_DOCUMENT,
     ClusterSight,
     ServiceSnapshot,
     Told,
@@ -126,13 +130,9 @@ def a_sight(name: str, cluster: RayCluster | None = None, **facts: Any) -> Clust
 def told(seen: ServiceSnapshot, sight: ClusterSight, percent: int | None = None) -> ClusterSight:
     """The same cluster, with a note that it was given what it should hold."""
     order = order_for(seen, sight, percent)
-    notes = {
-        SUBMITTED: f"{config_hash(order.told)}@{sight.head}",
-        SUBMITTED_DOCUMENT: msgspec.json.encode(order.config).decode(),
-    }
-    meta = sight.cluster.metadata
-    meta = msgspec.structs.replace(meta, annotations={**meta.annotations, **notes})
-    return replace(sight, cluster=msgspec.structs.replace(sight.cluster, metadata=meta))
+    config = msgspec.json.encode(order.config).decode()
+    given = ServeSubmission(config_hash=config_hash(order.told), head=sight.head, config=config)
+    return replace(sight, submission=given)
 
 
 def seen(

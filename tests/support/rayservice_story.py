@@ -30,6 +30,7 @@ class Story:
     _before: dict[tuple[str, str], Object] = field(default_factory=dict)
     _clusters: dict[str, str] = field(default_factory=dict)
     _deleted: set[str] = field(default_factory=set)
+    _given: dict[str, str] = field(default_factory=dict)
     _start: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     async def user(self, text: str, **edit: Any) -> None:
@@ -100,6 +101,13 @@ class Story:
 
     def _side(self, new: Object, word: str, before: Object, after: Object) -> None:
         name = after.get("rayClusterName")
+        submission = after.get("serveSubmission") or {}
+        given = f"{submission.get('configHash')}@{submission.get('head')}"
+        if submission and given != self._given.get(name):
+            self._given[name] = given
+            percent = self.world.head(name).puts[-1].get("target_capacity")
+            share = "" if percent is None else f", and asked it for {percent} % of its capacity"
+            self._add(new, "operator", f"has given the Serve config to {name}{share}")
         if before.get("rayClusterName") != name:
             self._add(new, "status", f"{word}: {name or 'none'}")
         for field_, what in (("targetCapacity", "capacity"), ("trafficRoutedPercent", "traffic")):
@@ -121,10 +129,6 @@ class Story:
             self._deleted.add(name)
             return
         notes, had = meta.get("annotations") or {}, was.get("annotations") or {}
-        if notes.get("manta.ray.io/serve-config") != had.get("manta.ray.io/serve-config"):
-            percent = self.world.head(name).puts[-1].get("target_capacity")
-            share = "" if percent is None else f", and asked it for {percent} % of its capacity"
-            self._add(new, "operator", f"has given the Serve config to {name}{share}")
         due = notes.get("manta.ray.io/delete-after")
         if due and due != had.get("manta.ray.io/delete-after"):
             self._add(new, "operator", f"will delete {name} at {due[11:19]}")

@@ -77,10 +77,13 @@ WRITTEN_BY_US: Mapping[str, tuple[str, str]] = {
         "Service, Ingress, Route",
         "which of its keys and ports a spec asked for",
     ),
-    "manta.ray.io/serve-config": ("RayCluster of a RayService", "what Serve was told last"),
+    "manta.ray.io/serve-config": (
+        "RayCluster of a RayService",
+        "what Serve was given last, by earlier versions; only read",
+    ),
     "manta.ray.io/serve-config-document": (
         "RayCluster of a RayService",
-        "that config itself, for a head that lost it",
+        "that config itself; only read",
     ),
     "manta.ray.io/delete-after": ("RayCluster of a RayService", "when an old cluster goes"),
     "manta.ray.io/serve-proxies": (

@@ -30,13 +30,13 @@ GUARDS: tuple[Guard, ...] = (
         "what was submitted is written down, with its head",
         (
             f"{_SERVICE}/planners/serve.py",
-            "    if sight.submitted.removesuffix(_AGAIN) == mark:",
-            "    if not mark:",
+            "    if is_told(sight, order):\n        return _after_submission(seen, sight, order)",
+            "    if not order.config:\n        return _after_submission(seen, sight, order)",
         ),
         (
             f"{_SERVICE}/planners/serve.py",
             "    if same_config and _knows_some(sight, order):",
-            "    if not mark:",
+            "    if not order.config:",
         ),
     ),
     guard(

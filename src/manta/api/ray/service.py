@@ -118,6 +118,18 @@ class AppStatus(View, frozen=True, kw_only=True):
     ] = msgspec.field(default_factory=dict)
 
 
+class ServeSubmission(View, frozen=True, kw_only=True):
+    """What one cluster's Serve was given last: a field of Manta's own."""
+
+    config_hash: Annotated[str, info("Hash of the config with its share of capacity.")] = ""
+    head: Annotated[str, info("The incarnation of the head that has it.")] = ""
+    resubmissions: Annotated[
+        int, info("How often the same head was given it again since all applications last ran.")
+    ] = 0
+    submitted_time: Annotated[Time | None, info("When it was submitted last.")] = None
+    config: Annotated[str, info("The config as JSON; empty where it is too long.")] = ""
+
+
 class RayServiceStatus(View, frozen=True, kw_only=True):
     """One of the two clusters that may stand behind a service."""
 
@@ -132,6 +144,9 @@ class RayServiceStatus(View, frozen=True, kw_only=True):
     traffic_routed_percent: Annotated[int | None, info("Percent of traffic sent here.")] = None
     last_traffic_migrated_time: Annotated[
         Time | None, info("When that percentage last changed.")
+    ] = None
+    serve_submission: Annotated[
+        ServeSubmission | None, info("What its Serve was given last; unknown to KubeRay.")
     ] = None
 
 

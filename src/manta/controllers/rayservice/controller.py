@@ -35,6 +35,7 @@ from manta.controllers.rayservice.observe import (
 from manta.controllers.rayservice.plan import plan
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.controllers.rayservice.status import next_status
+from manta.controllers.rayservice.submissions import SubmissionMemory
 from manta.ray.dashboard import Dashboard
 from manta.ray.watch import DashboardWatch, Pace
 from manta.reconcile import events
@@ -72,12 +73,14 @@ class RayServiceRooms:
         status: StatusWriter,
         recorder: Recorder,
         asker: Asker,
+        submissions: SubmissionMemory,
     ) -> None:
         self.observe = observer.observe
         self._performer = performer
         self._status = status
         self._recorder = recorder
         self._asker = asker
+        self._submissions = submissions
 
     def plan(self, seen: ServiceSnapshot) -> Plan:
         return plan(seen)
@@ -91,9 +94,10 @@ class RayServiceRooms:
     async def _call(self, seen: ServiceSnapshot, call: Call) -> Mapping[str, Any]:
         sight = seen.sight_of(call.arguments["cluster"])
         asked = whom_to_ask(seen, sight) if sight is not None else None
-        if asked is None:
+        if sight is None or asked is None:
             raise DashboardError("there is no head to submit to")
         await self._asker.submit(asked, call.arguments["config"])
+        self._submissions.keep(_owner(seen).key, sight.name, call.arguments["submission"])
         return {}
 
     async def report(self, seen: ServiceSnapshot, plan: Plan, outcome: Outcome) -> bool:
@@ -106,7 +110,10 @@ class RayServiceRooms:
             return False
         with phase(Phase.EVENTS):
             events.tell(self._recorder, CONTROLLER, regarding, announcements(seen, new))
-        return await self._status.write(_owner(seen), RAY_SERVICES, meta, seen.status, new)
+        written = await self._status.write(_owner(seen), RAY_SERVICES, meta, seen.status, new)
+        if written:
+            self._submissions.wrote(meta.key, new)
+        return written
 
     def idle_delay(self, _: ServiceSnapshot) -> timedelta | None:
         return None
@@ -120,19 +127,27 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
     """Wire the controller into a manager, which then runs it."""
     caches = _caches(manager, settings)
     asker = Asker(dashboard, manager.client, through_server=settings.use_kubernetes_proxy)
+    submissions = SubmissionMemory()
 
     def news_of(subject: WatchKey) -> None:
         controller.enqueue(subject.service)
 
     watch: DashboardWatch[WatchKey, Heard] = DashboardWatch(news_of, PACE)
     observer = Observer(
-        caches, manager.client, watch, asker.ask, manager.clock, manager.random, settings
+        caches,
+        manager.client,
+        watch,
+        asker.ask,
+        manager.clock,
+        manager.random,
+        settings,
+        submissions=submissions,
     )
     performer = KubePerformer(manager.client, manager.freshness)
     writer = StatusWriter(manager.client, manager.freshness)
 
     async def run_round(key: Key) -> Done | Retry:
-        rooms = RayServiceRooms(observer, performer, writer, manager.recorder, asker)
+        rooms = RayServiceRooms(observer, performer, writer, manager.recorder, asker, submissions)
         return await reconcile(rooms, key)
 
     owned = owner_keys(RAY_SERVICES.kind, RAY_SERVICES.group)

@@ -22,7 +22,6 @@ class Cause(StrEnum):
     REPLACE_WORKER = "ReplaceWorker"
     SUBMIT_CONFIG = "SubmitConfig"
     MOVE_CAPACITY = "MoveCapacity"
-    NOTE_SUBMITTED = "NoteSubmitted"
     CREATE_SERVICE = "CreateService"
     UPDATE_SERVICE = "UpdateService"
     DELETE_SERVICE = "DeleteService"
@@ -41,7 +40,6 @@ EVENTS: EventTable = {
     Cause.ADD_FINALIZER: _NOT_TOLD,
     Cause.REMOVE_FINALIZER: _NOT_TOLD,
     Cause.NOTE_DEADLINE: _NOT_TOLD,
-    Cause.NOTE_SUBMITTED: _NOT_TOLD,
     Cause.CREATE_CLUSTER: created("RayCluster"),
     Cause.UPDATE_CLUSTER: updated("RayCluster"),
     Cause.ADOPT_CLUSTER: updated("RayCluster"),

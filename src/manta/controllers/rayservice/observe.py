@@ -21,6 +21,7 @@ from manta.api.ray.service import (
     AppStatus,
     RayService,
     RayServiceSpec,
+    RayServiceStatus,
     RayServiceStatuses,
     ServeDeploymentStatus,
 )
@@ -36,6 +37,7 @@ from manta.controllers.rayservice.snapshot import (
     Silent,
     Told,
 )
+from manta.controllers.rayservice.submissions import SubmissionMemory, recorded
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, Forbidden, NotFound
 from manta.manifests.gateway import gateway_name, route_name
@@ -126,7 +128,7 @@ class _Ways(NamedTuple):
 
 
 class Observer:
-    def __init__(
+    def __init__(  # noqa: PLR0913  what it reads from, in one place
         self,
         caches: Caches,
         client: Client,
@@ -135,6 +137,8 @@ class Observer:
         clock: Clock,
         random: Random,
         settings: Settings,
+        *,
+        submissions: SubmissionMemory,
     ) -> None:
         self._caches = caches
         self._client = client
@@ -143,6 +147,7 @@ class Observer:
         self._clock = clock
         self._random = random
         self._settings = settings
+        self._submissions = submissions
         self._asked: dict[Key, frozenset[str]] = {}
         self._expecting: dict[WatchKey, bool] = {}
         self._waiting_since: dict[Key, datetime] = {}
@@ -154,6 +159,7 @@ class Observer:
         if cached is None or spec is None or _is_managed_elsewhere(spec):
             self._listen_only_to(key, frozenset())
             self._waiting_since.pop(key, None)
+            self._submissions.keep_only(key, ())
             return None
         await parse_ahead(parse_serve_config, spec.serve_config_v2, LARGE_TEXT)
         service = RayService(metadata=cached.metadata, spec=spec, status=cached.status)
@@ -182,6 +188,7 @@ class Observer:
         namespace, status = service.metadata.namespace, service.status
         config = parse_serve_config(service.spec.serve_config_v2)
         clusters = self._caches.clusters.by(BY_SERVICE, service.metadata.uid)
+        self._submissions.keep_only(service.metadata.key, [one.metadata.name for one in clusters])
         by_name = {cluster.metadata.name: cluster for cluster in clusters}
         active = by_name.get(status.active_service_status.ray_cluster_name)
         pending = by_name.get(status.pending_service_status.ray_cluster_name)
@@ -194,8 +201,10 @@ class Observer:
             cluster_spec=msgspec.json.decode(raw, type=_OnlyClusterConfig).ray_cluster_config,
             serve_config={} if isinstance(config, Violation) else config,
             clusters=clusters,
-            active=self._sight(active) if active else None,
-            pending=self._sight(pending) if pending else None,
+            active=self._sight(service, active, status.active_service_status) if active else None,
+            pending=self._sight(service, pending, status.pending_service_status)
+            if pending
+            else None,
             head_service=self._owned_by(
                 service.metadata.uid, Key(namespace, head_service_name(service))
             ),
@@ -203,9 +212,12 @@ class Observer:
                 service.metadata.uid, Key(namespace, serve_service_name(service))
             ),
             own_services=self._caches.services.by(BY_SERVICE, service.metadata.uid),
+            drops_submissions=self._submissions.is_dropped(service.metadata.key, status),
         )
 
-    def _sight(self, cluster: RayCluster) -> ClusterSight:
+    def _sight(
+        self, service: RayService, cluster: RayCluster, side: RayServiceStatus
+    ) -> ClusterSight:
         key = cluster.metadata.key
         pods = [
             pod
@@ -224,6 +236,9 @@ class Observer:
             head_service=services.get(Key(key.namespace, cluster_head_service_name(cluster))),
             serve_service=self._owned_by(
                 cluster.metadata.uid, Key(key.namespace, cluster_serve_service_name(key.name))
+            ),
+            submission=self._submissions.latest(
+                service.metadata.key, cluster.metadata.name, recorded(side, cluster)
             ),
         )
 

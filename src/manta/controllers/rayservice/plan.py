@@ -120,7 +120,7 @@ def _serving(seen: ServiceSnapshot) -> tuple[Step, ...]:
         return (*upkeep, *plan_incremental(seen))
     # One cluster has all the traffic: its switch comes first, because every moment of it counts.
     # What is submitted comes last: only that may hold up.
-    submissions = (Step(plan_submission(one, order_for(seen, one))) for one in _sights(seen))
+    submissions = (plan_submission(seen, one, order_for(seen, one)) for one in _sights(seen))
     return (plan_services(seen, _target(seen)), *upkeep, _end_of_split(seen), *submissions)
 
 

@@ -31,6 +31,7 @@ from manta.controllers.rayservice.observe import (
     by_serving_cluster,
 )
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
+from manta.controllers.rayservice.submissions import SubmissionMemory
 from manta.kube.client import Client
 from manta.ray.models import ApplicationStatus, ServeStatus
 from manta.reconcile.rehearsal import Document, Indexes, Reader
@@ -62,7 +63,10 @@ async def read_world(
     )
     said = cast("Any", _SaidBefore(service.status))
     chance = Random(0)  # noqa: S311  a name of a cluster that is never made
-    return await Observer(caches, client, said, _ask, clock, chance, settings).observe(key)
+    observer = Observer(
+        caches, client, said, _ask, clock, chance, settings, submissions=SubmissionMemory()
+    )
+    return await observer.observe(key)
 
 
 def _begun(wanted: Document) -> Document:

@@ -19,6 +19,7 @@ from manta.api.ray.service import (
     RayService,
     RayServiceSpec,
     RayServiceStatuses,
+    ServeSubmission,
     ServiceUpgradeType,
 )
 from manta.rules.pod_health import is_ready, is_terminating
@@ -26,12 +27,6 @@ from manta.rules.settings import Settings
 from manta.rules.spec_hash import spec_hash
 from manta.rules.suffix import suffix
 from manta.rules.validation.violation import Violation
-
-SUBMITTED: Final = "manta.ray.io/serve-config"
-"""Annotation of a RayCluster: `<hash of the config>@<incarnation of the head>` last submitted."""
-
-SUBMITTED_DOCUMENT: Final = "manta.ray.io/serve-config-document"
-"""Annotation of a RayCluster: that config itself, so that it can be given back to a new head."""
 
 DELETE_AFTER: Final = "manta.ray.io/delete-after"
 """Annotation of a RayCluster that serves no more: when it is deleted."""
@@ -72,6 +67,8 @@ class ClusterSight:
     head_service: Service | None = None
     serve_service: Service | None = None
     """Its own serve Service; only while traffic is split."""
+    submission: ServeSubmission | None = None
+    """What its Serve was given last, as far as it was recorded."""
     answer: Answer = NotAsked()
     proxy_answers: bool | None = None
     """Whether the Serve proxy on the head takes requests; None: nobody asked."""
@@ -101,7 +98,11 @@ class ClusterSight:
 
     @property
     def submitted(self) -> str:
-        return self.cluster.metadata.annotations.get(SUBMITTED, "")
+        """Tells one submission from another; empty before the first one."""
+        last = self.submission
+        if last is None:
+            return ""
+        return f"{last.config_hash}@{last.head}+{last.resubmissions}"
 
     @property
     def serving_pods(self) -> tuple[Pod, ...]:
@@ -140,6 +141,8 @@ class ServiceSnapshot:
     route: HTTPRoute | None = None
     gateway_trouble: str = ""
     """Why Gateway and HTTPRoute could not be read."""
+    drops_submissions: bool = False
+    """The CRD here does not know where submissions are recorded: they are only remembered."""
 
     @property
     def spec(self) -> RayServiceSpec:

@@ -208,7 +208,7 @@ def _with_ready(
     seen: ServiceSnapshot, status: RayServiceStatuses, outcome: Outcome
 ) -> RayServiceStatuses:
     count, running = status.num_serve_endpoints, ServiceStatusWord.RUNNING
-    unreachable = missing_way_in(seen)
+    unreachable = missing_way_in(seen, outcome)
     if count > 0 and not unreachable:
         message = f"{count} Pods take requests" if count > 1 else "1 Pod takes requests"
         lacks = what_serving_lacks(seen)

@@ -440,7 +440,7 @@ def test_what_is_submitted_comes_last() -> None:
     stages = plan(snapshot).stages
     at = next(n for n, stage in enumerate(stages) if isinstance(stage.actions[0], Call))
     assert all(stage.independent for stage in stages[:at])
-    assert len(stages) == at + 2
+    assert len(stages) == at + 1
 
 
 def test_a_condition_of_another_owner_is_left_alone() -> None:

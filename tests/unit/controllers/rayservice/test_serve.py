@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from manta.api.ray.service import AppStatus
+from manta.api.ray.service import AppStatus, RayServiceStatus, ServeSubmission
 from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.planners.serve import (
     Order,
@@ -19,15 +19,16 @@ from manta.controllers.rayservice.planners.serve import (
     plan_submission,
 )
 from manta.controllers.rayservice.snapshot import (
-    SUBMITTED,
-    SUBMITTED_DOCUMENT,
     ClusterSight,
     NotAsked,
     ServiceSnapshot,
     Silent,
     Told,
 )
+from manta.controllers.rayservice.submissions import SUBMITTED, SUBMITTED_DOCUMENT
+from manta.controllers.rayservice.submissions import recorded as read_record
 from manta.reconcile.actions import Call, Patch
+from manta.reconcile.outcome import UNTRIED, Failure, Outcome
 from support.rayservice_objects import (
     a_cluster,
     a_pod,
@@ -46,7 +47,15 @@ EMPTY = Told({})
 
 
 def submission(snapshot: ServiceSnapshot, sight: ClusterSight) -> list[Any]:
-    return list(plan_submission(sight, order_for(snapshot, sight)).actions)
+    return list(plan_submission(snapshot, sight, order_for(snapshot, sight)).plan.actions)
+
+
+def recorded(snapshot: ServiceSnapshot, sight: ClusterSight) -> ServeSubmission | None:
+    """What the status says of it once this was done."""
+    step = plan_submission(snapshot, sight, order_for(snapshot, sight))
+    status = step.change(snapshot.status)
+    sides = (status.active_service_status, status.pending_service_status)
+    return next(one.serve_submission for one in sides if one.ray_cluster_name == sight.name)
 
 
 def with_head(sight: ClusterSight, uid: str = "new-head") -> ClusterSight:
@@ -62,21 +71,21 @@ def fresh(answer: Any = EMPTY) -> tuple[ServiceSnapshot, ClusterSight]:
 
 def test_a_new_cluster_is_given_the_config_and_that_is_written_down() -> None:
     snapshot, sight = fresh()
-    call, note = submission(snapshot, sight)
+    (call,) = submission(snapshot, sight)
     assert isinstance(call, Call)
-    assert isinstance(note, Patch)
     assert (call.cause, call.arguments["config"]) == (Cause.SUBMIT_CONFIG, snapshot.serve_config)
-    written = note.patch["metadata"]["annotations"]
-    assert written[SUBMITTED].endswith("@demo-a-head-uid/0")
-    assert msgspec.json.decode(written[SUBMITTED_DOCUMENT]) == snapshot.serve_config
+    written = recorded(snapshot, sight)
+    assert written is not None
+    assert written.head == "demo-a-head-uid/0"
+    assert msgspec.json.decode(written.config) == snapshot.serve_config
 
 
 def test_nothing_is_written_down_before_it_was_submitted() -> None:
     snapshot, sight = fresh()
-    first, second = plan_submission(sight, order_for(snapshot, sight)).stages
-    assert not first.independent
-    assert isinstance(first.actions[0], Call)
-    assert isinstance(second.actions[0], Patch)
+    step = plan_submission(snapshot, sight, order_for(snapshot, sight))
+    (call,) = step.plan.actions
+    assert not step.is_done(Outcome(failures=(Failure(call, OSError("refused")),)))
+    assert step.is_done(UNTRIED)
 
 
 @pytest.mark.parametrize("answer", [NotAsked(), Silent("refused")])
@@ -95,38 +104,68 @@ def test_a_new_config_is_submitted() -> None:
     assert snapshot.active is not None
     spec = {"serveConfigV2": "applications: [{name: app, import_path: demo.better}]"}
     changed = serving(spec=spec, active=snapshot.active)
-    call, _ = submission(changed, snapshot.active)
+    (call,) = submission(changed, snapshot.active)
     assert call.arguments["config"]["applications"][0]["import_path"] == "demo.better"
 
 
 def test_a_new_head_that_knows_nothing_is_given_the_config_again() -> None:
     snapshot, sight = fresh(EMPTY)
     lost = with_head(told(snapshot, sight))
-    call, note = submission(snapshot, lost)
+    (call,) = submission(snapshot, lost)
     assert "its head is new" in call.why
-    assert note.patch["metadata"]["annotations"][SUBMITTED].endswith("@new-head/0")
+    written = recorded(snapshot, lost)
+    assert written is not None
+    assert written.head == "new-head/0"
 
 
 def test_a_new_head_that_kept_its_memory_is_only_noted() -> None:
     snapshot, sight = fresh(running())
-    (note,) = submission(snapshot, with_head(told(snapshot, sight)))
-    assert isinstance(note, Patch)
+    kept = with_head(told(snapshot, sight))
+    assert submission(snapshot, kept) == []
+    written = recorded(snapshot, kept)
+    assert written is not None
+    assert written.head == "new-head/0"
 
 
-def test_a_head_that_lost_its_applications_is_told_again_but_once() -> None:
+def test_a_head_without_applications_is_given_them_again_and_again_ever_more_slowly() -> None:
+    """S6."""
+    snapshot, sight = fresh(EMPTY)
+    known, waits = told(snapshot, sight), []
+    for again in range(1, 9):
+        (call,) = submission(snapshot, known)
+        assert "lost its applications" in call.why
+        known = replace(known, submission=recorded(snapshot, known))
+        assert known.submission is not None
+        assert known.submission.resubmissions == again
+        step = plan_submission(snapshot, known, order_for(snapshot, known))
+        assert (step.plan.actions, step.timer is not None) == ((), True)
+        assert step.timer is not None
+        waits.append(step.timer.total_seconds())
+        snapshot = replace(snapshot, now=snapshot.now + step.timer)
+    assert waits == [5, 10, 20, 40, 60, 60, 60, 60]
+    assert "submitted again 8 times" in obstacle_to_serving(known, order_for(snapshot, known))
+
+
+def test_once_all_applications_run_a_loss_is_answered_at_once_again() -> None:
+    """S6."""
     snapshot, sight = fresh(EMPTY)
     known = told(snapshot, sight)
-    call, note = submission(snapshot, known)
-    assert isinstance(call, Call)
-    again = note.patch["metadata"]["annotations"][SUBMITTED]
-    assert again == f"{known.submitted}+1"
-    meta = known.cluster.metadata
-    meta = msgspec.structs.replace(meta, annotations={**meta.annotations, SUBMITTED: again})
-    twice = replace(known, cluster=msgspec.structs.replace(known.cluster, metadata=meta))
-    assert submission(snapshot, twice) == []
-    # Once it runs, the count starts anew.
-    (note,) = submission(snapshot, replace(twice, answer=running()))
-    assert note.patch["metadata"]["annotations"][SUBMITTED] == known.submitted
+    known = replace(known, submission=recorded(snapshot, known))
+    well = replace(known, answer=running())
+    assert submission(snapshot, well) == []
+    after = recorded(snapshot, well)
+    assert after is not None
+    assert after.resubmissions == 0
+    assert len(submission(snapshot, replace(known, submission=after))) == 1
+
+
+def test_an_earlier_versions_record_on_the_cluster_is_still_read() -> None:
+    """E7."""
+    cluster = a_cluster("demo-a", {SUBMITTED: "abc@head/0+1", SUBMITTED_DOCUMENT: '{"a": 1}'})
+    found = read_record(RayServiceStatus(ray_cluster_name="demo-a"), cluster)
+    assert found == ServeSubmission(config_hash="abc", head="head/0", config='{"a": 1}')
+    newer = ServeSubmission(config_hash="def", head="head/0")
+    assert read_record(RayServiceStatus(serve_submission=newer), cluster) == newer
 
 
 def test_an_empty_config_is_never_submitted() -> None:
@@ -152,7 +191,7 @@ def test_the_active_cluster_gets_its_old_config_back_when_its_head_dies_in_mid_u
     config = "applications: [{name: app, import_path: demo.better}]"
     lost = replace(with_head(before.active), answer=EMPTY)
     snapshot = upgrading(spec={"serveConfigV2": config}, active=lost)
-    call, _ = submission(snapshot, lost)
+    (call,) = submission(snapshot, lost)
     assert call.arguments["config"] == before.serve_config
 
 
@@ -175,18 +214,18 @@ def test_a_share_is_a_submission_of_its_own() -> None:
     known = told(snapshot, snapshot.active, 100)
     order = order_for(snapshot, known, 50)
     assert not is_told(known, order)
-    call, _ = plan_submission(known, order).actions
+    (call,) = plan_submission(snapshot, known, order).plan.actions
     assert call.cause is Cause.MOVE_CAPACITY
     assert isinstance(call, Call)
     assert call.arguments["config"]["target_capacity"] == 50
 
 
 def test_a_config_that_is_too_long_is_submitted_without_a_record() -> None:
-    _, sight = fresh()
+    snapshot, sight = fresh()
     order = Order({"applications": [{"name": "app", "args": {"x": "y" * 200_000}}]})
-    _, note = plan_submission(sight, order).actions
-    assert isinstance(note, Patch)
-    assert note.patch["metadata"]["annotations"][SUBMITTED_DOCUMENT] is None
+    (call,) = plan_submission(snapshot, sight, order).plan.actions
+    assert isinstance(call, Call)
+    assert call.arguments["submission"].config == ""
 
 
 # ── ready or not ─────────────────────────────────────────────────────────────────────────

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from manta.api.conditions import is_true
 from manta.api.gateway import HTTPRoute
 from manta.api.ray.service import RayServiceStatus, RayServiceStatuses
+from manta.api.resources import GATEWAYS, HTTP_ROUTES
 from manta.api.times import format_time, parse_optional_time
 from manta.controllers.rayservice.planners.clusters import is_rolling_back
 from manta.controllers.rayservice.planners.gateway import plan_gateway, plan_route
@@ -31,7 +32,6 @@ from manta.controllers.rayservice.planners.services import (
 )
 from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
 from manta.controllers.rayservice.step import (
-    NO_STEP,
     Step,
     promoted,
     with_active,
@@ -40,6 +40,8 @@ from manta.controllers.rayservice.step import (
 )
 from manta.manifests.gateway import gateway_name, route_name
 from manta.manifests.serve_services import cluster_serve_service_name
+from manta.reconcile.actions import Call
+from manta.reconcile.outcome import Outcome
 from manta.rules.upgrade import (
     Pace,
     Rollout,
@@ -78,7 +80,7 @@ def _alone(
         return ()
     percent = 100 if is_first else seen.status.active_service_status.target_capacity
     order = order_for(seen, sight, percent)
-    submission = Step(plan_submission(sight, order))
+    submission = plan_submission(seen, sight, order)
     if is_first and obstacle_to_serving(sight, order):
         return (submission,)
     service = plan_cluster_serve_service(seen, sight)
@@ -207,16 +209,19 @@ def what_gateway_waits_for(seen: ServiceSnapshot) -> str:
     return ""
 
 
-def missing_way_in(seen: ServiceSnapshot) -> str:
+def missing_way_in(seen: ServiceSnapshot, outcome: Outcome) -> str:
     """Which object keeps requests from the clusters although the status says that traffic is
-    routed; empty when none does."""
+    routed; empty when none does, or what was missing has just been made."""
     if not seen.is_incremental or seen.status.active_service_status.traffic_routed_percent is None:
         return ""
     if seen.gateway_trouble:
         return seen.gateway_trouble
-    if seen.gateway is None:
+    done = {one.action.resource for one in outcome.done if not isinstance(one.action, Call)}
+    if seen.gateway is None and GATEWAYS not in done:
         return f"there is no Gateway {gateway_name(seen.service)}: no request reaches the service"
     name = route_name(seen.service)
+    if HTTP_ROUTES in done:
+        return ""
     if seen.route is None:
         return f"there is no HTTPRoute {name}: no request reaches the service"
     sides = (seen.status.active_service_status, seen.status.pending_service_status)
@@ -264,14 +269,14 @@ def _asked_for(
 ) -> Step:
     """Ask its Serve for this share, and say so in the status once it was asked."""
     order = order_for(seen, sight, share.capacity)
-    plan = plan_submission(sight, order)
-    if not plan.stages and not is_told(sight, order) and not _is_lost(seen, sight, share):
-        return NO_STEP
+    step = plan_submission(seen, sight, order)
+    if not step.plan.stages and not is_told(sight, order) and not _is_lost(seen, sight, share):
+        return step
 
     def change(status: RayServiceStatuses) -> RayServiceStatuses:
-        return with_side(status, target_capacity=share.capacity)
+        return with_side(step.change(status), target_capacity=share.capacity)
 
-    return Step(plan, change)
+    return replace(step, change=change)
 
 
 def _is_lost(seen: ServiceSnapshot, sight: ClusterSight, share: Share) -> bool:

@@ -1,44 +1,48 @@
 """What a cluster's Serve is told, and when: once per config and incarnation of the head (C44).
 
 Ray forgets its applications with its head unless the GCS is fault tolerant. What was submitted is
-therefore written on the RayCluster, together with the head that it was submitted to: a restart of
-ours submits nothing again, and a new head gets its applications back.
+therefore recorded (`submissions`), together with the head that it was submitted to: a restart of the
+operator submits nothing again, and a new head gets its applications back. A head that knows none of
+its applications is given them again for as long as that lasts, ever more slowly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-import msgspec
-
-from manta.api.documents import limits
-from manta.api.documents.reader import read_json
 from manta.api.ray import names
-from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.ray.service import ApplicationStatusWord
+from manta.api.ray.service import ApplicationStatusWord, RayServiceStatuses, ServeSubmission
 from manta.api.resources import PODS
+from manta.api.times import format_time, parse_optional_time
 from manta.controllers.rayservice.events import Cause
-from manta.controllers.rayservice.planners.clusters import is_rolling_back, is_upgrade_due
-from manta.controllers.rayservice.planners.readiness import obstacle, waiting_for_serve
-from manta.controllers.rayservice.snapshot import (
-    SUBMITTED,
-    SUBMITTED_DOCUMENT,
-    ClusterSight,
-    ServiceSnapshot,
-    Told,
+from manta.controllers.rayservice.planners.clusters import (
+    is_current,
+    is_rolling_back,
+    is_upgrade_due,
 )
-from manta.controllers.rayservice.step import NO_STEP, Step
+from manta.controllers.rayservice.planners.readiness import obstacle, waiting_for_serve
+from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot, Told
+from manta.controllers.rayservice.step import (
+    NO_STEP,
+    Change,
+    Step,
+    unchanged,
+    with_active,
+    with_pending,
+)
+from manta.controllers.rayservice.submissions import config_text, kept_config
 from manta.reconcile.actions import Call, Patch
-from manta.reconcile.plan import NOTHING, Plan, do
+from manta.reconcile.plan import do
 from manta.rules.pod_health import is_terminating
 from manta.rules.serve_config import application_names, config_hash, with_capacity
 
 PUT_CONFIG = "put-serve-config"
-_AGAIN = "+1"
-_LONGEST_DOCUMENT = 128 * 1024
-"""Half of what all annotations of an object may hold together."""
+FIRST_PAUSE = timedelta(seconds=5)
+LONGEST_PAUSE = timedelta(minutes=1)
+"""Between submissions to a head that takes a config and yet knows no application of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def order_for(seen: ServiceSnapshot, sight: ClusterSight, percent: int | None = 
         return Order(seen.serve_config, percent)
     # Without a record of what it has, only a change of capacity is worth the risk of a new config.
     unknown = seen.serve_config if seen.is_incremental else {}
-    return Order(_document(sight) or unknown, percent)
+    return Order(_last_config(sight) or unknown, percent)
 
 
 def current_order(seen: ServiceSnapshot, sight: ClusterSight) -> Order:
@@ -78,20 +82,16 @@ def current_order(seen: ServiceSnapshot, sight: ClusterSight) -> Order:
 
 
 def _follows_spec(seen: ServiceSnapshot, sight: ClusterSight) -> bool:
+    """Was this cluster made for the spec of now? What belongs to another spec must not reach it."""
     if sight is seen.pending:
         return not is_rolling_back(seen)
     if seen.pending_name:
-        return is_rolling_back(seen)
+        return is_rolling_back(seen) and is_current(seen, sight)
     return not is_upgrade_due(seen)
 
 
-def _document(sight: ClusterSight) -> Mapping[str, Any] | None:
-    text = sight.cluster.metadata.annotations.get(SUBMITTED_DOCUMENT)
-    try:
-        found = read_json(text, limits.FIELD) if text else None
-    except limits.DocumentError:
-        return None
-    return found if isinstance(found, dict) else None
+def _last_config(sight: ClusterSight) -> Mapping[str, Any] | None:
+    return kept_config(sight.submission)
 
 
 # ── submitting ───────────────────────────────────────────────────────────────────────────
@@ -99,14 +99,26 @@ def _document(sight: ClusterSight) -> Mapping[str, Any] | None:
 
 def is_told(sight: ClusterSight, order: Order) -> bool:
     """Does this head's Serve hold what it should, as far as was written down?"""
-    return sight.submitted.removesuffix(_AGAIN) == _mark(sight, order)
+    last = sight.submission
+    return last is not None and (last.config_hash, last.head) == (
+        config_hash(order.told),
+        sight.head,
+    )
 
 
 def obstacle_to_serving(sight: ClusterSight, order: Order) -> str:
     """What keeps this cluster from taking requests with this config; empty when nothing does."""
     found = obstacle(sight, order.applications)
-    if not found and not is_told(sight, order):
-        return waiting_for_serve(sight.name)
+    if not is_told(sight, order):
+        return found or waiting_for_serve(sight.name)
+    last = sight.submission
+    again = last.resubmissions if last is not None else 0
+    if last is not None and again and can_be_told(sight) and not _knows_some(sight, order):
+        times = "once" if again == 1 else f"{again} times"
+        return (
+            f"Serve on RayCluster {sight.name} takes the config and knows none of its"
+            f" applications; it was submitted again {times}, last at {last.submitted_time}"
+        )
     return found
 
 
@@ -114,28 +126,44 @@ def can_be_told(sight: ClusterSight) -> bool:
     return sight.head_is_ready and not sight.is_going and isinstance(sight.answer, Told)
 
 
-def plan_submission(sight: ClusterSight, order: Order) -> Plan:
-    """Submit, then write down what was submitted: a crash in between submits the same again."""
+def plan_submission(seen: ServiceSnapshot, sight: ClusterSight, order: Order) -> Step:
+    """Submit, and record what was submitted: a crash in between submits the same again."""
     if not order.config or not can_be_told(sight):
-        return NOTHING
-    mark = _mark(sight, order)
-    if sight.submitted.removesuffix(_AGAIN) == mark:
-        return _after_submission(sight, order, mark)
-    same_config = sight.submitted.partition("@")[0] == mark.partition("@")[0]
+        return NO_STEP
+    if is_told(sight, order):
+        return _after_submission(seen, sight, order)
+    last = sight.submission
+    same_config = last is not None and last.config_hash == config_hash(order.told)
     if same_config and _knows_some(sight, order):
-        return do(_note(sight, order, mark))  # the head is new, and its memory is not: GCS FT
+        # The head is new, and its memory is not: the GCS is fault tolerant.
+        return Step(change=_recorded(seen, sight, _submission(seen, sight, order)))
     why = "its head is new and knows no application" if same_config else _what_is_new(sight, order)
-    return _submit(sight, order, mark, why)
+    return _submit(seen, sight, order, why)
 
 
-def _after_submission(sight: ClusterSight, order: Order, mark: str) -> Plan:
-    is_second = sight.submitted.endswith(_AGAIN)
-    if not is_second and not _knows_some(sight, order):
+def _after_submission(seen: ServiceSnapshot, sight: ClusterSight, order: Order) -> Step:
+    assert sight.submission is not None
+    again = sight.submission.resubmissions
+    if not _knows_some(sight, order):
+        left = _pause_left(seen, sight.submission)
+        if left > timedelta(0):
+            return Step(timer=left)
         why = "Serve on the same head has lost its applications"
-        return _submit(sight, order, mark + _AGAIN, why)
-    if is_second and runs_all(sight, order):
-        return do(_note(sight, order, mark))  # it came back: it may be lost once more
-    return NOTHING
+        return _submit(seen, sight, order, why, again=again + 1)
+    last = sight.submission
+    if again and runs_all(sight, order):  # the count of vain submissions begins again
+        last = _submission(seen, sight, order)
+    return Step(change=_recorded(seen, sight, last))
+
+
+def _pause_left(seen: ServiceSnapshot, last: ServeSubmission) -> timedelta:
+    """The first time at once, then after 5, 10, 20 and 40 seconds, then every minute."""
+    moment = parse_optional_time(last.submitted_time)
+    if not last.resubmissions or moment is None:
+        return timedelta(0)
+    doubled: int = 2 ** min(last.resubmissions - 1, 10)
+    pause = min(FIRST_PAUSE * doubled, LONGEST_PAUSE)
+    return moment + pause - seen.now
 
 
 def _knows_some(sight: ClusterSight, order: Order) -> bool:
@@ -152,26 +180,43 @@ def _running(sight: ClusterSight) -> set[str]:
     return {name for name, one in told.items() if one.status == ApplicationStatusWord.RUNNING}
 
 
-def _submit(sight: ClusterSight, order: Order, mark: str, why: str) -> Plan:
+def _submit(
+    seen: ServiceSnapshot, sight: ClusterSight, order: Order, why: str, *, again: int = 0
+) -> Step:
     cause = Cause.SUBMIT_CONFIG
-    if order.percent is not None and _document(sight) == order.config:
+    if not again and order.percent is not None and _last_config(sight) == order.config:
         cause, why = Cause.MOVE_CAPACITY, f"it is asked for {order.percent} % of its replicas"
-    arguments = {"config": order.told, "cluster": sight.name}
+    submission = _submission(seen, sight, order, again)
+    arguments = {"config": order.told, "cluster": sight.name, "submission": submission}
     call = Call(PUT_CONFIG, sight.cluster.metadata.key, cause, why, arguments)
-    return do(call).then(do(_note(sight, order, mark)))
+    return Step(do(call), _recorded(seen, sight, submission))
 
 
-def _note(sight: ClusterSight, order: Order, mark: str) -> Patch:
-    document: str | None = msgspec.json.encode(order.config).decode()
-    if document is not None and len(document) > _LONGEST_DOCUMENT:
-        document = None
-    meta = sight.cluster.metadata
-    body = {"metadata": {"annotations": {SUBMITTED: mark, SUBMITTED_DOCUMENT: document}}}
-    return Patch(RAY_CLUSTERS, meta.key, body, Cause.NOTE_SUBMITTED, uid=meta.uid)
+def _submission(
+    seen: ServiceSnapshot, sight: ClusterSight, order: Order, again: int = 0
+) -> ServeSubmission:
+    return ServeSubmission(
+        config_hash=config_hash(order.told),
+        head=sight.head,
+        resubmissions=again,
+        submitted_time=format_time(seen.now),
+        config=config_text(order.config),
+    )
 
 
-def _mark(sight: ClusterSight, order: Order) -> str:
-    return f"{config_hash(order.told)}@{sight.head}"
+def _recorded(seen: ServiceSnapshot, sight: ClusterSight, submission: ServeSubmission) -> Change:
+    """By the cluster's name: another step may promote it before this one is written down."""
+    if seen.drops_submissions:
+        return unchanged
+
+    def change(status: RayServiceStatuses) -> RayServiceStatuses:
+        if status.active_service_status.ray_cluster_name == sight.name:
+            return with_active(status, serve_submission=submission)
+        if status.pending_service_status.ray_cluster_name == sight.name:
+            return with_pending(status, serve_submission=submission)
+        return status
+
+    return change
 
 
 def _what_is_new(sight: ClusterSight, order: Order) -> str:

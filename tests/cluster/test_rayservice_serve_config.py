@@ -1,0 +1,166 @@
+"""Which Serve config a cluster gets, and when: never another spec's, and until it has it."""
+
+from __future__ import annotations
+
+import asyncio
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
+from manta.kube.client import Client
+from support import rayservice as support
+from support.raycluster import NAMESPACE
+from support.raycrds import ray_crds
+from support.rayservice import (
+    GATEWAY_CRDS,
+    World,
+    a_world,
+    accept_routes,
+    condition,
+    is_ready,
+    message,
+    operator,
+    serves_from,
+)
+from support.rayservice_objects import incremental, scaled_config
+from support.virtual import faulty, running, virtually
+
+BETTER = "applications: [{name: app, import_path: demo.better}]"
+THIRD = "applications: [{name: app, import_path: demo.third}]"
+
+
+def imports(world: World, cluster: str) -> list[str]:
+    """What each config imports that this cluster was given, in order, each once in a row."""
+    found: list[str] = []
+    for config in world.head(cluster).puts:
+        path = config["applications"][0]["import_path"]
+        if path not in found[-1:]:
+            found.append(path)
+    return found
+
+
+def lose_applications(world: World, cluster: str) -> None:
+    """As `serve shutdown` does: the head and its Ray go on."""
+    world.head(cluster).applications.clear()
+    world.head(cluster).serve_config = None
+
+
+@virtually
+async def test_a_new_serve_config_leaves_the_ray_cluster_object_untouched() -> None:
+    """E7: its resourceVersion too."""
+    async with a_world() as world, operator(world):
+        await world.create()
+        await world.until(is_ready)
+        await asyncio.sleep(30)
+        [before] = await world.clusters()
+        await world.edit(serveConfigV2=BETTER)
+        await asyncio.sleep(30)
+        [after] = await world.clusters()
+        assert imports(world, after["metadata"]["name"]) == ["demo.app", "demo.better"]
+        assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+@virtually
+async def test_applications_that_are_lost_again_and_again_are_submitted_every_time() -> None:
+    """S6."""
+    async with a_world() as world, operator(world):
+        await world.create()
+        service = await world.until(is_ready)
+        cluster = service.status.active_service_status.ray_cluster_name
+        for times in range(2, 6):
+            await asyncio.sleep(120)
+            lose_applications(world, cluster)
+            await asyncio.sleep(90)
+            assert len(world.head(cluster).puts) == times
+            assert world.runs(cluster)
+
+
+@virtually
+async def test_a_head_that_takes_the_config_and_forgets_it_is_said_to() -> None:
+    """S6: with ever longer pauses, and a reason that can be seen."""
+    async with a_world() as world, operator(world):
+        await world.create()
+        service = await world.until(is_ready)
+        cluster = service.status.active_service_status.ray_cluster_name
+        async with running(_forgetting(world, cluster)):
+            text = "knows none of its applications; it was submitted again"
+            await world.until(lambda one: text in message(one), 120)
+            before = len(world.head(cluster).puts)
+            await asyncio.sleep(600)
+            assert 9 <= len(world.head(cluster).puts) - before <= 16
+        await asyncio.sleep(90)
+        assert world.runs(cluster)
+
+
+async def _forgetting(world: World, cluster: str) -> None:
+    while True:
+        lose_applications(world, cluster)
+        await asyncio.sleep(0.01)
+
+
+@virtually
+async def test_a_third_spec_reaches_no_cluster_that_was_made_for_another() -> None:
+    """S20: neither the old cluster, which is rolled back to, nor the second one gets it."""
+    async with a_world(crds=GATEWAY_CRDS) as world, running(accept_routes(world)), operator(world):
+        await world.create(upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
+        service = await world.until(is_ready)
+        old = service.status.active_service_status.ray_cluster_name
+        await world.edit(
+            rayClusterConfig=scaled_config("rayproject/ray:2.61.0"), serveConfigV2=BETTER
+        )
+        half = 50
+        service = await world.until(
+            lambda one: one.status.pending_service_status.traffic_routed_percent == half
+        )
+        second = service.status.pending_service_status.ray_cluster_name
+        await world.edit(
+            rayClusterConfig=scaled_config("rayproject/ray:2.62.0"), serveConfigV2=THIRD
+        )
+        await world.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
+        service = await world.until(serves_from(other_than=old), 900)
+        third = service.status.active_service_status.ray_cluster_name
+        assert imports(world, old) == ["demo.app"]
+        assert imports(world, second) == ["demo.better"]
+        assert imports(world, third) == ["demo.third"]
+
+
+def _without_submissions() -> list[dict[str, Any]]:
+    """As KubeRay's definition: a status has no field for what was submitted."""
+    found = deepcopy(ray_crds())
+    for document in found:
+        for version in document["spec"]["versions"]:
+            status = version["schema"]["openAPIV3Schema"]["properties"].get("status", {})
+            for side in ("activeServiceStatus", "pendingServiceStatus"):
+                fields = status.get("properties", {}).get(side, {}).get("properties", {})
+                fields.pop("serveSubmission", None)
+    return found
+
+
+@virtually
+async def test_a_definition_that_drops_the_record_costs_no_endless_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """E7: under KubeRay's CRD what was submitted is remembered, and a restart submits it once."""
+    monkeypatch.setattr(support, "ray_crds", _without_submissions)
+    async with a_world() as world:
+        faults = faulty(world.plane)
+        async with operator(world, Client(faults)):
+            await world.create()
+            service = await world.until(is_ready)
+            cluster = service.status.active_service_status.ray_cluster_name
+            raw = await world.client.get(RAY_SERVICES, Key(NAMESPACE, "demo"))
+            assert "serveSubmission" not in raw["status"]["activeServiceStatus"]
+            await asyncio.sleep(120)
+            writes = len(faults.accepted_writes())
+            await world.client.patch(
+                RAY_CLUSTERS, Key(NAMESPACE, cluster), {"metadata": {"labels": {"a": "b"}}}
+            )
+            await asyncio.sleep(120)
+            assert len(faults.accepted_writes()) == writes
+            assert len(world.head(cluster).puts) == 1
+        async with operator(world):
+            await asyncio.sleep(60)
+            assert len(world.head(cluster).puts) == 2
