@@ -66,3 +66,17 @@ async def test_a_yaml_key_that_is_given_twice_is_refused_when_asked_to_be_strict
     assert status == 400
     assert 'line 2: key "a" already set in map' in message
     assert (await tenant.send("POST", CONFIG_MAPS, text, YAML)).status == 201
+
+
+@pytest.mark.parametrize("mode", ["Warn", "Strict"])
+async def test_what_is_said_of_unknown_fields_is_bounded(tenant: Sender, mode: str) -> None:
+    """X12: 20,000 unknown fields were 20,000 headers and 2 s of searching in a list."""
+    body = {"metadata": {"name": "odd"}} | {f"field{n}": 1 for n in range(20_000)}
+    path = f"{CONFIG_MAPS}?fieldValidation={mode}"
+    answer = await tenant.send("POST", path, body)
+    if mode == "Strict":
+        message = json.loads(answer.body)["message"]
+        assert message.count("unknown field") == 100
+        return
+    assert answer.status == 201
+    assert len(answer.headers["warning"]) < 10_000

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random as randomness
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from manta.api.times import format_time
 from manta.localplane.apiserver.messages import HttpRequest, User
@@ -15,6 +16,9 @@ from manta.localplane.apiserver.routes import Route
 from manta.localplane.apiserver.served import Served
 from manta.localplane.store.objects import Record
 from manta.localplane.store.store import Store
+
+WARNING_CHARACTERS: Final = 4096
+CUT_WARNING: Final = 256
 
 
 @dataclass(slots=True)
@@ -40,18 +44,31 @@ class Call:
     served: Served
     verb: str
     answer: Answer = PLAIN
-    warnings: list[str] = field(default_factory=list)
+    warnings: dict[str, None] = field(default_factory=dict)
+    """Texts in order, each once."""
 
     @property
     def user(self) -> User:
         return self.request.user
 
     def warn(self, text: str) -> None:
-        if text and text not in self.warnings:
-            self.warnings.append(text)
+        if text:
+            self.warnings[text] = None
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        return tuple(("Warning", f'299 - "{_quoted(text)}"') for text in self.warnings)
+        return tuple(("Warning", f'299 - "{_quoted(text)}"') for text in _bounded(self.warnings))
+
+
+def _bounded(warnings: Collection[str]) -> Iterator[str]:
+    """The warnings that are sent: cut, and then left out, beyond a size, as in kube-apiserver."""
+    total = sum(map(len, warnings))
+    left = WARNING_CHARACTERS
+    for text in warnings:
+        shown = text if total <= WARNING_CHARACTERS else text[:CUT_WARNING]
+        if len(shown) > left:
+            return
+        left -= len(shown)
+        yield shown
 
 
 def _quoted(text: str) -> str:

@@ -47,6 +47,8 @@ from manta.localplane.apiserver.watching import WatchRequest, open_watch
 from manta.localplane.apiserver.writing import Produce, Writer
 from manta.localplane.store.objects import Record, key_of
 
+_MOST_FAULTS = 100
+"""Unknown and doubled fields that one answer names, as in kube-apiserver."""
 _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -343,6 +345,7 @@ class Operations:
             skipped = {f'duplicate field "{path}"' for path in unknown}
             faults = [fault for fault in faults if fault not in skipped]
         faults += [f'unknown field "{path}"' for path in unknown]
+        faults = faults[:_MOST_FAULTS]
         if faults and options.validation == "Strict":
             served = call.served
             raise bad_request(

@@ -140,6 +140,12 @@ def too_large(limit: int) -> Refusal:
     return Refusal(413, "RequestEntityTooLarge", message)
 
 
+def object_too_large(plural: str, group: str, name: str, why: str) -> Refusal:
+    """The real server hands on etcd's bare 500; a client can act on this one."""
+    message = f'{_qualified(plural, group)} "{name}" is too large: {why}'
+    return Refusal(413, "RequestEntityTooLarge", message, details(name, plural, group))
+
+
 def unsupported_media_type(accepted: Sequence[str]) -> Refusal:
     message = (
         "the body of the request was in an unknown format - accepted media types include: "

@@ -24,9 +24,11 @@ from manta.localplane.apiserver.status_errors import (
     already_exists,
     invalid,
     not_found,
+    object_too_large,
     plain_failure,
 )
 from manta.localplane.store.objects import Record, key_of
+from manta.localplane.store.store import ObjectTooLarge
 
 Object = dict[str, Any]
 Produce = Callable[[Object], Object]
@@ -240,10 +242,16 @@ class Writer:
         epoch = rendering.epoch_of(storage)
         body = rendering.stored_form(served, obj)
         body["metadata"] = dict(body["metadata"])
-        if options.dry_run:
-            revision = int(body["metadata"].get("resourceVersion") or 0)
-            return Record(key, _encode(body), revision, epoch)
-        record = self._core.store.put(served.shelf, key, body, epoch=epoch)
+        try:
+            if options.dry_run:
+                revision = int(body["metadata"].get("resourceVersion") or 0)
+                raw = _encode(body)
+                self._core.store.check_size(served.shelf, key, raw)
+                return Record(key, raw, revision, epoch)
+            record = self._core.store.put(served.shelf, key, body, epoch=epoch)
+        except ObjectTooLarge as error:
+            name = key.rpartition("/")[2]
+            raise object_too_large(served.plural, served.group, name, str(error)) from None
         if served.kind == "CustomResourceDefinition":
             self._definitions.stored(record)
         return record

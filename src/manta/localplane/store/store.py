@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -19,6 +19,8 @@ from manta.localplane.store.objects import Change, Record, Shelf
 from manta.localplane.store.watchers import Watcher
 
 _encode = msgspec.json.Encoder().encode
+OBJECT_LIMIT: Final = 1536 * 1024
+"""Bytes of one object as JSON: etcd takes requests of 1.5 MiB."""
 _TIDY_AT_ONCE = 20
 _TIDY_PAUSE = 0.02
 
@@ -32,6 +34,14 @@ class Journal(Protocol):
 
 class StoreFailed(Exception):  # noqa: N818
     """The journal could not write. Nothing may be acknowledged any more."""
+
+
+class ObjectTooLarge(Exception):  # noqa: N818
+    """An object of more bytes than one write may have. `size` is what was asked for."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"{size} bytes: at most {OBJECT_LIMIT} are stored")
+        self.size = size
 
 
 class Store:
@@ -74,8 +84,11 @@ class Store:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────
     def put(self, shelf: str, key: str, body: dict[str, Any], *, epoch: int = 0) -> Record:
-        """Create or replace. The new revision is written into `metadata.resourceVersion`."""
-        record = self._record(key, body, epoch)
+        """Create or replace. The new revision is written into `metadata.resourceVersion`.
+
+        Raises ObjectTooLarge, and changes nothing then.
+        """
+        record = self._record(key, body, epoch, shelf)
         self._publish(shelf, self.shelf(shelf).put(record, self.elapsed()))
         return record
 
@@ -85,14 +98,23 @@ class Store:
         self._publish(shelf, self.shelf(shelf).remove(record, self.elapsed()))
         return record
 
-    def _record(self, key: str, body: dict[str, Any], epoch: int) -> Record:
+    def check_size(self, shelf: str, key: str, raw: bytes) -> None:
+        """Raises ObjectTooLarge. What was stored before there was a limit may stay and shrink."""
+        if len(raw) > OBJECT_LIMIT:
+            before = self.get(shelf, key)
+            if before is None or len(before.raw) < len(raw):
+                raise ObjectTooLarge(len(raw))
+
+    def _record(self, key: str, body: dict[str, Any], epoch: int, shelf: str = "") -> Record:
         if self.failure is not None:
             raise StoreFailed(str(self.failure))
         revision = self.revision + 1
         body["metadata"]["resourceVersion"] = str(revision)
-        record = Record(key, _encode(body), revision, epoch)
+        raw = _encode(body)
+        if shelf:
+            self.check_size(shelf, key, raw)
         self.revision = revision
-        return record
+        return Record(key, raw, revision, epoch)
 
     def _publish(self, shelf: str, change: Change) -> None:
         if self._journal is None:

@@ -10,9 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from manta.api.documents import limits
+from manta.api.documents.reader import check_depth
 from manta.localplane.apiserver.patching.errors import PatchError, malformed
 
 MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = 3 * 1024 * 1024
+"""As in kube-apiserver: all values that the `copy` operations of one patch copy, together."""
 
 _MISSING = object()
 
@@ -22,17 +28,24 @@ def apply_json_patch(obj: dict[str, Any], operations: Any) -> dict[str, Any]:
     if not isinstance(operations, list) or not all(isinstance(op, dict) for op in operations):
         raise malformed("invalid JSON patch")
     if len(operations) > MAX_OPERATIONS:
-        message = (
+        raise _too_large(
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, "
             f"got {len(operations)}"
         )
-        raise PatchError(message, status=413, message=message)
     document = _Document(obj)
     for operation in operations:
         document.perform(operation)
     if not isinstance(document.root, dict):
         raise PatchError("the patched document is no object")
+    try:
+        check_depth(document.root, limits.REQUEST)
+    except limits.DocumentError as error:
+        raise malformed(f"the patched object is {error}") from None
     return document.root
+
+
+def _too_large(message: str) -> PatchError:
+    return PatchError(message, status=413, message=message)
 
 
 class _Document:
@@ -41,6 +54,7 @@ class _Document:
     def __init__(self, root: Any) -> None:
         self.root = root
         self._owned: dict[int, Any] = {}  # id -> container; the value keeps the id alive
+        self._copied = 0
 
     def perform(self, operation: dict[str, Any]) -> None:
         kind = operation.get("op")
@@ -68,10 +82,23 @@ class _Document:
 
     def copy(self, operation: dict[str, Any]) -> None:
         value = self._look(_path(operation, "from"))
-        value = None if value is _MISSING else value
-        # The copy and its origin are now one container in two places: neither may be written to.
-        self._owned.clear()
+        value = None if value is _MISSING else self._duplicate(value)
         self._put(_path(operation, "path"), value, insert=True)
+
+    def _duplicate(self, value: Any) -> Any:
+        """A copy that shares nothing, paid from the budget of all copies."""
+        try:
+            check_depth(value, limits.REQUEST)
+        except limits.DocumentError as error:
+            raise malformed(f"the value to copy is {error}") from None
+        raw = msgspec.json.encode(value)
+        self._copied += len(raw)
+        if self._copied > MAX_COPIED_BYTES:
+            raise _too_large(
+                "Unable to complete the copy, the accumulated size increase of copy is "
+                f"{self._copied}, exceeding the limit {MAX_COPIED_BYTES}"
+            )
+        return msgspec.json.decode(raw)
 
     def test(self, operation: dict[str, Any]) -> None:
         found = self._look(_path(operation, "path"))

@@ -11,6 +11,7 @@ Directives in a patch start with `$`:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -107,7 +108,8 @@ def _delete_values(result: Json, key: str, values: Any) -> None:
     if not isinstance(values, list):
         raise malformed("invalid patch format of primitive list")
     if isinstance(result.get(key), list):
-        result[key] = [value for value in result[key] if value not in values]
+        gone = {_hashable(value) for value in values}
+        result[key] = [value for value in result[key] if _hashable(value) not in gone]
 
 
 # ── lists ────────────────────────────────────────────────────────────────────────────────
@@ -126,11 +128,9 @@ def _merge_list(current: list[Any], patch: list[Any], node: Node | None) -> list
     plain = [item for item in patch if _DIRECTIVE not in item]
     if any(item.get(_DIRECTIVE) == "replace" for item in patch):
         return [_clean(item) for item in plain]
-    deleted = [identity(item) for item in patch if _is_deletion(item)]
+    deleted = {identity(item) for item in patch if _is_deletion(item)}
     kept = [item for item in current if identity(item) not in deleted]
-    merged = list(kept)
-    for item in plain:
-        _merge_element(merged, item, identity, node)
+    merged = _merge_elements(kept, plain, identity, node)
     return _in_order(merged, [identity(item) for item in plain], kept, identity)
 
 
@@ -142,15 +142,18 @@ def _is_deletion(item: Json) -> bool:
     return True
 
 
-def _merge_element(
-    merged: list[Any], item: Json, identity: Callable[[Any], Any], node: Node
-) -> None:
-    wanted = identity(item)
-    at = next((n for n, one in enumerate(merged) if identity(one) == wanted), None)
-    if at is None:
-        merged.append(_merge({}, item, node.items))
-    else:
-        merged[at] = _merge(merged[at], item, node.items)
+def _merge_elements(
+    kept: list[Any], patch: list[Json], identity: Callable[[Any], Any], node: Node
+) -> list[Any]:
+    merged = list(kept)
+    places = _places([identity(one) for one in merged])
+    for item in patch:
+        at = places.setdefault(identity(item), len(merged))
+        if at == len(merged):
+            merged.append(_merge({}, item, node.items))
+        else:
+            merged[at] = _merge(merged[at], item, node.items)
+    return merged
 
 
 # ── order ────────────────────────────────────────────────────────────────────────────────
@@ -188,10 +191,24 @@ def _in_order(
     current: list[Any],
     identity: Callable[[Any], Any],
 ) -> list[Any]:
-    named = [item for item in merged if identity(item) in wanted]
-    named.sort(key=lambda item: wanted.index(identity(item)))
-    others = [item for item in merged if identity(item) not in wanted]
+    places = _places(wanted)
+    named = [item for item in merged if identity(item) in places]
+    named.sort(key=lambda item: places[identity(item)])
+    others = [item for item in merged if identity(item) not in places]
     return _interleave(others, named, [identity(item) for item in current], identity)
+
+
+def _places(items: Sequence[Any]) -> dict[Any, int]:
+    """Where each first stands: lists of thousands are merged without searching them each time."""
+    places: dict[Any, int] = {}
+    for number, item in enumerate(items):
+        places.setdefault(item, number)
+    return places
+
+
+def _hashable(value: Any) -> Any:
+    """A value that can be looked up; equal values stay equal."""
+    return go_text(value) if isinstance(value, dict | list) else value
 
 
 def _identity(node: Node | None) -> Callable[[Any], Any]:
@@ -199,10 +216,10 @@ def _identity(node: Node | None) -> Callable[[Any], Any]:
 
     def identity(item: Any) -> Any:
         if not isinstance(item, dict):
-            return item
+            return _hashable(item)
         if merge_key not in item:
             raise failed(f"map: {go_text(item)} does not contain declared merge key: {merge_key}")
-        return item[merge_key]
+        return _hashable(item[merge_key])
 
     return identity
 
@@ -213,7 +230,8 @@ def _check_order(changes: list[Any], wanted: Sequence[Any], identity: Callable[[
         for item in changes
         if not isinstance(item, dict) or item.get(_DIRECTIVE) != "delete"
     ]
-    if [item for item in wanted if item in named] != list(dict.fromkeys(named)):
+    known = set(named)
+    if [item for item in wanted if item in known] != list(dict.fromkeys(named)):
         raise malformed("The order in patch list doesn't match setElementOrder list in the patch")
 
 
@@ -222,13 +240,13 @@ def _interleave(
 ) -> list[Any]:
     """Both lists in one: an element of the left goes first where it was first before."""
     result: list[Any] = []
-    left, right = list(left), list(right)
-    while left and right:
-        first, second = identity(left[0]), identity(right[0])
-        both = first in old and second in old
-        is_first = both and old.index(first) < old.index(second)
-        result.append((left if is_first else right).pop(0))
-    return result + left + right
+    places = _places(old)
+    lefts, rights = deque(left), deque(right)
+    while lefts and rights:
+        first, second = places.get(identity(lefts[0])), places.get(identity(rights[0]))
+        is_first = first is not None and second is not None and first < second
+        result.append((lefts if is_first else rights).popleft())
+    return [*result, *lefts, *rights]
 
 
 def _clean(value: Any) -> Any:
