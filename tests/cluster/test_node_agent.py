@@ -87,7 +87,7 @@ async def test_an_image_that_nobody_mapped_says_how_to_map_it(tmp_path: Path) ->
 
 
 async def test_init_containers_and_sidecars_come_in_order_and_go_in_order(tmp_path: Path) -> None:
-    async with node_plane(tmp_path) as node:
+    async with node_plane(tmp_path / "plane") as node:
         mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
         append = "echo {0} >> /v/order"
         side = (
@@ -209,7 +209,7 @@ async def test_a_failed_liveness_probe_restarts_the_container(tmp_path: Path) ->
 
 
 async def test_hooks_run_after_the_start_and_before_the_stop(tmp_path: Path) -> None:
-    async with node_plane(tmp_path) as node:
+    async with node_plane(tmp_path / "plane") as node:
         mark = "echo {0} >> /v/hooks"
         container = {
             "volumeMounts": [{"name": "v", "mountPath": "/v"}],

@@ -78,7 +78,7 @@ def _become(spec: Mapping[str, Any]) -> NoReturn:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     _reset_signals()
     _enter_directory(spec["cwd"])
-    _drop_to_user(spec)
+    _give_up_rights(spec)
     os.umask(0o022)
     argv, env = spec["argv"], spec["env"]
     program = find_program(argv[0], env.get("PATH", os.defpath))
@@ -100,6 +100,17 @@ def _enter_directory(cwd: str) -> None:
         os.chdir(cwd)
     except OSError as error:
         raise OSError(f'working directory "{cwd}": {os.strerror(error.errno or 0)}') from error
+
+
+def _give_up_rights(spec: Mapping[str, Any]) -> None:
+    kept = spec.get("capabilities")
+    if kept is not None:
+        libc.limit_capabilities(kept)
+    _drop_to_user(spec)
+    if kept is not None:
+        libc.set_capabilities(kept)
+    if spec.get("no_new_privs"):
+        libc.forbid_new_privileges()
 
 
 def _drop_to_user(spec: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from manta.localplane.node import container, libc, wire
+from manta.localplane.node.beneath import Directory
 from manta.localplane.node.logpump import LogFile, Splitter
 
 if TYPE_CHECKING:
@@ -298,7 +299,9 @@ def exit_code(status: int) -> int:
 def mount_memory(path: str, size: int | None) -> None:
     """A volume in memory: seen by all containers of the Pod, gone with its init."""
     limit = f",size={size}" if size else ""
-    libc.mount("tmpfs", path, "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, f"mode=1777{limit}")
+    flags = libc.MS_NOSUID | libc.MS_NODEV
+    with Directory.at("/") as root, root.enter(path.lstrip("/")) as place:
+        libc.mount("tmpfs", place.proc_path, "tmpfs", flags, f"mode=1777{limit}")
 
 
 def _open_stdio(spec: Mapping[str, Any]) -> tuple[tuple[int, int, int], dict[str, int]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
+from manta.localplane.node.capabilities import kept_capabilities
 from manta.localplane.node.environment import ConfigError, command_line, expand
 from manta.localplane.node.images import Environment
 from manta.localplane.node.podspec import Container, NodePod, VolumeMount
@@ -52,6 +53,8 @@ class Launch:
     cgroup: Cgroup = Cgroup()
     isolated: bool = True
     userns: bool = False
+    hidden: tuple[str, ...] = ()
+    """Directories of planes, which no container sees."""
 
 
 def container_spec(launch: Launch) -> dict[str, Any]:
@@ -87,6 +90,9 @@ def container_spec(launch: Launch) -> dict[str, Any]:
         "isolated": launch.isolated,
         "userns": launch.userns,
         "read_only": security.read_only_root_filesystem,
+        "hidden": list(launch.hidden),
+        "capabilities": kept_capabilities(security) if launch.isolated else None,
+        "no_new_privs": launch.isolated and not security.allow_privilege_escalation,
         **_user(launch, security.run_as_user, pod_security.run_as_user),
     }
 
@@ -115,10 +121,12 @@ def _user(launch: Launch, own: int | None, pod_wide: int | None) -> dict[str, An
 
 
 def _image(launch: Launch) -> Iterator[dict[str, Any]]:
-    """A container sees the machine's directories but for those that it has for itself."""
+    """A container sees the machine's directories but for those that it has for itself, and the
+    hidden ones."""
     for path in launch.environment.paths:
-        if path.startswith(_PRIVATE):
-            yield {"source": path, "target": path, "read_only": True}
+        inside = any(Path(path).is_relative_to(place) for place in launch.hidden)
+        if inside or path.startswith(_PRIVATE):
+            yield {"source": str(Path(path).resolve()), "target": path, "read_only": True}
 
 
 def _pod_files(launch: Launch) -> Iterator[dict[str, Any]]:
@@ -130,25 +138,20 @@ def _pod_files(launch: Launch) -> Iterator[dict[str, Any]]:
 
 
 def _volume_mounts(launch: Launch, env: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    read_only_claims = {
-        volume.name
-        for volume in launch.pod.spec.volumes
-        if volume.persistent_volume_claim and volume.persistent_volume_claim.read_only
-    }
+    read_only = {volume.name for volume in launch.pod.spec.volumes if volume.is_read_only}
     for mount in launch.container.volume_mounts:
         if mount.name not in launch.volumes:
             raise ConfigError(f'volume "{mount.name}" is not one of the Pod')
         yield {
-            "source": str(mount_source(launch.volumes[mount.name], mount, env)),
+            "source": str(launch.volumes[mount.name]),
+            "sub_path": sub_path_of(mount, env),
             "target": mount.mount_path,
-            "read_only": mount.read_only or mount.name in read_only_claims,
+            "read_only": mount.read_only or mount.name in read_only,
         }
 
 
-def mount_source(volume: Path, mount: VolumeMount, env: Mapping[str, str]) -> Path:
+def sub_path_of(mount: VolumeMount, env: Mapping[str, str]) -> str:
     sub_path = mount.sub_path or expand(mount.sub_path_expr, env)
-    if not sub_path:
-        return volume
-    if sub_path.startswith("/") or ".." in PurePosixPath(sub_path).parts:
+    if sub_path.startswith("/") or ".." in sub_path.split("/"):
         raise ConfigError(f"subPath {sub_path!r} must stay inside its volume")
-    return volume / sub_path
+    return sub_path

@@ -7,7 +7,9 @@ is imported, because the init process of every Pod carries this module in its me
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+from collections.abc import Collection
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -33,9 +35,16 @@ IN_DELETE_SELF = 0x400
 
 PR_SET_DEATH_SIGNAL = 1
 PR_SET_NAME = 15
+PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_SYS_MOUNT_SETATTR = 442
+_AT_RECURSIVE = 0x8000
+_CAPABILITY_VERSION = 0x20080522
+_MAX_CAPABILITY = 63
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (
@@ -78,7 +87,42 @@ def bind(source: str, target: str, *, recursive: bool = True, read_only: bool = 
     """Bind mount. The kernel ignores `read only` in the first call, hence the second."""
     mount(source, target, flags=MS_BIND | (MS_REC if recursive else 0))
     if read_only:
-        mount("none", target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | _locked_flags(target))
+        remount_read_only(target)
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns_fd")
+    )
+
+
+def make_read_only(path: str) -> None:
+    """A mount and all mounts below it."""
+    wanted = _MountAttributes(MS_RDONLY, 0, 0, 0)
+    result = _libc.syscall(
+        _SYS_MOUNT_SETATTR,
+        -1,
+        path.encode(),
+        _AT_RECURSIVE,
+        ctypes.byref(wanted),
+        ctypes.sizeof(wanted),
+    )
+    if result < 0 and ctypes.get_errno() in (errno.ENOSYS, errno.EPERM):
+        for point in mount_points():  # kernels before 5.12
+            if point == path or point.startswith(f"{path.rstrip('/')}/"):
+                remount_read_only(point)
+        return
+    _check(result, f"mount_setattr {path}")
+
+
+def remount_read_only(target: str) -> None:
+    mount("none", target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | _locked_flags(target))
+
+
+def mount_points() -> list[str]:
+    with open("/proc/self/mountinfo", encoding="utf-8") as table:  # noqa: PTH123 - see init.py
+        points = [line.split(" ", 5)[4] for line in table]
+    return [point.encode().decode("unicode_escape") for point in points]
 
 
 def _locked_flags(target: str) -> int:
@@ -128,3 +172,38 @@ def inotify(path: str, mask: int) -> int:
         os.close(fd)
         raise OSError(number, f"inotify {path}: {os.strerror(number)}")
     return fd
+
+
+class _CapabilityHeader(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _CapabilityData(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint32) for name in ("effective", "permitted", "inheritable"))
+
+
+def limit_capabilities(kept: Collection[int]) -> None:
+    """No program that this process executes from now on, also a setuid one, gets any other."""
+    for number in range(_MAX_CAPABILITY + 1):
+        if number not in kept and _libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0:
+            if ctypes.get_errno() == errno.EINVAL:
+                break  # this kernel has no more of them
+            _check(-1, f"drop capability {number}")
+    _libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+
+
+def set_capabilities(kept: Collection[int]) -> None:
+    """Of this process, now: those that it has, cut down to these; none is inherited."""
+    header = _CapabilityHeader(_CAPABILITY_VERSION, 0)
+    data = (_CapabilityData * 2)()
+    _check(_libc.capget(ctypes.byref(header), data), "capget")
+    for half, part in enumerate(data):
+        mask = sum(1 << (number - 32 * half) for number in kept if number // 32 == half)
+        part.permitted &= mask
+        part.effective &= mask
+        part.inheritable = 0
+    _check(_libc.capset(ctypes.byref(header), data), "capset")
+
+
+def forbid_new_privileges() -> None:
+    _check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")

@@ -126,6 +126,15 @@ class Machine:
             machine = ""
         return Dns(self.host_address, self.options.cluster_domain, machine)
 
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """What no container may see: where planes keep their keys, state and Pods."""
+        others: list[Path] = []
+        if self.launcher.way == "root":
+            with planeregister.locked() as register:
+                others = register.others(self.directory)
+        return tuple(str(path) for path in (self.directory, *others))
+
     def pod_directory(self, uid: str) -> Path:
         return self.directory / "pods" / uid
 

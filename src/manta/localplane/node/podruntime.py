@@ -19,12 +19,13 @@ from typing import Any
 from manta.api.meta import Key
 from manta.localplane.node import wire
 from manta.localplane.node.attempts import attempt_directory, forget_old, recover
+from manta.localplane.node.beneath import Directory
 from manta.localplane.node.cgroups import Limits
 from manta.localplane.node.channel import Gone, Refused
 from manta.localplane.node.environment import ConfigError, Place, container_environment
 from manta.localplane.node.hostports import HostPorts, PortTaken
 from manta.localplane.node.images import Environment, PullError
-from manta.localplane.node.launchspec import Launch, Rooms, container_spec, mount_source
+from manta.localplane.node.launchspec import Launch, Rooms, container_spec, sub_path_of
 from manta.localplane.node.machine import Machine
 from manta.localplane.node.observe import Reader
 from manta.localplane.node.podfiles import hosts_file, resolv_conf
@@ -46,7 +47,7 @@ from manta.localplane.node.snapshot import ContainerFacts
 from manta.localplane.node.sockets import PodSockets
 from manta.localplane.node.trees import remove_tree
 from manta.localplane.node.volumefiles import Content, token_projections
-from manta.localplane.node.volumes import PreparedVolumes, ephemeral_claim
+from manta.localplane.node.volumes import PreparedVolumes, ephemeral_claim, make_sub_path
 
 log = logging.getLogger(__name__)
 
@@ -229,12 +230,14 @@ class PodRuntime:
 
     def _write_pod_files(self) -> None:
         dns = self._machine.dns
-        for name, text in (
-            ("hosts", hosts_file(self._pod, self.address, dns.domain)),
-            ("resolv.conf", resolv_conf(self._pod, dns)),
-            ("hostname", f"{self._pod.hostname}\n"),
-        ):
-            (self.directory / name).write_text(text)
+        files = {
+            "hosts": hosts_file(self._pod, self.address, dns.domain),
+            "resolv.conf": resolv_conf(self._pod, dns),
+            "hostname": f"{self._pod.hostname}\n",
+        }
+        with Directory.at(self.directory) as own:
+            for name, text in files.items():
+                own.write(name, text.encode())
 
     # ── containers ─────────────────────────────────────────────────────────────────────
     def image_present(self, container: Container) -> str | None:
@@ -284,6 +287,7 @@ class PodRuntime:
             self._machine.cgroups.create(self._pod.metadata.uid, container.name, limits),
             isolated=self._machine.isolated,
             userns=self._machine.userns,
+            hidden=self._machine.hidden,
         )
         spec = container_spec(launch)
         if (fitting := self.fitting()) is not None:
@@ -302,15 +306,16 @@ class PodRuntime:
         """The attempt's directory, and directories that subPaths name."""
         directory = attempt_directory(self.directory, container.name, attempt)
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / "termination-log").touch()
+        with Directory.at(directory) as own:
+            own.touch("termination-log")
+            own.remove("scratch")  # of a start of this attempt that failed
         forget_old(self.directory, container.name, attempt)
         for mount in container.volume_mounts:
             volume = self._volumes.paths.get(mount.name)
             if volume is None:
                 raise ConfigError(f'volume "{mount.name}" is not one of the Pod')
-            source = mount_source(volume, mount, env)
-            if not source.exists():
-                source.mkdir(parents=True, exist_ok=True)
+            if sub_path := sub_path_of(mount, env):
+                make_sub_path(volume, sub_path)
 
     def resize(self, container: Container) -> None:
         """The limits of a running container have changed."""

@@ -133,8 +133,17 @@ class Resources(View, frozen=True, kw_only=True):
     limits: Quantities = msgspec.field(default_factory=dict)
 
 
+class Capabilities(View, frozen=True, kw_only=True):
+    add: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
 class SecurityContext(View, frozen=True, kw_only=True):
     """Of a container or of a Pod; the container's wins."""
+
+    privileged: bool = False
+    allow_privilege_escalation: bool = True
+    capabilities: Capabilities = Capabilities()
 
     run_as_user: int | None = None
     run_as_group: int | None = None
@@ -258,6 +267,13 @@ class Volume(View, frozen=True, kw_only=True):
     host_path: HostPath | None = None
     persistent_volume_claim: ClaimVolume | None = None
     ephemeral: dict[str, Any] | None = None
+
+    @property
+    def is_read_only(self) -> bool:
+        """Files made from API objects are, as a kubelet mounts them: only the agent writes there."""
+        if self.persistent_volume_claim is not None:
+            return self.persistent_volume_claim.read_only
+        return any((self.config_map, self.secret, self.downward_api, self.projected))
 
 
 # ── the Pod ──────────────────────────────────────────────────────────────────────────────

@@ -266,7 +266,7 @@ def _brief(spec: Mapping[str, Any]) -> dict[str, Any]:
     record.mkdir(parents=True, exist_ok=True)
     path = record / "spec.json"
     wire.write_record(path, spec)
-    inherited = ("env", "cwd", "cgroups", "uid", "gid", "groups")
+    inherited = ("env", "cwd", "cgroups", "uid", "gid", "groups", "capabilities", "no_new_privs")
     return {
         "spec": str(path),
         "id": spec["id"],

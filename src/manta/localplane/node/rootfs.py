@@ -1,15 +1,20 @@
 """The file system that a container sees: the machine's own, made private by overlays.
 
-There are no image layers. A container gets a root of its own (a small tmpfs) into which every
+There are no image layers. A container gets a root of its own (an empty directory on disk) into which every
 top-level directory of the machine is mounted as an overlay: it reads the machine's files, and what
 it writes goes to its scratch directory. /tmp, /run, /dev/shm and /proc are its own; volumes are
 bind mounts on top. Where the kernel refuses overlays, directories are bound read-only instead.
+The directories that `hidden` names, those of planes, are covered by empty ones.
+
+All is mounted before the root is changed. A target is resolved as if the new root were `/` already
+(`beneath.py`), so that no link and no `..` leads a mount to the machine's own files.
 
 Runs inside the new container, between fork and exec. Standard library only.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -18,8 +23,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from manta.localplane.node import libc
+from manta.localplane.node.beneath import Directory, Links, open_beneath, proc_path
 
-_OWN = frozenset({"proc", "sys", "dev", "tmp", "run", "lost+found", ".host"})
+_OWN = frozenset({"proc", "sys", "dev", "tmp", "run", "lost+found"})
 _DEVICES = frozenset({"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fuse"})
 _ACCELERATORS = ("nvidia", "dri", "kfd", "accel", "infiniband", "vfio")
 _DEVICE_LINKS = {
@@ -28,8 +34,10 @@ _DEVICE_LINKS = {
     "stdout": "/proc/self/fd/1",
     "stderr": "/proc/self/fd/2",
 }
-_HOST = "/.host"
-"""Where the machine's root stays reachable while volumes are mounted."""
+_SETTINGS_OF_THE_MACHINE = ("sys", "sysrq-trigger", "irq", "bus", "fs")
+_SECRETS_OF_THE_MACHINE = ("kcore", "keys", "timer_list", "sched_debug", "acpi", "scsi")
+"""Both below /proc, as container runtimes have them."""
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def build_root(spec: Mapping[str, Any]) -> None:
@@ -38,20 +46,25 @@ def build_root(spec: Mapping[str, Any]) -> None:
     scratch = Path(spec["scratch"])
     root = scratch / "root"
     root.mkdir(parents=True, exist_ok=True)
-    libc.mount("tmpfs", str(root), "tmpfs", data="mode=755,size=64m")
-    _lay_machine_under(root, scratch, spec)
+    root.chmod(0o755)
+    libc.bind(str(root), str(root))
+    hidden = [Path(path) for path in spec.get("hidden", ())]
+    _lay_machine_under(root, scratch, spec, hidden)
     _mount_own(root, scratch, spec)
-    (root / ".host").mkdir()
-    libc.pivot_root(str(root), str(root / ".host"))
-    os.chdir("/")
-    _mount_volumes(spec.get("mounts", ()), spec.get("symlinks", {}))
-    libc.unmount(_HOST)
-    Path(_HOST).rmdir()
+    with Directory.at(root) as own:
+        _hide(own, hidden)
+        _mount_volumes(own, spec.get("mounts", ()), spec.get("symlinks", {}), hidden)
     if spec.get("read_only"):
-        libc.mount("none", "/", flags=libc.MS_BIND | libc.MS_REMOUNT | libc.MS_RDONLY)
+        _make_image_read_only(root, {mount["target"] for mount in spec.get("mounts", ())})
+    os.chdir(root)
+    libc.pivot_root(".", ".")
+    libc.unmount(".")
+    os.chdir("/")
 
 
-def _lay_machine_under(root: Path, scratch: Path, spec: Mapping[str, Any]) -> None:
+def _lay_machine_under(
+    root: Path, scratch: Path, spec: Mapping[str, Any], hidden: Sequence[Path]
+) -> None:
     memory = scratch / "memory"
     options = ",userxattr" if spec.get("userns") else ""
     # Another user than root must be able to walk to Python and to the image's environment, which
@@ -71,7 +84,7 @@ def _lay_machine_under(root: Path, scratch: Path, spec: Mapping[str, Any]) -> No
         elif entry.is_file():
             target.touch()
             libc.bind(entry.path, str(target), read_only=True)
-    _bind_mounts_below(root, scratch, overlaid)
+    _bind_mounts_below(root, (scratch, *hidden), overlaid)
 
 
 class _Upper(NamedTuple):
@@ -101,29 +114,27 @@ def _overlay(lower: str, target: Path, to: _Upper) -> bool:
     try:
         libc.mount("overlay", str(target), "overlay", data=options)
     except OSError:
-        libc.bind(lower, str(target), read_only=True)
+        libc.bind(lower, str(target))
+        libc.make_read_only(str(target))
         return False
     return True
 
 
-def _bind_mounts_below(root: Path, scratch: Path, overlaid: AbstractSet[str]) -> None:
-    """An overlay shows one file system only: what is mounted below it is bound by hand."""
-    for point in _mount_points():
+def _bind_mounts_below(root: Path, left_out: Sequence[Path], overlaid: AbstractSet[str]) -> None:
+    """An overlay shows one file system only: what is mounted below it is bound by hand, read-only,
+    because writes would reach the machine."""
+    for point in libc.mount_points():
         path = Path(point)
-        parts = path.parts
-        if len(parts) < 3 or parts[1] not in overlaid or path.is_relative_to(scratch):
+        if len(path.parts) < 3 or path.parts[1] not in overlaid:
+            continue
+        if any(path.is_relative_to(place) for place in left_out):
             continue
         target = root / point.lstrip("/")
-        if target.exists() and not path.is_relative_to(root):
-            libc.bind(point, str(target), recursive=False)
+        if target.exists():
+            libc.bind(point, str(target), recursive=False, read_only=True)
 
 
-def _mount_points() -> list[str]:
-    with Path("/proc/self/mountinfo").open() as table:
-        points = [line.split(" ", 5)[4] for line in table]
-    return [point.encode().decode("unicode_escape") for point in points]
-
-
+# ── what is the container's own ──────────────────────────────────────────────────────────
 def _mount_own(root: Path, scratch: Path, spec: Mapping[str, Any]) -> None:
     for name, mode in (("tmp", 0o1777), ("run", 0o755)):
         own = scratch / name
@@ -135,14 +146,28 @@ def _mount_own(root: Path, scratch: Path, spec: Mapping[str, Any]) -> None:
         (root / name).mkdir()
     _mount_devices(root / "dev", spec.get("shm"))
     libc.bind("/sys", str(root / "sys"))
-    libc.mount(
-        "proc",
-        str(root / "proc"),
-        "proc",
-        flags=libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC,
-    )
     for target, source in spec.get("cgroup_views", {}).items():
         libc.bind(source, str(root) + target)
+    flags = libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC
+    libc.mount("proc", str(root / "proc"), "proc", flags=flags)
+    if spec.get("capabilities") is not None:
+        libc.make_read_only(str(root / "sys"))
+        _guard_proc(root / "proc", root / "dev" / "null")
+
+
+def _guard_proc(proc: Path, null: Path) -> None:
+    """Files of /proc obey root by name, whatever rights he gave up: what changes the machine is
+    read-only, what shows its memory is empty."""
+    for name in _SETTINGS_OF_THE_MACHINE:
+        if (proc / name).exists():
+            libc.bind(str(proc / name), str(proc / name))
+            libc.make_read_only(str(proc / name))
+    for name in _SECRETS_OF_THE_MACHINE:
+        path = proc / name
+        if path.is_dir():
+            libc.mount("tmpfs", str(path), "tmpfs", libc.MS_RDONLY, "size=4k")
+        elif path.exists() and null.exists():
+            libc.bind(str(null), str(path))
 
 
 def _mount_devices(devices: Path, shm: str | None) -> None:
@@ -163,48 +188,134 @@ def _mount_devices(devices: Path, shm: str | None) -> None:
         libc.bind(shm, str(devices / "shm"))
 
 
-def _mount_volumes(mounts: Sequence[Mapping[str, Any]], symlinks: Mapping[str, str]) -> None:
+# ── what is hidden ───────────────────────────────────────────────────────────────────────
+def _hide(root: Directory, hidden: Sequence[Path], within: str = "") -> None:
+    """Cover directories of the machine by empty ones, below the root or a mounted directory of it."""
+    for path in hidden:
+        target = f"{within}/{str(path).lstrip('/')}"
+        if stat.S_ISDIR(root.mode(target, Links.IN_ROOT) or 0):
+            with root.enter(target, Links.IN_ROOT) as place:
+                flags = libc.MS_RDONLY | libc.MS_NOSUID | libc.MS_NODEV
+                libc.mount("tmpfs", place.proc_path, "tmpfs", flags, "mode=555,size=4k")
+
+
+# ── volumes ──────────────────────────────────────────────────────────────────────────────
+def _mount_volumes(
+    root: Directory,
+    mounts: Sequence[Mapping[str, Any]],
+    symlinks: Mapping[str, str],
+    hidden: Sequence[Path],
+) -> None:
     for link, goal in symlinks.items():
-        if not os.path.lexists(link):
-            ensure_directory(Path(link).parent)
-            Path(link).symlink_to(goal)
+        if not root.exists(link, Links.IN_ROOT):
+            with _make_directory(root, os.path.dirname(link)) as parent:  # noqa: PTH120 - text
+                parent.link(os.path.basename(link), goal)  # noqa: PTH119 - text
     for mount in sorted(mounts, key=lambda mount: len(Path(mount["target"]).parts)):
-        source = Path(_HOST + mount["source"])
-        target = Path(mount["target"])
-        if source.is_dir():
-            ensure_directory(target)
-        else:
-            ensure_directory(target.parent)
-            if not target.exists():
-                target.touch()
-        libc.bind(str(source), str(target), read_only=bool(mount.get("read_only")))
+        _mount_volume(root, mount)
+        source = Path(mount["source"])
+        below = [path.relative_to(source) for path in hidden if path.is_relative_to(source)]
+        _hide(root, below, within=mount["target"])
 
 
-def ensure_directory(path: Path) -> None:
-    """Make `path` inside the container, also where its parent is a read-only bind."""
+def _mount_volume(root: Directory, mount: Mapping[str, Any]) -> None:
+    """The source is opened once, without links up to the volume, and inside it with those that stay
+    inside; what was opened is what is mounted."""
+    target = mount["target"]
+    if not target.strip("/."):
+        raise OSError(errno.EINVAL, f"mount path {target!r} would cover the container's root")
+    source = _open_source(mount["source"], mount.get("sub_path", ""))
     try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        parent = path.parent
-        while not parent.is_dir():
-            parent = parent.parent
-        _graft(parent)
-        path.mkdir(parents=True, exist_ok=True)
+        if stat.S_ISDIR(os.fstat(source).st_mode):
+            _make_directory(root, target).close()
+        else:
+            _make_file(root, target)
+        place = open_beneath(root.fd, target, os.O_PATH, links=Links.IN_ROOT)
+        try:
+            libc.bind(proc_path(source), proc_path(place))
+        finally:
+            os.close(place)
+    finally:
+        os.close(source)
+    if mount.get("read_only"):
+        mounted = open_beneath(root.fd, target, os.O_PATH, links=Links.IN_ROOT)
+        try:
+            libc.remount_read_only(proc_path(mounted))
+        finally:
+            os.close(mounted)
 
 
-def _graft(directory: Path) -> None:
-    """Replace a read-only directory by a writable one with the same entries."""
-    entries = list(os.scandir(directory))
-    source = Path(_HOST + str(directory))
-    libc.mount("tmpfs", str(directory), "tmpfs", data="mode=755")
-    for entry in entries:
-        target = directory / entry.name
-        origin = source / entry.name
-        if origin.is_symlink():
-            target.symlink_to(origin.readlink())
-        elif origin.is_dir():
-            target.mkdir()
-            libc.bind(str(origin), str(target), read_only=True)
-        elif origin.is_file():
-            target.touch()
-            libc.bind(str(origin), str(target), read_only=True)
+def _open_source(source: str, sub_path: str) -> int:
+    with Directory.at("/") as machine:
+        volume = open_beneath(machine.fd, source.lstrip("/"), os.O_PATH)
+    if not sub_path:
+        return volume
+    try:
+        return open_beneath(volume, sub_path, os.O_PATH, links=Links.INSIDE)
+    finally:
+        os.close(volume)
+
+
+def _make_file(root: Directory, target: str) -> None:
+    if root.exists(target, Links.IN_ROOT):
+        return
+    try:
+        root.touch(target, links=Links.IN_ROOT)
+    except OSError as error:
+        if error.errno not in _READ_ONLY:
+            raise
+        _make_writable(root, os.path.dirname(target))  # noqa: PTH120 - text
+        root.touch(target, links=Links.IN_ROOT)
+
+
+def _make_directory(root: Directory, path: str) -> Directory:
+    """`path` inside the container, also where its parent is a read-only bind."""
+    try:
+        return root.make(path, links=Links.IN_ROOT)
+    except OSError as error:
+        if error.errno not in _READ_ONLY:
+            raise
+        _make_writable(root, path)
+        return root.make(path, links=Links.IN_ROOT)
+
+
+def _make_writable(root: Directory, path: str) -> None:
+    """Cover the nearest directory that exists by one with the same entries that can be written."""
+    parts = [part for part in path.split("/") if part]
+    while not root.exists("/".join(parts) or ".", Links.IN_ROOT):
+        parts.pop()
+    place = "/".join(parts) or "."
+    with root.enter(place, Links.IN_ROOT) as old:
+        entries = old.names()
+        libc.mount("tmpfs", old.proc_path, "tmpfs", data="mode=755")
+        with root.enter(place, Links.IN_ROOT) as new:
+            for name in entries:
+                _graft(old, new, name)
+
+
+def _graft(old: Directory, new: Directory, name: str) -> None:
+    if (goal := old.link_target(name)) is not None:
+        new.link(name, goal)
+        return
+    origin = open_beneath(old.fd, name, os.O_PATH | os.O_NOFOLLOW)
+    try:
+        kind = os.fstat(origin).st_mode
+        if stat.S_ISDIR(kind):
+            new.make(name).close()
+        elif stat.S_ISREG(kind):
+            new.touch(name)
+        else:
+            return
+        target = f"{new.proc_path}/{name}"  # `new` is ours alone: nobody changes it meanwhile
+        libc.bind(proc_path(origin), target, read_only=True)
+    finally:
+        os.close(origin)
+
+
+def _make_image_read_only(root: Path, volumes: AbstractSet[str]) -> None:
+    """For readOnlyRootFilesystem: everything but volumes, devices and /proc."""
+    kept = {os.path.normpath(f"{root}/{target}") for target in volumes}
+    kept |= {str(root / "dev"), str(root / "proc"), str(root / "sys")}
+    for point in libc.mount_points():
+        inside = point == str(root) or point.startswith(f"{root}/")
+        if inside and not any(point == one or point.startswith(f"{one}/") for one in kept):
+            libc.remount_read_only(point)

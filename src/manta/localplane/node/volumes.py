@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manta.api.quantity import Quantity
-from manta.localplane.node.beneath import Directory, Escape
+from manta.localplane.node.beneath import Directory, Escape, Links
 from manta.localplane.node.environment import ConfigError
 from manta.localplane.node.podspec import HostPath, NodePod, Volume
 from manta.localplane.node.volumefiles import Content, VolumeFile, files_of
@@ -125,6 +125,18 @@ def _make_empty(
         return None
     limit = volume.empty_dir.size_limit
     return MemoryVolume(path, Quantity.parse(limit).value() if limit is not None else None)
+
+
+def make_sub_path(volume: Path, sub_path: str) -> None:
+    """Make the directory that a subPath names, unless something is there already: a file may be mounted
+    too. It has the volume's permissions. Raises ConfigError when a link leads out of the volume."""
+    try:
+        with Directory.at(volume) as own:
+            if not own.exists(sub_path, Links.INSIDE):
+                with own.make(sub_path, links=Links.INSIDE) as made:
+                    Path(made.proc_path).chmod(stat.S_IMODE(own.mode(".") or 0o755))
+    except OSError as error:
+        raise ConfigError(f"failed to prepare subPath {sub_path!r}: {error.strerror}") from error
 
 
 # ── paths of the machine ─────────────────────────────────────────────────────────────────

@@ -65,16 +65,33 @@ def test_every_container_has_the_pods_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mount", "source"),
-    [
-        ({}, "/volumes/v"),
-        ({"subPath": "a/b"}, "/volumes/v/a/b"),
-        ({"subPathExpr": "$(OWN)/x"}, "/volumes/v/1/x"),
-    ],
+    ("mount", "sub_path"),
+    [({}, ""), ({"subPath": "a/b"}, "a/b"), ({"subPathExpr": "$(OWN)/x"}, "1/x")],
 )
-def test_volumes_are_mounted_from_where_they_are(mount: dict[str, str], source: str) -> None:
+def test_volumes_are_mounted_from_where_they_are(mount: dict[str, str], sub_path: str) -> None:
+    """The path inside the volume stays apart: it is resolved when it is mounted, beneath the volume."""
     made = spec({"volumeMounts": [{"name": "v", "mountPath": "/m", **mount}]})
-    assert mounts(made)["/m"] == source
+    assert mounts(made)["/m"] == "/volumes/v"
+    assert made["mounts"][-1]["sub_path"] == sub_path
+
+
+@pytest.mark.parametrize("kind", ["configMap", "secret", "downwardAPI", "projected"])
+def test_files_made_from_api_objects_are_mounted_read_only(kind: str) -> None:
+    """X13."""
+    mount = {"volumeMounts": [{"name": "v", "mountPath": "/m"}]}
+    made = spec(mount, volumes=[{"name": "v", kind: {}}])
+    assert made["mounts"][-1]["read_only"]
+    assert not spec(mount, volumes=[{"name": "v", "emptyDir": {}}])["mounts"][-1]["read_only"]
+
+
+def test_an_image_inside_a_hidden_directory_is_mounted() -> None:
+    hidden = replace(IMAGE, paths=("/plane/images/env", "/other/env"))
+    pod = a_pod()
+    rooms = Rooms(Path("/pod"), Path("/pod/containers/main/0"))
+    launch = Launch(pod, pod.spec.containers[0], 0, {}, hidden, {}, rooms, hidden=("/plane",))
+    made = mounts(container_spec(launch))
+    assert made["/plane/images/env"] == "/plane/images/env"
+    assert "/other/env" not in made
 
 
 @pytest.mark.parametrize("path", ["/etc", "../x", "a/../../x"])
