@@ -15,8 +15,6 @@ import pytest
 from manta.api.meta import Key
 from manta.api.resources import ENDPOINT_SLICES, NODES, SERVICES
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
-from manta.localplane.node.egress import open_way
-from manta.localplane.node.planeid import interface_prefix
 from support.nodeplane import NodePlane, a_container, node_plane
 
 pytestmark = [
@@ -273,33 +271,6 @@ async def test_attach_joins_the_containers_own_input_and_output(tmp_path: Path) 
         assert await read_all(session.stdout) == b"got one\ngot end\n"
         assert await session.wait() == 4
         await session.close()
-
-
-async def test_pods_leave_under_the_machines_address(tmp_path: Path) -> None:
-    """Another plane's network stands for the rest of the world."""
-    async with node_plane(tmp_path / "one") as one, node_plane(tmp_path / "two") as two:
-        if not egress_works(one):
-            pytest.skip("this kernel does not let us write nftables rules")
-        tell = (
-            "import socket\n"
-            "s = socket.create_server(('', 8000))\n"
-            "while True:\n"
-            "  c, who = s.accept(); c.send(who[0].encode()); c.close()"
-        )
-        probe = {"tcpSocket": {"port": 8000}, "periodSeconds": 1}
-        await two.create("server", a_container("python3", "-c", tell, readinessProbe=probe))
-        server = await two.until_ready("server")
-        await one.create("client", a_container("sleep", "1000"))
-        await one.until_ready("client")
-        seen_as = await ask(one, FETCH, server["status"]["podIP"], "8000")
-        assert seen_as == server["status"]["hostIP"]
-
-
-def egress_works(node: NodePlane) -> bool:
-    machine = node.agent._machine
-    assert machine.network is not None
-    prefix = interface_prefix(machine.directory)
-    return open_way(prefix, machine.network.subnet, machine.network.bridge)
 
 
 async def test_a_taken_dns_address_is_told_and_pods_run_without_names(

@@ -10,7 +10,7 @@ from typing import Literal
 
 from manta.localplane.node import planeregister
 from manta.localplane.node.cgroups import Cgroups
-from manta.localplane.node.egress import open_way
+from manta.localplane.node.egress import PlaneNetwork, open_way
 from manta.localplane.node.images import ImageStore
 from manta.localplane.node.netlink import SOCKET, Netlink
 from manta.localplane.node.network import PodNetwork
@@ -109,10 +109,14 @@ class Machine:
         if self.userns:
             netlink = Netlink(await self.launcher.make_socket(*SOCKET))
         self.network = PodNetwork.open(self.directory, self.ranges, netlink)
-        if self.options.egress and not self.userns:
-            network = self.network
+        if not self.userns:
             with planeregister.locked():  # no other plane may be about to take the way back
-                open_way(interface_prefix(self.directory), network.subnet, network.bridge)
+                open_way(self._plane_network(self.network), out=self.options.egress)
+
+    def _plane_network(self, network: PodNetwork) -> PlaneNetwork:
+        return PlaneNetwork(
+            interface_prefix(self.directory), network.subnet, network.services, network.bridge
+        )
 
     @property
     def host_address(self) -> str:
