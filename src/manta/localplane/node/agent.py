@@ -64,8 +64,8 @@ class NodeAgent:
         self.connector = LocalConnector(self.worker, self.ready, clock)
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
-        """Who runs the Pod of this name."""
-        for worker in self._workers.values():
+        """Who runs the Pod of this name: the last one taken, another may still be on its way out."""
+        for worker in reversed(self._workers.values()):
             if worker.pod.metadata.key == (namespace, name):
                 return worker
         return None
