@@ -10,7 +10,7 @@ from typing import Any
 
 from manta.localplane.apiserver.schema.cel.errors import NO_OVERLOAD, EvaluationError
 from manta.localplane.apiserver.schema.cel.values import BINARY, Maybe, equal, is_number, type_name
-from manta.localplane.apiserver.schema.regex import BadPatternError, compile_pattern
+from manta.localplane.apiserver.schema.regex import BadPatternError, Pattern, compile_pattern
 
 Function = Callable[..., Any]
 
@@ -109,20 +109,24 @@ def _of_text(function: Callable[..., Any]) -> Function:
     return call
 
 
-def _matches(text: str, pattern: str) -> bool:
+def _compiled(pattern: str) -> Pattern:
     try:
-        return compile_pattern(pattern).search(text) is not None
+        return compile_pattern(pattern)
     except BadPatternError as error:
-        raise EvaluationError(f"error parsing regexp: {error}") from None
+        raise EvaluationError(str(error)) from None
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return _compiled(pattern).search(text) is not None
 
 
 def _find(text: str, pattern: str) -> str:
-    found = compile_pattern(pattern).search(text)
+    found = _compiled(pattern).search(text)
     return found[0] if found else ""
 
 
 def _find_all(text: str, pattern: str) -> list[str]:
-    return [found[0] for found in compile_pattern(pattern).finditer(text)]
+    return [found[0] for found in _compiled(pattern).finditer(text)]
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:

@@ -1,0 +1,50 @@
+"""Patterns of a tenant's CRD must not stop the server for others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from manta.localplane.apiserver.schema.regex import re2
+from support.sender import Sender
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+EVIL = "^(a+)+$"
+
+
+def crd(field: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"x": {"type": "string", "maxLength": 100} | field}}
+    version = {"name": "v1", "served": True, "storage": True}
+    return {
+        "metadata": {"name": "evils.t.io"},
+        "spec": {
+            "group": "t.io",
+            "names": {"plural": "evils", "kind": "Evil"},
+            "scope": "Namespaced",
+            "versions": [version | {"schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+@pytest.mark.skipif(re2 is None, reason="there is no google-re2 wheel for this system")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"pattern": EVIL},
+        {"x-kubernetes-validations": [{"rule": f"self.matches('{EVIL}')", "message": "no"}]},
+    ],
+    ids=["pattern", "CEL"],
+)
+async def test_a_pattern_that_backtracks_is_judged_in_linear_time(
+    admin: Sender, field: dict[str, Any]
+) -> None:
+    """P1: 29 characters froze the server for 11 s, each further one doubled that."""
+    made = await admin.send("POST", CRDS, crd(field))
+    assert made.status == 201, made.body
+    body = {"apiVersion": "t.io/v1", "kind": "Evil", "metadata": {"name": "a"}}
+    answer = await admin.send(
+        "POST", "/apis/t.io/v1/namespaces/default/evils", body | {"x": "a" * 60 + "!"}
+    )
+    assert answer.status == 422, answer.body
