@@ -6,6 +6,7 @@ labelled, mended step by step, or given up, and whatever is being deleted may al
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES
 from manta.api.ray.service import RayService
+from manta.api.text import without_credentials
 from manta.controllers.raycronjob.snapshot import CronJob
 from manta.controllers.raycronjob.validate import violations as cron_violations
 from manta.rules.runtime_env import parse_runtime_env
@@ -30,6 +32,10 @@ from manta.rules.validation.whole_job import job_violations
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 JUDGED = frozenset(("CREATE", "UPDATE"))
 _NOTHING = msgspec.Raw(b"null")
+_UID = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([0-9A-Za-z-]{1,64})"')
+
+BugHandler = Callable[[Exception], None]
+"""Told of a rule that raised."""
 
 
 class BadReview(ValueError):  # noqa: N818  named by what it is
@@ -75,19 +81,37 @@ RULES: dict[str, tuple[type[Any], Rules]] = {
 }
 
 
-def review(body: bytes, settings: Settings) -> bytes:
+def review(body: bytes, settings: Settings, on_bug: BugHandler = lambda _: None) -> bytes:
     """The answer to a review. Raises BadReview."""
     try:
         asked = msgspec.json.decode(body, type=_Review)
     except (msgspec.MsgspecError, RecursionError) as error:
+        if named := _UID.search(body[:4096]):
+            # A review of an API server whose object nobody can read: no reason to let it pass.
+            return _response(named[1].decode(), f"the object cannot be read: {error}")
         raise BadReview(f"this is no {KIND}: {error}") from error
     if (asked.api_version, asked.kind) != (API_VERSION, KIND) or asked.request is None:
         raise BadReview(f"only {KIND} of {API_VERSION} with a request is understood")
-    why = objection(asked.request, settings)
-    response: dict[str, Any] = {"uid": asked.request.uid, "allowed": not why}
+    why = _objection(asked.request, settings, on_bug)
+    return _response(asked.request.uid, why)
+
+
+def _response(uid: str, why: str) -> bytes:
+    response: dict[str, Any] = {"uid": uid, "allowed": not why}
     if why:
         response["status"] = {"code": 422, "reason": "Invalid", "message": why}
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+
+
+def _objection(request: Request, settings: Settings, on_bug: BugHandler) -> str:
+    """A rule that raises is a bug of ours, and no way around the rules: the object is refused. An
+    answer of 500 would let it pass under `failurePolicy: Ignore`."""
+    try:
+        return objection(request, settings)
+    except Exception as error:  # noqa: BLE001  whatever it is, the object was not judged
+        on_bug(error)
+        what = without_credentials(f"{type(error).__name__}: {error}")
+        return f"{request.kind.kind}: could not be validated, which is a bug of Manta: {what}"
 
 
 def objection(request: Request, settings: Settings) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from manta.api.text import without_credentials
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
 from manta.kube.errors import Unreachable as ServerUnreachable
@@ -15,7 +16,14 @@ from manta.kube.proxy import service_proxy_path
 from manta.kube.transport import Response
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import Target, Unreachable
-from manta.ray.transport import PROXIED_TIMEOUT, Courier, DirectCourier, Reply, headers_for
+from manta.ray.transport import (
+    MAX_ANSWER,
+    PROXIED_TIMEOUT,
+    Courier,
+    DirectCourier,
+    Reply,
+    headers_for,
+)
 from manta.rules.settings import Settings
 
 
@@ -27,9 +35,13 @@ def open_dashboard(client: Client, settings: Settings) -> Dashboard:
 class ProxyCourier:
     """Through `services/proxy` and `pods/proxy`, with the operator's own credentials."""
 
-    def __init__(self, client: Client, timeout: float = PROXIED_TIMEOUT) -> None:
+    def __init__(
+        self, client: Client, timeout: float = PROXIED_TIMEOUT, limit: int = MAX_ANSWER
+    ) -> None:
+        """`limit`: the most bytes of an answer that are read."""
         self._client = client
         self._timeout = timeout
+        self._limit = limit
 
     async def send(
         self, target: Target, method: str, path: str, body: bytes | None = None
@@ -59,14 +71,19 @@ class ProxyCourier:
                 body=body,
                 timeout=self._timeout,
                 check=False,
+                limit=self._limit,
             )
         except ServerUnreachable as error:
             return Unreachable(str(error), sent=error.sent)
         except (MantaError, ValueError) as error:  # the last: an odd header
             return Unreachable(str(error), sent=False)
         if _is_word_of_the_server(response):
-            text = response.body[:400].decode("utf-8", "replace")
+            text = without_credentials(response.body[:1000].decode("utf-8", "replace"), 200)
             return Unreachable(f"the API server did not reach the dashboard: {text}", sent=False)
+        if 300 <= response.status < 400:
+            return Unreachable(f"{method} {path}: {response.status}: redirects are not followed")
+        if len(response.body) > self._limit:
+            return Unreachable(f"{method} {path}: more than {self._limit} bytes")
         return Reply(response.status, response.body)
 
 

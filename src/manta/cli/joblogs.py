@@ -24,6 +24,7 @@ from manta.cli.dashboards import ProxyCourier
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, NotFound
 from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
+from manta.ray.dashboard import job_path
 from manta.ray.models import Target, Unreachable
 from manta.rules.traits import head_service_name
 
@@ -31,6 +32,8 @@ Document = dict[str, Any]
 Print = Callable[[bytes], None]
 OVER = ("Complete", "Failed", "ValidationFailed")
 POLL = 1.0
+MAX_LOG = 512 * 1024 * 1024
+"""Bytes of a log that are read into memory."""
 
 
 def to_stdout(chunk: bytes) -> None:
@@ -159,8 +162,9 @@ async def _dashboard_log(client: Client, job: RayJob) -> str | None:
     target = await dashboard_of(client, job)
     if target is None or not job.status.job_id:
         return None
-    path = f"/api/jobs/{job.status.job_id}/logs"
-    reply = await ProxyCourier(client, timeout=30).send(target, "GET", path)
+    path = job_path(job.status.job_id, "logs")
+    courier = ProxyCourier(client, timeout=30, limit=MAX_LOG)
+    reply = await courier.send(target, "GET", path)
     if isinstance(reply, Unreachable) or reply.status != 200:
         return None
     return str(msgspec.json.decode(reply.body).get("logs") or "")

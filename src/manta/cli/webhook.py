@@ -105,7 +105,11 @@ async def _serve(args: argparse.Namespace, options: Options, cluster: Cluster) -
             platform = await recognise_patiently(client, Random())  # noqa: S311  jitter only
             settings = settings_on(platform, options.settings)
             await keeper.ready.wait()
-            return ReviewServer(address, keeper.context, lambda body: review(body, settings))
+
+            def judge(body: bytes) -> bytes:
+                return review(body, settings, _log_bug)
+
+            return ReviewServer(address, keeper.context, judge)
 
         try:
             await _until_told_to_stop(keeper, open_server)
@@ -142,3 +146,7 @@ async def _until_told_to_stop(
 async def _tell(server: ReviewServer) -> None:
     await server.listening.wait()
     log.info("reviewing on port %d", server.port)
+
+
+def _log_bug(error: Exception) -> None:
+    log.error("an object was refused because its validation raised", exc_info=error)

@@ -74,7 +74,7 @@ class Caller:
         asked = call.request
         headers = {**self.headers, **asked.headers} if asked.headers else self.headers
         timeout = call.timeout or self.timeout
-        whole = Request(asked.method, asked.path, asked.query, headers, asked.body, timeout)
+        whole = msgspec.structs.replace(asked, headers=headers, timeout=timeout)
         return Call(call.verb, call.resource, whole, timeout)
 
     async def _attempt(self, call: Call) -> Response:

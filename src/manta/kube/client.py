@@ -338,7 +338,7 @@ class Client:
         await self._ask("deletecollection", resource, request)
 
     # ── anything else ────────────────────────────────────────────────────────────────────
-    async def send(
+    async def send(  # noqa: PLR0913  # the parts of a request
         self,
         method: str,
         path: str,
@@ -348,12 +348,13 @@ class Client:
         body: bytes | None = None,
         timeout: float | None = None,  # noqa: ASYNC109  # handed on, not implemented here
         check: bool = True,
+        limit: int | None = None,
     ) -> Response:
         """One raw request. With `check=False` every answer is returned, whatever its status.
 
         That is for services/proxy: what comes back is then the service's word, not the server's.
         """
-        request = Request(method, path, query, _headers(headers), body)
+        request = Request(method, path, query, _headers(headers), body, limit=limit)
         call = Call(method.lower(), "", request, timeout)
         return await (self._caller.ask(call) if check else self._caller.ask_once(call))
 

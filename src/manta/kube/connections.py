@@ -45,13 +45,14 @@ class Connections:
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def ask(self, request: bytes, patience: float | None) -> Answer:
+    async def ask(self, request: bytes, patience: float | None, limit: int | None = None) -> Answer:
         loop = asyncio.get_running_loop()
         until = None if patience is None else loop.time() + patience
         async with _Turn(self._turns, until):
             connection = self._kept() or await self._connected(until)
             try:
-                return await connection.ask(request, None if until is None else until - loop.time())
+                left = None if until is None else until - loop.time()
+                return await connection.ask(request, left, limit)
             finally:
                 self._keep(connection)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
@@ -83,9 +84,10 @@ class Connection(asyncio.Protocol):
         """It is open, and nothing is under way on it."""
 
     # ── asking ───────────────────────────────────────────────────────────────────────────
-    async def ask(self, request: bytes, patience: float | None) -> Answer:
-        """The whole answer. Raises Broken or TimeoutError, and then the connection is closed."""
-        whole = _Whole(self._loop)
+    async def ask(self, request: bytes, patience: float | None, limit: int | None = None) -> Answer:
+        """The whole answer, of at most `limit` bytes. Raises Broken or TimeoutError, and then the
+        connection is closed."""
+        whole = _Whole(self._loop, limit)
         alarm = None if patience is None else self._loop.call_later(patience, whole.too_late)
         try:
             self._begin(request, whole)
@@ -207,9 +209,11 @@ class Connection(asyncio.Protocol):
 class _Whole:
     """Collects an answer."""
 
-    __slots__ = ("_headers", "_parts", "_status", "future")
+    __slots__ = ("_headers", "_left", "_limit", "_parts", "_status", "future")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int | None) -> None:
+        self._limit = limit
+        self._left = sys.maxsize if limit is None else limit
         self.future: asyncio.Future[Answer] = loop.create_future()
         self._status = 0
         self._headers: Mapping[str, str] = {}
@@ -219,7 +223,12 @@ class _Whole:
         self._status, self._headers = status, headers
 
     def came(self, data: bytes) -> None:
-        self._parts.append(data)
+        self._left -= len(data)
+        if self._left < 0:
+            self._parts.clear()
+            self.failed(Broken(f"the answer has more than {self._limit} bytes"))
+        else:
+            self._parts.append(data)
 
     def ended(self) -> None:
         if not self.future.done():

@@ -42,7 +42,21 @@ class Library:
     async def send(self, request: Request, credential: Credential) -> Response:
         with _translated(self._cluster):
             async with self._request(self._answers, request, credential, request.timeout) as answer:
-                return Response(answer.status, _lower(answer), await answer.read())
+                body = await self._body(answer, request.limit)
+                return Response(answer.status, _lower(answer), body)
+
+    async def _body(self, answer: aiohttp.ClientResponse, limit: int | None) -> bytes:
+        if limit is None:
+            return await answer.read()
+        if answer.headers.get("Content-Encoding", "identity") != "identity":
+            raise Unreachable(about(self._cluster, "the answer is compressed, unasked"), sent=True)
+        whole = bytearray()
+        async for piece in answer.content.iter_any():
+            whole += piece
+            if len(whole) > limit:
+                too_long = f"the answer has more than {limit} bytes"
+                raise Unreachable(about(self._cluster, too_long), sent=True)
+        return bytes(whole)
 
     async def open(self, request: Request, credential: Credential) -> HttpStream:
         with _translated(self._cluster):
@@ -69,6 +83,7 @@ class Library:
             headers={**request.headers, **credential.headers},
             data=request.body,
             allow_redirects=False,
+            auto_decompress=None if request.limit is None else False,
             timeout=aiohttp.ClientTimeout(
                 total=total, connect=min(CONNECT_TIMEOUT, request.timeout or CONNECT_TIMEOUT)
             ),

@@ -43,6 +43,9 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     body: bytes | None = None
     timeout: float | None = 30.0
     """Seconds for the whole exchange; for a stream, until its headers have come."""
+    limit: int | None = None
+    """The most bytes of an answer that are read, and not as a compressed one: for the words of those
+    behind a proxy of the server, who are not trusted as the server is. None: no limit."""
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
@@ -265,7 +268,8 @@ class _Pool:
         if self._direct is None:
             return await self.library.send(request, credential)
         try:
-            answer = await self._direct.ask(self._encoded(request, credential), request.timeout)
+            encoded = self._encoded(request, credential)
+            answer = await self._direct.ask(encoded, request.timeout, request.limit)
         except (NotConnected, TimeoutError, ConnectionError) as error:
             raise unreachable(self._cluster, error) from error
         return Response(*answer)

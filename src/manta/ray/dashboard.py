@@ -7,13 +7,16 @@ submission id is taken.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
+from manta.api.text import without_credentials
 from manta.ray.models import (
     Accepted,
     AlreadySubmitted,
+    ApplicationStatus,
     JobAnswer,
     JobInfo,
     JobRequest,
@@ -34,12 +37,25 @@ SERVE = "/api/serve/applications/"
 T = TypeVar("T")
 
 
+MAX_MESSAGE: Final = 8192
+"""Characters of one message of Ray's that reach a status."""
+MAX_APPLICATIONS: Final = 1000
+
+
+def job_path(submission_id: str, *more: str) -> str:
+    """The path of a job, whose id a user may have chosen: it is one segment, whatever is in it."""
+    segment = quote(submission_id, safe="")
+    if not segment.strip("."):  # `.` and `..` would be taken for steps
+        segment = segment.replace(".", "%2E")
+    return "/".join(("/api/jobs", segment, *more))
+
+
 class Dashboard:
     def __init__(self, courier: Courier) -> None:
         self._courier = courier
 
     async def job(self, target: Target, submission_id: str) -> JobAnswer:
-        reply = await self._courier.send(target, "GET", f"/api/jobs/{submission_id}")
+        reply = await self._courier.send(target, "GET", job_path(submission_id))
         match reply:
             case Unreachable():
                 return reply
@@ -48,7 +64,7 @@ class Dashboard:
             case Reply(status=status) if status >= 300:
                 return Unreachable(_complaint(reply))
             case _:
-                return _decode(reply, JobInfo)
+                return _short_job(_decode(reply, JobInfo))
 
     async def session(self, target: Target) -> SessionAnswer:
         reply = await self._courier.send(target, "GET", "/api/version")
@@ -72,7 +88,7 @@ class Dashboard:
 
     async def stop(self, target: Target, submission_id: str) -> PutAnswer:
         """Ask a job to stop. A job that is unknown or over has stopped."""
-        reply = await self._courier.send(target, "POST", f"/api/jobs/{submission_id}/stop")
+        reply = await self._courier.send(target, "POST", job_path(submission_id, "stop"))
         match reply:
             case Unreachable():
                 return reply
@@ -83,7 +99,7 @@ class Dashboard:
 
     async def serve_status(self, target: Target) -> ServeAnswer:
         reply = await self._courier.send(target, "GET", f"{SERVE}?api_type=declarative")
-        return _told(reply, ServeStatus)
+        return _short_serve(_told(reply, ServeStatus))
 
     async def put_serve_config(self, target: Target, config: Mapping[str, Any]) -> PutAnswer:
         reply = await self._courier.send(target, "PUT", SERVE, msgspec.json.encode(config))
@@ -118,6 +134,37 @@ def _decode(reply: Reply, into: type[T]) -> T | Unreachable:
         return msgspec.json.decode(reply.body, type=into)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         return Unreachable(f"the dashboard's answer makes no sense: {error}: {_text(reply)}")
+    except RecursionError:
+        return Unreachable("the dashboard's answer makes no sense: it is nested too deeply")
+
+
+def _short_job(answer: JobInfo | Unreachable) -> JobInfo | Unreachable:
+    if isinstance(answer, Unreachable):
+        return answer
+    return msgspec.structs.replace(answer, message=_clipped(answer.message))
+
+
+def _short_serve(answer: ServeAnswer) -> ServeAnswer:
+    """What a Ray program says of itself, cut to what a status can hold."""
+    if isinstance(answer, Unreachable):
+        return answer
+    if len(answer.applications) > MAX_APPLICATIONS:
+        return Unreachable(f"Serve reports more than {MAX_APPLICATIONS} applications")
+    applications = {name: _short_application(one) for name, one in answer.applications.items()}
+    return msgspec.structs.replace(answer, applications=applications)
+
+
+def _short_application(one: ApplicationStatus) -> ApplicationStatus:
+    deployments = {
+        name: msgspec.structs.replace(each, message=_clipped(each.message) or "")
+        for name, each in one.deployments.items()
+    }
+    message = _clipped(one.message) or ""
+    return msgspec.structs.replace(one, message=message, deployments=deployments)
+
+
+def _clipped(text: str | None) -> str | None:
+    return text if text is None or len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
 
 
 def _complaint(reply: Reply) -> str:
@@ -125,4 +172,4 @@ def _complaint(reply: Reply) -> str:
 
 
 def _text(reply: Reply) -> str:
-    return reply.body[:400].decode("utf-8", "replace").strip()
+    return without_credentials(reply.body[:1000].decode("utf-8", "replace"), 200)

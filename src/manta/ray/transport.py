@@ -5,9 +5,11 @@ One of the two files that know the HTTP library.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from manta.api.text import one_line, without_credentials
 from manta.ray.models import Target, Unreachable
 
 if TYPE_CHECKING:
@@ -17,7 +19,8 @@ DIRECT_TIMEOUT = 2.0
 PROXIED_TIMEOUT = 10.0
 """KubeRay's two limits: a Pod answers fast or is sick; the API server's proxy adds its own waits."""
 
-MAX_ANSWER = 16 * 1024 * 1024
+MAX_ANSWER = 4 * 1024 * 1024
+"""Bytes. Dozens of dashboards are asked at once, and the operator runs in 512 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,24 @@ class Courier(Protocol):
 
 def headers_for(target: Target, body: bytes | None) -> dict[str, str]:
     """Ray reads its own header, so that a proxy on the way may keep `Authorization` for itself."""
-    headers = {"Accept": "application/json"}
+    # Not compressed: a few bytes on the wire must not become megabytes here.
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     if body is not None:
         headers["Content-Type"] = "application/json"
     if target.token:
         headers["x-ray-authorization"] = f"Bearer {target.token}"
     return headers
+
+
+def _refusal(status: int, headers: Mapping[str, str]) -> str:
+    """Why an answer is not read at all; empty: it is."""
+    if 300 <= status < 400:
+        where = without_credentials(headers.get("Location", ""), 100)
+        return f"the dashboard answered {status} to {where!r}: redirects are not followed"
+    encoding = headers.get("Content-Encoding", "identity")
+    if encoding != "identity":
+        return f"the answer is encoded as {one_line(encoding, 20)!r}, which was not asked for"
+    return ""
 
 
 class DirectCourier:
@@ -63,7 +78,7 @@ class DirectCourier:
         return await self._request(method, target.url + path, headers_for(target, body), body)
 
     async def probe(self, url: str) -> Reply | Unreachable:
-        return await self._request("GET", url, {}, None)
+        return await self._request("GET", url, {"Accept-Encoding": "identity"}, None)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -73,18 +88,27 @@ class DirectCourier:
         self, method: str, url: str, headers: dict[str, str], body: bytes | None
     ) -> Reply | Unreachable:
         import aiohttp
+        from yarl import URL
 
-        session = self._open()
+        session, address = self._open(), URL(url, encoded=True)
+        # A redirect could lead anywhere, with the token of this head.
+        options: Any = {"allow_redirects": False, "auto_decompress": False}
         try:
-            async with session.request(method, url, headers=headers, data=body) as answer:
+            async with session.request(
+                method, address, headers=headers, data=body, **options
+            ) as answer:
+                if refused := _refusal(answer.status, answer.headers):
+                    return Unreachable(f"{method} {url}: {refused}")
                 whole = await _read(answer.content)
                 if whole is None:
                     return Unreachable(f"{method} {url}: more than {MAX_ANSWER} bytes")
                 return Reply(answer.status, whole)
         except aiohttp.ClientConnectorError as error:
-            return Unreachable(f"{method} {url}: {error}", sent=False)
+            why = without_credentials(str(error))
+            return Unreachable(f"{method} {url}: {why}", sent=False)
         except (aiohttp.ClientError, OSError, ValueError) as error:  # the last: an odd header
-            return Unreachable(f"{method} {url}: {type(error).__name__}: {error}")
+            why = without_credentials(f"{type(error).__name__}: {error}")
+            return Unreachable(f"{method} {url}: {why}")
         except TimeoutError:
             return Unreachable(f"{method} {url}: no answer within {self._timeout:g} s")
 
