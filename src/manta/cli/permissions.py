@@ -54,6 +54,7 @@ CRON, CRON_GATE = "raycronjobs", "RayCronJob"
 GATEWAY = "gateway.networking.k8s.io"
 TO_GRANT = "an account can grant no more than it has, and the autoscaler's Role gets this"
 TO_OWN = "the admission plugin OwnerReferencesPermissionEnforcement asks it of owners"
+TO_SHOW_FAILURES = "a reconcile that raises is shown in a condition without the code that raised"
 POD_GROUPS = ("podgroups", *READ, "create", "patch")
 
 PERMISSIONS: tuple[Permission, ...] = (
@@ -64,7 +65,8 @@ PERMISSIONS: tuple[Permission, ...] = (
     _may("", "pods/resize", "patch", held_for=TO_GRANT),
     _may("ray.io", "rayclusters rayjobs", *READ, "create", "delete", "patch"),
     _may("ray.io", "rayservices", *READ, "patch"),
-    _may("ray.io", _sub(RAY_KINDS, "status"), "patch"),
+    _may("ray.io", _sub(RAY_KINDS, "status"), "update"),
+    _may("ray.io", _sub(RAY_KINDS, "status"), "patch", held_for=TO_SHOW_FAILURES),
     _may("ray.io", _sub(RAY_KINDS, "finalizers"), "update", held_for=TO_OWN),
     _may("batch", "jobs", *READ, "create", "delete"),
     _may("rbac.authorization.k8s.io", "roles", *READ, "create", "patch"),
@@ -76,7 +78,8 @@ PERMISSIONS: tuple[Permission, ...] = (
     _may("", "services/proxy", "get", "create", "update", when=PROXY),
     _may("", "pods/proxy", "get", when=PROXY),
     _may("ray.io", CRON, *READ, when=CRON_GATE),
-    _may("ray.io", f"{CRON}/status", "patch", when=CRON_GATE),
+    _may("ray.io", f"{CRON}/status", "update", when=CRON_GATE),
+    _may("ray.io", f"{CRON}/status", "patch", when=CRON_GATE, held_for=TO_SHOW_FAILURES),
     _may("ray.io", f"{CRON}/finalizers", "update", when=CRON_GATE, held_for=TO_OWN),
     _may(GATEWAY, "gateways httproutes", *READ, "create", "delete", "patch", when=INCREMENTAL),
     _may("", "persistentvolumeclaims", *READ, "create", "patch", when=STORAGE),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from manta.api.meta import Key, Object, ObjectMeta, View
+from manta.api.ray.cluster import RayClusterStatus
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS
 from manta.kube.client import Client
 from manta.kube.errors import Conflict
-from manta.reconcile.report import StatusWriter, merge_difference
+from manta.reconcile.report import StatusWriter
 from manta.runtime.freshness import Freshness, Owner
+from support.raycluster import ray_cluster
+from support.raycrds import ray_crds
 from support.virtual import faulty, virtual_plane, virtually
 
 OWNER = Owner("toy", Key("default", "p"))
@@ -48,20 +49,26 @@ async def test_an_equal_status_is_not_written() -> None:
 
 
 @virtually
-async def test_only_what_differs_is_written_and_the_rest_stays() -> None:
-    async with virtual_plane() as plane:
-        await plane.client.create(PODS, "default", POD)
-        key = Key("default", "p")
-        old = {"message": "old", "podIP": "10.0.0.1", "phase": "Running"}
-        await plane.client.patch(PODS, key, {"status": old}, subresource="status")
+async def test_the_status_is_replaced_and_the_rest_of_the_object_stays() -> None:
+    async with virtual_plane(ray_crds()) as plane:
+        key = Key("default", "c")
+        body = ray_cluster("c")
+        body["metadata"]["labels"] = {"team": "a"}
+        await plane.client.create(RAY_CLUSTERS, "default", body, field_manager="user")
+        before = RayClusterStatus(state="ready", reason="old")
         writer = StatusWriter(plane.client, Freshness(Random(1)))
-        meta = await seen(plane.client)
-        before = Status(phase="Running", message="old")
-        assert await writer.write(OWNER, PODS, meta, before, Status(phase="Running", reason="r"))
-        status = (await plane.client.get(PODS, key))["status"]
-        assert status["podIP"] == "10.0.0.1"
-        assert status["reason"] == "r"
-        assert "message" not in status
+        old = await plane.client.get(RAY_CLUSTERS, key)
+        meta = (await plane.client.get(RAY_CLUSTERS, key, into=Object)).metadata
+        assert await writer.write(OWNER, RAY_CLUSTERS, meta, RayClusterStatus(), before)
+        meta = (await plane.client.get(RAY_CLUSTERS, key, into=Object)).metadata
+        after = RayClusterStatus(state="ready", ready_worker_replicas=2)
+        assert await writer.write(OWNER, RAY_CLUSTERS, meta, before, after)
+        new = await plane.client.get(RAY_CLUSTERS, key)
+        assert new["status"] == {"state": "ready", "readyWorkerReplicas": 2}
+        assert new["spec"] == old["spec"]
+        assert new["metadata"]["labels"] == {"team": "a"}
+        assert new["metadata"]["generation"] == old["metadata"]["generation"]
+        assert old["metadata"]["managedFields"][0] in new["metadata"]["managedFields"]
 
 
 @virtually
@@ -84,38 +91,3 @@ async def test_an_object_that_is_gone_needs_no_status() -> None:
         meta = await seen(plane.client)
         await plane.client.delete(PODS, Key("default", "p"), grace_seconds=0)
         assert not await writer.write(OWNER, PODS, meta, Status(), Status(message="m"))
-
-
-JSON = st.recursive(
-    st.integers() | st.text(max_size=3) | st.booleans(),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
-OBJECTS = st.dictionaries(st.sampled_from("abcd"), JSON, max_size=4)
-
-
-@given(OBJECTS, OBJECTS)
-def test_the_difference_applied_to_the_old_gives_the_new(
-    old: dict[str, Any], new: dict[str, Any]
-) -> None:
-    assert _merge(old, merge_difference(old, new)) == new
-
-
-@given(OBJECTS)
-def test_equal_objects_differ_in_nothing(one: dict[str, Any]) -> None:
-    assert merge_difference(one, one) == {}
-
-
-def _merge(target: Any, patch: Any) -> Any:
-    """JSON merge patch (RFC 7386), straight from its text."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = _merge(result.get(name), value)
-    return result
