@@ -254,11 +254,13 @@ def _value_errors(key: str, operator: Operator, values: frozenset[str]) -> list[
     ]
 
 
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_INT64 = 1 << 63
 
 
 def _is_integer(text: str) -> bool:
-    return _INTEGER.fullmatch(text) is not None
+    """Of 64 bits, as Kubernetes reads it."""
+    return _INTEGER.fullmatch(text) is not None and -_INT64 <= int(text) < _INT64
 
 
 def _compares(value: str | None, bounds: frozenset[str], *, greater: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,9 @@ from manta.localplane.apiserver.status_errors import (
     invalid_options,
     plain_failure,
 )
+
+_INTEGER = re.compile("[-+]?[0-9]+")
+_INT64 = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +150,12 @@ def get_revision(request: HttpRequest) -> int:
 def _revision(text: str, *, watch: bool) -> int | None:
     if not text:
         return None
-    if text.isascii() and text.isdigit():
-        return int(text)
+    is_number = text.isascii() and text.isdigit()
+    digits = text.lstrip("0")
+    if is_number and len(digits) <= 20 and int(digits or "0") < 1 << 64:
+        return int(digits or "0")
     why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": '
-    why += "invalid syntax"
+    why += "value out of range" if is_number else "invalid syntax"
     if watch:
         raise plain_failure(why)
     raise bad_request(f"invalid resource version: {why}")
@@ -159,10 +165,11 @@ def _number(request: HttpRequest, name: str) -> int:
     text = request.param(name)
     if not text:
         return 0
-    try:
-        return max(0, int(text))
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if not _INTEGER.fullmatch(text):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if len(text) > 20 or not -_INT64 <= int(text) < _INT64:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return max(0, int(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.schema.causes import invalid as invalid_value
 from manta.localplane.apiserver.served import ScalePaths, Served
 from manta.localplane.apiserver.status_errors import (
+    Refusal,
     bad_request,
     conflict,
     internal,
     invalid,
-    invalid_patch,
     method_not_allowed,
     not_found,
     plain_failure,
@@ -36,6 +36,9 @@ from manta.localplane.store.objects import Record, key_of
 Object = dict[str, Any]
 
 _DISRUPTED = "DisruptionTarget"
+_BINDINGS = Served("", "v1", "bindings", "Binding")
+_EVICTIONS = Served("policy", "v1", "evictions", "Eviction")
+_SCALES = Served("autoscaling", "v1", "scales", "Scale")
 _BUILTIN_SCALE = ScalePaths(("spec", "replicas"), ("status", "replicas"), ())
 
 
@@ -58,7 +61,7 @@ class Subresources:
     # ── binding ──────────────────────────────────────────────────────────────────────────
     async def _bind(self, call: Call) -> HttpResponse:
         options = write_options(call.request, "CreateOptions")
-        binding = decoding.read_object(call.request, call.served, "Binding")
+        binding = _typed(_BINDINGS, decoding.read_object(call.request, call.served, "Binding"))
         node = (binding.get("target") or {}).get("name")
         if not node:
             raise plain_failure("target.name: Required value")
@@ -102,7 +105,7 @@ class Subresources:
     # ── eviction ─────────────────────────────────────────────────────────────────────────
     async def _evict(self, call: Call) -> HttpResponse:
         write = write_options(call.request, "CreateOptions")
-        eviction = decoding.read_object(call.request, call.served, "Eviction")
+        eviction = _typed(_EVICTIONS, decoding.read_object(call.request, call.served, "Eviction"))
         name = (eviction.get("metadata") or {}).get("name") or call.route.name
         if name != call.route.name:
             raise bad_request("name in URL does not match name in Eviction object")
@@ -196,10 +199,6 @@ class Subresources:
             if asked and asked != old["metadata"]["resourceVersion"]:
                 raise conflict(call.served.plural, call.served.group, call.route.name)
             replicas = (wanted.get("spec") or {}).get("replicas", 0)
-            if isinstance(replicas, bool) or not isinstance(replicas, int):
-                found = decoding.json_type(replicas)
-                why = f"json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas"
-                raise invalid_patch(f"{why} of type int32", "{}")
             if replicas < 0:
                 served = call.served
                 custom = served.custom is not None
@@ -218,17 +217,27 @@ class Subresources:
 
     def _wanted_scale(self, call: Call, shown: Object) -> Object:
         if call.verb == "update":
-            return decoding.read_object(call.request, call.served, "Scale")
+            return _typed(_SCALES, decoding.read_object(call.request, call.served, "Scale"))
         media = call.request.headers.get("content-type", "").partition(";")[0].strip()
         try:
             patch = decoding.read_json(call.request.body)
         except decoding.Malformed as error:
             raise bad_request(f"error decoding patch: {error}") from None
         if media == "application/json-patch+json":
-            return machinery.json_patch(shown, patch)
-        if media.startswith("application/"):
-            return machinery.merge_patch(shown, patch)
-        raise unknown_patch_type()
+            made = machinery.json_patch(shown, patch)
+        elif media.startswith("application/"):
+            made = machinery.merge_patch(shown, patch)
+        else:
+            raise unknown_patch_type()
+        try:
+            return _typed(_SCALES, made)
+        except Refusal as refusal:
+            raise decoding.unpatchable(refusal, "{}", _SCALES) from None
+
+
+def _typed(served: Served, body: Object) -> Object:
+    """A body whose fields have the types of its kind; else a 400 that names the field."""
+    return machinery.canonical(served, body, [])
 
 
 def _covers(budget: Object, pod: Record) -> bool:

@@ -109,6 +109,9 @@ def _check_common(container: Json, field: str, volumes: frozenset[str]) -> Cause
     pull = container.get("imagePullPolicy", "Always")
     yield from rules.one_of(f"{field}.imagePullPolicy", pull, _PULL_POLICIES)
     yield from check_resources(container.get("resources") or {}, f"{field}.resources")
+    context = container.get("securityContext") or {}
+    for name in ("runAsUser", "runAsGroup"):
+        yield from rules.user_or_group(f"{field}.securityContext.{name}", context.get(name))
 
 
 def _check_ports(ports: list[Json], path: str) -> Causes:

@@ -273,4 +273,6 @@ def check_budget(budget: Json, _: Json | None) -> Causes:
         )
         wish = "minAvailable and maxUnavailable cannot be both set"
         yield Cause("FieldValueInvalid", f"Invalid value: {shown}: {wish}", "spec")
+    for name in ("minAvailable", "maxUnavailable"):
+        yield from rules.count_or_percent(f"spec.{name}", spec.get(name))
     yield from rules.selector("spec.selector", spec.get("selector"))

@@ -71,6 +71,7 @@ def check_pod_spec(spec: Json, path: str) -> Causes:
     )
     yield from rules.one_of(f"{path}.dnsPolicy", spec.get("dnsPolicy", ""), _DNS_POLICIES)
     yield from rules.labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
+    yield from _check_security(spec.get("securityContext") or {}, f"{path}.securityContext")
     yield from _check_names(spec, path)
     yield from rules.not_negative(
         f"{path}.terminationGracePeriodSeconds", spec.get("terminationGracePeriodSeconds")
@@ -80,6 +81,13 @@ def check_pod_spec(spec: Json, path: str) -> Causes:
         wish = f"must be between 1 and {MAX_INT32}, inclusive"
         yield invalid(f"{path}.activeDeadlineSeconds", deadline, wish)
     yield from _check_tolerations(spec.get("tolerations") or [], f"{path}.tolerations")
+
+
+def _check_security(context: Json, path: str) -> Causes:
+    for name in ("fsGroup", "runAsUser", "runAsGroup"):
+        yield from rules.user_or_group(f"{path}.{name}", context.get(name))
+    for index, group in enumerate(context.get("supplementalGroups") or ()):
+        yield from rules.user_or_group(f"{path}.supplementalGroups[{index}]", group)
 
 
 def _check_names(spec: Json, path: str) -> Causes:

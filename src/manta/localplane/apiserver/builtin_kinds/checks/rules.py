@@ -22,6 +22,7 @@ Check: TypeAlias = Callable[[Json, Json | None], Causes]
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 MAX_INT32 = 2**31 - 1
+_PERCENT = re.compile(r"[0-9]+%")
 _PORT_NAME = re.compile(r"[-a-z0-9]+")
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
@@ -109,6 +110,37 @@ def one_of(field: str, value: str, allowed: Iterable[str]) -> Causes:
 def not_negative(field: str, value: int | None) -> Causes:
     if value is not None and value < 0:
         yield invalid(field, value, "must be greater than or equal to 0")
+
+
+def user_or_group(field: str, value: int | None) -> Causes:
+    """The number of a Unix user or group."""
+    if value is not None and not 0 <= value <= MAX_INT32:
+        yield invalid(field, value, f"must be between 0 and {MAX_INT32}, inclusive")
+
+
+def count_or_percent(field: str, value: int | str | None, *, bounded: bool = True) -> Causes:
+    """A number that is not negative, or a percentage: of at most 100 where `bounded`."""
+    if isinstance(value, str):
+        if not _PERCENT.fullmatch(value):
+            wish = (
+                "a valid percent string must be a numeric string followed by an ending '%' (e.g. "
+                "'1%',  or '93%', regex used for validation is '[0-9]+%')"
+            )
+            yield invalid(field, value, wish)
+        elif bounded and amount_of(value) > 100:
+            yield invalid(field, value, "must not be greater than 100%")
+    else:
+        yield from not_negative(field, value)
+
+
+def amount_of(value: int | str) -> int:
+    """The number, or that before `%`; 0 for what is neither."""
+    if isinstance(value, int):
+        return value
+    digits = value.removesuffix("%").lstrip("0")
+    if not digits.isascii() or not digits.isdigit():
+        return 0
+    return int(digits) if len(digits) < 19 else MAX_INT32
 
 
 def immutable(field: str, new: Any, old: Any) -> Causes:

@@ -168,10 +168,8 @@ def check_deployment(deployment: Json, old: Json | None) -> Causes:
     if strategy.get("type") == "Recreate" and rolling is not None:
         wish = "may not be specified when strategy `type` is 'Recreate'"
         yield Cause("FieldValueForbidden", f"Forbidden: {wish}", "spec.strategy.rollingUpdate")
-    elif rolling and _is_zero(rolling.get("maxSurge")) and _is_zero(rolling.get("maxUnavailable")):
-        wish = "may not be 0 when `maxSurge` is 0"
-        field = "spec.strategy.rollingUpdate.maxUnavailable"
-        yield invalid(field, rolling.get("maxUnavailable"), wish)
+    elif rolling:
+        yield from _check_rolling(rolling, "spec.strategy.rollingUpdate")
     for name in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
         yield from rules.not_negative(f"spec.{name}", spec.get(name))
     deadline = spec.get("progressDeadlineSeconds")
@@ -189,8 +187,26 @@ def _bad_strategy(strategy: Json) -> Causes:
     yield Cause("FieldValueNotSupported", message, "spec.strategy")
 
 
+def _check_rolling(rolling: Json, path: str) -> Causes:
+    surge, missing = rolling.get("maxSurge"), rolling.get("maxUnavailable")
+    yield from rules.count_or_percent(f"{path}.maxUnavailable", missing, bounded=False)
+    yield from rules.count_or_percent(f"{path}.maxSurge", surge, bounded=False)
+    if _is_zero(surge) and _is_zero(missing):
+        yield invalid(f"{path}.maxUnavailable", missing, "may not be 0 when `maxSurge` is 0")
+    if isinstance(missing, str) and missing.endswith("%") and rules.amount_of(missing) > 100:
+        yield invalid(f"{path}.maxUnavailable", missing, "must not be greater than 100%")
+
+
 def _is_zero(amount: int | str | None) -> bool:
-    return amount in (0, "0%")
+    return amount is not None and rules.amount_of(amount) == 0
+
+
+def _check_update_strategy(workload: Json, names: tuple[str, ...]) -> Causes:
+    spec = workload.get("spec") or {}
+    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    for name in names:
+        field = f"spec.updateStrategy.rollingUpdate.{name}"
+        yield from rules.count_or_percent(field, rolling.get(name))
 
 
 def check_replica_set(replica_set: Json, old: Json | None) -> Causes:
@@ -202,10 +218,12 @@ def check_replica_set(replica_set: Json, old: Json | None) -> Causes:
 
 def check_stateful_set(stateful_set: Json, old: Json | None) -> Causes:
     yield from _check_replicated(stateful_set, old, "statefulset")
+    yield from _check_update_strategy(stateful_set, ("maxUnavailable",))
 
 
 def check_daemon_set(daemon_set: Json, old: Json | None) -> Causes:
     yield from _check_replicated(daemon_set, old, "daemonset")
+    yield from _check_update_strategy(daemon_set, ("maxUnavailable", "maxSurge"))
 
 
 def _check_replicated(workload: Json, old: Json | None, kind: str) -> Causes:
