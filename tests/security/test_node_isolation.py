@@ -46,7 +46,9 @@ async def test_a_pod_does_not_see_the_planes_directory(place: Path, rootless: bo
     plane = place / "plane"
     (plane / "pki").mkdir(parents=True)
     (plane / "pki/ca.key").write_text("the key")
-    async with node_plane(plane, rootless=rootless, cache=place / "images") as node:
+    async with node_plane(
+        plane / "node", plane=plane, rootless=rootless, cache=place / "images"
+    ) as node:
         await node.run("pod", "sleep", "1000")
         await node.until_ready()
         assert "No such file" in await shell(node, f"cat {plane}/pki/ca.key")
@@ -74,7 +76,9 @@ async def test_a_host_path_above_the_planes_directory_does_not_show_it(
     source = (place / above).resolve()
     mounts = {"volumeMounts": [{"name": "v", "mountPath": "/machine"}]}
     volumes = [{"name": "v", "hostPath": {"path": str(source)}}]
-    async with node_plane(plane, rootless=rootless, cache=place / "images") as node:
+    async with node_plane(
+        plane / "node", plane=plane, rootless=rootless, cache=place / "images"
+    ) as node:
         await node.run("pod", "sleep", "1000", container=mounts, volumes=volumes)
         await node.until_ready()
         there = f"/machine/{place.relative_to(source)}"

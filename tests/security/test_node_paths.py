@@ -30,7 +30,8 @@ def prepare(directory: Path, volume: dict[str, Any], sources: Sources = SOURCES)
     pod = a_pod(volumes=[{"name": "v", **volume}])
     tokens = dict.fromkeys(token_projections(pod), b"tenant")
     content = Content(pod, PLACE, sources, tokens)
-    return Volumes(directory).prepare(directory / "pods/uid/volumes", content).paths["v"]
+    volumes = Volumes(directory, directory / "claims")
+    return volumes.prepare(directory / "pods/uid/volumes", content).paths["v"]
 
 
 def volumes_with(path: str) -> Iterator[tuple[str, dict[str, Any]]]:

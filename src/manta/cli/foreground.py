@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from manta import __version__
 from manta.cli.installation import mark_plane
@@ -23,11 +24,16 @@ from manta.cli.together import until_first_ends
 from manta.cli.usage import UsageError
 from manta.kube.errors import MantaError
 from manta.localplane.node.doubts import doubt_lost_pods
+from manta.localplane.node.planeid import NODE_DIRECTORY
 from manta.localplane.node.processes import NoNamespaces
 from manta.localplane.node.ranges import Ranges, Wish, claim_ranges
 from manta.localplane.plane import Plane, PlaneBusy, PlaneOptions
+from manta.localplane.privatedir import make_private_directory
 from manta.localplane.store.store import StoreFailed
 from manta.runtime.clock import SystemClock
+
+if TYPE_CHECKING:
+    from manta.localplane.node.agent import NodeOptions
 
 
 def run_foreground(args: argparse.Namespace, documents: list[Document]) -> int:
@@ -60,7 +66,7 @@ def _leaves(group: BaseExceptionGroup[Exception]) -> Iterator[Exception]:
 
 
 async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
-    args.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_directory(args.dir)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -72,7 +78,7 @@ async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
     async with Plane(options) as plane:
         if args.nodes:
             # Before anybody is told that the plane is there: nobody may read stale news.
-            await doubt_lost_pods(plane.client, args.dir / "node", SystemClock().now())
+            await doubt_lost_pods(plane.client, args.dir / NODE_DIRECTORY, SystemClock().now())
         await mark_plane(plane.client, args.dir)
         write_record(args.dir, plane.url, __version__)
         print(f"API server ready at {plane.url}", flush=True)
@@ -89,7 +95,7 @@ def _ranges(args: argparse.Namespace) -> Ranges:
         parse_range("--service-cidr", args.service_cidr), parse_range("--pod-cidr", args.pod_cidr)
     )
     shared = bool(args.nodes) and args.isolation != "none" and os.geteuid() == 0
-    return claim_ranges(args.dir / "node", wish, shared=shared)
+    return claim_ranges(args.dir / NODE_DIRECTORY, wish, shared=shared)
 
 
 async def _run_beside(
@@ -128,11 +134,20 @@ async def _bring_up_and_rest(args: argparse.Namespace, documents: list[Document]
 
 
 async def _run_nodes(plane: Plane, args: argparse.Namespace, ranges: Ranges) -> None:
-    from manta.api.quantity import Quantity
-    from manta.localplane.node.agent import NodeAgent, NodeOptions
+    from manta.localplane.node.agent import NodeAgent
 
-    options = NodeOptions(
-        dir=args.dir / "node",
+    agent = NodeAgent(plane.client, SystemClock(), node_options(plane, args, ranges))
+    plane.connector = agent.connector
+    await agent.run()
+
+
+def node_options(plane: Plane, args: argparse.Namespace, ranges: Ranges) -> NodeOptions:
+    from manta.api.quantity import Quantity
+    from manta.localplane.node.agent import NodeOptions
+
+    return NodeOptions(
+        dir=args.dir / NODE_DIRECTORY,
+        plane=args.dir,
         nodes=args.nodes,
         cpus=args.cpus,
         memory=None if args.memory is None else Quantity.parse(args.memory).value(),
@@ -140,6 +155,3 @@ async def _run_nodes(plane: Plane, args: argparse.Namespace, ranges: Ranges) -> 
         ranges=ranges,
         api_server=(plane.options.host, plane.port),
     )
-    agent = NodeAgent(plane.client, SystemClock(), options)
-    plane.connector = agent.connector
-    await agent.run()

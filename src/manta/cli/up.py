@@ -29,6 +29,7 @@ from manta.cli.remains import clear_before_start
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, Unreachable
+from manta.localplane.privatedir import make_private_directory
 
 RAY_KINDS = [{"apiVersion": one.api_version, "kind": one.kind} for one in RAY_RESOURCES]
 START_PATIENCE = 60.0
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 
         return run_foreground(args, documents)
     try:
-        args.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_directory(args.dir)
         with (args.dir / "start.lock").open("w") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)  # one start at a time, whoever asks for it
             _start_in_background(args)

@@ -33,6 +33,7 @@ from manta.localplane.apiserver.surroundings import SERVICE_NETWORK
 from manta.localplane.certificates import STANDARD_NAMES, Authority
 from manta.localplane.inprocess import InProcessTransport
 from manta.localplane.kubeconfig import write_kubeconfig
+from manta.localplane.privatedir import make_private_directory
 from manta.localplane.store.journal import SqliteJournal, load
 from manta.localplane.store.store import Store
 from manta.runtime.clock import Clock, SystemClock
@@ -114,7 +115,7 @@ class Plane:
     async def _start(self) -> None:
         options = self.options
         self.failed = asyncio.get_running_loop().create_future()
-        options.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_directory(options.dir)
         self._stack.enter_context(contextlib.closing(_lock(options.dir)))
         self.kubeconfig.unlink(missing_ok=True)
         self.authority = Authority(options.dir / "pki", options.clock.now())

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from manta.localplane.node.dnswire import (
@@ -24,9 +24,12 @@ from manta.localplane.node.relay import Conversations
 
 log = logging.getLogger(__name__)
 
+_PORT = 53
 _UPSTREAM_TIMEOUT = 2.0
 _TCP_LIMIT = 65535
 _ADDRESS = tuple[str, int]
+Exchange = Callable[[bytes, str], Awaitable[bytes]]
+"""One question, one name server, its answer."""
 
 
 class DnsServer:
@@ -79,15 +82,15 @@ class DnsServer:
         return None if reply is None else render(question, reply, limit=limit)
 
     async def _forward_for(self, packet: bytes, client: _ADDRESS) -> None:
-        self._send(await self._forward(packet), client)
+        self._send(await self._forward(packet, _exchange), client)
 
-    async def _forward(self, packet: bytes) -> bytes:
+    async def _forward(self, packet: bytes, exchange: Exchange) -> bytes:
         """The first answer of the machine's own name servers, or a quick failure."""
         for upstream in self._upstreams:
             try:
                 async with asyncio.timeout(_UPSTREAM_TIMEOUT):
-                    return await _exchange(packet, upstream)
-            except (OSError, TimeoutError):
+                    return await exchange(packet, upstream)
+            except (OSError, EOFError, TimeoutError):
                 continue
         return _failure(packet)
 
@@ -100,7 +103,7 @@ class DnsServer:
                 packet = await reader.readexactly(length)
                 answer = self._from_zone(packet, limit=_TCP_LIMIT)
                 if answer is None:
-                    answer = await self._forward(packet)
+                    answer = await self._forward(packet, _exchange_by_stream)
                 writer.write(struct.pack("!H", len(answer)) + answer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, OSError):
@@ -129,12 +132,25 @@ async def _exchange(packet: bytes, upstream: str) -> bytes:
     loop = asyncio.get_running_loop()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
         channel.setblocking(False)
-        await loop.sock_connect(channel, (upstream, 53))
+        await loop.sock_connect(channel, (upstream, _PORT))
         await loop.sock_sendall(channel, packet)
         while True:
             answer = await loop.sock_recv(channel, 4096)
             if answer[:2] == packet[:2]:
                 return answer
+
+
+async def _exchange_by_stream(packet: bytes, upstream: str) -> bytes:
+    """Whoever asks over TCP has had a truncated answer over UDP: the same question over UDP would be
+    truncated again."""
+    reader, writer = await asyncio.open_connection(upstream, _PORT)
+    try:
+        writer.write(struct.pack("!H", len(packet)) + packet)
+        await writer.drain()
+        (length,) = struct.unpack("!H", await reader.readexactly(2))
+        return await reader.readexactly(length)
+    finally:
+        writer.transport.abort()
 
 
 def machine_name_servers(path: Path = Path("/etc/resolv.conf")) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _STREAM = 1
 _END_STREAM, _END_HEADERS, _ACK, _PADDED = 0x1, 0x4, 0x1, 0x8
 _LARGEST = 1 << 20
+_FRAME_LIMIT = 16384
+"""Bytes in one frame, unless the server says that it takes more."""
 _NAMES = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 
 
@@ -33,7 +35,7 @@ async def check_health(streams: Streams, authority: str, service: str) -> str:
     try:
         writer.write(_PREFACE + _frame(_Frame.SETTINGS, 0, b"", stream=0))
         writer.write(_frame(_Frame.HEADERS, _END_HEADERS, _headers(authority)))
-        writer.write(_frame(_Frame.DATA, _END_STREAM, _message(service)))
+        writer.write(_data_frames(_message(service)))
         await writer.drain()
         body = b""
         while True:
@@ -84,6 +86,12 @@ def _frame(kind: int, flags: int, payload: bytes, stream: int = _STREAM) -> byte
     return struct.pack("!I", len(payload))[1:] + struct.pack("!BBI", kind, flags, stream) + payload
 
 
+def _data_frames(message: bytes) -> bytes:
+    parts = [message[at : at + _FRAME_LIMIT] for at in range(0, len(message), _FRAME_LIMIT)]
+    whole = [_frame(_Frame.DATA, 0, part) for part in parts[:-1]]
+    return b"".join([*whole, _frame(_Frame.DATA, _END_STREAM, parts[-1])])
+
+
 def _headers(authority: str) -> bytes:
     pairs = {
         ":method": "POST",
@@ -98,12 +106,24 @@ def _headers(authority: str) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """A string of HPACK, not compressed; ours are shorter than 127 bytes."""
-    return bytes([len(text)]) + text.encode()
+    """A string of HPACK, not compressed."""
+    data = text.encode()
+    if len(data) < 0x7F:
+        return bytes([len(data)]) + data
+    return b"\x7f" + _varint(len(data) - 0x7F) + data
+
+
+def _varint(number: int) -> bytes:
+    """Seven bits a byte, the lowest first: how HPACK and protobuf write lengths."""
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])
 
 
 def _message(service: str) -> bytes:
     """A HealthCheckRequest: field 1, the service's name."""
-    name = service.encode()[:127]
-    message = b"\x0a" + bytes([len(name)]) + name if name else b""
+    name = service.encode()
+    message = b"\x0a" + _varint(len(name)) + name if name else b""
     return b"\0" + struct.pack("!I", len(message)) + message

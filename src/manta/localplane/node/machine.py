@@ -14,7 +14,7 @@ from manta.localplane.node.egress import PlaneNetwork, open_way
 from manta.localplane.node.images import ImageStore
 from manta.localplane.node.netlink import SOCKET, Netlink
 from manta.localplane.node.network import PodNetwork
-from manta.localplane.node.planeid import interface_prefix
+from manta.localplane.node.planeid import interface_prefix, plane_of
 from manta.localplane.node.podfiles import Dns
 from manta.localplane.node.processes import Launcher, NoNamespaces, Way
 from manta.localplane.node.ranges import Ranges, Wish, claim_ranges
@@ -29,6 +29,8 @@ Isolation = Literal["namespaces", "none"]
 class NodeOptions:
     dir: Path
     """Everything that the agent keeps is below this directory."""
+    plane: Path | None = None
+    """Directory of the whole plane, with its keys: no Pod sees it. None: `dir` itself."""
     name: str = "manta"
     """Name of the node; of several nodes, the first part of their names."""
     nodes: int = 1
@@ -72,6 +74,7 @@ class Machine:
     def __init__(self, options: NodeOptions, directory: Path, launcher: Launcher) -> None:
         self.options = options
         self.directory = directory
+        self.plane = options.plane.resolve() if options.plane else directory
         self.launcher = launcher
         self.isolated = launcher.way != "plain"
         self.userns = launcher.way == "user"
@@ -86,7 +89,7 @@ class Machine:
         """Why names cannot be resolved; empty when they can."""
         cache = options.cache or Path.home() / ".cache" / "manta" / "images"
         self.images = ImageStore(cache, directory / "images.yaml")
-        self.volumes = Volumes(directory)
+        self.volumes = Volumes(self.plane, directory / "claims")
         self.cgroups = Cgroups(directory)
 
     @classmethod
@@ -136,8 +139,8 @@ class Machine:
         others: list[Path] = []
         if self.launcher.way == "root":
             with planeregister.locked() as register:
-                others = register.others(self.directory)
-        return tuple(str(path) for path in (self.directory, *others))
+                others = [plane_of(one) for one in register.others(self.directory)]
+        return tuple(str(path) for path in (self.plane, *others))
 
     def pod_directory(self, uid: str) -> Path:
         return self.directory / "pods" / uid

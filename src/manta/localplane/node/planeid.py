@@ -10,7 +10,14 @@ import hashlib
 import re
 from pathlib import Path
 
+NODE_DIRECTORY = "node"
+"""Where `manta up` lets the agent keep its files, inside the plane's directory."""
 _BRIDGE = re.compile(r"mt([0-9a-f]{6})br")
+
+
+def plane_of(directory: Path) -> Path:
+    """The directory of the whole plane, from that of its agent."""
+    return directory.parent if directory.name == NODE_DIRECTORY else directory
 
 
 def plane_id(directory: Path) -> str:

@@ -41,9 +41,9 @@ class PreparedVolumes:
 
 
 class Volumes:
-    def __init__(self, plane: Path) -> None:
+    def __init__(self, plane: Path, claims: Path) -> None:
         self._plane = plane
-        self._claims = plane / "claims"
+        self._claims = claims
 
     def prepare(self, directory: Path, content: Content) -> PreparedVolumes:
         """Make every volume of the Pod below `directory`. Blocking; safe to repeat."""

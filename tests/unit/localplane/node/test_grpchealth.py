@@ -28,7 +28,7 @@ async def server(*frames: bytes, asked: list[bytes] | None = None) -> AsyncItera
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         got = await reader.readuntil(b"Health/Check")
         if asked is not None:
-            asked.append(got + await reader.read(4096))
+            asked.append(got + await reader.read(1 << 20))
         writer.write(b"".join(frames))
         await writer.drain()
         writer.close()
@@ -81,3 +81,32 @@ async def test_a_server_that_speaks_otherwise_is_named(
     async with server(*frames) as port:
         with pytest.raises(OSError, match=words):
             await check(port)
+
+
+@pytest.mark.parametrize("length", [126, 127, 128, 300, 20_000])
+async def test_the_whole_name_of_a_service_is_asked_for(length: int) -> None:
+    """P7: it was cut at 127 bytes."""
+    name = "s" * length
+    asked: list[bytes] = []
+    async with server(SETTINGS, HEADERS, data(b"\x08\x01"), TRAILERS, asked=asked) as port:
+        streams = await asyncio.open_connection("127.0.0.1", port)
+        assert await check_health(streams, f"{name}:80", name) == "SERVING"
+    assert message_of(asked[0]) == name
+
+
+def message_of(sent: bytes) -> str:
+    """The name in the request that a client sent, read frame by frame."""
+    rest, body = sent.removeprefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), b""
+    while rest:
+        size, kind = int.from_bytes(rest[:3]), rest[3]
+        body += rest[9 : 9 + size] if kind == 0 else b""
+        rest = rest[9 + size :]
+    length, shift, at = 0, 0, 6  # after five bytes of gRPC and the field's number
+    while True:
+        length |= (body[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if body[at - 1] < 0x80:
+            break
+    assert int.from_bytes(body[1:5]) == len(body) - 5
+    assert len(body) - at == length
+    return body[at:].decode()

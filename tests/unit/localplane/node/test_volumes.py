@@ -24,7 +24,7 @@ def prepare(tmp_path: Path, *volumes: dict[str, Any], sources: Sources = SOURCES
     pod = a_pod(volumes=list(volumes), metadata={"labels": {"x": "y"}})
     tokens = dict.fromkeys(token_projections(pod), b"token")
     content = Content(pod, PLACE, sources, tokens)
-    return Volumes(tmp_path / "plane").prepare(tmp_path / "volumes", content)
+    return Volumes(tmp_path / "plane", tmp_path / "claims").prepare(tmp_path / "volumes", content)
 
 
 def test_a_config_map_becomes_files(tmp_path: Path) -> None:
