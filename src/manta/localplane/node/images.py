@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import hashlib
-import os
 import shutil
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,11 +26,18 @@ from manta.localplane.node.imagetable import (
     is_reference,
     read_rules,
 )
-from manta.localplane.node.libc import end_with_parent
+from manta.localplane.node.shims import write_shims
+from manta.localplane.node.toolchain import (
+    OWN_PYTHON,
+    ToolError,
+    find_python,
+    find_uv,
+    install_python,
+    run_tool,
+)
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _COMPLETE = ".manta-complete"
-_OWN_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 class PullError(Exception):
@@ -101,17 +106,6 @@ class ImageStore:
         directory = self._directory(recipe)
         return self._offer(recipe, directory) if (directory / _COMPLETE).exists() else None
 
-    def substitution(self, image: str) -> str:
-        """What is not as the image's name says; empty when all is."""
-        recipe = self.recipe(image)
-        python = self._python(recipe)
-        if recipe.packages is None or recipe.python in ("", python):
-            return ""
-        return (
-            f"Python {recipe.python} is not on this machine; image {image} is offered"
-            f" with Python {python}"
-        )
-
     async def ensure(self, image: str) -> Environment:
         """The environment, made if need be. Several Pods wait for one build."""
         recipe = self.recipe(image)
@@ -125,17 +119,10 @@ class ImageStore:
             building.add_done_callback(lambda _: self._building.pop(directory.name, None))
         return self._offer(recipe, await asyncio.shield(building))
 
-    def _python(self, recipe: Recipe) -> str:
-        """The wanted version if the machine has it, else the agent's own."""
-        wanted = recipe.python
-        if not wanted or wanted == _OWN_PYTHON or find_python(wanted) is None:
-            return _OWN_PYTHON
-        return wanted
-
     def _directory(self, recipe: Recipe) -> Path:
         packages = recipe.packages or ()
         digest = hashlib.sha256("\n".join(packages).encode()).hexdigest()[:8]
-        return self._cache / environment_key(recipe, self._python(recipe), [digest])
+        return self._cache / environment_key(recipe, recipe.python or OWN_PYTHON, [digest])
 
     async def _make(self, recipe: Recipe, directory: Path) -> Path:
         self._cache.mkdir(parents=True, exist_ok=True)
@@ -143,15 +130,40 @@ class ImageStore:
             if (directory / _COMPLETE).exists():
                 return directory
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
-            uv = await find_uv(self._cache)
-            interpreter = find_python(self._python(recipe)) or sys.executable
-            await _run(recipe, uv, "venv", "--seed", "--python", interpreter, str(directory))
-            if recipe.packages:
-                python = str(directory / "bin" / "python")
-                install = ("pip", "install", "--compile-bytecode", "--python", python)
-                await _run(recipe, uv, *install, *recipe.packages)
+            try:
+                await self._build(recipe, directory)
+            except ToolError as error:
+                cause = _cause(recipe, str(error))
+                raise PullError(f'Failed to pull image "{recipe.image}": {cause}') from error
             (directory / _COMPLETE).touch()
         return directory
+
+    async def _build(self, recipe: Recipe, directory: Path) -> None:
+        uv = await find_uv(self._cache)
+        interpreter = await self._interpreter(recipe, uv)
+        await run_tool(uv, "venv", "--seed", "--python", interpreter, str(directory))
+        if recipe.packages:
+            python = str(directory / "bin" / "python")
+            install = ("pip", "install", "--compile-bytecode", "--python", python)
+            await run_tool(uv, *install, *recipe.packages)
+
+    async def _interpreter(self, recipe: Recipe, uv: str) -> str:
+        """Of the version that the image names, downloaded if need be: never another one."""
+        version = recipe.python or OWN_PYTHON
+        try:
+            return find_python(version, self._pythons) or await install_python(
+                uv, version, self._pythons
+            )
+        except ToolError as error:
+            raise ToolError(
+                f"the image names Python {version}, which is not on this machine and could not be"
+                f" downloaded. Install python{version}, name an image with Python {OWN_PYTHON}"
+                f" (-py{OWN_PYTHON.replace('.', '')}), or map the image in {self._table}. {error}"
+            ) from error
+
+    @property
+    def _pythons(self) -> Path:
+        return self._cache / "pythons"
 
     # ── offering ───────────────────────────────────────────────────────────────────────
     def _of_the_machine(self, recipe: Recipe) -> Environment:
@@ -183,7 +195,9 @@ class ImageStore:
             entrypoint=recipe.entrypoint,
             command=recipe.command,
             workdir=recipe.workdir,
-            paths=tuple(str(one) for one in (directory, shims) if one),
+            paths=tuple(
+                str(one) for one in (directory, shims, self._pythons) if one and one.exists()
+            ),
             links={
                 link: goal.replace("{environment}", str(directory))
                 for link, goal in recipe.links.items()
@@ -198,26 +212,6 @@ def _load(path: Path) -> tuple[Rule, ...]:
         raise TableError(f"{path}: {error}") from error
 
 
-async def _run(recipe: Recipe, *command: str) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        cwd="/",
-        preexec_fn=end_with_parent,
-    )
-    try:
-        _, errors = await process.communicate()
-    except asyncio.CancelledError:
-        process.kill()
-        await process.wait()
-        raise
-    if process.returncode:
-        words = " ".join(errors.decode(errors="replace").split())
-        raise PullError(f'Failed to pull image "{recipe.image}": {_cause(recipe, words)}')
-
-
 def _cause(recipe: Recipe, words: str) -> str:
     """The most likely cause first; what the tool itself says follows."""
     said = words[-1000:]
@@ -229,94 +223,9 @@ def _cause(recipe: Recipe, words: str) -> str:
     return said
 
 
-def find_python(version: str) -> str | None:
-    """An interpreter of this version: our own, on the path, or kept by uv or pyenv.
-
-    pyenv's shims are passed over: they answer for versions that they then refuse to run.
-    """
-    if version == _OWN_PYTHON:
-        return str(Path(sys.base_prefix, "bin", f"python{version}"))
-    path = [one for one in os.get_exec_path() if not one.endswith("/shims")]
-    if found := shutil.which(f"python{version}", path=":".join(path)):
-        return found
-    home = Path.home()
-    kept = (
-        (home / ".local/share/uv/python", f"cpython-{version}.*/bin/python{version}"),
-        (home / ".pyenv/versions", f"{version}.*/bin/python{version}"),
-    )
-    found_kept = (path for base, pattern in kept for path in sorted(base.glob(pattern)))
-    return next((str(path) for path in found_kept), None)
-
-
-async def find_uv(cache: Path) -> str:
-    """uv beside our Python, in the project's cache, on the path, or freshly installed."""
-    beside = Path(sys.executable).with_name("uv")
-    project = Path(sys.prefix).parent / ".cache" / "uv" / "bin" / "uv"
-    own = cache / "tools" / "bin" / "uv"
-    for candidate in (beside, project, own):
-        if os.access(candidate, os.X_OK):
-            return str(candidate)
-    if found := shutil.which("uv"):
-        return found
-    recipe = Recipe(image="uv")
-    await _run(recipe, sys.executable, "-m", "venv", str(cache / "tools"))
-    await _run(recipe, str(cache / "tools" / "bin" / "pip"), "install", "--quiet", "uv")
-    return str(own)
-
-
 @asynccontextmanager
 async def _locked(path: Path) -> AsyncIterator[None]:
     """One build at a time, also among several planes."""
     with path.open("w") as file:
         await asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX)
         yield
-
-
-_WGET = """#!{python} -IS
-# A stand-in for wget on machines without it: enough for health checks.
-import sys, urllib.error, urllib.request
-arguments, timeout, target, quiet, output = sys.argv[1:], 900.0, None, False, None
-while arguments:
-    word = arguments.pop(0)
-    if word in ("-T", "--timeout", "-t", "--tries", "-O", "--output-document"):
-        word, value = word, arguments.pop(0)
-    elif word.startswith("--") and "=" in word:
-        word, _, value = word.partition("=")
-    elif word[:2] in ("-T", "-t", "-O") and len(word) > 2:
-        word, value = word[:2], word[2:]
-    else:
-        value = ""
-    if word in ("-T", "--timeout"):
-        timeout = float(value)
-    elif word in ("-O", "--output-document"):
-        output = value
-    elif not word.startswith("-"):
-        target = word
-if target is None:
-    sys.exit("wget: missing URL")
-try:
-    answer = urllib.request.urlopen(target if "://" in target else "http://" + target, timeout=timeout)
-    content = answer.read()
-except urllib.error.HTTPError as error:
-    sys.exit(f"wget: server returned error: HTTP/1.1 {{error.code}} {{error.reason}}")
-except OSError as error:
-    print(f"wget: {{error}}", file=sys.stderr)
-    sys.exit(4)
-if output == "-":
-    sys.stdout.buffer.write(content)
-else:
-    open(output or target.rstrip("/").rpartition("/")[2] or "index.html", "wb").write(content)
-"""
-
-
-def write_shims(directory: Path) -> Path:
-    """Programs that images have and a bare machine may lack; last on the path."""
-    shim = directory / "wget"
-    text = _WGET.format(python=sys.executable)
-    if not shim.exists() or shim.read_text() != text:
-        directory.mkdir(parents=True, exist_ok=True)
-        partial = directory / f".wget.{os.getpid()}"
-        partial.write_text(text)
-        partial.chmod(0o755)
-        partial.rename(shim)
-    return directory

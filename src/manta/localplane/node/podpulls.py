@@ -37,8 +37,6 @@ class Puller:
 
     async def _pull(self, container: Container) -> str:
         image = container.image
-        if note := self._runtime.image_note(container):
-            self._events.tell(events.IMAGE_NOTE, note)
         present = self._runtime.image_present(container)
         if present is not None and container.image_pull_policy != "Always":
             note = f'Container image "{image}" already present on machine'

@@ -251,13 +251,6 @@ class PodRuntime:
         self._environments[container.name] = found
         return found.image_id
 
-    def image_note(self, container: Container) -> str:
-        """What is not as the image's name says."""
-        try:
-            return self._machine.images.substitution(container.image)
-        except PullError:
-            return ""
-
     async def pull(self, container: Container) -> str:
         found = await self._machine.images.ensure(container.image)
         self._environments[container.name] = found

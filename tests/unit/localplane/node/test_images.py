@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from manta.localplane.node.images import ImageStore, PullError, find_python, write_shims
+from manta.localplane.node import toolchain
+from manta.localplane.node.images import ImageStore, PullError
+from manta.localplane.node.shims import write_shims
+from manta.localplane.node.toolchain import find_python, find_uv
 
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -59,15 +63,99 @@ def test_a_name_that_is_none_is_refused(store: ImageStore) -> None:
     assert caught.value.reason == "InvalidImageName"
 
 
-def test_another_python_than_asked_for_is_told(store: ImageStore) -> None:
-    assert "offered with Python" in store.substitution("rayproject/ray:2.54.0-py21")
-    assert store.substitution(f"rayproject/ray:2.54.0-py{OWN.replace('.', '')}") == ""
+def a_uv(directory: Path, script: str) -> Path:
+    """A stand-in for uv that writes down how it was called."""
+    uv = directory / "uv"
+    uv.write_text(f'#!/bin/sh\necho "$@" >> {directory}/calls\n{script}\n')
+    uv.chmod(0o755)
+    return uv
+
+
+@pytest.fixture
+def fake_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    def use(script: str) -> Path:
+        uv = a_uv(tmp_path, script)
+
+        async def found(_: Path) -> str:
+            return str(uv)
+
+        monkeypatch.setattr("manta.localplane.node.images.find_uv", found)
+        return tmp_path / "calls"
+
+    return use
+
+
+async def test_a_python_that_cannot_be_had_is_an_error_and_no_other_is_taken(
+    store: ImageStore, fake_uv: Callable[[str], Path]
+) -> None:
+    """U15: the image ran with another Python than it names."""
+    calls = fake_uv("echo no route to the index >&2; exit 1")
+    with pytest.raises(PullError) as caught:
+        await store.ensure("rayproject/ray:2.60.0-py399")
+    message = str(caught.value)
+    assert "names Python 3.99, which is not on this machine and could not be downloaded" in message
+    assert f"-py{OWN.replace('.', '')}" in message
+    assert "no route to the index" in message
+    assert calls.read_text().splitlines() == ["python install 3.99"]
+
+
+async def test_the_python_that_an_image_names_is_downloaded(
+    store: ImageStore, tmp_path: Path, fake_uv: Callable[[str], Path]
+) -> None:
+    """U15."""
+    bring = 'mkdir -p "$UV_PYTHON_INSTALL_DIR/cpython-3.99.1/bin" && touch "$UV_PYTHON_INSTALL_DIR/cpython-3.99.1/bin/python3.99"'
+    calls = fake_uv(
+        f'case "$1 $2" in "python install") {bring};; "venv --seed") mkdir -p "$5";; esac'
+    )
+    found = await store.ensure("rayproject/ray:2.60.0-py399")
+    interpreter = tmp_path / "cache/pythons/cpython-3.99.1/bin/python3.99"
+    assert f"venv --seed --python {interpreter} " in calls.read_text()
+    assert "py3.99" in found.image_id
+    assert str(tmp_path / "cache/pythons") in found.paths
 
 
 def test_our_own_python_is_always_found() -> None:
     found = find_python(OWN)
     assert found is not None
     assert Path(found).exists()
+
+
+# ── tools ────────────────────────────────────────────────────────────────────────────────
+async def test_uv_comes_with_the_extra_up(tmp_path: Path) -> None:
+    """P8."""
+    uv = pytest.importorskip("uv")
+    assert await find_uv(tmp_path) == uv.find_uv_bin()
+
+
+async def test_uv_is_installed_in_the_version_that_was_tested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P8: whatever was newest that day was installed."""
+    calls: list[tuple[str, ...]] = []
+
+    async def run(*command: str, **_: object) -> None:
+        calls.append(command)
+
+    monkeypatch.setattr(toolchain, "run_tool", run)
+    monkeypatch.setattr(toolchain, "_of_the_package", lambda: None)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    await find_uv(tmp_path / "cache")
+    assert calls[-1][-1] == f"uv=={toolchain.UV_VERSION}"
+    lock = Path(__file__).parents[4] / "requirements.lock"
+    assert f"\nuv=={toolchain.UV_VERSION} " in lock.read_text()
+
+
+def test_each_installation_has_its_own_scripts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P8: when the installation that wrote the shared one was removed, wget probes of all others failed."""
+    first = write_shims(tmp_path)
+    monkeypatch.setattr(sys, "executable", "/removed/installation/bin/python")
+    second = write_shims(tmp_path)
+    assert "/removed/" in (second / "wget").read_text()
+    assert subprocess.run([first / "wget", "-O-", "file:///dev/null"], check=False).returncode == 0
 
 
 def test_the_stand_in_for_wget_fetches_and_fails_like_it(tmp_path: Path) -> None:
