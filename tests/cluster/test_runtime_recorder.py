@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 from typing import Any
 
-from manta.api.resources import EVENTS
+from manta.api.resources import CORE_EVENTS, EVENTS
 from manta.kube.client import Client
 from manta.runtime.recorder import Limits, ObjectReference, Recorder
 from support.faults import touches
@@ -41,6 +41,42 @@ async def test_an_event_has_all_that_the_new_api_asks_for() -> None:
         assert event["reportingInstance"] == "pod-1"
         assert event["regarding"]["name"] == "demo"
         assert event["type"] == "Normal"
+        assert event["eventTime"] == "2026-01-01T00:00:00.000000Z"
+
+
+@virtually
+async def test_an_event_has_the_times_by_which_kubectl_sorts_and_a_count() -> None:
+    """U13."""
+    async with virtual_plane() as plane:
+        recorder = Recorder(plane.client, plane.clock, Random(1), instance="pod-1")
+        async with running(recorder.run()):
+            tell(recorder)
+            await asyncio.sleep(5)
+            (first,) = (await plane.client.list(CORE_EVENTS, "default")).items
+            tell(recorder)
+            await asyncio.sleep(60)
+        (event,) = (await plane.client.list(CORE_EVENTS, "default")).items
+        assert first["firstTimestamp"] == first["lastTimestamp"] == "2026-01-01T00:00:00Z"
+        assert event["firstTimestamp"] == first["firstTimestamp"]
+        assert event["lastTimestamp"] == "2026-01-01T00:00:05Z"
+        assert (event["count"], event["series"]["count"]) == (2, 2)
+        assert event["source"]["component"] == "raycluster"
+
+
+@virtually
+async def test_a_warning_that_differs_with_every_try_is_told_five_times_in_five_minutes() -> None:
+    """R25: the name of what is refused differs each time."""
+    async with virtual_plane() as plane:
+        recorder = Recorder(plane.client, plane.clock, Random(1))
+        async with running(recorder.run()):
+            for number in range(300):
+                note = f"Failed to create Job demo-redis-cleanup-{number}: quota"
+                recorder.event(WHOM, "Warning", "FailedToCreateRedisCleanupJob", "Create", note)
+                await asyncio.sleep(1)
+            await asyncio.sleep(300)
+        found = await events(plane)
+        assert 1 <= len(found) <= 5
+        assert sum(one.get("series", {}).get("count", 1) for one in found) == 300
 
 
 @virtually
@@ -93,7 +129,7 @@ async def test_the_queue_is_bounded_while_the_server_is_gone() -> None:
 async def test_what_the_server_refuses_is_dropped_at_once() -> None:
     async with virtual_plane() as plane:
         faults = faulty(plane)
-        faults.deny(touches(EVENTS), times=1)
+        faults.deny(touches(CORE_EVENTS), times=1)
         recorder = Recorder(Client(faults), plane.clock, Random(1))
         async with running(recorder.run()):
             tell(recorder)
@@ -107,7 +143,7 @@ async def test_what_the_server_refuses_is_dropped_at_once() -> None:
 async def test_an_event_whose_reply_was_lost_is_written_once_and_counted_on() -> None:
     async with virtual_plane() as plane:
         faults = faulty(plane)
-        faults.fail_after(touches(EVENTS, "POST"))
+        faults.fail_after(touches(CORE_EVENTS, "POST"))
         recorder = Recorder(Client(faults), plane.clock, Random(1))
         async with running(recorder.run()):
             tell(recorder)
@@ -123,7 +159,7 @@ async def test_an_event_whose_reply_was_lost_is_written_once_and_counted_on() ->
 async def test_what_happens_while_an_event_is_written_is_told_later() -> None:
     async with virtual_plane() as plane:
         faults = faulty(plane)
-        faults.slow(touches(EVENTS, "POST"), 8.0)
+        faults.slow(touches(CORE_EVENTS, "POST"), 8.0)
         recorder = Recorder(Client(faults), plane.clock, Random(1))
         async with running(recorder.run()):
             tell(recorder)

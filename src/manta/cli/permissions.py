@@ -74,7 +74,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     _may("networking.k8s.io", "ingresses", *READ, "create", "patch"),
     _may("policy", "poddisruptionbudgets", *READ, "create", "delete", "patch"),
     _may("discovery.k8s.io", "endpointslices", "list", "watch"),
-    _may("events.k8s.io", "events", "create", "patch"),
+    _may("", "events", "create", "patch"),
     _may("", "services/proxy", "get", "create", "update", when=PROXY),
     _may("", "pods/proxy", "get", when=PROXY),
     _may("ray.io", CRON, *READ, when=CRON_GATE),

@@ -1,4 +1,7 @@
-"""Events in `events.k8s.io/v1`: never blocking, aggregated, rate-limited, bounded.
+"""Events: never blocking, aggregated, rate-limited, bounded.
+
+They are written as core/v1, with all that `events.k8s.io/v1` wants: that group refuses the first and
+last time, by which `kubectl` sorts and describes them.
 
 An event that repeats becomes a series of the first one, reported ever more rarely. Of many
 events that differ only in their note, the first few are written and the rest are counted in the
@@ -19,12 +22,13 @@ from random import Random
 from typing import Any, Literal, NamedTuple
 
 from manta.api.meta import Key, ObjectMeta
-from manta.api.resources import EVENTS, Resource
-from manta.api.times import format_micro_time
+from manta.api.resources import CORE_EVENTS, Resource
+from manta.api.times import format_micro_time, format_time
 from manta.kube.client import Client
 from manta.kube.errors import (
     AlreadyExists,
     ApiError,
+    Forbidden,
     MantaError,
     NotFound,
     TooManyRequests,
@@ -123,6 +127,10 @@ class Limits:
     """So many different notes of one cause on one object at once,"""
     notes_refill: float = 60.0
     """and one more for every so many seconds."""
+    warnings_burst: int = 3
+    """The same for warnings, which repeat with every try of what fails: one try differs from the next
+    in a name or a number only. At most five in five minutes."""
+    warnings_refill: float = 150.0
     first_report: float = 10.0
     longest_pause: float = 600.0
     tries: int = 5
@@ -152,6 +160,7 @@ class Recorder:
         self._order = count()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
+        self._forbidden = False
         self.dropped = 0
         self.written = 0
 
@@ -232,13 +241,16 @@ class Recorder:
         """The event in which this one is to be counted; None: it may stand for itself."""
         limits = self._limits
         bucket = self._buckets.get(identity.cause)
+        burst, refill = limits.notes_burst, limits.notes_refill
+        if identity.type == "Warning":
+            burst, refill = limits.warnings_burst, limits.warnings_refill
         if bucket is None:
-            bucket = self._buckets[identity.cause] = _Bucket(limits.notes_burst, now)
+            bucket = self._buckets[identity.cause] = _Bucket(burst, now)
         self._buckets.move_to_end(identity.cause)
         while len(self._buckets) > limits.remembered:
             self._buckets.popitem(last=False)
-        refilled = bucket.tokens + (now - bucket.at) / limits.notes_refill
-        bucket.tokens, bucket.at = min(refilled, limits.notes_burst), now
+        refilled = bucket.tokens + (now - bucket.at) / refill
+        bucket.tokens, bucket.at = min(refilled, burst), now
         if bucket.tokens < 1 and bucket.last is not None:
             return bucket.last
         bucket.tokens -= 1
@@ -267,6 +279,11 @@ class Recorder:
                 await self._write(known)
             except (TooManyRequests, Unavailable) as error:
                 log.debug("event %s: %s", known.identity.reason, error)
+            except Forbidden as error:
+                if not self._forbidden:  # said once: RBAC that is older than the operator, say
+                    self._forbidden = True
+                    log.warning("Events cannot be written: %s", error)
+                break
             except ApiError as error:
                 # The namespace is going away, or we may not write events: no use to insist.
                 log.debug("event %s refused: %s", known.identity.reason, error)
@@ -292,28 +309,33 @@ class Recorder:
                 known.told = count
                 return
         try:
-            await self._client.create(EVENTS, known.key.namespace, self._manifest(known))
+            await self._client.create(CORE_EVENTS, known.key.namespace, self._manifest(known))
         except AlreadyExists:  # the reply to an earlier attempt was lost
             if count > 1:
                 await self._report(known)
         known.told = count
 
     async def _report(self, known: _Known) -> None:
-        await self._client.patch(EVENTS, known.key, {"series": _series(known)})
+        last = {"lastTimestamp": format_time(known.last), "count": known.count}
+        await self._client.patch(CORE_EVENTS, known.key, {"series": _series(known), **last})
 
     def _manifest(self, known: _Known) -> dict[str, Any]:
         told = known.identity
         manifest: dict[str, Any] = {
-            "apiVersion": EVENTS.api_version,
-            "kind": EVENTS.kind,
+            "apiVersion": CORE_EVENTS.api_version,
+            "kind": CORE_EVENTS.kind,
             "metadata": {"name": known.key.name, "namespace": known.key.namespace},
             "eventTime": format_micro_time(known.first),
-            "reportingController": told.controller,
+            "firstTimestamp": format_time(known.first),
+            "lastTimestamp": format_time(known.last),
+            "count": known.count,
+            "source": {"component": told.controller},
+            "reportingComponent": told.controller,
             "reportingInstance": self._instance,
             "action": told.action,
             "reason": told.reason,
-            "regarding": known.regarding.manifest(),
-            "note": told.note,
+            "involvedObject": known.regarding.manifest(),
+            "message": told.note,
             "type": told.type,
         }
         if known.count > 1:
