@@ -143,11 +143,20 @@ def _with_last_applied(merged: Json, applied: Json) -> Json:
     annotations = _annotations(merged)
     if LAST_APPLIED not in annotations:
         return merged
-    text = compact_json(applied) + "\n"
+    text = compact_json(_without_last_applied(applied)) + "\n"
     if annotations[LAST_APPLIED] == text:
         return merged
     metadata = {**merged["metadata"], "annotations": {**annotations, LAST_APPLIED: text}}
     return {**merged, "metadata": metadata}
+
+
+def _without_last_applied(applied: Json) -> Json:
+    """Who applies the annotation itself must not find it inside itself."""
+    annotations = _annotations(applied)
+    if LAST_APPLIED not in annotations:
+        return applied
+    kept = {name: value for name, value in annotations.items() if name != LAST_APPLIED}
+    return {**applied, "metadata": {**applied["metadata"], "annotations": kept}}
 
 
 def _annotations(obj: Json) -> Json:

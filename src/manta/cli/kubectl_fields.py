@@ -1,0 +1,82 @@
+"""Field ownership shared with kubectl, so that both may apply the same object in turn. Pure.
+
+`manta apply` applies as the manager `kubectl`. What kubectl applied on the client side is owned by an
+`Update` entry that holds the last-applied annotation: it is turned into the `Apply` entry first,
+as `kubectl apply --server-side` does it, and so is what older versions of this command applied.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+FIELD_MANAGER = "kubectl"
+FORMER_MANAGER = "manta-cli"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+Entry = Mapping[str, Any]
+Fields = Mapping[str, Any]
+
+
+def with_last_applied(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The object with itself in the annotation from which `kubectl apply` finds removed fields."""
+    meta = dict(document["metadata"])
+    annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k != LAST_APPLIED}
+    bare = {**document, "metadata": {**meta, "annotations": annotations}}
+    text = json.dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+    return {**bare, "metadata": {**meta, "annotations": {**annotations, LAST_APPLIED: text}}}
+
+
+def migration(live: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A JSON patch that gives `kubectl`'s Apply entry what others of us own; empty: nothing to do."""
+    meta = live["metadata"]
+    entries: Sequence[Entry] = meta.get("managedFields") or ()
+    taken = [one for one in entries if _is_client_side(one) or _is_former(one)]
+    if not taken:
+        return []
+    ours = [one for one in entries if _is_ours(one)]
+    fields: Fields = {}
+    for one in (*ours, *taken):
+        fields = union(fields, one.get("fieldsV1") or {})
+    kept = [one for one in entries if one not in taken and one not in ours]
+    merged = {
+        **(ours or taken)[0],
+        "manager": FIELD_MANAGER,
+        "operation": "Apply",
+        "fieldsV1": fields,
+    }
+    return [
+        {"op": "replace", "path": "/metadata/managedFields", "value": [*kept, merged]},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]},
+    ]
+
+
+def _is_ours(entry: Entry) -> bool:
+    return _bears(entry, FIELD_MANAGER, "Apply")
+
+
+def _is_former(entry: Entry) -> bool:
+    return _bears(entry, FORMER_MANAGER, "Apply")
+
+
+def _bears(entry: Entry, manager: str, operation: str) -> bool:
+    named = (entry.get("manager"), entry.get("operation"), entry.get("subresource", ""))
+    return named == (manager, operation, "")
+
+
+def _is_client_side(entry: Entry) -> bool:
+    """Whoever wrote the annotation applied on the client side, whatever it calls itself."""
+    if entry.get("operation") != "Update" or entry.get("subresource"):
+        return False
+    fields = entry.get("fieldsV1") or {}
+    annotations = (fields.get("f:metadata") or {}).get("f:annotations") or {}
+    return f"f:{LAST_APPLIED}" in annotations
+
+
+def union(one: Fields, other: Fields) -> dict[str, Any]:
+    """Of two sets of fields, as `fieldsV1` writes them."""
+    merged = dict(one)
+    for name, inner in other.items():
+        merged[name] = union(merged.get(name) or {}, inner)
+    return merged
