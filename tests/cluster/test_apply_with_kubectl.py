@@ -12,6 +12,7 @@ from manta.api.resources import CONFIG_MAPS
 from manta.cli.apply import apply_document
 from manta.cli.kinds import Kinds
 from manta.cli.kubectl_fields import (
+    COMMANDS,
     FIELD_MANAGER,
     LAST_APPLIED,
     migration,
@@ -86,6 +87,14 @@ async def test_what_an_older_manta_applied_is_taken_over(client: Client) -> None
     )
     await apply(client, config_map(a="2"))
     assert (await client.get(CONFIG_MAPS, KEY))["data"] == {"a": "2"}
+
+
+async def test_what_our_own_commands_patched_is_no_conflict_and_stays(client: Client) -> None:
+    """`manta scale`, then `manta apply`."""
+    await apply(client, config_map(a="1"))
+    await client.patch(CONFIG_MAPS, KEY, {"data": {"a": "5", "b": "5"}}, field_manager=COMMANDS)
+    await apply(client, config_map(a="1"))
+    assert (await client.get(CONFIG_MAPS, KEY))["data"] == {"a": "1", "b": "5"}
 
 
 async def test_a_field_that_somebody_else_set_is_a_conflict_with_a_cure(client: Client) -> None:

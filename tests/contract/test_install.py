@@ -41,7 +41,15 @@ class Terminal:
 
     async def install(self, *flags: str, code: int = 0) -> str:
         return await self.manta(
-            "install", "-n", self.api.namespace, "--timeout", "240", *flags, code=code
+            "install",
+            "-n",
+            self.api.namespace,
+            "--timeout",
+            "240",
+            "--image",
+            "i",
+            *flags,
+            code=code,
         )
 
     async def has(self, path: str) -> bool:

@@ -10,10 +10,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from manta.cli.usage import examples
+
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
-        "apiserver", help="run only the embedded API server and its controllers"
+        "apiserver",
+        help="run only the embedded API server and its controllers",
+        **examples(
+            (
+                "manta apiserver --dir /tmp/plane",
+                "in the foreground; its kubeconfig is in the directory",
+            ),
+            (
+                "manta apiserver --dir /tmp/plane --fake-nodes 3",
+                "with nodes on which Pods only seem to run",
+            ),
+        ),
     )
     parser.add_argument("--dir", type=Path, required=True, help="where state and kubeconfig lie")
     parser.add_argument("--port", type=int, default=0, help="port (default: a free one)")

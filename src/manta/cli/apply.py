@@ -24,7 +24,6 @@ from manta.cli.usage import UsageError, examples
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, Conflict, NotFound
 
-
 UNKNOWN_FIELD = ": field not declared in schema"
 """How a server words it, with status 500."""
 BOOKKEEPING = frozenset(("managedFields", "resourceVersion", "generation"))

@@ -180,9 +180,10 @@ async def open_plane(directory: Path) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def _connected(cluster: Cluster) -> AsyncIterator[Client]:
-    from manta.kube.connect import connect
+    from manta.cli.server_warnings import WarningPrinter
+    from manta.kube.transport import HttpTransport
 
-    client = await connect(cluster)
+    client = Client(WarningPrinter(HttpTransport(cluster)))
     try:
         yield client
     finally:

@@ -11,6 +11,7 @@ import msgspec
 
 from manta.api.crds import CRD_NAMES, crd_json
 from manta.api.documents.writer import to_yaml
+from manta.cli.usage import examples
 
 
 def add_parser(subparsers: Any) -> None:
@@ -20,6 +21,10 @@ def add_parser(subparsers: Any) -> None:
         description="Print the CustomResourceDefinitions of the Ray kinds. They are larger than"
         " client-side apply allows: install them with"
         " `manta crds | kubectl apply --server-side -f -`.",
+        **examples(
+            ("manta crds | kubectl apply --server-side -f -", "install or update them"),
+            ("manta crds rayjobs --format json", "one of them as JSON"),
+        ),
     )
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"only these; of {', '.join(CRD_NAMES)}"

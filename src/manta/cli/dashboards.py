@@ -77,7 +77,7 @@ class ProxyCourier:
             return Unreachable(str(error), sent=error.sent)
         except (MantaError, ValueError) as error:  # the last: an odd header
             return Unreachable(str(error), sent=False)
-        if _is_word_of_the_server(response):
+        if is_from_the_server(response):
             text = without_credentials(response.body[:1000].decode("utf-8", "replace"), 200)
             return Unreachable(f"the API server did not reach the dashboard: {text}", sent=False)
         if 300 <= response.status < 400:
@@ -91,7 +91,7 @@ def _pair(text: str) -> tuple[str, str, str]:
     return text.partition("=")
 
 
-def _is_word_of_the_server(response: Response) -> bool:
+def is_from_the_server(response: Response) -> bool:
     """A Status object: Ray never speaks so. A 404 of the server's is no 404 of Ray's.
 
     Nor does it ever refuse for load; the server does, in plain words.

@@ -8,10 +8,19 @@ from typing import Any
 
 from manta.cli.connection import add_directory_flag
 from manta.cli.remains import clear, clear_lost_planes
+from manta.cli.usage import examples
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("down", help="stop the plane and all its Pods")
+    parser = subparsers.add_parser(
+        "down",
+        help="stop the plane and all its Pods",
+        **examples(
+            ("manta down", "stop it; the next `manta up` starts the same objects again"),
+            ("manta down --purge", "also forget its state"),
+            ("manta down --dir ~/other", "another plane"),
+        ),
+    )
     parser.add_argument("--purge", action="store_true", help="also remove its state directory")
     add_directory_flag(parser)
 

@@ -15,13 +15,20 @@ from manta.cli.connection import (
     namespace_of,
     open_client,
 )
-from manta.cli.usage import UsageError
+from manta.cli.usage import UsageError, examples
 from manta.kube.streams import ExecSession, exec_stream
 from manta.kube.transport import UpgradingTransport
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("exec", help="run a command in a container")
+    parser = subparsers.add_parser(
+        "exec",
+        help="run a command in a container",
+        **examples(
+            ("manta exec demo-head -- ray status", "a command, with its exit code"),
+            ("cat x.py | manta exec -i demo-head -- python -", "with standard input"),
+        ),
+    )
     parser.add_argument("pod", help="name of the Pod, with or without pod/ in front")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="after --: the command")
     parser.add_argument("-c", "--container", default="")

@@ -1,10 +1,11 @@
-"""`manta get KIND [NAME]`: what the server holds, in the server's own columns."""
+"""`manta get KIND[,KIND] [NAME...]`: what the server holds, in the server's own columns."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import Resource
+from manta.cli import jsonpath
 from manta.cli.connection import (
     add_connection_flags,
     add_namespace_flag,
@@ -22,27 +24,59 @@ from manta.cli.connection import (
 from manta.cli.follow import judge
 from manta.cli.kinds import Kinds
 from manta.cli.render import server_table, table
-from manta.cli.usage import UsageError
+from manta.cli.states import one_line
+from manta.cli.usage import UsageError, examples
+from manta.cli.watching import watch_objects
 from manta.kube.client import Client
 
 AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+FORMATS = ("wide", "yaml", "json", "name")
+JSONPATH = "jsonpath="
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("get", help="list objects")
-    parser.add_argument(
-        "kind",
-        nargs="?",
-        help="kind, plural or short name, or KIND/NAME; `clusters`, `jobs` and `services` are Ray's: say "
-        "`jobs.batch` and `svc` for Kubernetes' own",
+    parser = subparsers.add_parser(
+        "get",
+        help="show objects",
+        description="Show objects of the server. Kinds have the names that kubectl knows; "
+        "`clusters` is short for rayclusters.",
+        **examples(
+            ("manta get clusters", "the RayClusters of this namespace, and what they wait for"),
+            ("manta get pods,svc -A", "two kinds, in all namespaces"),
+            ("manta get rayjob train -o yaml", "one object as it is"),
+            ("manta get pods -l ray.io/cluster=demo -w", "again at each change, until Ctrl-C"),
+            ("manta get pods -o jsonpath='{.items[*].status.podIP}'", "some fields"),
+            ("manta get --kinds", "the kinds that the server knows"),
+        ),
     )
-    parser.add_argument("name", nargs="?")
+    parser.add_argument(
+        "kind", nargs="?", help="kinds, such as pods,svc (plural, singular or short), or KIND/NAME"
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="names, or more KIND/NAME")
     add_namespace_flag(parser)
     parser.add_argument("-A", "--all-namespaces", action="store_true")
-    parser.add_argument("-l", "--selector", default="", metavar="LABELS")
-    parser.add_argument("-o", "--output", choices=("wide", "yaml", "json", "name"), default="")
+    parser.add_argument("-l", "--selector", default="", metavar="LABELS", help="such as a=b,c!=d")
+    parser.add_argument(
+        "-w", "--watch", action="store_true", help="then show each change, until Ctrl-C"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=_format,
+        default="",
+        metavar="FORMAT",
+        help="wide, yaml, json, name, or jsonpath=TEMPLATE",
+    )
     parser.add_argument("--kinds", action="store_true", help="list the kinds that the server knows")
     add_connection_flags(parser)
+
+
+def _format(text: str) -> str:
+    if text in ("", *FORMATS) or text.startswith(JSONPATH):
+        return text
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is none of {', '.join(FORMATS)}, {JSONPATH}TEMPLATE"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,7 +84,18 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "which kind? for example: manta get clusters, manta get pods -A, manta get --kinds"
         )
-    return asyncio.run(_get(args))
+    try:
+        return asyncio.run(_get(args))
+    except KeyboardInterrupt:
+        return 0 if args.watch else 130
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Objects of one kind; without a name, all of them."""
+
+    resource: Resource
+    key: Key
 
 
 async def _get(args: argparse.Namespace) -> int:
@@ -60,18 +105,51 @@ async def _get(args: argparse.Namespace) -> int:
             rows = [(kind.plural, kind.api_version, kind.namespaced, kind.kind) for kind in kinds]
             print(table(("NAME", "APIVERSION", "NAMESPACED", "KIND"), sorted(rows)))
             return 0
-        word, _, inline = args.kind.partition("/")
-        resource = kinds.named(word)
-        name = args.name or inline
-        namespace = "" if args.all_namespaces or not resource.namespaced else namespace_of(args)
-        if args.output in ("yaml", "json", "name"):
-            print(await _objects(client, resource, Key(namespace, name), args))
+        chosen = wanted(args, kinds)
+        if args.watch:
+            return await _watch(client, chosen, args)
+        if args.output not in ("", "wide"):
+            end = "" if args.output.startswith(JSONPATH) else "\n"  # a template has its own
+            print(await _objects(client, chosen, args), end=end)
         else:
-            print(await _table(client, resource, Key(namespace, name), args))
+            several = len({one.resource for one in chosen}) > 1
+            found = [await _table(client, one, args, prefixed=several) for one in chosen]
+            print("\n\n".join(found))
     return 0
 
 
-async def _table(client: Client, resource: Resource, key: Key, args: argparse.Namespace) -> str:
+def wanted(args: argparse.Namespace, kinds: Kinds) -> list[Wanted]:
+    """`pods,svc`, `pod a b` or `pod/a svc/b`, as kubectl reads them."""
+    words = [args.kind, *args.names]
+    if any("/" in word for word in words):
+        if not all("/" in word for word in words):
+            raise UsageError(f"write KIND NAME... or KIND/NAME..., not both: {' '.join(words)}")
+        pairs = [word.split("/", 1) for word in words]
+    else:
+        plural = args.kind.split(",")
+        if len(plural) > 1 and args.names:
+            raise UsageError("of several kinds, name objects as KIND/NAME")
+        pairs = [[kind, name] for kind in plural for name in (args.names or [""])]
+    named = any(name for _, name in pairs)
+    if named and args.selector:
+        raise UsageError("a name and -l at once: leave out one of them")
+    if named and args.all_namespaces:
+        raise UsageError("a name is of one namespace: say -n NAMESPACE in place of -A")
+    return [_wanted(kinds.named(kind), name, args) for kind, name in pairs]
+
+
+def _wanted(resource: Resource, name: str, args: argparse.Namespace) -> Wanted:
+    namespace = "" if args.all_namespaces or not resource.namespaced else namespace_of(args)
+    return Wanted(resource, Key(namespace, name))
+
+
+# ── tables ───────────────────────────────────────────────────────────────────────────────
+
+
+async def _table(
+    client: Client, one: Wanted, args: argparse.Namespace, *, prefixed: bool = False
+) -> str:
+    resource, key = one.resource, one.key
     query = (("labelSelector", args.selector),) if args.selector else ()
     response = await client.send(
         "GET", resource.path(key.namespace, key.name), query=query, headers={"Accept": AS_TABLE}
@@ -80,13 +158,14 @@ async def _table(client: Client, resource: Resource, key: Key, args: argparse.Na
     if not document.get("rows"):
         where = f"in namespace {key.namespace}" if key.namespace else "anywhere"
         return f"No {resource.plural} {where}."
+    if prefixed:
+        for row in document["rows"]:
+            row["cells"][0] = f"{resource.kind.lower()}/{row['cells'][0]}"
     return server_table(
         document,
         wide=args.output == "wide",
         namespaces=args.all_namespaces,
-        more=("WAITS FOR", await _reasons(client, resource, key, args))
-        if _is_ray(resource)
-        else None,
+        more=("WAITS FOR", await _reasons(client, one, args)) if _is_ray(resource) else None,
     )
 
 
@@ -95,17 +174,14 @@ def _is_ray(resource: Resource) -> bool:
 
 
 async def _reasons(
-    client: Client, resource: Resource, key: Key, args: argparse.Namespace
+    client: Client, one: Wanted, args: argparse.Namespace
 ) -> dict[tuple[str, str], str]:
     """What each object waits for, by namespace and name; nothing for those that are ready."""
-    if key.name:
-        found = [await client.get(resource, key, into=dict)]
-    else:
-        listed = await client.list(resource, key.namespace, into=dict, labels=args.selector)
-        found = listed.items
     return {
-        (one["metadata"].get("namespace", ""), one["metadata"]["name"]): waits_for(resource, one)
-        for one in found
+        (item["metadata"].get("namespace", ""), item["metadata"]["name"]): waits_for(
+            one.resource, item
+        )
+        for item in await _items(client, one, args)
     }
 
 
@@ -116,20 +192,78 @@ def waits_for(resource: Resource, document: dict[str, Any]) -> str:
     for condition in (document.get("status") or {}).get("conditions") or ():
         if condition["type"] == "UpgradeInProgress" and condition["status"] == "True":
             why = f"upgrade: {condition.get('message', '')}"
-    return " ".join(why.split())
+    return one_line(why)
 
 
-async def _objects(client: Client, resource: Resource, key: Key, args: argparse.Namespace) -> str:
-    found: Any
-    if key.name:
-        found = await client.get(resource, key, into=dict)
-        items = [found]
-    else:
-        listing = await client.list(resource, key.namespace, into=dict, labels=args.selector)
-        items = listing.items
-        found = {"apiVersion": "v1", "kind": "List", "items": items}
+# ── whole objects ────────────────────────────────────────────────────────────────────────
+
+
+async def _items(client: Client, one: Wanted, args: argparse.Namespace) -> list[dict[str, Any]]:
+    if one.key.name:
+        return [await client.get(one.resource, one.key)]
+    listed = await client.list(one.resource, one.key.namespace, labels=args.selector)
+    kind = {"apiVersion": one.resource.api_version, "kind": one.resource.kind}
+    return [{**kind, **item} for item in listed.items]
+
+
+async def _objects(client: Client, chosen: list[Wanted], args: argparse.Namespace) -> str:
+    items: list[dict[str, Any]] = []
+    names: list[str] = []
+    for one in chosen:
+        found = await _items(client, one, args)
+        items += found
+        names += [f"{_qualified(one.resource)}/{item['metadata']['name']}" for item in found]
     if args.output == "name":
-        return "\n".join(f"{resource.plural}/{item['metadata']['name']}" for item in items)
-    if args.output == "json":
-        return json.dumps(found, indent=2)
-    return to_yaml(found).rstrip()
+        return "\n".join(names)
+    single = len(chosen) == 1 and chosen[0].key.name
+    return formatted(
+        items[0] if single else {"apiVersion": "v1", "kind": "List", "items": items}, args.output
+    )
+
+
+def _qualified(resource: Resource) -> str:
+    """As kubectl prints it: `pod`, `raycluster.ray.io`."""
+    kind = resource.kind.lower()
+    return f"{kind}.{resource.group}" if resource.group else kind
+
+
+def formatted(document: dict[str, Any], output: str) -> str:
+    if output == "json":
+        return json.dumps(document, indent=2)
+    if output.startswith(JSONPATH):
+        return jsonpath.render(output.removeprefix(JSONPATH), document)
+    return to_yaml(document).rstrip()
+
+
+# ── changes ──────────────────────────────────────────────────────────────────────────────
+
+
+async def _watch(client: Client, chosen: list[Wanted], args: argparse.Namespace) -> int:
+    if len(chosen) > 1:
+        raise UsageError("-w follows one kind or one object at a time")
+    [one] = chosen
+    if args.output not in ("", "wide"):
+        async for _, document in watch_objects(client, one.resource, one.key, args.selector):
+            name = f"{_qualified(one.resource)}/{document['metadata']['name']}"
+            print(name if args.output == "name" else formatted(document, args.output), flush=True)
+        return 0
+    print(await _table(client, one, args), flush=True)
+    async for kind, document in watch_objects(client, one.resource, one.key, args.selector):
+        if kind == "INITIAL":
+            continue
+        key = Key(document["metadata"].get("namespace", ""), document["metadata"]["name"])
+        if kind == "DELETED":
+            print(f"{key.name} is deleted", flush=True)
+            continue
+        lines = (await _row(client, Wanted(one.resource, key), args)).splitlines()
+        print("\n".join(lines[1:]), flush=True)
+    return 0
+
+
+async def _row(client: Client, one: Wanted, args: argparse.Namespace) -> str:
+    from manta.kube.errors import NotFound
+
+    try:
+        return await _table(client, one, args)
+    except NotFound:  # gone since
+        return ""

@@ -25,7 +25,7 @@ from manta.cli.operator_objects import (
     all_objects,
     needed_features,
 )
-from manta.cli.usage import UsageError
+from manta.cli.usage import UsageError, examples
 from manta.cli.webhook_objects import WEBHOOK
 from manta.kube.client import Client, Written
 from manta.kube.errors import AlreadyExists, NotFound
@@ -39,6 +39,14 @@ def add_parser(subparsers: Any) -> None:
         help="install the operator into a Kubernetes cluster",
         description="Install or upgrade the operator. For more settings than these there is the"
         " Helm chart; both make the same objects.",
+        **examples(
+            (
+                "manta install --image registry.example/manta:0.1.0",
+                "into the cluster that kubectl talks to",
+            ),
+            ("manta install --image IMAGE --watch-namespaces a,b", "without a ClusterRole"),
+            ("manta install --image IMAGE --print > operator.yaml", "for GitOps; asks no server"),
+        ),
     )
     parser.add_argument("-n", "--namespace", default=NAMESPACE, help="of the operator")
     parser.add_argument(
@@ -47,7 +55,11 @@ def add_parser(subparsers: Any) -> None:
         metavar="A,B",
         help="look after these only, with a Role in each and no ClusterRole",
     )
-    parser.add_argument("--image", default=IMAGE, help=f"default: {IMAGE}")
+    parser.add_argument(
+        "--image",
+        default="",
+        help="the operator's image: build and push it first (no release is published yet)",
+    )
     parser.add_argument("--replicas", type=int, default=1, metavar="N")
     parser.add_argument("--feature-gates", default="", metavar="A=true,B=false")
     parser.add_argument(
@@ -68,6 +80,11 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.replicas < 1:
         raise UsageError("--replicas counts operators: 1 or more")
+    if not args.image:
+        raise UsageError(
+            "--image is missing: no image is published yet. Build and push one with `docker build -t "
+            "REGISTRY/manta:TAG .` and `docker push`, then say --image REGISTRY/manta:TAG"
+        )
     if args.print:
         print(as_text(all_objects(installation_of(args))), end="")
         return 0
@@ -82,7 +99,7 @@ def installation_of(args: argparse.Namespace, *, openshift: bool = False) -> Ins
     return Installation(
         namespace=args.namespace,
         watch=tuple(filter(None, (one.strip() for one in args.watch_namespaces.split(",")))),
-        image=args.image,
+        image=args.image or IMAGE,
         replicas=args.replicas,
         features=needed_features(on, proxy=args.use_kubernetes_proxy, openshift=openshift),
         gates=args.feature_gates,

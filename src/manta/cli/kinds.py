@@ -8,19 +8,13 @@ from typing import Any
 import msgspec
 
 from manta.api.resources import Resource
-from manta.cli.usage import UsageError
+from manta.cli.usage import UsageError, did_you_mean
 from manta.kube.client import Client
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
-# Words of ours for what this is all about. Kubernetes' own are `jobs.batch` and `svc` (or `service`).
-SHORTHAND = {
-    "cluster": "rayclusters",
-    "clusters": "rayclusters",
-    "job": "rayjobs",
-    "jobs": "rayjobs",
-    "services": "rayservices",
-}
+# A word of ours that kubectl does not know. All others mean what they mean to kubectl.
+SHORTHAND = {"cluster": "rayclusters", "clusters": "rayclusters"}
 
 
 class Kinds:
@@ -45,7 +39,11 @@ class Kinds:
         for resource, names in self._found:
             if wanted in names:
                 return resource
-        raise UsageError(f'the server has no resource type "{word}"; `manta get --kinds` lists all')
+        known = {name for _, names in self._found for name in names}
+        raise UsageError(
+            f'the server has no resource type "{word}"{did_you_mean(word, known)}; '
+            "`manta get --kinds` lists all"
+        )
 
     def of(self, api_version: str, kind: str) -> Resource:
         for resource, _ in self._found:

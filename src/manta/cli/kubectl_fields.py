@@ -13,6 +13,8 @@ from typing import Any
 
 FIELD_MANAGER = "kubectl"
 FORMER_MANAGER = "manta-cli"
+COMMANDS = "manta"
+"""Manager of what `manta scale` and `manta upgrade` patch: their author is the one who applies now."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 Entry = Mapping[str, Any]
@@ -29,35 +31,29 @@ def with_last_applied(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def migration(live: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A JSON patch that gives `kubectl`'s Apply entry what others of us own; empty: nothing to do."""
+    """A JSON patch that gives `kubectl`'s Apply entry what was applied in other ways, and nobody what our
+    own commands patched (it stays unless the file says otherwise). Empty: nothing to do."""
     meta = live["metadata"]
     entries: Sequence[Entry] = meta.get("managedFields") or ()
-    taken = [one for one in entries if _is_client_side(one) or _is_former(one)]
-    if not taken:
+    taken = [one for one in entries if _is_client_side(one) or _bears(one, FORMER_MANAGER, "Apply")]
+    released = [one for one in entries if _bears(one, COMMANDS, "Update")]
+    if not taken and not released:
         return []
-    ours = [one for one in entries if _is_ours(one)]
-    fields: Fields = {}
-    for one in (*ours, *taken):
-        fields = union(fields, one.get("fieldsV1") or {})
-    kept = [one for one in entries if one not in taken and one not in ours]
-    merged = {
-        **(ours or taken)[0],
-        "manager": FIELD_MANAGER,
-        "operation": "Apply",
-        "fieldsV1": fields,
-    }
+    ours = [one for one in entries if _bears(one, FIELD_MANAGER, "Apply")]
+    kept = [one for one in entries if one not in (*taken, *released, *ours)]
+    merged = [_merged([*ours, *taken])] if ours or taken else []
     return [
-        {"op": "replace", "path": "/metadata/managedFields", "value": [*kept, merged]},
+        {"op": "replace", "path": "/metadata/managedFields", "value": [*kept, *merged]},
         {"op": "replace", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]},
     ]
 
 
-def _is_ours(entry: Entry) -> bool:
-    return _bears(entry, FIELD_MANAGER, "Apply")
-
-
-def _is_former(entry: Entry) -> bool:
-    return _bears(entry, FORMER_MANAGER, "Apply")
+def _merged(entries: Sequence[Entry]) -> Entry:
+    """One Apply entry for the fields of all."""
+    fields: Fields = {}
+    for one in entries:
+        fields = union(fields, one.get("fieldsV1") or {})
+    return {**entries[0], "manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
 
 
 def _bears(entry: Entry, manager: str, operation: str) -> bool:

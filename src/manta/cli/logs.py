@@ -1,65 +1,160 @@
-"""`manta logs POD` or `job/NAME`: what a container or a RayJob printed, also while it prints."""
+"""`manta logs POD`, `cluster/NAME` or `job/NAME`: what a container or a RayJob printed, also while it prints."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
+from collections.abc import Mapping
 from typing import Any
 
+from manta.api.durations import DurationError, parse_nanoseconds
 from manta.api.meta import Key
-from manta.api.resources import PODS
+from manta.api.ray.names import LABEL_CLUSTER, LABEL_NODE_TYPE
+from manta.api.ray.resources import RAY_JOBS, RAY_SERVICES
+from manta.api.resources import DEPLOYMENTS, PODS
 from manta.cli.connection import (
     add_connection_flags,
     add_namespace_flag,
     namespace_of,
     open_client,
 )
+from manta.cli.usage import UsageError, examples
+from manta.kube.client import Client
+from manta.kube.errors import NotFound
+
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+OF_A_JOB = ("job", "jobs", "rayjob", "rayjobs")
+OF_A_POD = ("pod", "pods", "po")
+SELECTED = ("cluster", "raycluster", "service", "rayservice", "deployment", "deploy")
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("logs", help="print the logs of a Pod or a RayJob")
-    parser.add_argument("pod", metavar="POD", help="a Pod; job/NAME: a RayJob")
-    parser.add_argument("-c", "--container", default="")
-    add_namespace_flag(parser)
-    parser.add_argument("-f", "--follow", action="store_true")
-    parser.add_argument(
-        "-p", "--previous", action="store_true", help="of the container before this"
+    parser = subparsers.add_parser(
+        "logs",
+        help="print the logs of a Pod, a cluster's head or a job",
+        **examples(
+            ("manta logs demo-head", "the Ray container of a Pod"),
+            ("manta logs cluster/demo -f", "the head of a RayCluster, while it prints"),
+            ("manta logs job/train", "what a RayJob printed (or a batch Job of that name)"),
+            ("manta logs demo-head -c autoscaler --tail 50", "another container"),
+            ("manta logs demo-head --since 10m -p", "of the container before its restart"),
+        ),
     )
-    parser.add_argument("--tail", type=int, metavar="LINES")
-    parser.add_argument("--since", type=int, metavar="SECONDS")
-    parser.add_argument("--timestamps", action="store_true")
+    parser.add_argument(
+        "target",
+        metavar="POD",
+        help="a Pod, or cluster/NAME, rayservice/NAME, job/NAME, deployment/NAME",
+    )
+    parser.add_argument("-c", "--container", default="", help="default: the one that runs Ray")
+    add_namespace_flag(parser)
+    parser.add_argument("-f", "--follow", action="store_true", help="go on while it prints")
+    parser.add_argument(
+        "-p", "--previous", action="store_true", help="of the container before its restart"
+    )
+    parser.add_argument("--tail", type=int, metavar="LINES", help="only the last lines")
+    parser.add_argument(
+        "--since", type=_seconds, metavar="DURATION", help="only of the last, such as 90, 5m or 1h"
+    )
+    parser.add_argument("--timestamps", action="store_true", help="begin each line with its time")
     add_connection_flags(parser)
+
+
+def _seconds(text: str) -> int:
+    try:
+        nanoseconds = parse_nanoseconds(text if not text.isdecimal() else f"{text}s")
+    except DurationError as error:
+        raise argparse.ArgumentTypeError(f"{error}; write it as 90, 5m or 1h") from error
+    if nanoseconds < 10**9:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than a second")
+    return nanoseconds // 10**9
 
 
 def run(args: argparse.Namespace) -> int:
     return asyncio.run(_logs(args))
 
 
-OF_A_JOB = ("job", "jobs", "rayjob", "rayjobs")
-
-
 async def _logs(args: argparse.Namespace) -> int:
-    kind, slash, name = args.pod.partition("/")
-    if slash and kind in OF_A_JOB:
-        from manta.cli.joblogs import print_job_log
-
-        async with open_client(args) as client:
-            await print_job_log(client, Key(namespace_of(args), name), follow=args.follow)
-        return 0
-    key = Key(namespace_of(args), args.pod.removeprefix("pod/"))
     async with open_client(args) as client:
+        kind, slash, name = args.target.partition("/")
+        key = Key(namespace_of(args), name if slash else args.target)
+        if slash and kind in OF_A_JOB and await _is_ray_job(client, kind, key):
+            from manta.cli.joblogs import print_job_log
+
+            await print_job_log(client, key, follow=args.follow)
+            return 0
+        if slash and kind not in OF_A_POD:
+            key = await _pod_of(client, kind, key)
+        container = args.container or await _default_container(client, key)
         path = PODS.path(key.namespace, key.name, "log")
-        async with client.stream(path, query=_query(args)) as stream:
+        async with client.stream(path, query=_query(args, container)) as stream:
             async for chunk in stream.chunks():
                 sys.stdout.buffer.write(chunk)
                 sys.stdout.flush()
     return 0
 
 
-def _query(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
+async def _is_ray_job(client: Client, kind: str, key: Key) -> bool:
+    """`job/NAME` is a RayJob where there is one of that name, else Kubernetes' own Job."""
+    if kind.startswith("ray"):
+        return True
+    try:
+        await client.get(RAY_JOBS, key)
+    except NotFound:
+        return False
+    return True
+
+
+async def _pod_of(client: Client, kind: str, key: Key) -> Key:
+    """The Pod that speaks for this object."""
+    labels = await _labels_of(client, kind.removesuffix("s"), key)
+    pods = (await client.list(PODS, key.namespace, labels=labels)).items
+    if not pods:
+        raise UsageError(f"{kind}/{key.name} has no Pod in {key.namespace}: `manta get {kind}`")
+    running = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
+    chosen: str = (running or pods)[0]["metadata"]["name"]
+    if len(pods) > 1:
+        print(f"Found {len(pods)} Pods, using {chosen}", file=sys.stderr)
+    return Key(key.namespace, chosen)
+
+
+async def _labels_of(client: Client, kind: str, key: Key) -> str:
+    head = f"{LABEL_NODE_TYPE}=head"
+    match kind:
+        case "cluster" | "raycluster":
+            return f"{LABEL_CLUSTER}={key.name},{head}"
+        case "service" | "rayservice":
+            service = await client.get(RAY_SERVICES, key)
+            active = (service.get("status") or {}).get("activeServiceStatus") or {}
+            return f"{LABEL_CLUSTER}={active.get('rayClusterName', '')},{head}"
+        case "job":
+            return f"batch.kubernetes.io/job-name={key.name}"
+        case "deployment" | "deploy":
+            deployment = await client.get(DEPLOYMENTS, key)
+            labels = deployment["spec"]["selector"].get("matchLabels") or {}
+            return ",".join(f"{name}={value}" for name, value in labels.items())
+        case _:
+            known = ", ".join(("pod", "job", "rayjob", *SELECTED))
+            raise UsageError(f"{kind}/{key.name}: logs are of one of {known}")
+
+
+async def _default_container(client: Client, key: Key) -> str:
+    return default_container(await client.get(PODS, key))
+
+
+def default_container(pod: Mapping[str, Any]) -> str:
+    """The one that the Pod names, else its first: in a Pod of ours it runs Ray. Said, if it is a choice."""
+    names = [one["name"] for one in pod["spec"]["containers"]]
+    marked = (pod["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER)
+    chosen = str(marked if marked in names else names[0])
+    if len(names) > 1:
+        print(f"Container {chosen} of {', '.join(names)} (-c chooses another)", file=sys.stderr)
+    return chosen
+
+
+def _query(args: argparse.Namespace, container: str) -> tuple[tuple[str, str], ...]:
     wanted = {
-        "container": args.container,
+        "container": container,
         "follow": "true" if args.follow else "",
         "previous": "true" if args.previous else "",
         "tailLines": "" if args.tail is None else str(args.tail),

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from manta import __version__
-from manta.cli.usage import UsageError
+from manta.cli.usage import UsageError, did_you_mean
 
 VERBS: Mapping[str, str] = {
     "operator": "run the controllers against a Kubernetes API server",
@@ -24,17 +24,22 @@ VERBS: Mapping[str, str] = {
     "up": "start a control plane and a node on this machine",
     "down": "stop what `manta up` started",
     "status": "show what runs and how it is",
+    "dashboard": "open the dashboard of a Ray cluster",
     "apply": "create or change objects from files",
     "delete": "delete objects",
     "get": "show objects",
-    "logs": "show what a Pod or a job prints",
+    "describe": "show one object with its conditions and Events",
+    "events": "show what happened, oldest first",
+    "scale": "change how many workers a cluster has",
+    "logs": "show what a Pod, a cluster or a job prints",
     "exec": "run a command in a Pod",
     "submit": "run a script as a job on a Ray cluster",
     "upgrade": "upgrade a RayService and watch it",
     "plan": "show what the operator would do",
-    "doctor": "look for what is wrong, and say how to mend it",
+    "doctor": "diagnose problems and suggest fixes",
     "install": "install the operator into a Kubernetes cluster",
     "uninstall": "remove it again",
+    "version": "show the versions of this command and of the server",
 }
 
 
@@ -68,6 +73,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
             _module(verb).add_parser(subparsers)
         else:
             subparsers.add_parser(verb, help=about, add_help=False)
+    if wanted and wanted not in VERBS:
+        parser.error(f"there is no command {wanted!r}{did_you_mean(wanted, VERBS)} (see manta -h)")
     args, unknown = parser.parse_known_args(arguments)
     if unknown:  # said by the verb, which knows its own flags
         subparsers.choices[args.verb].error(f"unrecognized arguments: {' '.join(unknown)}")

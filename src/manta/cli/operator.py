@@ -28,7 +28,7 @@ from manta.cli.operator_platform import (
     settings_on,
     watch_for_crds,
 )
-from manta.cli.usage import UsageError
+from manta.cli.usage import UsageError, examples
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster
 from manta.kube.errors import CredentialsError
@@ -64,7 +64,16 @@ ASK_RAY = frozenset(("rayjob", "rayservice"))
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("operator", help="run the controllers", allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "operator",
+        help="run the controllers",
+        allow_abbrev=False,
+        **examples(
+            ("manta operator", "for the cluster of the kubeconfig, or of the Pod that it runs in"),
+            ("manta operator --watch-namespace a,b", "for some namespaces only"),
+            ("manta operator --feature-gates RayClusterMTLS=true", "with other features"),
+        ),
+    )
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="use this kubeconfig")
     parser.add_argument("--context", metavar="NAME", help="use this context of it")
     add_flags(parser)

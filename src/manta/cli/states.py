@@ -98,12 +98,11 @@ def _pod(document: Mapping[str, Any]) -> State:
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
-    """Of many lines the first and the last: of a traceback these say what happened."""
+    """Of more lines than fit, the first and the last: of a traceback these say what happened."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    if not lines:
-        return ""
-    first = lines[0] if len(lines) == 1 else _cut(lines[0], longest // 2)
-    whole = first if len(lines) == 1 else f"{first} {ELLIPSIS} {lines[-1]}"
+    whole = " ".join(lines)
+    if len(whole) > longest and len(lines) > 1:
+        whole = f"{_cut(lines[0], longest // 2)} {ELLIPSIS} {lines[-1]}"
     return _cut(whole, longest)
 
 

@@ -42,7 +42,7 @@ from manta.cli.submission import (
     exit_code,
     job_name,
 )
-from manta.cli.usage import UsageError
+from manta.cli.usage import UsageError, examples
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, NotFound
 from manta.kube.errors import Unreachable as ServerUnreachable
@@ -56,7 +56,15 @@ LAST_WORDS = 15.0
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("submit", help="run a script as a job on a Ray cluster")
+    parser = subparsers.add_parser(
+        "submit",
+        help="run a script as a job on a Ray cluster",
+        **examples(
+            ("manta submit -- python train.py", "on a cluster of its own"),
+            ("manta submit --cluster demo -- python train.py", "on a RayCluster that is there"),
+            ("manta submit --workers 2 --cpus 4 -- python train.py", "on a larger one"),
+        ),
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, help="after --: what to run")
     parser.add_argument("--name", help="of the RayJob (default: from the script)")
     add_namespace_flag(parser)

@@ -17,7 +17,7 @@ from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from manta.cli.connection import add_connection_flags, open_client
 from manta.cli.installation import refuse_plane
 from manta.cli.leftovers import Found, Installed, everything, homes, installed, of_namespace
-from manta.cli.usage import UsageError
+from manta.cli.usage import UsageError, examples
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 
@@ -30,6 +30,11 @@ def add_parser(subparsers: Any) -> None:
         help="remove the operator; Ray objects and CRDs stay",
         description="Remove what `manta install` made. Ray clusters go on running, and nobody"
         " looks after them until an operator is there again.",
+        **examples(
+            ("manta uninstall --dry-run", "say what would go"),
+            ("manta uninstall", "remove the operator; clusters go on running"),
+            ("manta uninstall --crds --force", "also the CRDs, and all Ray objects with them"),
+        ),
     )
     parser.add_argument(
         "-n", "--namespace", default="", help="of the operator; needed only where there are several"

@@ -11,7 +11,6 @@ import fcntl
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from manta.cli.manifests import Document, read_manifests
 from manta.cli.plane_operator import check_flags, last_operator_lines, operator_health, operator_log
 from manta.cli.planeprocess import last_log_lines, log_path, plane_processes, read_record, spawn
 from manta.cli.remains import clear_before_start
-from manta.cli.usage import UsageError
+from manta.cli.usage import UsageError, examples
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, Unreachable
 from manta.localplane.privatedir import make_private_directory
@@ -40,7 +39,20 @@ LARGEST, SMALLEST = 8, 26
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("up", help="start a control plane and a node on this machine")
+    parser = subparsers.add_parser(
+        "up",
+        help="start a control plane and a node on this machine",
+        description="Start an API server, the operator and a node on this machine. A plane that runs "
+        "already is used as it is.",
+        **examples(
+            ("manta up", "in the background"),
+            ("manta up --quickstart", "with a small real Ray cluster"),
+            ("manta up --with cluster.yaml", "with your manifests, until they are ready"),
+            ("manta up --nodes 0 --fake-nodes 20", "a thousand Pods and no processes"),
+            ("manta up --foreground", "in this terminal, until Ctrl-C"),
+            ("manta up --dir ~/other", "a second plane beside the first"),
+        ),
+    )
     parser.add_argument("--foreground", action="store_true", help="stay in this terminal")
     parser.add_argument(
         "--port", type=int, default=0, help="port of the API server (default: a free one)"
@@ -270,7 +282,7 @@ async def bring_up(args: argparse.Namespace, documents: list[Document]) -> int:
         ready = await Follower(client).until_ready(followed, args.timeout)
         if ready:
             print(f"ready after {time.monotonic() - began:.1f} s")
-            await _print_addresses(client, followed, print)
+            await _print_addresses(client, followed, args.dir)
     return 0 if ready else 1
 
 
@@ -299,22 +311,16 @@ def _followed(kinds: Kinds, document: Document) -> Followed:
     return Followed(resource, Key(namespace, metadata["name"]))
 
 
-async def _print_addresses(
-    client: Client, followed: list[Followed], say: Callable[[str], None]
-) -> None:
-    """Where to point a browser: the dashboard of each cluster, straight on its Pod's address."""
+async def _print_addresses(client: Client, followed: list[Followed], directory: Path) -> None:
+    """Where to point a browser, or the command that opens one."""
+    from manta.cli.dashboard import hint
+
     for item in followed:
         if item.resource.kind not in ("RayCluster", "RayService", "RayJob"):
             continue
         try:
-            found = await client.get(item.resource, item.key, into=dict)
+            words = await hint(client, item.resource, item.key, directory)
         except (ApiError, Unreachable) as error:
-            say(f"{item}: {error}")
-            continue
-        status = found.get("status") or {}
-        cluster = (
-            status if item.resource.kind == "RayCluster" else status.get("rayClusterStatus", {})
-        )
-        address = (cluster.get("head") or {}).get("podIP")
-        if address:
-            say(f"{item}: dashboard http://{address}:8265")
+            words = str(error)
+        if words:
+            print(f"{item}: {words}")

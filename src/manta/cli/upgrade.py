@@ -24,7 +24,7 @@ from manta.cli.connection import (
     open_client,
 )
 from manta.cli.upgradeview import Stage, View, line, picture, view_of
-from manta.cli.usage import UsageError
+from manta.cli.usage import UsageError, examples
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
 
@@ -33,7 +33,17 @@ REDRAW = 1.0
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("upgrade", help="upgrade a RayService and watch it")
+    parser = subparsers.add_parser(
+        "upgrade",
+        help="upgrade a RayService and watch it",
+        **examples(
+            (
+                "manta upgrade echo --image rayproject/ray:2.60.0 --watch",
+                "a new image, without downtime",
+            ),
+            ("manta upgrade echo --watch", "watch one that is under way"),
+        ),
+    )
     parser.add_argument("name", help="the RayService, with or without rayservice/ in front")
     add_namespace_flag(parser)
     parser.add_argument(

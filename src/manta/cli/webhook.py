@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from manta.cli.operator_options import Options, add_flags, options_from
 from manta.cli.together import until_first_ends
-from manta.cli.usage import UsageError
+from manta.cli.usage import UsageError, examples
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster
 from manta.kube.errors import CredentialsError
@@ -37,7 +37,13 @@ NAME = "manta-webhook"
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
-        "webhook", help="validate Ray objects at admission", allow_abbrev=False
+        "webhook",
+        help="validate Ray objects at admission",
+        allow_abbrev=False,
+        **examples(
+            ("manta webhook", "in a Pod, as `manta install --webhook` starts it"),
+            ("manta webhook --listen :9443 --kubeconfig FILE", "elsewhere"),
+        ),
     )
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="use this kubeconfig")
     parser.add_argument("--context", metavar="NAME", help="use this context of it")

@@ -174,7 +174,10 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.decode("latin-1").lower()] = value.decode("utf-8", "replace")
+        key, text = name.decode("latin-1").lower(), value.decode("utf-8", "replace")
+        if key == "warning" and key in self._headers:  # one line each: a list, says RFC 9110
+            text = f"{self._headers[key]}, {text}"
+        self._headers[key] = text
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()

@@ -20,9 +20,12 @@ from manta.cli.usage import UsageError
 
 
 def test_printing_the_objects_asks_no_server(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["install", "--print", "-n", "ray", "--kubeconfig", "/nonexistent"]) == 0
+    assert (
+        main(["install", "--print", "--image", "i", "-n", "ray", "--kubeconfig", "/nonexistent"])
+        == 0
+    )
     features = needed_features(["RayCronJob", "RayServiceIncrementalUpgrade"])
-    wished = all_objects(Installation(namespace="ray", features=features))
+    wished = all_objects(Installation(namespace="ray", image="i", features=features))
     assert capsys.readouterr().out == "".join(f"---\n{to_yaml(one)}" for one in wished)
 
 
@@ -30,7 +33,11 @@ def test_printing_the_objects_asks_no_server(capsys: pytest.CaptureFixture[str])
     ("arguments", "complaint"),
     [
         (["install", "--replicas", "0"], "1 or more"),
-        (["install", "--print", "--feature-gates", "Nonsense=true"], "unknown feature gate"),
+        (
+            ["install", "--image", "i", "--print", "--feature-gates", "Nonsense=true"],
+            "unknown feature gate",
+        ),
+        (["install"], "--image is missing: no image is published yet"),
         (["uninstall", "--force"], "--force is about --crds"),
     ],
 )

@@ -146,7 +146,7 @@ def test_the_doctor_names_objects_that_are_stuck() -> None:
     }
     found = check_objects([("RayJob", stuck)])
     assert found.level is Level.WARN
-    assert "rayjob a/x failed (no such file … at all)" in found.found
+    assert "rayjob a/x failed (no such file at all)" in found.found
     assert check_objects([]).level is Level.OK
 
 

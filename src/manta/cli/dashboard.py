@@ -1,0 +1,197 @@
+"""`manta dashboard [NAME]`: the dashboard of a Ray cluster on a port of this machine.
+
+Requests go through the API server's proxy with the caller's own rights, so that it works wherever the
+API server is reached: also for Pods of an ordinary user's plane, and for clusters far away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import http.client
+import os
+import sys
+import webbrowser
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES
+from manta.api.resources import Resource
+from manta.cli.connection import (
+    add_connection_flags,
+    add_namespace_flag,
+    namespace_of,
+    open_client,
+)
+from manta.cli.dashboards import is_from_the_server
+from manta.cli.local_proxy import USUAL_PORT, LocalProxy
+from manta.cli.usage import UsageError, examples
+from manta.kube.client import Client
+from manta.kube.errors import MantaError
+from manta.kube.proxy import service_proxy_path
+
+PORT_NAME = "dashboard"
+PATIENCE = 10.0
+CONNECT_SECONDS = 1.0
+_KINDS: Mapping[str, Resource] = {
+    word: one
+    for one, words in (
+        (RAY_CLUSTERS, ("", "cluster", "raycluster", "rayclusters")),
+        (RAY_JOBS, ("job", "rayjob", "rayjobs")),
+        (RAY_SERVICES, ("service", "rayservice", "rayservices")),
+    )
+    for word in words
+}
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "dashboard",
+        help="open the dashboard of a Ray cluster",
+        description="Serve the dashboard of a Ray cluster on a port of this machine, until Ctrl-C.",
+        **examples(
+            ("manta dashboard", "the only RayCluster of this namespace"),
+            ("manta dashboard demo --port 8265", "one of them, on this port"),
+            ("manta dashboard rayjob/train --no-browser", "the cluster of a RayJob"),
+        ),
+    )
+    parser.add_argument(
+        "target",
+        nargs="?",
+        default="",
+        metavar="NAME",
+        help="a RayCluster; or rayjob/, rayservice/",
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, help="of 127.0.0.1 (default: 8265 if it is free)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    add_namespace_flag(parser)
+    add_connection_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        return asyncio.run(_serve(args))
+    except KeyboardInterrupt:
+        return 0
+
+
+async def _serve(args: argparse.Namespace) -> int:
+    async with open_client(args) as client:
+        namespace = namespace_of(args)
+        service = await head_service(client, namespace, args.target)
+        base = service_proxy_path(namespace, service, PORT_NAME)
+        if why := await silence(client, base):
+            raise UsageError(f"the dashboard behind {namespace}/{service} does not answer: {why}")
+        async with LocalProxy(client, base, args.port) as proxy:
+            print(f"dashboard of {namespace}/{service}: {proxy.url}   (Ctrl-C ends it)", flush=True)
+            if not args.no_browser and _has_screen():
+                webbrowser.open(proxy.url)
+            await asyncio.Event().wait()
+    return 0
+
+
+def _has_screen() -> bool:
+    """Without one, a browser of the terminal would take it over."""
+    return sys.platform == "darwin" or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )
+
+
+async def head_service(client: Client, namespace: str, target: str) -> str:
+    """The Service of the head that is meant. UsageError: none, or not one only."""
+    word, _, name = target.rpartition("/")
+    if word.lower() not in _KINDS:
+        raise UsageError(
+            f"{target}: dashboards are of a RayCluster, rayjob/NAME or rayservice/NAME"
+        )
+    resource = _KINDS[word.lower()]
+    if not name:
+        name = await _only_cluster(client, namespace)
+    found = await client.get(resource, Key(namespace, name))
+    service = service_of(resource, found.get("status") or {})
+    if not service:
+        raise UsageError(f"{resource.kind} {namespace}/{name} has no head yet: `manta status`")
+    return service
+
+
+def service_of(resource: Resource, status: Mapping[str, Any]) -> str:
+    """Empty: it has no head yet."""
+    return str(_head(resource, status).get("serviceName", ""))
+
+
+def _head(resource: Resource, status: Mapping[str, Any]) -> Mapping[str, Any]:
+    match resource.kind:
+        case "RayJob":
+            status = status.get("rayClusterStatus") or {}
+        case "RayService":
+            active = status.get("activeServiceStatus") or {}
+            status = active.get("rayClusterStatus") or {}
+        case _:
+            pass
+    return status.get("head") or {}
+
+
+async def _only_cluster(client: Client, namespace: str) -> str:
+    names = [one["metadata"]["name"] for one in (await client.list(RAY_CLUSTERS, namespace)).items]
+    if len(names) == 1:
+        return str(names[0])
+    if not names:
+        raise UsageError(f"no RayCluster in namespace {namespace}: name another with -n")
+    raise UsageError(f"which one? manta dashboard NAME, with one of {', '.join(sorted(names))}")
+
+
+async def hint(client: Client, resource: Resource, key: Key, directory: Path) -> str:
+    """How a person gets to the dashboard of an object of a plane, by a way that was tried."""
+    status = (await client.get(resource, key)).get("status") or {}
+    service = service_of(resource, status)
+    address = _head(resource, status).get("podIP", "")
+    if not service:
+        return ""
+    if address and await asyncio.to_thread(_answers, address):
+        return f"dashboard http://{address}:{USUAL_PORT}"
+    if await silence(client, service_proxy_path(key.namespace, service, PORT_NAME)):
+        return "its dashboard does not answer (Pods of fake nodes run no process)"
+    namespace = "" if key.namespace == "default" else f" -n {key.namespace}"
+    kind = "" if resource == RAY_CLUSTERS else f"{resource.kind.lower()}/"
+    return f"dashboard: manta dashboard {kind}{key.name}{namespace} --dir {directory}"
+
+
+def _answers(address: str) -> bool:
+    """An open port is not enough: on some networks something takes every connection."""
+    connection = http.client.HTTPConnection(address, USUAL_PORT, timeout=CONNECT_SECONDS)
+    try:
+        connection.request("GET", "/api/version")
+        return b"ray_version" in connection.getresponse().read(10_000)
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+async def silence(client: Client, base: str) -> str:
+    """Why nothing answers behind this path of the API server; empty: it does."""
+    try:
+        answer = await client.send("GET", base, timeout=PATIENCE, check=False)
+    except MantaError as error:
+        return str(error)
+    if answer.status < 500 and not is_from_the_server(answer):
+        return ""
+    return f"{_message(answer.body) or answer.status}. Pods of fake nodes run no process"
+
+
+def _message(body: bytes) -> str:
+    """Of a Status of the API server, else the beginning of what came."""
+    try:
+        return str(msgspec.json.decode(body, type=_Status).message)
+    except msgspec.MsgspecError:
+        return body[:300].decode(errors="replace").strip()
+
+
+class _Status(msgspec.Struct):
+    message: str = ""

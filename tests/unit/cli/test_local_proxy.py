@@ -1,0 +1,128 @@
+"""`manta dashboard`: a port of this machine that leads to one path of the API server (U12)."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES
+from manta.cli.dashboard import head_service, hint, service_of
+from manta.cli.local_proxy import LocalProxy, refusal
+from manta.cli.usage import UsageError
+from manta.kube.client import Client
+from manta.kube.transport import Request, Response, StreamResponse
+from support.plane import memory_plane
+from support.raycluster import ray_cluster
+from support.raycrds import ray_crds
+
+HEAD = {"head": {"serviceName": "demo-head-svc", "podIP": "127.0.0.2"}}
+
+
+class Recorder:
+    """A transport that answers everything, and remembers it."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.status = status
+        self.asked: list[Request] = []
+
+    async def send(self, request: Request) -> Response:
+        self.asked.append(request)
+        return Response(self.status, {"content-type": "text/html"}, b"a page")
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamResponse]:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[LocalProxy, Recorder]]:
+    recorder = Recorder()
+    async with LocalProxy(Client(recorder), "/api/v1/x/proxy/") as proxy:
+        yield proxy, recorder
+
+
+def ask(url: str, **more: object) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, **more), timeout=5) as answer:  # type: ignore[arg-type]
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+async def test_a_request_goes_to_the_path_of_the_api_server(
+    served: tuple[LocalProxy, Recorder],
+) -> None:
+    proxy, recorder = served
+    answer = await asyncio.to_thread(ask, f"{proxy.url}api/jobs/?a=1&b=", data=b"{}", method="POST")
+    assert answer == (200, b"a page")
+    [request] = recorder.asked
+    assert (request.method, request.path, request.body) == (
+        "POST",
+        "/api/v1/x/proxy/api/jobs/",
+        b"{}",
+    )
+    assert request.query == (("a", "1"), ("b", ""))
+
+
+async def test_a_name_that_leads_here_by_chance_is_refused(
+    served: tuple[LocalProxy, Recorder],
+) -> None:
+    proxy, recorder = served
+    status, _ = await asyncio.to_thread(ask, proxy.url, headers={"Host": "evil.example"})
+    assert status == 403
+    assert recorder.asked == []
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "allowed"),
+    [
+        ("GET", {"host": "127.0.0.1:1"}, True),
+        ("GET", {"host": "localhost:1", "origin": "https://evil.example"}, True),
+        ("POST", {"host": "127.0.0.1:1", "origin": "http://127.0.0.1:1"}, True),
+        ("POST", {"host": "127.0.0.1:1"}, True),
+        ("POST", {"host": "127.0.0.1:1", "origin": "https://evil.example"}, False),
+        ("GET", {"host": "127.0.0.1:2"}, False),
+        ("GET", {}, False),
+    ],
+)
+def test_pages_of_others_may_not_change_anything(
+    method: str, headers: dict[str, str], allowed: bool
+) -> None:
+    assert (refusal(method, headers, 1) == "") is allowed
+
+
+async def test_a_port_that_is_taken_is_named(served: tuple[LocalProxy, Recorder]) -> None:
+    port = int(served[0].url.rpartition(":")[2].strip("/"))
+    with pytest.raises(UsageError, match=f"--port {port}: Address already in use"):
+        await LocalProxy(Client(Recorder()), "/", port).__aenter__()
+
+
+def test_each_kind_leads_to_its_cluster() -> None:
+    assert service_of(RAY_CLUSTERS, HEAD) == "demo-head-svc"
+    assert service_of(RAY_JOBS, {"rayClusterStatus": HEAD}) == "demo-head-svc"
+    active = {"activeServiceStatus": {"rayClusterStatus": HEAD}}
+    assert service_of(RAY_SERVICES, active) == "demo-head-svc"
+    assert service_of(RAY_SERVICES, {}) == ""
+
+
+async def test_the_only_cluster_needs_no_name_and_an_unreachable_url_is_not_printed() -> None:
+    """U12: `manta up` printed addresses that nobody could reach."""
+    async with memory_plane(crds=ray_crds()) as plane:
+        await plane.client.create(RAY_CLUSTERS, "default", ray_cluster())
+        with pytest.raises(UsageError, match="has no head yet"):
+            await head_service(plane.client, "default", "")
+        key = Key("default", "demo")
+        await plane.client.patch(RAY_CLUSTERS, key, {"status": HEAD}, subresource="status")
+        assert await head_service(plane.client, "default", "") == "demo-head-svc"
+        assert "does not answer" in await hint(plane.client, RAY_CLUSTERS, key, None)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="no RayCluster in namespace other"):
+            await head_service(plane.client, "other", "")
