@@ -17,6 +17,7 @@ from manta.localplane.apiserver.messages import ADMIN, HttpResponse
 from support.raw_http import raw_server
 
 PATH = "/api/v1/namespaces/default/configmaps"
+JSON = {"Content-Type": "application/json"}
 MIB = 1024 * 1024
 
 
@@ -43,7 +44,8 @@ def memory_within(limit):
     tracemalloc.start()
     try:
         yield
-        assert tracemalloc.get_traced_memory()[1] < limit
+        peak = tracemalloc.get_traced_memory()[1]
+        assert peak < limit
     finally:
         tracemalloc.stop()
 
@@ -279,3 +281,73 @@ async def test_bodies_that_never_end_do_not_fill_the_memory(server):
         other.send(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (await other.answer())[0] == 200
         await asyncio.sleep(0.5)
+
+
+async def test_lists_that_nobody_reads_do_not_fill_the_memory(server):
+    """X15: 20 x 20 MB."""
+    await store(server, 40, 500_000)
+    await assert_cheap(server, "", "application/json")
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "application/yaml",
+        "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+    ],
+)
+async def test_lists_of_other_shapes_do_not_fill_the_memory_either(server, accept):
+    """X15."""
+    await store(server, 12, 400_000)
+    await assert_cheap(server, "?includeObject=Object", accept)
+
+
+async def assert_cheap(server, query, accept):
+    lines = [await server.connect() for _ in range(20)]
+    with memory_within(40 * MIB):
+        for line in lines:
+            line.send(server.request("GET", PATH + query, b"", f"Accept: {accept}"))
+        for line in lines:
+            assert (await line.reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
+
+
+async def test_watches_that_nobody_reads_do_not_fill_the_memory(server):
+    """X15: 20 watches and 40 MB of changes. Those that are too far behind are told to list again."""
+    lines = [await server.connect() for _ in range(20)]
+    for line in lines:
+        line.send(server.request("GET", f"{PATH}?watch=1"))
+        await line.reader.readuntil(b"\r\n\r\n")
+    with memory_within(90 * MIB):
+        for number in range(80):
+            path = f"{PATH}/big-{number % 2}"
+            body = config_map(f"big-{number % 2}", 500_000 + number)
+            if number < 2:
+                answer = await server.plane.client.send("POST", PATH, body=body, headers=JSON)
+            else:
+                answer = await server.plane.client.send("PUT", path, body=body, headers=JSON)
+            assert answer.status in (200, 201)
+            await asyncio.sleep(0)
+    events = [json.loads(line) for line in (await lines[0].chunked()).splitlines()]
+    assert events[-1]["type"] == "ERROR"
+    assert (events[-1]["object"]["code"], events[-1]["object"]["reason"]) == (410, "Expired")
+    other = await server.connect()
+    other.send(server.request("GET", f"{PATH}/big-1"))
+    assert (await other.answer())[0] == 200
+
+
+async def test_a_long_list_in_parts_is_the_same_list(server):
+    from manta.api.documents.reader import read_yaml
+
+    await store(server, 5, 400_000)
+    for accept in ("application/json", "application/yaml"):
+        line = await server.connect()
+        line.send(server.request("GET", PATH, b"", f"Accept: {accept}"))
+        head = await line.reader.readuntil(b"\r\n\r\n")
+        assert b"Transfer-Encoding: chunked" in head
+        body = await line.chunked()
+        parsed = json.loads(body) if accept.endswith("json") else read_yaml(body.decode())
+        assert [one["metadata"]["name"] for one in parsed["items"]] == [
+            f"big-{number}" for number in range(5)
+        ]
+        assert parsed["kind"] == "ConfigMapList"

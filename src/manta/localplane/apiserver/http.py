@@ -321,7 +321,7 @@ class _Connection(asyncio.Protocol):
         if self._known and not self._server.connections.authenticated(self, client):
             incoming.keep_alive = False
             raise too_many_requests("this user has too many connections")
-        return replace(request, user=user)
+        return replace(request, user=user, hold=self._hold)
 
     def _count_for(self, client: str) -> None:
         if self._hold.client != client:

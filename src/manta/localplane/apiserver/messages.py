@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from manta.localplane.apiserver.budget import Hold, unlimited
+
 
 @dataclass(frozen=True, slots=True)
 class User:
@@ -23,6 +25,9 @@ ADMIN = User("admin", ("system:masters", "system:authenticated"), uid="admin")
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
+_IN_PROCESS = unlimited()
+
+
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
     """One request. `path` is percent-decoded; header names are lower case."""
@@ -33,6 +38,8 @@ class HttpRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     user: User = ANONYMOUS
+    hold: Hold = field(default=_IN_PROCESS, compare=False, repr=False)
+    """Whoever makes a large answer waits here first until the client may be kept one."""
 
     def param(self, name: str, default: str = "") -> str:
         """The first value of a query parameter, as the real server reads it."""

@@ -104,6 +104,7 @@ class Operations:
             await await_revision(self._core, asked)
         record = self._find(call)
         await self._core.store.settled(record.revision)
+        await call.request.hold.space()
         return self._one(call, record, 200)
 
     def _find(self, call: Call) -> Record:
@@ -117,6 +118,7 @@ class Operations:
         options = list_options(call.request, watch=False)
         chosen = self._chosen(call, options)
         page = await read_page(self._core, call.served, chosen, options)
+        await call.request.hold.space()
         return self._many(call, page)
 
     async def _watch(self, call: Call) -> HttpResponse:
@@ -127,7 +129,8 @@ class Operations:
             render = tables.watch_renderer(
                 call.served, call.answer, call.request.param("includeObject"), self._core.now
             )
-        lines = await open_watch(self._core, WatchRequest(call.served, chosen, options, render))
+        asked = WatchRequest(call.served, chosen, options, render, call.request.hold)
+        lines = await open_watch(self._core, asked)
         return HttpResponse(200, lines, call.headers())
 
     def _chosen(self, call: Call, options: ListOptions) -> Selection:
@@ -376,11 +379,12 @@ class Operations:
                 call.served, page, answer, call.request.param("includeObject"), self._core.now()
             )
             return HttpResponse(200, body, call.headers())
-        listed = (call.served, page.records, page.revision, page.token, page.remaining)
-        if len(page.records) > rendering.LONG_LIST and not answer.yaml:
-            return HttpResponse(200, rendering.listed_in_parts(*listed), call.headers())
-        body = rendering.listed(*listed)
-        return _yaml(200, body, call) if answer.yaml else HttpResponse(200, body, call.headers())
+        if answer.yaml:
+            return HttpResponse(200, _yaml_list(call, page), call.headers(), "application/yaml")
+        body = rendering.listed(
+            call.served, page.records, page.revision, page.token, page.remaining
+        )
+        return HttpResponse(200, body, call.headers())
 
 
 def _media(request: HttpRequest) -> str:
@@ -412,6 +416,20 @@ def _options_body(request: HttpRequest) -> dict[str, Any]:
 
 
 def _yaml(status: int, body: bytes, call: Call) -> HttpResponse:
+    return HttpResponse(status, _sorted_yaml(body), call.headers(), "application/yaml")
+
+
+def _yaml_list(call: Call, page: Page) -> rendering.Body:
+    """Item by item: a long list in one piece would hold everybody up."""
+    shell = rendering.listed(call.served, (), page.revision, page.token, page.remaining)
+    assert isinstance(shell, bytes)
+    if not page.records:
+        return _sorted_yaml(shell)
+    before, _, after = _sorted_yaml(shell).partition(b"items: []\n")
+    items = (_sorted_yaml(b"[%b]" % rendering.item(call.served, record)) for record in page.records)
+    return rendering.joined(before + b"items:\n", items, after, between=b"")
+
+
+def _sorted_yaml(body: bytes) -> bytes:
     ordered = msgspec.json.encode(msgspec.json.decode(body), order="sorted")
-    text = to_yaml(msgspec.json.decode(ordered))
-    return HttpResponse(status, text.encode(), call.headers(), "application/yaml")
+    return to_yaml(msgspec.json.decode(ordered)).encode()

@@ -7,19 +7,22 @@ object that was stored under another schema, or an Event asked for in the other 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from manta.localplane.apiserver.events import from_stored, to_stored
 from manta.localplane.apiserver.served import Served
-from manta.localplane.store.objects import Change, Record
+from manta.localplane.store.objects import KEPT_LINE_BYTES, Change, Record
 
 _encode = msgspec.json.Encoder().encode
 LONG_LIST = 500
-"""Longer lists are sent in parts."""
-_PART = 100
+LONG_BYTES = 256 * 1024
+"""Lists that are longer, in one of both, are sent in parts."""
+PART_BYTES = 64 * 1024
+
+Body = bytes | AsyncGenerator[bytes, None]
 
 
 def head(served: Served) -> bytes:
@@ -74,21 +77,49 @@ def item(served: Served, record: Record) -> bytes:
 
 def listed(
     served: Served, records: Iterable[Record], revision: int, token: str = "", remaining: int = 0
-) -> bytes:
+) -> Body:
     start = _list_start(served, revision, token, remaining)
-    return start + b",".join([item(served, record) for record in records]) + b"]}\n"
+    return joined(start, (item(served, record) for record in records), b"]}\n")
 
 
-async def listed_in_parts(
-    served: Served, records: Sequence[Record], revision: int, token: str = "", remaining: int = 0
+def joined(start: bytes, items: Iterator[bytes], end: bytes, between: bytes = b",") -> Body:
+    """A list, whole if it is short. A long one is made a part at a time, when the part before is
+    sent: it neither fills the memory nor holds others up."""
+    first: list[bytes] = []
+    size = 0
+    for one in items:
+        first.append(one)
+        size += len(one)
+        if len(first) > LONG_LIST or size > LONG_BYTES:
+            return _in_parts(start + between.join(first), items, end, between)
+    return start + between.join(first) + end
+
+
+async def _in_parts(
+    start: bytes, items: Iterator[bytes], end: bytes, between: bytes
 ) -> AsyncGenerator[bytes, None]:
-    """The same list, a part at a time: a long one neither fills the memory nor holds others up."""
-    yield _list_start(served, revision, token, remaining)
-    for first in range(0, len(records), _PART):
-        part = [item(served, record) for record in records[first : first + _PART]]
-        yield (b"," if first else b"") + b",".join(part)
+    """While a part waits for its reader, nothing else is kept here."""
+    waiting = [start]
+    del start
+    while waiting:
+        yield waiting.pop()
+        part = _part(items, between)
+        if part:
+            waiting.append(part)
         await asyncio.sleep(0)
-    yield b"]}\n"
+        del part
+    yield end
+
+
+def _part(items: Iterator[bytes], between: bytes) -> bytes:
+    part: list[bytes] = [b""]
+    size = 0
+    for one in items:
+        part.append(one)
+        size += len(one)
+        if size > PART_BYTES:
+            break
+    return between.join(part)
 
 
 def _list_start(served: Served, revision: int, token: str, remaining: int) -> bytes:
@@ -103,15 +134,20 @@ def _list_start(served: Served, revision: int, token: str, remaining: int) -> by
 
 def event_line(served: Served, change: Change, as_type: str) -> bytes:
     """One line of a watch, written once for all watchers of the same version."""
+    if change.size > KEPT_LINE_BYTES:
+        return _event_line(served, change.record, as_type)
     slot = (as_type, served.api_version)
     if change.encoded is None:
         change.encoded = {}
     line = change.encoded.get(slot)
     if line is None:
-        record = change.record
-        line = b'{"type":"%s","object":%s}\n' % (as_type.encode(), shown(served, record))
+        line = _event_line(served, change.record, as_type)
         change.encoded[slot] = line
     return line
+
+
+def _event_line(served: Served, record: Record, as_type: str) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (as_type.encode(), shown(served, record))
 
 
 def leaving(change: Change) -> Record:

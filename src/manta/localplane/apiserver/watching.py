@@ -7,12 +7,13 @@ are told as ADDED and DELETED, and a bookmark is sent only when everything befor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 import msgspec
 
 from manta.localplane.apiserver import rendering
+from manta.localplane.apiserver.budget import Hold, unlimited
 from manta.localplane.apiserver.builtin_kinds.reading import read_object
 from manta.localplane.apiserver.core import Core
 from manta.localplane.apiserver.listing import await_revision
@@ -25,7 +26,8 @@ from manta.localplane.store.watchers import Watcher
 
 BOOKMARK_SECONDS = 30.0
 LONGEST_SECONDS = 1800.0
-_INITIAL_BATCH = 200
+PART_BYTES = 64 * 1024
+"""So much is written at a time; what comes after it waits in the history of the store."""
 
 RenderObject = Callable[[Record], bytes]
 """How one object looks in this watch, when it is not the plain JSON (Tables, metadata only)."""
@@ -37,6 +39,7 @@ class WatchRequest:
     chosen: Selection
     options: ListOptions
     render: RenderObject | None = None
+    hold: Hold = field(default_factory=unlimited)
 
 
 async def open_watch(core: Core, asked: WatchRequest) -> WatchStream:
@@ -74,7 +77,25 @@ class WatchStream:
 
 
 async def _told_once(refusal: Refusal) -> AsyncGenerator[bytes, None]:
-    yield msgspec.json.encode({"type": "ERROR", "object": refusal.status()}) + b"\n"
+    yield _error_line(refusal)
+
+
+def _error_line(refusal: Refusal) -> bytes:
+    return msgspec.json.encode({"type": "ERROR", "object": refusal.status()}) + b"\n"
+
+
+def _parts(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines together, in parts of about PART_BYTES."""
+    part: list[bytes] = []
+    size = 0
+    for line in lines:
+        part.append(line)
+        size += len(line)
+        if size > PART_BYTES:
+            yield b"".join(part)
+            part, size = [], 0
+    if part:
+        yield b"".join(part)
 
 
 class _Watch:
@@ -84,6 +105,7 @@ class _Watch:
         self._chosen = asked.chosen
         self._options = asked.options
         self._render = asked.render
+        self._hold = asked.hold
 
     async def lines(self, initial: list[Record], watcher: Watcher) -> AsyncGenerator[bytes, None]:
         try:
@@ -115,9 +137,11 @@ class _Watch:
 
     async def _initial(self, records: list[Record], watcher: Watcher) -> AsyncIterator[bytes]:
         await self._core.store.settled(watcher.since)
-        for start in range(0, len(records), _INITIAL_BATCH):
-            batch = records[start : start + _INITIAL_BATCH]
-            yield b"".join(self._line("ADDED", record) for record in batch)
+        await self._hold.space()
+        lines = (self._line("ADDED", record) for record in records)
+        for part in _parts(lines):
+            yield part
+            await asyncio.sleep(0)
         wanted = self._options.initial_events or (
             self._options.initial_events is None and not self._options.revision
         )
@@ -128,23 +152,30 @@ class _Watch:
         loop = asyncio.get_running_loop()
         end = loop.time() + min(self._options.timeout or LONGEST_SECONDS, LONGEST_SECONDS)
         mark = loop.time() + BOOKMARK_SECONDS
-        over = False
-        while not watcher.closed and not over:
-            due = min(end, mark)
-            late = not await watcher.ready(max(0.0, due - loop.time())) or loop.time() >= due
-            # What is settled now is told by this chunk: a bookmark may name it, and nothing later.
-            settled = self._core.store.settled_revision
-            chunk = b"".join(self._told(watcher.take()))
-            if late:
-                over = due == end
+        while not watcher.closed and loop.time() < end:
+            await watcher.ready(max(0.0, min(end, mark) - loop.time()))
+            async for part in self._waiting(watcher, end):
+                yield part
+            # What is settled now has been sent if nothing waits: a bookmark may name it.
+            if loop.time() >= min(end, mark) and watcher.empty and not watcher.lost:
                 mark = loop.time() + BOOKMARK_SECONDS
                 if self._options.bookmarks:
-                    chunk += self._bookmark(max(settled, watcher.since), {})
-            if chunk:
-                yield chunk
-        chunk = b"".join(self._told(watcher.take()))
-        if chunk:
-            yield chunk
+                    revision = max(self._core.store.settled_revision, watcher.since)
+                    yield self._bookmark(revision, {})
+        watcher.close()
+        async for part in self._waiting(watcher, None):
+            yield part
+        if watcher.lost:
+            yield _error_line(expired("the watch is too far behind: list again"))
+
+    async def _waiting(self, watcher: Watcher, end: float | None) -> AsyncIterator[bytes]:
+        """What waits for this watch, as far as the client may be kept it."""
+        loop = asyncio.get_running_loop()
+        while not watcher.empty and (end is None or loop.time() < end):
+            await self._hold.space()
+            part = b"".join(self._told(watcher.take(PART_BYTES)))
+            if part:
+                yield part
 
     def _told(self, changes: Iterable[Change]) -> Iterable[bytes]:
         for change in changes:

@@ -26,7 +26,11 @@ KEEP_SECONDS = 600.0
 KEEP_CHANGES = 20_000
 KEEP_LINES = 256
 """Of so many changes the finished watch lines are kept: whoever resumes further back pays."""
+KEPT_LINE_BYTES = 16 * 1024
+"""Longer watch lines are written again for each watcher."""
 KEEP_BYTES = 24 * 1024 * 1024
+"""Of the history of one shelf; `HISTORY_BYTES` bounds that of all shelves."""
+HISTORY_BYTES = 64 * 1024 * 1024
 FRESH_BYTES = 4 * 1024 * 1024
 """So much of a shelf, the latest writes, lies ready to be sent; the rest is packed."""
 _PACKED_AT_ONCE = 2
@@ -235,6 +239,15 @@ class Shelf:
         ) and len(self._changes) > 1:
             self._drop_oldest()
         return change
+
+    @property
+    def history_bytes(self) -> int:
+        return self._bytes
+
+    def drop_oldest(self) -> None:
+        """Forget one change, unless it is the only one."""
+        if len(self._changes) > 1:
+            self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         oldest = self._changes.popleft()

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from manta.localplane.store import objects
 from manta.localplane.store.memory import give_back
 from manta.localplane.store.objects import Change, Record, Shelf
 from manta.localplane.store.watchers import Watcher
@@ -54,6 +55,10 @@ class Store:
         self._journal: Journal | None = None
         self._settled = revision
         self._compacted = 0
+        self._forgotten: dict[str, int] = {}
+        """Of which revisions the watchers of a shelf know that they are forgotten."""
+        self._history = 0
+        """Bytes of all histories, at most: what shelves drop themselves is counted when it matters."""
         self._unsettled: list[tuple[str, Change]] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -69,6 +74,7 @@ class Store:
         self._compacted = compacted
         for shelf in self._shelves.values():
             shelf.compacted = max(shelf.compacted, compacted)
+        self._history = sum(shelf.history_bytes for shelf in self._shelves.values())
 
     def get(self, shelf: str, key: str) -> Record | None:
         return self.shelf(shelf).records.get(key)
@@ -117,12 +123,38 @@ class Store:
         return Record(key, raw, revision, epoch)
 
     def _publish(self, shelf: str, change: Change) -> None:
+        self._history += change.size
+        if self._history > objects.HISTORY_BYTES:
+            self._trim_history()
+        self._forget_watchers(shelf)
         if self._journal is None:
             self._tell(shelf, change)
             self._settle(change.revision)
             return
         self._unsettled.append((shelf, change))
         self._journal.append(shelf, change)
+
+    def _trim_history(self) -> None:
+        """The shelf with the longest history gives way."""
+        shelves = self._shelves.values()
+        self._history = sum(shelf.history_bytes for shelf in shelves)
+        while self._history > objects.HISTORY_BYTES:
+            longest = max(shelves, key=lambda shelf: shelf.history_bytes)
+            before = longest.history_bytes
+            longest.drop_oldest()
+            if longest.history_bytes == before:
+                return
+            self._history -= before - longest.history_bytes
+            self._forget_watchers(longest.name)
+
+    def _forget_watchers(self, shelf: str) -> None:
+        """End the watches whose next change has left the history: else they would keep it."""
+        compacted = self.shelf(shelf).compacted
+        if self._forgotten.get(shelf, 0) == compacted:
+            return
+        self._forgotten[shelf] = compacted
+        for watcher in tuple(self._watchers.get(shelf, ())):
+            watcher.forgotten(compacted)
 
     def _tell(self, shelf: str, change: Change) -> None:
         for watcher in tuple(self._watchers.get(shelf, ())):

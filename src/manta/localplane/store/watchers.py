@@ -1,7 +1,7 @@
-"""Watchers: one bounded queue per open watch, filled by the store, emptied by a stream.
+"""Watchers: one queue per open watch, filled by the store, emptied by a stream.
 
-A watcher that does not keep up is closed rather than allowed to grow: its client resumes from
-the last revision that it has seen, and nothing is lost.
+The changes in it are those of the shelf's history, so that a queue costs nothing of its own. A watcher
+that is behind the history is ended, and says so: its client lists again.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ class Watcher:
         self.shelf = shelf
         self.since = since
         self.closed = False
+        self.lost = False
+        """Changes were dropped that nobody has taken: the client must list again."""
         self._queue: deque[Change] = deque(backlog)
         self._wake: asyncio.Future[bool] | None = None
 
@@ -29,19 +31,39 @@ class Watcher:
         if self.closed or change.revision <= self.since:
             return
         if len(self._queue) >= QUEUE_LIMIT:
-            self.close()
+            self._lose()
             return
         self._queue.append(change)
         self._ring()
+
+    def forgotten(self, revision: int) -> None:
+        """The history begins after this revision now."""
+        if self._queue and self._queue[0].revision <= revision:
+            self._lose()
+
+    def _lose(self) -> None:
+        self._queue.clear()
+        self.lost = True
+        self.close()
 
     def close(self) -> None:
         self.closed = True
         self._ring()
 
-    def take(self) -> list[Change]:
-        """What has come so far; empties the queue."""
-        taken = list(self._queue)
-        self._queue.clear()
+    @property
+    def empty(self) -> bool:
+        return not self._queue
+
+    def take(self, size: int | None = None) -> list[Change]:
+        """The oldest changes, together of about `size` bytes, but at least one; all without it."""
+        if size is None:
+            taken = list(self._queue)
+            self._queue.clear()
+            return taken
+        taken = []
+        while self._queue and size > 0:
+            size -= self._queue[0].size
+            taken.append(self._queue.popleft())
         return taken
 
     async def ready(self, timeout: float | None) -> bool:  # noqa: ASYNC109 - a deadline is normal here

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from manta.localplane.store import watchers
+from manta.localplane.store import objects, watchers
 from manta.localplane.store.store import Store, StoreFailed
 
 
@@ -67,8 +67,41 @@ async def test_a_watcher_that_falls_behind_is_let_go(monkeypatch):
     watcher = store.watch("a", store.revision)
     for name in "xyz":
         store.put("a", name, body())
-    assert watcher.closed
-    assert [change.record.key for change in watcher.take()] == ["x", "y"]
+    assert (watcher.closed, watcher.lost, watcher.take()) == (True, True, [])
+
+
+async def test_a_watcher_behind_the_history_is_let_go(monkeypatch):
+    """X15: what it has not taken would stay in memory for it alone."""
+    monkeypatch.setattr(objects, "KEEP_BYTES", 1000)
+    store = Store()
+    slow, quick = (store.watch("a", store.revision) for _ in range(2))
+    for number in range(100):
+        store.put("a", "x", body())
+        assert [change.revision for change in quick.take()] == [store.revision], number
+    assert slow.lost
+    assert not quick.lost
+    store.put("a", "x", body())
+    assert slow.take() == []
+
+
+async def test_all_shelves_share_one_limit_of_history(monkeypatch):
+    """X15."""
+    monkeypatch.setattr(objects, "HISTORY_BYTES", 3000)
+    store = Store()
+    for number in range(100):
+        for name in "abc":
+            store.put(name, f"{number}", body())
+    assert sum(shelf.history_bytes for shelf in store.shelves().values()) <= 3000
+
+
+async def test_changes_are_taken_by_their_size():
+    store = Store()
+    watcher = store.watch("a", store.revision)
+    for name in "xyz":
+        store.put("a", name, body())
+    assert [change.record.key for change in watcher.take(1)] == ["x"]
+    assert [change.record.key for change in watcher.take(10**6)] == ["y", "z"]
+    assert watcher.empty
 
 
 async def test_ended_watches_hear_no_more():

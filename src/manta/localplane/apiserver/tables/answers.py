@@ -48,7 +48,7 @@ def one(served: Served, record: Record, answer: Answer, include: str, now: datet
     return partial(record, answer.version)
 
 
-def many(served: Served, page: Page, answer: Answer, include: str, now: datetime) -> bytes:
+def many(served: Served, page: Page, answer: Answer, include: str, now: datetime) -> rendering.Body:
     group = "core" if not served.group else served.group.partition(".")[0]
     custom = served.custom is not None
     check(
@@ -62,14 +62,17 @@ def many(served: Served, page: Page, answer: Answer, include: str, now: datetime
     if page.remaining:
         meta["remainingItemCount"] = page.remaining
     if answer.shape == "Table":
-        table = _table(served, page.records, str(page.revision), answer, include, now)
-        return _encode(table | {"metadata": meta})
+        definitions, _ = table_of(served)
+        head = {**_table_head(answer), "metadata": meta, "columnDefinitions": definitions}
+        start = _encode(head)[:-1] + b',"rows":['
+        rows = (_encode(_row(served, record, answer, include, now)) for record in page.records)
+        return rendering.joined(start, rows, b"]}")
     start = (
         b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%s","metadata":'
         % answer.version.encode()
     )
-    items = b",".join(partial(record, answer.version) for record in page.records)
-    return start + _encode(meta) + b',"items":[' + items + b"]}\n"
+    items = (partial(record, answer.version) for record in page.records)
+    return rendering.joined(start + _encode(meta) + b',"items":[', items, b"]}\n")
 
 
 def partial(record: Record, version: str) -> bytes:
@@ -104,24 +107,31 @@ def _table(
     include: str,
     now: datetime,
 ) -> dict[str, Any]:
-    definitions, cells_of = table_of(served)
-    rows = []
-    for record in records:
-        obj = rendering.whole(served, record)
-        # A bookmark is an object without a name: there is nothing to show.
-        blank = [""] + [None] * (len(definitions) - 1)
-        row: dict[str, Any] = {"cells": cells_of(obj, now) if record.key else blank}
-        if include == "Object":
-            row["object"] = obj
-        elif include == "None":
-            row["object"] = None
-        else:
-            row["object"] = msgspec.Raw(partial(record, answer.version))
-        rows.append(row)
+    definitions, _ = table_of(served)
     return {
-        "kind": "Table",
-        "apiVersion": f"meta.k8s.io/{answer.version}",
+        **_table_head(answer),
         "metadata": {"resourceVersion": revision},
         "columnDefinitions": definitions,
-        "rows": rows,
+        "rows": [_row(served, record, answer, include, now) for record in records],
     }
+
+
+def _table_head(answer: Answer) -> dict[str, Any]:
+    return {"kind": "Table", "apiVersion": f"meta.k8s.io/{answer.version}"}
+
+
+def _row(
+    served: Served, record: Record, answer: Answer, include: str, now: datetime
+) -> dict[str, Any]:
+    definitions, cells_of = table_of(served)
+    obj = rendering.whole(served, record)
+    # A bookmark is an object without a name: there is nothing to show.
+    blank = [""] + [None] * (len(definitions) - 1)
+    row: dict[str, Any] = {"cells": cells_of(obj, now) if record.key else blank}
+    if include == "Object":
+        row["object"] = obj
+    elif include == "None":
+        row["object"] = None
+    else:
+        row["object"] = msgspec.Raw(partial(record, answer.version))
+    return row
