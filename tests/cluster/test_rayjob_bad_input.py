@@ -24,8 +24,8 @@ def rule(policy: str, **condition: Any) -> dict[str, Any]:
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "no entrypoint": ({"entrypoint": ""}, "spec.entrypoint"),
-    "blank entrypoint": ({"entrypoint": "   "}, "spec.entrypoint"),
+    "no entrypoint": ({"submissionMode": "HTTPMode", "entrypoint": ""}, "spec.entrypoint"),
+    "blank entrypoint": ({"submissionMode": "HTTPMode", "entrypoint": "   "}, "spec.entrypoint"),
     "runtime env that is no YAML": ({"runtimeEnvYAML": "a: [b"}, "spec.runtimeEnvYAML"),
     "runtime env that is a list": ({"runtimeEnvYAML": "- a"}, "spec.runtimeEnvYAML"),
     "neither cluster nor selector": ({"rayClusterSpec": None}, "spec.rayClusterSpec"),

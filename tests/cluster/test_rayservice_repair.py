@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from manta.api.gateway import Gateway, HTTPRoute
 from manta.api.meta import Key
+from manta.api.ray.resources import RAY_SERVICES
 from manta.api.resources import GATEWAYS, HTTP_ROUTES, SERVICES, Resource
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
@@ -23,8 +25,9 @@ from support.rayservice import (
     is_ready,
     message,
     operator,
+    serves_from,
 )
-from support.rayservice_objects import incremental, scaled_config
+from support.rayservice_objects import cluster_config, incremental, scaled_config
 from support.virtual import faulty, running, virtually
 
 Until = Callable[[], Awaitable[bool]]
@@ -173,3 +176,74 @@ async def test_without_an_incremental_service_nobody_asks_for_gateways() -> None
             await world.until(is_ready)
             await asyncio.sleep(60)
             assert [one for one in faults.log if "gateway.networking" in one.path] == []
+
+
+# ── what the spec says of the stable Services ────────────────────────────────────────────
+
+
+async def spec_of(world: World, name: str) -> dict[str, Any]:
+    found = await world.client.get(SERVICES, Key(NAMESPACE, name))
+    spec: dict[str, Any] = found["spec"]
+    return spec
+
+
+@virtually
+async def test_the_serve_service_follows_its_type_and_affinity() -> None:
+    """S3."""
+    async with a_world() as world, operator(world):
+        await world.create()
+        await world.until(is_ready)
+        before = await spec_of(world, "demo-serve-svc")
+        asked = {"type": "NodePort", "sessionAffinity": "ClientIP"}
+        await world.edit(serveService={"spec": asked})
+        await asyncio.sleep(5)
+        spec = await spec_of(world, "demo-serve-svc")
+        assert (spec["type"], spec["sessionAffinity"]) == ("NodePort", "ClientIP")
+        assert spec["clusterIP"] == before["clusterIP"]
+        await world.edit(serveService=None)
+        await asyncio.sleep(5)
+        spec = await spec_of(world, "demo-serve-svc")
+        assert (spec["type"], spec["sessionAffinity"]) == ("ClusterIP", "None")
+        assert not any("nodePort" in port for port in spec["ports"])
+
+
+@virtually
+async def test_the_stable_services_follow_the_service_type_of_the_next_cluster() -> None:
+    """S3: the head Service, headless until then, can only be made again."""
+    async with a_world() as world, operator(world):
+        await world.create()
+        old = (await world.until(is_ready)).status.active_service_status.ray_cluster_name
+        config = cluster_config("rayproject/ray:2.61.0")
+        config["headGroupSpec"]["serviceType"] = "NodePort"
+        await world.edit(rayClusterConfig=config)
+        await world.until(serves_from(other_than=old))
+        await asyncio.sleep(10)
+        for name in ("demo-serve-svc", "demo-head-svc"):
+            assert (name, (await spec_of(world, name))["type"]) == (name, "NodePort")
+
+
+INTERNAL = {"cloud.example/load-balancer": "internal"}
+
+
+@virtually
+async def test_the_stable_head_service_keeps_the_users_annotations() -> None:
+    """S4: and gives up those that the next spec no longer has."""
+    async with a_world() as world, operator(world):
+        config = cluster_config()
+        config["headGroupSpec"]["headService"] = {
+            "metadata": {"annotations": INTERNAL},
+            "spec": {"clusterIP": "None", "publishNotReadyAddresses": True},
+        }
+        await world.create(rayClusterConfig=config)
+        old = (await world.until(is_ready)).status.active_service_status.ray_cluster_name
+        key = Key(NAMESPACE, "demo-head-svc")
+        await world.client.patch(SERVICES, key, {"metadata": {"annotations": {"by": "others"}}})
+        annotations = (await world.client.get(SERVICES, key))["metadata"]["annotations"]
+        assert INTERNAL.items() <= annotations.items()
+        whole = await world.client.get(RAY_SERVICES, world.key)
+        whole["spec"]["rayClusterConfig"] = cluster_config("rayproject/ray:2.61.0")
+        await world.client.replace(RAY_SERVICES, world.key, whole)
+        await world.until(serves_from(other_than=old))
+        await asyncio.sleep(5)
+        annotations = (await world.client.get(SERVICES, key))["metadata"]["annotations"]
+        assert annotations == {"by": "others"}

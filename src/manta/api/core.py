@@ -6,6 +6,8 @@ node agent, which need all of a Pod, read the raw object.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from manta.api.meta import ObjectMeta, View
@@ -157,6 +159,12 @@ class ServiceSpec(View, frozen=True, kw_only=True):
     ports: tuple[ServicePort, ...] = ()
     publish_not_ready_addresses: bool = False
     external_name: str = ""
+    session_affinity: str = "None"
+    session_affinity_config: dict[str, Any] | None = None
+    external_traffic_policy: str = ""
+    internal_traffic_policy: str = ""
+    load_balancer_source_ranges: tuple[str, ...] = ()
+    external_ips: tuple[str, ...] = msgspec.field(default=(), name="externalIPs")
 
 
 class LoadBalancerIngress(View, frozen=True, kw_only=True):

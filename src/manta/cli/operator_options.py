@@ -381,8 +381,8 @@ def settings_from(
     def if_true(name: str) -> bool:
         return environment.get(name, "").lower() == "true"
 
-    def seconds(name: str, default: timedelta) -> timedelta:
-        return _seconds(environment, name, default, warnings)
+    def seconds(name: str, default: timedelta, least: int = 1) -> timedelta:
+        return _seconds(environment, name, default, warnings, least=least)
 
     standard = Settings()
     return Settings(
@@ -401,6 +401,7 @@ def settings_from(
         job_transition_grace=seconds(
             "RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS",
             standard.job_transition_grace,
+            least=0,
         ),
         job_status_check_timeout=seconds(
             "RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS", standard.job_status_check_timeout
@@ -415,14 +416,19 @@ def settings_from(
 
 
 def _seconds(
-    environment: Mapping[str, str], name: str, default: timedelta, warnings: list[str]
+    environment: Mapping[str, str],
+    name: str,
+    default: timedelta,
+    warnings: list[str],
+    *,
+    least: int = 1,
 ) -> timedelta:
-    """As KubeRay: what is no positive whole number is as good as not given, but is told."""
+    """As KubeRay: what is no whole number of at least `least` counts as not given, with a warning."""
     text = environment.get(name, "")
-    if text.isdecimal() and int(text) > 0:
+    if text.isdecimal() and int(text) >= least:
         return timedelta(seconds=int(text))
     if text:
-        warnings.append(f"{name}={text!r} is no positive whole number: using {default}")
+        warnings.append(f"{name}={text!r} is no whole number from {least} up: using {default}")
     return default
 
 

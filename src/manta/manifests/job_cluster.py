@@ -11,7 +11,8 @@ from manta.api.ray.job import RayJob, SubmissionMode
 from manta.api.ray.naming import check_label
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.manifests.containers import Json, copy_json
-from manta.manifests.services import build_head_service
+from manta.manifests.passed_on import passed_on
+from manta.manifests.services import build_head_service, custom_head_annotations
 from manta.manifests.submitter import Submission, build_sidecar, job_reference
 from manta.rules.settings import Settings
 
@@ -67,7 +68,7 @@ def build_job_head_service(job: RayJob, cluster: RayCluster, settings: Settings)
     """`<rayjob>-head-svc`: a stable name for the head of whichever attempt runs now."""
     service = build_head_service(cluster, settings)
     name = job.metadata.name
-    service["metadata"] = {
+    meta = {
         "name": f"{name}-head-svc",
         "namespace": job.metadata.namespace,
         "labels": {
@@ -78,4 +79,5 @@ def build_job_head_service(job: RayJob, cluster: RayCluster, settings: Settings)
         },
         "ownerReferences": [job_reference(job)],
     }
+    service["metadata"] = passed_on(meta, custom_head_annotations(cluster), {})
     return service

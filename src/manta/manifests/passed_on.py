@@ -23,6 +23,13 @@ def passed_on(meta: Json, annotations: Mapping[str, str], labels: Mapping[str, s
     return {**meta, "labels": {**labels, **(meta.get("labels") or {})}, "annotations": noted}
 
 
+def annotation_changes(live: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:
+    """A merge patch: what is missing or different, and None for what a spec no longer asks for."""
+    ours = {*noted_annotations(live), names.ANNOTATION_PASSED_ON}
+    gone = dict.fromkeys(key for key in live if key in ours and key not in wanted)
+    return {**gone, **{key: text for key, text in wanted.items() if live.get(key) != text}}
+
+
 def noted_annotations(annotations: Mapping[str, str]) -> list[str]:
     return [key for key in _noted(annotations) if not key.startswith(_LABEL)]
 

@@ -15,8 +15,13 @@ from manta.api.ray.naming import check_label
 from manta.api.ray.service import RayService
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.ownership import owned_by
+from manta.manifests.passed_on import passed_on
 from manta.manifests.service_cluster import origin_labels, service_reference
-from manta.manifests.services import build_head_service, serve_ports
+from manta.manifests.services import (
+    build_head_service,
+    custom_head_annotations,
+    serve_ports,
+)
 from manta.rules.settings import Settings
 
 
@@ -44,7 +49,8 @@ def build_service_head_service(
         names.LABEL_NODE_TYPE: names.NODE_HEAD,
         names.LABEL_IDENTIFIER: check_label(f"{name}-head"),
     }
-    manifest["metadata"] = _meta(service, head_service_name(service), labels)
+    meta = _meta(service, head_service_name(service), labels)
+    manifest["metadata"] = passed_on(meta, custom_head_annotations(cluster), {})
     return manifest
 
 
@@ -59,8 +65,7 @@ def build_serve_service(service: RayService, cluster: RayCluster, head: Pod | No
     spec.setdefault("type", cluster.spec.head_group_spec.service_type or "ClusterIP")
     labels = {**(user_meta.get("labels") or {}), **_serve_labels(service, service.metadata.name)}
     meta = _meta(service, serve_service_name(service), labels)
-    if user_meta.get("annotations"):
-        meta["annotations"] = dict(user_meta["annotations"])
+    meta = passed_on(meta, user_meta.get("annotations") or {}, {})
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 
@@ -72,7 +77,8 @@ def build_cluster_serve_service(
     meta = {
         "name": cluster_serve_service_name(name),
         "namespace": cluster.metadata.namespace,
-        "labels": _serve_labels(service, name),
+        # Named after the cluster, as KubeRay does: a selector on it tells the two Services apart.
+        "labels": {**_serve_labels(service, name), names.LABEL_ORIGIN_NAME: name},
     }
     spec = {
         "type": cluster.spec.head_group_spec.service_type or "ClusterIP",

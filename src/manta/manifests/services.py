@@ -69,6 +69,13 @@ def _customised(
     return _service(passed_on(meta, annotations, user_meta.get("labels") or {}), spec)
 
 
+def custom_head_annotations(cluster: RayCluster) -> dict[str, str]:
+    """Those of `headService.metadata`, which also the stable head Services of a RayService or RayJob
+    bear: one that keeps a load balancer internal must not get lost."""
+    custom = (cluster.spec.head_group_spec.head_service or {}).get("metadata") or {}
+    return dict(custom.get("annotations") or {})
+
+
 def build_headless_service(cluster: RayCluster) -> Json:
     """Gives the hosts of one multi-host replica names, so that they find each other."""
     name = cluster.metadata.name

@@ -90,8 +90,9 @@ def _json(value: Any) -> str:
 
 
 def _shell(text: str) -> str:
-    """Double-quoted, as KubeRay writes it, with everything escaped that a shell would touch."""
-    escaped = "".join(f"\\{letter}" if letter in '\\"$`' else letter for letter in text)
+    """Double-quoted as KubeRay writes it: `$NAME` is expanded with the submitter's environment, as
+    in the entrypoint beside it, which the same user wrote."""
+    escaped = "".join(f"\\{letter}" if letter in '\\"' else letter for letter in text)
     return f'"{escaped}"'
 
 

@@ -217,3 +217,14 @@ def test_null_in_a_configuration_means_not_given(tmp_path: Path) -> None:
 )
 def test_zaps_levels_are_understood(flags: list[str], level: int) -> None:
     assert read(*flags).log_level == level
+
+
+def test_a_grace_period_of_zero_is_obeyed() -> None:
+    """S14."""
+    name = "RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS"
+    options = read(environment={name: "0"})
+    assert options.settings.job_transition_grace.total_seconds() == 0
+    assert options.warnings == ()
+    timeout = read(environment={"RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS": "0"})
+    assert timeout.settings.job_status_check_timeout == Settings().job_status_check_timeout
+    assert len(timeout.warnings) == 1

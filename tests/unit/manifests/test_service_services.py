@@ -114,3 +114,10 @@ def test_the_route_weighs_the_clusters(count: int) -> None:
     (rule,) = made["spec"]["rules"]
     assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/"}}]
     assert [one["weight"] for one in rule["backendRefs"]] == [75, 25][:count]
+
+
+def test_a_clusters_own_serve_service_is_labelled_after_the_cluster() -> None:
+    """S15."""
+    made = build_cluster_serve_service(a_service(), a_cluster("demo-a"))
+    assert made["metadata"]["labels"]["ray.io/originated-from-cr-name"] == "demo-a"
+    assert made["metadata"]["labels"]["ray.io/originated-from-crd"] == "RayService"

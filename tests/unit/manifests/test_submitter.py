@@ -6,6 +6,7 @@ import re
 import subprocess
 from typing import Any
 
+import msgspec
 import pytest
 
 from manta.api.ray import names
@@ -111,3 +112,31 @@ def test_beside_a_submitter_ray_is_not_started_again_whatever_its_container_says
     assert pod["restartPolicy"] == "Never"
     assert [one.get("restartPolicy") for one in pod["containers"]] == [None, "OnFailure"]
     assert "restartPolicyRules" not in pod["containers"][0]
+
+
+def _submitted(**spec: Any) -> list[str]:
+    """The arguments that `ray job submit` gets from a real shell."""
+    handed_over = Submission("demo-1", "demo:8265", spec.pop("runtime_env", {}))
+    job = build_submitter_job(a_job(**spec), a_cluster(), handed_over)
+    [text] = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    stand_ins = (
+        'python() { return 0; }; ray() { [ "$2" = submit ] || return 1; printf "%s\\n" "$@"; }; '
+    )
+    shell = ["/bin/bash", "-c", stand_ins + text]
+    environment = {"TOKEN": "secret", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(shell, capture_output=True, text=True, env=environment, check=False)
+    return done.stdout.splitlines()
+
+
+def test_variables_of_the_submitter_are_expanded_as_in_kuberay() -> None:
+    """S7: quotes and backslashes arrive as they were written."""
+    told = _submitted(
+        runtime_env={"env_vars": {"A": "$TOKEN", "B": 'say "hi" \\ there'}},
+        metadata={"owner": "${TOKEN}"},
+        entrypointResources='{"gpu_$TOKEN": 1}',
+    )
+    assert msgspec.json.decode(told[told.index("--runtime-env-json") + 1]) == {
+        "env_vars": {"A": "secret", "B": 'say "hi" \\ there'}
+    }
+    assert told[told.index("--metadata-json") + 1] == '{"owner":"secret"}'
+    assert told[told.index("--entrypoint-resources") + 1] == '{"gpu_secret": 1}'

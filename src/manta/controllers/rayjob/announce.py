@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from manta.api.conditions import find
 from manta.api.ray.job import JobConditionType, JobDeploymentStatus, RayJob, RayJobStatus
 from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.controllers.rayjob.stages.initializing import NO_ENTRYPOINT
 from manta.controllers.rayjob.waits import CLUSTER_MISSING, NO_DASHBOARD
 from manta.reconcile.events import Told
 from manta.rules.job_deletion import unmatched
+from manta.rules.validation.job import lacks_entrypoint
 
 WAITS_TOLD = frozenset((CLUSTER_MISSING, NO_DASHBOARD))
 """Waits that only a person can end."""
@@ -26,6 +28,8 @@ def announcements(seen: JobSnapshot, new: RayJobStatus) -> Iterator[Told]:
         yield Told("Warning", ready.reason, "Reconcile", ready.message)
     if stage == before:
         return
+    if stage == JobDeploymentStatus.INITIALIZING and lacks_entrypoint(seen.spec):
+        yield Told("Warning", "InvalidRayJobSpec", "Validate", NO_ENTRYPOINT)
     if stage in (JobDeploymentStatus.FAILED, JobDeploymentStatus.RETRYING):
         then = "; a new attempt follows" if stage == JobDeploymentStatus.RETRYING else ""
         note = f"The RayJob has failed ({new.reason}): {new.message}{then}"

@@ -8,7 +8,7 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import SubmissionMode
 from manta.controllers.rayjob.snapshot import AtSession, JobSnapshot
 from manta.manifests.submitter import Submission
-from manta.rules.traits import head_fqdn
+from manta.rules.traits import head_fqdn, ray_container_of
 
 
 class SubmissionRefusedError(Exception):
@@ -47,6 +47,10 @@ def _sidecar_port(seen: JobSnapshot) -> int:
     spec = seen.spec.ray_cluster_spec
     if spec is None:
         return names.PORT_DASHBOARD
+    declared = ray_container_of(spec.head_group_spec.template).get("ports") or ()
+    for port in declared:
+        if port.get("name") == names.PORT_NAME_DASHBOARD:
+            return int(port["containerPort"])
     said = spec.head_group_spec.ray_start_params.get("dashboard-port", "")
     port = parse_count(said)
     return names.PORT_DASHBOARD if port is None else port

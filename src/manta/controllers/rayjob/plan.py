@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from manta.api.core import Service
 from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.ray.job import JobFailedReason
 from manta.api.resources import SERVICES
@@ -15,7 +16,9 @@ from manta.controllers.rayjob.stages.ending import finish, leave, rest, retry, s
 from manta.controllers.rayjob.stages.initializing import initialize, wait_for_user
 from manta.controllers.rayjob.stages.running import run
 from manta.controllers.rayjob.step import Step, move
+from manta.manifests.containers import Json
 from manta.manifests.job_cluster import build_job_head_service
+from manta.manifests.passed_on import annotation_changes
 from manta.reconcile.actions import Action, Create, Patch
 from manta.reconcile.plan import Plan, do
 from manta.rules.validation.violation import sentence
@@ -57,6 +60,8 @@ def plan_head_service(seen: JobSnapshot) -> Plan:
     """`<rayjob>-head-svc` follows the cluster of the attempt. Nothing depends on it."""
     if seen.cluster is None or seen.stage not in WITH_HEAD_SERVICE or seen.violations:
         return Plan()
+    if seen.borrows_cluster:  # it has a head Service of its own, and is not this RayJob's to name
+        return Plan()
     if seen.job.metadata.deletion_timestamp is not None:
         return Plan()
     wanted = build_job_head_service(seen.job, seen.cluster, seen.settings)
@@ -66,11 +71,22 @@ def plan_head_service(seen: JobSnapshot) -> Plan:
     elif not seen.owns(seen.job_head_service.metadata):
         name = seen.job_head_service.metadata.name  # of a RayCluster that is called like the RayJob
         return Plan(notes=(f"Service {name} belongs to somebody else, and is left alone",))
-    elif (live := dict(seen.job_head_service.spec.selector)) == wanted["spec"]["selector"]:
-        return Plan()
-    else:
+    elif body := _head_service_drift(seen.job_head_service, wanted):
         meta = seen.job_head_service.metadata
         why = f"it now stands before RayCluster {seen.cluster.metadata.name}"
-        body = {"spec": {"selector": {**dict.fromkeys(live), **wanted["spec"]["selector"]}}}
         action = Patch(SERVICES, meta.key, body, Cause.HEAD_SERVICE_DRIFT, why, uid=meta.uid)
+    else:
+        return Plan()
     return do(action, independent=True)
+
+
+def _head_service_drift(live: Service, wanted: Json) -> Json:
+    """What a merge patch has to say; empty when the Service is right."""
+    body: Json = {}
+    selector, goal = dict(live.spec.selector), wanted["spec"]["selector"]
+    if selector != goal:
+        body["spec"] = {"selector": {**dict.fromkeys(selector), **goal}}
+    asked_for = wanted["metadata"].get("annotations") or {}
+    if changes := annotation_changes(live.metadata.annotations, asked_for):
+        body["metadata"] = {"annotations": changes}
+    return body

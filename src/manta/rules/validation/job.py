@@ -73,7 +73,9 @@ def _mode(spec: RayJobSpec, at: str) -> Iterator[Violation]:
     mode = spec.submission_mode or SubmissionMode.K8S_JOB
     if mode not in known:
         yield Violation(f"{at}.submissionMode", mode, f"must be one of {', '.join(known)}")
-    if not spec.entrypoint.strip() and not _needs_no_entrypoint(spec, mode):
+    # Without a command a submitter of K8sJobMode is accepted, as by KubeRay: see lacks_entrypoint.
+    needs_one = mode not in (SubmissionMode.K8S_JOB, SubmissionMode.INTERACTIVE)
+    if needs_one and not spec.entrypoint.strip():
         yield Violation(
             f"{at}.entrypoint", spec.entrypoint, "name the command to run on the cluster"
         )
@@ -93,11 +95,12 @@ def _mode(spec: RayJobSpec, at: str) -> Iterator[Violation]:
     yield from _sidecar_head(spec, at)
 
 
-def _needs_no_entrypoint(spec: RayJobSpec, mode: str) -> bool:
-    """The user submits by themselves, or by a command of their own in the submitter."""
-    if mode != SubmissionMode.K8S_JOB:
-        return mode == SubmissionMode.INTERACTIVE
-    return bool(ray_container_of(spec.submitter_pod_template or {}).get("command"))
+def lacks_entrypoint(spec: RayJobSpec) -> bool:
+    """Will its submitter have nothing to submit? Accepted, warned of, and failed when it is due."""
+    mode = spec.submission_mode or SubmissionMode.K8S_JOB
+    if mode != SubmissionMode.K8S_JOB or spec.entrypoint.strip():
+        return False
+    return not ray_container_of(spec.submitter_pod_template or {}).get("command")
 
 
 def _sidecar_head(spec: RayJobSpec, at: str) -> Iterator[Violation]:
@@ -174,7 +177,7 @@ def _shutdown(spec: RayJobSpec, at: str) -> Iterator[Violation]:
         yield Violation(f"{at}.suspend", True, cure)
     if ttl < 0:
         yield Violation(f"{at}.ttlSecondsAfterFinished", ttl, "must not be negative")
-    if ttl > 0 and not spec.shutdown_after_job_finishes and spec.deletion_strategy is None:
+    if ttl > 0 and not spec.shutdown_after_job_finishes:
         cure = "has no effect without shutdownAfterJobFinishes: true"
         yield Violation(f"{at}.ttlSecondsAfterFinished", ttl, cure)
 
@@ -255,8 +258,8 @@ def _order_of(rules: tuple[DeletionRule, ...], field: str) -> Iterator[Violation
             yield Violation(where, rule.policy, f"appears twice for {condition}: keep one")
         times[rule.policy] = rule.condition.ttl_seconds
     for condition, times in chosen.items():
-        for earlier, later in pairwise(_ORDER):
-            if earlier in times and later in times and times[earlier] > times[later]:
+        for earlier, later in pairwise([policy for policy in _ORDER if policy in times]):
+            if times[earlier] > times[later]:
                 cure = f"for {condition}, {earlier} must not come after {later}"
                 yield Violation(f"{field}.deletionRules", times[earlier], cure)
 

@@ -279,7 +279,8 @@ def test_a_service_that_is_right_is_not_written() -> None:
 
 
 def test_ports_that_every_node_knows_keep_their_numbers() -> None:
-    wanted = build_serve_service(a_service(), a_cluster("demo-a"))
+    exposed = a_service(serveService={"spec": {"type": "NodePort"}})
+    wanted = build_serve_service(exposed, a_cluster("demo-a"))
     known = (ServicePort(name="serve", port=80, target_port=80, node_port=30123),)
     patch = ensure_service(serve_service("demo-a", ports=known), wanted)
     assert isinstance(patch, Patch)

@@ -11,10 +11,11 @@ import pytest
 from manta.api.ray.job import RayJob
 from manta.rules.runtime_env import parse_runtime_env
 from manta.rules.settings import Settings
+from manta.rules.validation.job import lacks_entrypoint
 from manta.rules.validation.violation import Violation
 from manta.rules.validation.whole_job import job_violations
 from support.raycluster import ray_cluster, template
-from support.rayjob import ray_job
+from support.rayjob import a_job, ray_job
 
 STRATEGY = "spec.deletionStrategy"
 RULE = f"{STRATEGY}.deletionRules[0]"
@@ -160,6 +161,23 @@ CASES: list[tuple[str, dict[str, Any], str, Any, str]] = [
         "must not come after",
     ),
     (
+        "S12: RJ18 without a rule between",
+        rules(
+            ("DeleteWorkers", {**FAILED, "ttlSeconds": 10}),
+            ("DeleteSelf", {**FAILED, "ttlSeconds": 5}),
+        ),
+        f"{STRATEGY}.deletionRules",
+        10,
+        "must not come after",
+    ),
+    (
+        "S12: a time to live without a shutdown",
+        {"ttlSecondsAfterFinished": 5, **rules(("DeleteSelf", FAILED))},
+        "spec.ttlSecondsAfterFinished",
+        5,
+        "shutdownAfterJobFinishes",
+    ),
+    (
         "RJ18 self",
         rules(
             ("DeleteCluster", {**FAILED, "ttlSeconds": 9}),
@@ -289,11 +307,19 @@ def test_rj34_only_the_interactive_mode_waits() -> None:
 
 def test_a_submitter_with_a_command_of_its_own_needs_no_entrypoint() -> None:
     own = template({"name": "c", "image": "i", "command": ["submit-it"]})
-    assert violations(ray_job(entrypoint="", submitterPodTemplate=own)) == ()
-    for spec in (
-        {"submitterPodTemplate": template({"name": "c", "image": "i"})},
-        {"submitterPodTemplate": own, "submissionMode": "HTTPMode"},
-    ):
-        assert [one.field for one in violations(ray_job(entrypoint="", **spec))] == [
-            "spec.entrypoint"
-        ]
+    assert not lacks_entrypoint(a_job(entrypoint="", submitterPodTemplate=own).spec)
+    assert not lacks_entrypoint(a_job(entrypoint="", submissionMode="InteractiveMode").spec)
+
+
+@pytest.mark.parametrize("mode", ["HTTPMode", "SidecarMode"])
+def test_without_a_submitter_job_an_entrypoint_is_needed(mode: str) -> None:
+    found = violations(ray_job(entrypoint="", submissionMode=mode))
+    assert [one.field for one in found] == ["spec.entrypoint"]
+
+
+def test_a_submitter_job_without_an_entrypoint_is_accepted_as_by_kuberay() -> None:
+    """E2: it has nothing to submit, which is said elsewhere."""
+    plain = template({"name": "c", "image": "i"})
+    for spec in ({}, {"submitterPodTemplate": plain}):
+        assert violations(ray_job(entrypoint="  ", **spec)) == ()
+        assert lacks_entrypoint(a_job(entrypoint="  ", **spec).spec)

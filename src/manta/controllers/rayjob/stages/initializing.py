@@ -25,6 +25,7 @@ from manta.manifests.submitter import build_submitter_job
 from manta.reconcile.actions import Create, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.pod_health import Blockage
+from manta.rules.validation.job import lacks_entrypoint
 
 
 def initialize(seen: JobSnapshot) -> Step:
@@ -69,6 +70,10 @@ def _watch_sidecar(seen: JobSnapshot) -> Step | None:
     return _patiently(seen, stay(seen, do(note_head(seen)), **nested_status(seen)))
 
 
+NO_ENTRYPOINT: Final = (
+    "spec.entrypoint is empty, and the submitter has no command of its own:"
+    " name the command to run on the cluster"
+)
 FOR_USER: Final = Blockage(
     "WaitingForJobId",
     "the cluster is ready; set spec.jobId to the id of the job that you submit",
@@ -114,6 +119,8 @@ def _cluster_manifest(seen: JobSnapshot) -> dict[str, Any]:
 
 def _start(seen: JobSnapshot) -> Step:
     """The cluster is ready: hand the job over, in the way that the mode says."""
+    if lacks_entrypoint(seen.spec):
+        return fail(seen, JobFailedReason.SUBMISSION_FAILED, NO_ENTRYPOINT, **nested_status(seen))
     started = {**nested_status(seen), "dashboard_url": dashboard_address(seen), "message": ""}
     started["job_status_check_failure_start_time"] = None
     return move(seen, JobDeploymentStatus.RUNNING, _hand_over(seen), **started)

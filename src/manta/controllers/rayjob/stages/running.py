@@ -59,7 +59,9 @@ def run(seen: JobSnapshot) -> Step:
         return gone
     match seen.answer:
         case NotAsked() | AtSession():
-            return _with_timers(seen, stay(seen, **nested_status(seen)))
+            if seen.head:
+                return _with_timers(seen, stay(seen, **nested_status(seen)))
+            return _silent(seen, f"RayCluster {seen.status.ray_cluster_name} has no head Pod")
         case Silent(why):
             return _silent(seen, why)
         case Unknown():

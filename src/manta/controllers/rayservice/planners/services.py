@@ -1,13 +1,13 @@
 """The Services with stable names: made when a cluster can serve, re-pointed when another one can.
 
 The serve Service decides which cluster serves. It is written first, and what becomes of the head
-Service never holds it up (C47). Addresses are never touched: only selector, ports and labels are.
+Service never holds it up (C47). The address of a serve Service is never touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,7 @@ from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
 from manta.controllers.rayservice.step import Step, promoted, unchanged
 from manta.manifests.containers import Json
+from manta.manifests.passed_on import annotation_changes
 from manta.manifests.serve_services import (
     build_cluster_serve_service,
     build_serve_service,
@@ -46,7 +47,19 @@ def plan_head_service(seen: ServiceSnapshot, target: ClusterSight) -> Plan:
     wanted = build_service_head_service(
         seen.service, target.cluster, seen.settings, target.head_pod
     )
-    return _alone(ensure_service(seen.head_service, wanted))
+    has = seen.head_service
+    if has is not None and has.headless != (wanted["spec"].get("clusterIP") == "None"):
+        return _alone(_replaced(has))
+    return _alone(ensure_service(has, wanted))
+
+
+def _replaced(has: Service) -> Action | None:
+    """Whether a Service has an address of its own cannot be changed: it is made again when it is
+    gone. Only people and dashboards use it, by its name."""
+    if has.metadata.deletion_timestamp is not None:
+        return None
+    why = "it can only be made again with, or without, an address of its own"
+    return Delete(SERVICES, has.metadata.key, has.metadata.uid, Cause.DELETE_SERVICE, why)
 
 
 def plan_cluster_serve_service(seen: ServiceSnapshot, sight: ClusterSight) -> Plan:
@@ -63,25 +76,57 @@ def plan_stable_serve_service(seen: ServiceSnapshot, target: ClusterSight) -> Pl
     return _alone(ensure_service(seen.serve_service, wanted))
 
 
+_FOLLOWED: Final = {
+    "type": ("type", "ClusterIP"),
+    "sessionAffinity": ("session_affinity", "None"),
+    "sessionAffinityConfig": ("session_affinity_config", None),
+    "externalTrafficPolicy": ("external_traffic_policy", None),
+    "internalTrafficPolicy": ("internal_traffic_policy", None),
+    "loadBalancerSourceRanges": ("load_balancer_source_ranges", None),
+    "externalIPs": ("external_ips", None),
+    "publishNotReadyAddresses": ("publish_not_ready_addresses", None),
+}
+"""Fields of a spec that follow the RayService: the attribute, and what a field becomes that the spec no
+longer names. None: it stays as it is, because the server or a cloud may have filled it in."""
+
+
 def ensure_service(has: Service | None, wanted: Json) -> Action | None:
     """Make it, or change what differs; None when it is right."""
     if has is None:
         return Create(SERVICES, wanted, Cause.CREATE_SERVICE)
-    spec = wanted["spec"]
+    change, meta = _spec_changes(has, wanted["spec"]), has.metadata
+    labels = wanted["metadata"]["labels"]
+    annotations = annotation_changes(meta.annotations, wanted["metadata"].get("annotations") or {})
+    if not change and not annotations and labels.items() <= meta.labels.items():
+        return None
+    body: Json = {"metadata": {"labels": labels}}
+    body["metadata"] |= {"annotations": annotations} if annotations else {}
+    body |= {"spec": change} if change else {}
+    target = wanted["spec"]["selector"].get(names.LABEL_CLUSTER, "")
+    why = f"it now stands before RayCluster {target}"
+    if "selector" not in change:
+        what = ", ".join(sorted({*change, *annotations})) or "its labels"
+        why = f"the spec asks for another {what}"
+    return Patch(SERVICES, meta.key, body, Cause.UPDATE_SERVICE, why, uid=meta.uid)
+
+
+def _spec_changes(has: Service, spec: Json) -> Json:
     change: Json = {}
     if dict(has.spec.selector) != spec["selector"]:
         gone = {key: None for key in has.spec.selector if key not in spec["selector"]}
         change["selector"] = {**gone, **spec["selector"]}
-    if _typed(spec["ports"]) != _without_node_ports(has.spec.ports):
-        change["ports"] = _with_node_ports(spec["ports"], has)
-    labels = wanted["metadata"]["labels"]
-    if not change and labels.items() <= has.metadata.labels.items():
-        return None
-    body: Json = {"metadata": {"labels": labels}} | ({"spec": change} if change else {})
-    target = spec["selector"].get(names.LABEL_CLUSTER, "")
-    why = f"it now stands before RayCluster {target}"
-    meta = has.metadata
-    return Patch(SERVICES, meta.key, body, Cause.UPDATE_SERVICE, why, uid=meta.uid)
+    for field, (attribute, default) in _FOLLOWED.items():
+        goal = spec.get(field, default)
+        if goal is not None and _plain(getattr(has.spec, attribute)) != _plain(goal):
+            change[field] = goal
+    if _typed(spec["ports"]) != _without_node_ports(has.spec.ports) or "type" in change:
+        exposed = spec.get("type") in ("NodePort", "LoadBalancer")
+        change["ports"] = _with_node_ports(spec["ports"], has) if exposed else spec["ports"]
+    return change
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _typed(ports: list[Json]) -> tuple[ServicePort, ...]:
