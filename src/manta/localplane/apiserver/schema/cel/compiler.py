@@ -77,7 +77,10 @@ class Program:
     uses_old_self: bool
 
     def evaluate(self, variables: dict[str, Any]) -> Any:
-        return self.code(Scope(variables, [MAX_STEPS]))
+        try:
+            return self.code(Scope(variables, [MAX_STEPS]))
+        except (ArithmeticError, RecursionError) as error:  # a date beyond the year 9999, say
+            raise EvaluationError(f"evaluation error: {error}") from None
 
 
 def compile_expression(text: str) -> Program:
@@ -133,6 +136,12 @@ class _Compiler:
             return self._has(call, names)
         if call.target is not None and call.name in _LOOPS:
             return self._loop(call, names)
+        if call.target is not None and call.name in {"optMap", "optFlatMap"}:
+            return self._of_optional(call, names)
+        if isinstance(call.target, Name) and call.target.name not in names:
+            qualified = f"{call.target.name}.{call.name}"
+            if (qualified, len(call.args)) in GLOBALS:
+                call = Call(qualified, None, call.args, call.at)
         args = [self.compile(arg, names) for arg in call.args]
         if call.target is None:
             function = GLOBALS.get((call.name, len(args)))
@@ -144,6 +153,32 @@ class _Compiler:
             raise BadExpressionError(message, call.at)
         found = function
         return lambda scope: found(*[arg(scope) for arg in args])
+
+    def _of_optional(self, call: Call, names: frozenset[str]) -> Code:
+        """`o.optMap(x, f(x))`: f of the value, where there is one."""
+        match call.args:
+            case (Name(variable), body) if call.target is not None:
+                pass
+            case _:
+                raise BadExpressionError(f"invalid arguments to {call.name}() macro")
+        holder, code = self.compile(call.target, names), self.compile(body, names | {variable})
+
+        def run(scope: Scope) -> Maybe:
+            value = holder(scope)
+            if not isinstance(value, Maybe):
+                raise EvaluationError(NO_OVERLOAD)
+            if not value.present:
+                return value
+            inner = scope.inner()
+            inner.variables[variable] = value.value
+            found = code(inner)
+            if call.name == "optMap":
+                return Maybe(found, present=True)
+            if not isinstance(found, Maybe):
+                raise EvaluationError(NO_OVERLOAD)
+            return found
+
+        return run
 
     def _has(self, call: Call, names: frozenset[str]) -> Code:
         match call.args:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from manta.localplane.apiserver.schema.cel import amounts, dates, network, text_format
 from manta.localplane.apiserver.schema.cel.errors import NO_OVERLOAD, EvaluationError
 from manta.localplane.apiserver.schema.cel.values import BINARY, Maybe, equal, is_number, type_name
 from manta.localplane.apiserver.schema.regex import BadPatternError, Pattern, compile_pattern
@@ -57,7 +59,23 @@ def _string(value: Any) -> str:
         return f"{_string(value.total_seconds())}s"
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return _decoded(value)
+    if type_name(value) in {"net.IP", "net.CIDR"}:
+        return str(value)
     raise EvaluationError(NO_OVERLOAD)
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        message = "invalid UTF-8 in bytes, cannot convert to string"
+        raise EvaluationError(message) from None
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else _text(value).encode()
 
 
 def _bool(value: Any) -> bool:
@@ -86,9 +104,12 @@ def _timestamp(value: Any) -> datetime:
     if isinstance(value, datetime):
         return value
     try:
-        return datetime.fromisoformat(_text(value))
+        found = datetime.fromisoformat(_text(value))
     except ValueError:
-        raise EvaluationError("type conversion error: invalid timestamp") from None
+        found = None
+    if found is None or found.tzinfo is None:
+        raise EvaluationError("type conversion error: invalid timestamp")
+    return found
 
 
 def _text(value: Any) -> str:
@@ -142,8 +163,25 @@ def _char_at(text: str, at: int) -> str:
     return text[at : at + 1]
 
 
-def _split(text: str, separator: str) -> list[str]:
-    return text.split(separator) if separator else list(text)
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    if not separator:
+        count = len(text) if limit < 0 else min(limit, len(text)) - 1
+        return [*text[:count], *([text[count:]] if text[count:] else [])]
+    return text.split(separator, limit - 1 if limit > 0 else -1)
+
+
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    return text.replace(old, new, limit)
+
+
+def _lower_ascii(text: str) -> str:
+    return "".join(letter.lower() if letter.isascii() else letter for letter in text)
+
+
+def _upper_ascii(text: str) -> str:
+    return "".join(letter.upper() if letter.isascii() else letter for letter in text)
 
 
 def _join(items: Any, separator: str = "") -> str:
@@ -178,15 +216,23 @@ def _is_sorted(items: Any) -> bool:
     return all(BINARY["<="](left, right) for left, right in pairwise(found))
 
 
-def _index_of(target: Any, item: Any) -> int:
+def _index_of(target: Any, item: Any, start: int = 0) -> int:
     if isinstance(target, str):
-        return target.find(_text(item))
+        return target.find(_text(item), _offset(target, start))
     return next((at for at, member in enumerate(_list(target)) if equal(member, item)), -1)
 
 
-def _last_index_of(target: Any, item: Any) -> int:
+def _offset(text: str, at: Any) -> int:
+    if type(at) is not int or not 0 <= at <= len(text):
+        raise EvaluationError(f"index out of range: {at}")
+    return at
+
+
+def _last_index_of(target: Any, item: Any, last: int | None = None) -> int:
     if isinstance(target, str):
-        return target.rfind(_text(item))
+        wanted = _text(item)
+        end = len(target) if last is None else _offset(target, last) + len(wanted)
+        return target.rfind(wanted, 0, end)
     found = [at for at, member in enumerate(_list(target)) if equal(member, item)]
     return found[-1] if found else -1
 
@@ -203,6 +249,15 @@ def _value_of(value: Any) -> Any:
     return value.value
 
 
+def _or(value: Any, other: Any) -> Maybe:
+    return _maybe(value) if _maybe(value).present else _maybe(other)
+
+
+def _of_non_zero(value: Any) -> Maybe:
+    zero = value is None or value in (0, "", b"", [], {}) or value == timedelta()
+    return Maybe(None if zero else value, not zero)
+
+
 # (name, number of arguments) -> function
 GLOBALS: dict[tuple[str, int], Function] = {
     ("size", 1): _size,
@@ -216,6 +271,14 @@ GLOBALS: dict[tuple[str, int], Function] = {
     ("type", 1): type_name,
     ("dyn", 1): lambda value: value,
     ("matches", 2): _of_text(_matches),
+    ("bytes", 1): _bytes,
+    ("optional.of", 1): lambda value: Maybe(value, present=True),
+    ("optional.none", 0): lambda: Maybe(None, present=False),
+    ("optional.ofNonZeroValue", 1): _of_non_zero,
+    ("strings.quote", 1): lambda text: json.dumps(_text(text), ensure_ascii=False),
+    **amounts.GLOBALS,
+    **network.GLOBALS,
+    **text_format.GLOBALS,
 }
 
 METHODS: dict[tuple[str, int], Function] = {
@@ -226,18 +289,22 @@ METHODS: dict[tuple[str, int], Function] = {
     ("matches", 1): _of_text(_matches),
     ("find", 1): _of_text(_find),
     ("findAll", 1): _of_text(_find_all),
-    ("lowerAscii", 0): _of_text(str.lower),
-    ("upperAscii", 0): _of_text(str.upper),
+    ("lowerAscii", 0): _of_text(_lower_ascii),
+    ("upperAscii", 0): _of_text(_upper_ascii),
     ("trim", 0): _of_text(str.strip),
-    ("replace", 2): _of_text(str.replace),
+    ("replace", 2): _of_text(_replace),
+    ("replace", 3): _of_text(_replace),
     ("split", 1): _of_text(_split),
+    ("split", 2): _of_text(_split),
     ("substring", 1): _of_text(_substring),
     ("substring", 2): _of_text(_substring),
     ("charAt", 1): _of_text(_char_at),
     ("join", 0): _join,
     ("join", 1): _join,
     ("indexOf", 1): _index_of,
+    ("indexOf", 2): _of_text(_index_of),
     ("lastIndexOf", 1): _last_index_of,
+    ("lastIndexOf", 2): _of_text(_last_index_of),
     ("isSorted", 0): _is_sorted,
     ("sum", 0): _sum,
     ("min", 0): lambda items: _least(items, "<"),
@@ -245,4 +312,9 @@ METHODS: dict[tuple[str, int], Function] = {
     ("hasValue", 0): lambda value: _maybe(value).present,
     ("value", 0): _value_of,
     ("orValue", 1): lambda value, other: value.value if _maybe(value).present else other,
+    ("or", 1): _or,
+    **amounts.METHODS,
+    **dates.METHODS,
+    **network.METHODS,
+    **text_format.METHODS,
 }

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     (?P<blank>\s+|//[^\n]*)
   | (?P<float>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)
   | (?P<int>0x[0-9a-fA-F]+|\d+)[uU]?
-  | (?P<raw>[rR])?(?P<text>"{3}(?:\\.|[^\\])*?"{3}|'{3}(?:\\.|[^\\])*?'{3}
+  | (?P<bytes>[bB])?(?P<raw>[rR])?(?P<text>"{3}(?:\\.|[^\\])*?"{3}|'{3}(?:\\.|[^\\])*?'{3}
       |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
   | (?P<name>[_a-zA-Z][_a-zA-Z0-9]*)
   | (?P<op>\.\?|\[\?|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:.,()\[\]{}])
@@ -30,6 +30,7 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(
     r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
 )
+_BYTE_ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|([0-3][0-7]{2})|(.))", re.DOTALL)
 _SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _WORDS = {"true": True, "false": False, "null": None}
 
@@ -57,9 +58,12 @@ def _token(match: re.Match[str]) -> Token | None:
     if match["float"] is not None:
         return Token("value", float(match["float"]), at)
     if match["int"] is not None:
-        return Token("value", int(match["int"], 0 if "x" in match["int"] else 10), at)
+        return Token("value", _integer(match["int"], at), at)
     if match["text"] is not None:
-        return Token("value", _unquote(match["text"], raw=match["raw"] is not None), at)
+        raw = match["raw"] is not None
+        if match["bytes"] is not None:
+            return Token("value", _unquote_bytes(match["text"], raw=raw), at)
+        return Token("value", _unquote(match["text"], raw=raw), at)
     if match["name"] is not None:
         if match["name"] in _WORDS:
             return Token("value", _WORDS[match["name"]], at)
@@ -67,10 +71,36 @@ def _token(match: re.Match[str]) -> Token | None:
     return Token("op", match["op"], at)
 
 
+def _integer(text: str, at: int) -> int:
+    digits = text[2:] if text.startswith("0x") else text.lstrip("0") or "0"
+    if len(digits) > 20:
+        raise BadExpressionError("Syntax error: invalid int literal", at)
+    return int(digits, 16 if text.startswith("0x") else 10)
+
+
 def _unquote(text: str, *, raw: bool) -> str:
-    width = 3 if len(text) >= 6 and text[:3] in {'"""', "'''"} else 1
-    body = text[width:-width]
+    body = _body(text)
     return body if raw else _ESCAPE.sub(_unescape, body)
+
+
+def _unquote_bytes(text: str, *, raw: bool) -> bytes:
+    """Like text, in UTF-8; but hexadecimal and octal escapes are one byte each."""
+    body = _body(text).encode()
+    return body if raw else _BYTE_ESCAPE.sub(_unescape_byte, body)
+
+
+def _body(text: str) -> str:
+    width = 3 if len(text) >= 6 and text[:3] in {'"""', "'''"} else 1
+    return text[width:-width]
+
+
+def _unescape_byte(match: re.Match[bytes]) -> bytes:
+    if match[1]:
+        return bytes([int(match[1], 16)])
+    if match[2]:
+        return bytes([int(match[2], 8)])
+    letter = match[3].decode(errors="replace")
+    return _SIMPLE.get(letter, letter).encode()
 
 
 def _unescape(match: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any
 
 from manta.localplane.apiserver.schema.cel.errors import NO_OVERLOAD, EvaluationError
@@ -26,7 +27,7 @@ def type_name(value: Any) -> str:
         return "null_type"
     if isinstance(value, Maybe):
         return "optional_type"
-    return _TYPE_NAMES[type(value)]
+    return _TYPE_NAMES.get(type(value)) or f"kubernetes.{type(value).__name__}"
 
 
 _TYPE_NAMES: dict[type, str] = {
@@ -39,6 +40,10 @@ _TYPE_NAMES: dict[type, str] = {
     dict: "map",
     timedelta: "google.protobuf.Duration",
     datetime: "google.protobuf.Timestamp",
+    IPv4Address: "net.IP",
+    IPv6Address: "net.IP",
+    IPv4Interface: "net.CIDR",
+    IPv6Interface: "net.CIDR",
 }
 
 
