@@ -11,6 +11,7 @@ from manta.api.resources import (
     DEPLOYMENTS,
     ENDPOINT_SLICES,
     ENDPOINTS,
+    LEASES,
     NAMESPACES,
     NODES,
     PODS,
@@ -19,8 +20,10 @@ from manta.api.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
+from manta.api.times import format_micro_time
+from manta.kube.errors import NotFound
 from support.fakenodes import FakeCluster, a_pod_manifest, fake_cluster
-from support.virtual import virtually
+from support.virtual import running, virtually
 
 
 def a_deployment(image: str = "v1", script: str = "", **spec: Any) -> dict[str, Any]:
@@ -299,3 +302,33 @@ async def test_idle_controllers_write_nothing_but_heartbeats() -> None:
         before = cluster.plane.app.store.revision
         await asyncio.sleep(30)
         assert cluster.plane.app.store.revision == before
+
+
+async def keep_renewing(cluster: FakeCluster, node: str) -> None:
+    """As a kubelet does that was not told of the deletion."""
+    while True:
+        spec = {"holderIdentity": node, "renewTime": format_micro_time(cluster.plane.clock.now())}
+        lease = {"metadata": {"name": node}, "spec": spec}
+        try:
+            await cluster.client.patch(LEASES, Key("kube-node-lease", node), lease)
+        except NotFound:
+            await cluster.client.create(LEASES, "kube-node-lease", lease)
+        await asyncio.sleep(10)
+
+
+@virtually
+async def test_a_deleted_node_is_lost_although_its_kubelet_goes_on() -> None:
+    """U7: it renews its Lease, but a node that is not there takes no Pods and keeps none."""
+    async with fake_cluster(nodes=2) as cluster:
+        await cluster.client.create(DEPLOYMENTS, "default", a_deployment(replicas=2))
+        await cluster.until(lambda: is_rolled_out(cluster))
+        before = (await cluster.client.list(PODS, "default")).items
+        node = before[0]["spec"]["nodeName"]
+        gone = {one["metadata"]["name"] for one in before if one["spec"]["nodeName"] == node}
+        await cluster.client.delete(NODES, Key("", node))
+        async with running(keep_renewing(cluster, node)):
+            for name in gone:
+                await cluster.until_gone(PODS, name)
+            await cluster.until(lambda: is_rolled_out(cluster))
+        after = (await cluster.client.list(PODS, "default")).items
+        assert node not in {one["spec"].get("nodeName") for one in after}

@@ -381,3 +381,29 @@ async def test_a_success_counts_before_the_initial_delay_of_a_probe_is_over(tmp_
         await node.create("pod", a_container("python3", "-c", serve, readinessProbe=probe))
         await node.until_ready()
         assert "Unhealthy" not in await node.reasons()
+
+
+async def test_a_deleted_node_is_not_registered_again_by_a_change_of_its_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U7: as with a kubelet, only its next start registers it."""
+    async with node_plane(tmp_path, nodes=2) as node:
+        await node.client.delete(NODES, Key("", "manta-2"))
+        monkeypatch.setattr("manta.localplane.node.register.RENEW_EVERY", 0.01)
+        full = {"DiskPressure": ("KubeletHasDiskPressure", "the disk is full")}
+        monkeypatch.setattr("manta.localplane.node.register.pressures", lambda *_: full)
+        await node.restart_agent()  # which registers both
+        await node.client.delete(NODES, Key("", "manta-2"))
+        monkeypatch.setattr("manta.localplane.node.register.pressures", lambda *_: {})
+
+        async def is_relieved() -> bool:
+            found = await node.client.get(NODES, Key("", "manta-1"))
+            conditions = {one["type"]: one["status"] for one in found["status"]["conditions"]}
+            return conditions["DiskPressure"] == "False"
+
+        async with asyncio.timeout(10):
+            while not await is_relieved():
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)  # the second node has its turn after the first
+        names = {one["metadata"]["name"] for one in (await node.client.list(NODES)).items}
+        assert names == {"manta-1"}

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from manta.api.resources import ENDPOINT_SLICES, SERVICES
-from manta.localplane.node.cleanup import marked_processes
+from manta.localplane.node.cleanup import marked_processes, remove_everything
 from manta.localplane.node.machine import NodeOptions
-from manta.localplane.node.processes import Launcher, NoNamespaces
+from manta.localplane.node.processes import Launcher, NoNamespaces, find_processes
 from manta.localplane.node.sharednet import scratch_place
-from support.nodeplane import is_ready, node_plane, restarts, state
+from support.nodeplane import is_ready, node_plane, restarts, state, stop
 
 
 async def test_a_pod_runs_and_ends_without_namespaces(tmp_path: Path) -> None:
@@ -144,6 +144,49 @@ async def test_a_deleted_pod_takes_its_runaway_children_along(tmp_path: Path) ->
         await node.until_gone()
         while any(b"1234" in command for command in commands(tmp_path)):
             await asyncio.sleep(0.02)
+
+
+UNMARKED = "env -i setsid sleep 98765.{} &"
+"""A process whose environment does not say whose it is: Ray's set their title over it."""
+
+
+def unmarked(number: int) -> list[int]:
+    return find_processes("cmdline", f"\0sleep\x0098765.{number}\0".encode())
+
+
+async def test_a_deleted_pod_takes_children_without_marks_along(tmp_path: Path) -> None:
+    """U11."""
+    async with node_plane(tmp_path, isolation="none") as node:
+        await node.run("pod", "bash", "-c", UNMARKED.format(1) + "exec sleep 1000")
+        await node.until_ready()
+        await node.until(lambda _: unmarked(1))
+        await node.delete(grace=0)
+        await node.until_gone()
+        async with asyncio.timeout(10):
+            while unmarked(1):
+                await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("init", ["lives", "was killed"])
+async def test_the_end_of_a_plane_takes_children_without_marks_along(
+    tmp_path: Path, init: str
+) -> None:
+    """U11: four of Ray's agents went on for a minute and a half after `manta down --purge`."""
+    number = 2 if init == "lives" else 3
+    async with node_plane(tmp_path, isolation="none") as node:
+        if init == "was killed" and not node.agent._machine.cgroups.works:
+            pytest.skip("without cgroups nothing tells whose the process is")
+        script = UNMARKED.format(number) + "exec sleep 1000"
+        await node.run("pod", "bash", "-c", script, restartPolicy="Never")
+        uid = (await node.until_ready())["metadata"]["uid"]
+        await node.until(lambda _: unmarked(number))
+        await stop(node.task)
+        if init == "was killed":
+            record = json.loads((tmp_path / "pods" / uid / "sandbox.json").read_text())
+            os.kill(record["pid"], signal.SIGKILL)
+        removed = remove_everything(tmp_path, purge=True)
+        assert unmarked(number) == []
+        assert removed.running == ()
 
 
 async def test_a_pod_whose_init_was_killed_gets_its_port_back_from_its_own_children(

@@ -181,11 +181,11 @@ def check_port(args: argparse.Namespace) -> Finding:
 
 def check_remains(args: argparse.Namespace) -> Finding:
     """Planes whose directory was removed while they ran: bridge and processes are still there."""
-    from manta.cli.planeprocess import plane_processes, read_record
-    from manta.cli.remains import lost_directories
+    from manta.cli.planeprocess import read_record
+    from manta.cli.remains import left_processes, lost_directories
 
     lost = [str(directory) for directory in lost_directories()]
-    if args.dir.exists() and read_record(args.dir) is None and plane_processes(args.dir.resolve()):
+    if read_record(args.dir) is None and left_processes(args.dir.resolve()):
         lost.append(str(args.dir))
     if not lost:
         return Finding(Level.OK, "nothing is left of earlier planes")

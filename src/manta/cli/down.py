@@ -42,6 +42,11 @@ def run(args: argparse.Namespace) -> int:
         )
     if cleared.cgroups:
         print(f"still in use, and left: {', '.join(cleared.cgroups)}")
+    if cleared.running:
+        pids = ", ".join(map(str, cleared.running))
+        print(
+            f"manta: processes that do not end although they were killed: {pids}", file=sys.stderr
+        )
     if args.purge and directory.exists():
         from manta.localplane.node.trees import remove_tree
 

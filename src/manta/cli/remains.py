@@ -25,6 +25,8 @@ class Cleared:
     interfaces: int = 0
     cgroups: tuple[str, ...] = ()
     """Groups that could not be removed: something still runs in them."""
+    running: tuple[int, ...] = ()
+    """Processes of Pods that did not end although they were killed."""
     graceful: bool | None = None
     """Did the plane end by itself? None: none ran."""
     pid: int = 0
@@ -44,6 +46,7 @@ def clear(directory: Path, *, purge: bool) -> Cleared:
         stray + len(removed.processes),
         len(removed.interfaces),
         removed.cgroups,
+        removed.running,
         graceful,
         record.pid if record else 0,
     )
@@ -62,6 +65,16 @@ def end_plane_processes(directory: Path) -> int:
             waiting = {pid: born for pid, born in waiting.items() if start_ticks(pid) == born}
             time.sleep(0.02)
     return found
+
+
+def left_processes(directory: Path) -> list[int]:
+    """Of the plane itself and of its Pods, also when its directory is gone."""
+    from manta.localplane.node.cgroups import members_of
+    from manta.localplane.node.cleanup import marked_processes
+    from manta.localplane.node.planeid import NODE_DIRECTORY
+
+    node = directory / NODE_DIRECTORY
+    return sorted({*plane_processes(directory), *marked_processes(node), *members_of(node)})
 
 
 def lost_directories() -> list[Path]:

@@ -166,6 +166,10 @@ class Cgroups:
             for controller, base in self._bases.items():
                 _apply(base / pod_uid / container, wanted, controller)
 
+    def members(self, pod_uid: str) -> set[int]:
+        """The processes of a Pod's containers."""
+        return {pid for base in self._bases.values() for pid in _members(base / pod_uid)}
+
     def remove(self, pod_uid: str) -> bool:
         """False: the kernel still counts an ended process there; try again in a moment."""
         groups = [base / pod_uid for base in self._bases.values()]
@@ -174,13 +178,29 @@ class Cgroups:
         return not any(group.exists() for group in groups)
 
 
-def remove_all(directory: Path) -> list[str]:
-    """Remove every group that a plane left behind (its processes must be gone)."""
+def members_of(directory: Path) -> set[int]:
+    """The processes in all groups of a plane: no program can leave its group unnoticed."""
+    return {pid for base in _bases_of(directory) for pid in _members(base)}
+
+
+def _members(group: Path) -> set[int]:
+    found: set[int] = set()
+    for listed in group.rglob("cgroup.procs"):
+        with contextlib.suppress(OSError):
+            found.update(int(word) for word in listed.read_text().split() if word != "0")
+    return found
+
+
+def _bases_of(directory: Path) -> list[Path]:
     known = wire.read_record(directory / "cgroups.json")
     if known is None:
-        bases = list(_find_groups(f"manta-{plane_id(directory)}"))
-    else:
-        bases = [Path(base) for base in known.values()]
+        return list(_find_groups(f"manta-{plane_id(directory)}"))
+    return [Path(base) for base in known.values()]
+
+
+def remove_all(directory: Path) -> list[str]:
+    """Remove every group that a plane left behind (its processes must be gone)."""
+    bases = _bases_of(directory)
     for base in bases:
         remove_group(base)
     return [str(base) for base in bases if base.exists()]

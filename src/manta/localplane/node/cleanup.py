@@ -20,10 +20,10 @@ from manta.localplane.node.podruntime import pod_directories
 from manta.localplane.node.processes import (
     MARK,
     PLANE_VARIABLE,
-    end_processes,
     end_sandbox,
     find_processes,
 )
+from manta.localplane.node.processtree import is_alive, kill
 from manta.localplane.node.ranges import RECORD
 from manta.localplane.node.sharednet import scratch_place
 from manta.localplane.node.trees import remove_tree
@@ -37,6 +37,8 @@ class Removed:
     interfaces: tuple[str, ...] = ()
     cgroups: tuple[str, ...] = ()
     """Groups that could not be removed: something still runs in them."""
+    running: tuple[int, ...] = ()
+    """Processes that did not end although they were killed."""
 
 
 def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
@@ -45,8 +47,8 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
     Blocking. Call it only when no agent of this plane runs any more.
     """
     directory = directory.resolve()
-    sandboxes = [end_sandbox(pod) for pod in pod_directories(directory)]
-    ended = end_all_processes(directory, [pid for pid in sandboxes if pid is not None])
+    sandboxes = [pid for pod in pod_directories(directory) for pid in end_sandbox(pod)]
+    ended = end_all_processes(directory, sandboxes)
     interfaces = _remove_network(interface_prefix(directory))
     deadline = time.monotonic() + 1.0
     while (stuck := cgroups.remove_all(directory)) and time.monotonic() < deadline:
@@ -58,7 +60,8 @@ def remove_everything(directory: Path, *, purge: bool = False) -> Removed:
         _sign_off(directory)  # first: without its record a plane on the list counts as lost
         for name in (RECORD, "cgroups.json"):
             (directory / name).unlink(missing_ok=True)
-    return Removed(tuple(ended), tuple(interfaces), tuple(stuck))
+    running = tuple(pid for pid in ended if is_alive(pid))
+    return Removed(tuple(ended), tuple(interfaces), tuple(stuck), running)
 
 
 def remove_lost(directory: Path) -> Removed:
@@ -91,10 +94,10 @@ def end_all_processes(directory: Path, dying: Sequence[int] = ()) -> list[int]:
 
     An init is gone only when all processes of its Pod are.
     """
-    found = sorted({*marked_processes(directory), *dying})
-    end_processes(found)
+    found = sorted({*marked_processes(directory), *cgroups.members_of(directory), *dying})
+    kill(found)
     deadline = time.monotonic() + _PATIENCE
-    while any(_is_alive(pid) for pid in found) and time.monotonic() < deadline:
+    while any(is_alive(pid) for pid in found) and time.monotonic() < deadline:
         time.sleep(0.01)
     return found
 
@@ -106,12 +109,3 @@ def marked_processes(directory: Path) -> list[int]:
     helpers = find_processes("cmdline", f"\0{MARK}\0{whole}\0".encode())
     others = find_processes("environ", f"\0{PLANE_VARIABLE}={whole}\0".encode())
     return sorted({*helpers, *others})
-
-
-def _is_alive(pid: int) -> bool:
-    """Zombies count as gone: only their parent can remove them."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"

@@ -38,9 +38,9 @@ from manta.localplane.node.processes import (
     Sandbox,
     SandboxSpec,
     adopt,
-    end_processes,
     find_processes,
 )
+from manta.localplane.node.processtree import end_descendants, kill
 from manta.localplane.node.relay import Streams
 from manta.localplane.node.sharednet import Fitting, Seat, make_scratch
 from manta.localplane.node.snapshot import ContainerFacts
@@ -343,6 +343,8 @@ class PodRuntime:
         """Everything of the Pod that runs, ends. Also right when nothing runs."""
         sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:
+            if not self._machine.isolated:
+                await asyncio.to_thread(end_descendants, sandbox.pid)
             sandbox.kill()
             await sandbox.ended.wait()
         if not self._machine.isolated:
@@ -352,8 +354,9 @@ class PodRuntime:
         """Without namespaces, processes of the Pod outlive its init, and hold its ports."""
         mark = f"\0{POD_VARIABLE}={self._pod.metadata.uid}\0".encode()
         for _ in range(_END_TRIES):
-            left = find_processes("environ", mark)
-            end_processes(left)
+            members = self._machine.cgroups.members(self._pod.metadata.uid)
+            left = {*find_processes("environ", mark), *members}
+            kill(left)
             if not left:
                 return
             await asyncio.sleep(0.01)

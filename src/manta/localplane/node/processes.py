@@ -21,6 +21,7 @@ from typing import Any, Literal
 from manta.localplane.node import pidspace, wire
 from manta.localplane.node.channel import Channel, Gone, Refused
 from manta.localplane.node.launch import SOCKET_NAME, is_zombie, start_time
+from manta.localplane.node.processtree import end_descendants, kill
 
 _LAUNCH = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
@@ -336,17 +337,13 @@ def find_processes(file: str, mark: bytes) -> list[int]:
     return sorted(found)
 
 
-def end_processes(pids: Sequence[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def end_sandbox(directory: Path) -> int | None:
-    """Kill what an earlier agent left running in `directory`: the pid of the init, if any ran."""
+def end_sandbox(directory: Path) -> list[int]:
+    """Kill what an earlier agent left running in `directory`; the processes that were told to end.
+    Where the init is not the first of a pid namespace, what it started does not end with it."""
     record = wire.read_record(directory / "sandbox.json")
     if record is None or not is_running(record):
-        return None
+        return []
     pid = int(record["pid"])
-    end_processes([pid])
-    return pid
+    ended = end_descendants(pid) if pidspace.is_here(pid) else []
+    kill([pid])
+    return [*ended, pid]

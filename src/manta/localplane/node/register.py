@@ -173,6 +173,11 @@ class Registrar:
             await self._client.create(NODES, "", node_manifest(name, {}))
         except AlreadyExists:
             log.debug("node %s is known already", name)
+        await self._report(name)
+
+    async def _report(self, name: str) -> None:
+        """Status and Lease of a node that is registered. One that was deleted stays so until the agent
+        starts again, as with a kubelet."""
         status = node_status(
             name,
             capacity(self._options),
@@ -188,7 +193,7 @@ class Registrar:
         while True:
             await asyncio.sleep(RENEW_EVERY)
             scarce, self._scarce = self._scarce, self._look()
-            renew = self._renew if scarce.keys() == self._scarce.keys() else self._register
+            renew = self._renew if scarce.keys() == self._scarce.keys() else self._report
             for name in node_names(self._options):
                 if name in self._silent:
                     continue

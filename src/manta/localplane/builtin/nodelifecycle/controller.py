@@ -32,6 +32,8 @@ class NodeLifecycleController(Builtin[NodeSnapshot]):
 
     def __init__(self, manager: Manager) -> None:
         self._heard: dict[str, datetime] = {}
+        self._gone: dict[str, datetime] = {}
+        """When we noticed that a node is not there. Its kubelet may go on renewing its Lease."""
         super().__init__(manager)
         # Renewals only move a time: no round is needed for them, and there are many.
         manager.informer(LEASES, Lease).add_handler(self._renewed)
@@ -72,7 +74,11 @@ class NodeLifecycleController(Builtin[NodeSnapshot]):
         now = self.manager.clock.now()
         if node is None and not pods:
             self._heard.pop(key.name, None)
+            self._gone.pop(key.name, None)
             return None
+        if node is None:
+            return NodeSnapshot(key.name, None, pods, self._gone.setdefault(key.name, now), now)
+        self._gone.pop(key.name, None)
         heard = self._heard.setdefault(key.name, now)
         return NodeSnapshot(key.name, node, pods, heard, now)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from manta.api.resources import NODES, PODS
 from manta.api.times import format_time, parse_time
-from manta.localplane.builtin.nodelifecycle.snapshot import GRACE, NodeSnapshot
+from manta.localplane.builtin.nodelifecycle.snapshot import GRACE, QUARANTINE, NodeSnapshot
 from manta.localplane.builtin.views import Node, Pod, Taint, Toleration, as_json
 from manta.localplane.scheduler.placement import tolerates
 from manta.reconcile.actions import Delete, Patch
@@ -20,6 +21,7 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 _OURS = (NOT_READY, UNREACHABLE)
 _KUBELETS_WORD = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
 """Conditions that only a kubelet can know."""
+_FINAL = ("Succeeded", "Failed")
 _KEYS = {"False": NOT_READY, "Unknown": UNREACHABLE}
 
 
@@ -29,6 +31,7 @@ class Cause(StrEnum):
     POD_NOT_READY = "the node of the Pod is not ready"
     DISRUPTED = "the Pod is about to be evicted"
     EVICT = "the Pod does not tolerate a taint of its node any longer"
+    ORPHANED = "the Pod is about to be removed with its node"
     NODE_GONE = "the node of the Pod is gone"
 
 
@@ -205,15 +208,34 @@ def time_tolerated(
 
 
 def _plan_gone(seen: NodeSnapshot) -> Plan:
-    """No kubelet will ever confirm the end of these Pods."""
+    """No kubelet will ever confirm the end of these Pods; if one still runs them, it ends them when their
+    objects are gone."""
     if not seen.pods:
         return NOTHING
-    left = seen.heard + GRACE - seen.now
+    left = seen.heard + QUARANTINE - seen.now
     if left > timedelta(0):
         return Plan(wait=Wait(f"node {seen.name} may come back", left))
-    return do(
-        *(
-            Delete(PODS, pod.metadata.key, pod.metadata.uid, Cause.NODE_GONE, grace_seconds=0)
-            for pod in seen.pods
+    active = [pod for pod in seen.pods if pod.status.phase not in _FINAL]
+    marks = do(*(_fail_orphan(pod, seen.now) for pod in active), independent=True)
+    return marks.then(
+        do(
+            *(
+                Delete(PODS, pod.metadata.key, pod.metadata.uid, Cause.NODE_GONE, grace_seconds=0)
+                for pod in seen.pods
+            )
         )
     )
+
+
+def _fail_orphan(pod: Pod, now: datetime) -> Patch:
+    """Whoever made the Pod learns from its last status why it ended."""
+    said = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByPodGC",
+        "message": "PodGC: node no longer exists",
+        "observedGeneration": pod.metadata.generation,
+    }
+    patch = _say(pod, now, said, Cause.ORPHANED)
+    status = {**patch.patch["status"], "phase": "Failed"}
+    return replace(patch, patch={"status": status}, resource_version=None)

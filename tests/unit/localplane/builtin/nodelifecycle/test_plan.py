@@ -123,7 +123,13 @@ def test_pods_without_a_toleration_go_at_once_and_those_with_a_boundless_one_nev
 
 def test_pods_of_a_node_that_is_gone_are_removed_by_force_after_a_while() -> None:
     pod = a_pod("p", node="n1")
-    assert planned(None, pod, heard=before(49)).actions == ()
-    [delete] = planned(None, pod, heard=before(50)).actions
+    assert planned(None, pod, heard=before(39)).actions == ()
+    mark, delete = planned(None, pod, heard=before(40)).actions
+    assert isinstance(mark, Patch)
+    assert mark.patch["status"]["phase"] == "Failed"
+    [condition] = [
+        one for one in mark.patch["status"]["conditions"] if one["type"] == "DisruptionTarget"
+    ]
+    assert condition["reason"] == "DeletionByPodGC"
     assert isinstance(delete, Delete)
     assert delete.grace_seconds == 0
