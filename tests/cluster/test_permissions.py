@@ -391,7 +391,7 @@ async def a_cluster_that_trusts_nobody(story: Story) -> None:
 
 
 async def a_head_of_another_version(story: Story) -> None:
-    head = await story.client.get(PODS, Key(NAMESPACE, "shown-head"))
+    [head] = await story.cluster.pods("ray.io/cluster=shown,ray.io/node-type=head", NAMESPACE)
     old = {"ray.io/kuberay-version": "v0.0.0"}
     await story.change(PODS, head["metadata"]["name"], {"metadata": {"annotations": old}})
     await story.change(RAY_CLUSTERS, "shown", {"spec": {"upgradeStrategy": {"type": "Recreate"}}})
@@ -407,10 +407,19 @@ async def a_mistake_that_is_made_again_and_again(story: Story) -> None:
         await story.change(RAY_CLUSTERS, "wrong", body)
 
 
+async def a_pod_that_does_not_go_away(story: Story) -> None:
+    story.cluster.nodes.script("ray.io/cluster=slow", "stop=never")
+    await story.create(RAY_CLUSTERS, ray_cluster("slow", [group(replicas=1)]))
+    await story.until_ready("slow")
+    await story.change(RAY_CLUSTERS, "slow", {"spec": {"workerGroupSpecs": [group(replicas=0)]}})
+    await asyncio.sleep(150)
+
+
 ACTS: tuple[Callable[[Story], Awaitable[None]], ...] = (
     a_cluster_with_everything,
     what_was_changed_by_others_is_mended,
     a_cluster_goes_and_its_redis_is_cleaned,
+    a_pod_that_does_not_go_away,
     a_cluster_with_storage_of_its_own,
     jobs_of_every_mode,
     a_timetable,

@@ -60,7 +60,7 @@ async def test_a_head_that_is_not_to_be_restarted_is_not() -> None:
     async with operated() as op:
         await op.create(annotations={"ray.io/disable-provisioned-head-restart": "true"})
         await op.until_ready()
-        await op.client.delete(PODS, Key(NAMESPACE, "demo-head"), grace_seconds=0)
+        await op.client.delete(PODS, await op.head(), grace_seconds=0)
         await asyncio.sleep(600)
         assert await op.pods(node="head") == []
         assert op.pod_creates() == 2

@@ -114,7 +114,7 @@ async def test_c31_a_lost_reply_to_a_status_write_is_looked_up() -> None:
         op.faults.break_watches()
         await asyncio.sleep(2)
         op.faults.fail_after(status_write)
-        await op.client.delete(PODS, Key(NAMESPACE, "demo-head"), grace_seconds=0)
+        await op.client.delete(PODS, await op.head(), grace_seconds=0)
         await op.until(lambda one: not _has_head(one), seconds=30)
         await op.until(_has_head, seconds=60)
         assert (op.pod_creates(), op.pod_deletes()) == (5, 0)

@@ -270,8 +270,8 @@ async def test_c39_dashboards_that_hang_hold_up_no_other_cluster() -> None:
         await asyncio.sleep(30)
         assert len(ray.calls) >= 20
         await cluster.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster(groups=[]))
-        head = Key(NAMESPACE, "demo-head")
-        await cluster.until(lambda: cluster.get(PODS, head.name, NAMESPACE), seconds=1)
+        labels = "ray.io/cluster=demo,ray.io/node-type=head"
+        await cluster.until(lambda: cluster.pods(labels, NAMESPACE), seconds=1)
 
 
 @virtually

@@ -15,6 +15,7 @@ from e2e.conftest import ROOT, Machine
 from manta.localplane.node.planeid import plane_id
 
 QUICKSTART = ROOT / "examples/quickstart.yaml"
+HEAD = "svc/quickstart-head-svc"
 
 
 def test_the_quickstart_becomes_ready_and_runs_tasks_on_every_node(machine: Machine) -> None:
@@ -27,7 +28,7 @@ def test_the_quickstart_becomes_ready_and_runs_tasks_on_every_node(machine: Mach
         " ray.util.get_node_ip_address());"
         "print(json.dumps(sorted(set(ray.get([f.remote() for _ in range(6)])))))"
     )
-    answer = machine.exec("quickstart-head", "python", "-c", script)
+    answer = machine.exec(HEAD, "python", "-c", script)
     assert json.loads(answer.splitlines()[-1]) == sorted(pod["status"]["podIP"] for pod in pods)
 
 
@@ -41,7 +42,7 @@ def test_the_dashboard_answers_at_the_heads_address(machine: Machine) -> None:
 
 @pytest.mark.embedded_only(reason="`manta status` tells of a plane")
 def test_logs_and_status_tell_what_runs(machine: Machine) -> None:
-    assert "Ray runtime started" in machine.manta("logs", "quickstart-head").stdout
+    assert "Ray runtime started" in machine.manta("logs", HEAD).stdout
     status = machine.manta("status").stdout
     assert "quickstart-head" in status
     assert "RayCluster" in status
@@ -52,11 +53,12 @@ def test_kubectl_works_as_on_kubernetes(machine: Machine, tmp_path: Path) -> Non
     listed = kubectl(machine, "get", "raycluster,pods,svc")
     assert "raycluster.ray.io/quickstart" in listed
     assert "service/quickstart-head-svc" in listed
-    assert "Ray runtime started" in kubectl(machine, "logs", "quickstart-head")
-    assert "Active:" in kubectl(machine, "exec", "quickstart-head", "--", "ray", "status")
+    assert "Ray runtime started" in kubectl(machine, "logs", HEAD)
+    assert "Active:" in kubectl(machine, "exec", HEAD, "--", "ray", "status")
     (tmp_path / "there").write_text("and back")
-    kubectl(machine, "cp", str(tmp_path / "there"), "quickstart-head:/tmp/file")
-    kubectl(machine, "cp", "quickstart-head:/tmp/file", str(tmp_path / "back"))
+    head = machine.cluster_ready("quickstart")["status"]["head"]["podName"]
+    kubectl(machine, "cp", str(tmp_path / "there"), f"{head}:/tmp/file")
+    kubectl(machine, "cp", f"{head}:/tmp/file", str(tmp_path / "back"))
     assert (tmp_path / "back").read_text() == "and back"
 
 

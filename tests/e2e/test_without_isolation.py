@@ -47,5 +47,5 @@ def test_a_head_and_a_worker_share_the_machines_network(plain: Machine) -> None:
     plain.manta("up", "--isolation", "none", "--cpus", "4", "--with", str(QUICKSTART))
     pods = plain.list("pods", "ray.io/cluster=quickstart")
     assert {pod["metadata"]["labels"]["ray.io/node-type"] for pod in pods} == {"head", "worker"}
-    answer = plain.exec("quickstart-head", "python", "-c", TASKS)
+    answer = plain.exec("svc/quickstart-head-svc", "python", "-c", TASKS)
     assert json.loads(answer.splitlines()[-1]) == sorted(pod["status"]["podIP"] for pod in pods)

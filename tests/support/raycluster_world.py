@@ -44,6 +44,8 @@ from manta.rules.validation.cluster import cluster_violations
 
 EPOCH = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 UID = "c1"
+HEAD = "demo-head-rznnf"
+"""The first head of the RayCluster `demo` with that UID."""
 
 Fault = Callable[[Action], Exception | None]
 

@@ -62,6 +62,10 @@ class Operated:
         labels = f"{RAY_POD}={name}" + (f",ray.io/node-type={node}" if node else "")
         return await self.cluster.pods(labels, NAMESPACE)
 
+    async def head(self, name: str = "demo") -> Key:
+        [pod] = await self.pods(name, "head")
+        return Key(NAMESPACE, pod["metadata"]["name"])
+
     async def until(
         self, check: Callable[[RayCluster], object], name: str = "demo", seconds: float = 120.0
     ) -> RayCluster:

@@ -210,10 +210,26 @@ CLUSTER = (
     Row(
         "head-name",
         "head Pod name (`ENABLE_DETERMINISTIC_HEAD_POD_NAME`)",
-        "random",
-        "`<cluster>-head` for new clusters; `false` gives KubeRay's",
-        "two heads of one cluster are impossible by name",
-        "test_names_are_random_if_the_setting_says_so",
+        "random suffix",
+        "a suffix that follows from the cluster's UID and the name of the head before it; `true` gives `<cluster>-head`, as there",
+        "every operator computes the same name for the same head, so that the API server refuses a second one",
+        "test_an_operator_that_dies_with_the_reply_makes_no_second_head",
+    ),
+    Row(
+        "head-pod-name-in-status",
+        "`status.head.podName` while there is no head",
+        "empty",
+        "the last head's, until the next one is there; empty in a suspended cluster",
+        "the name of the next head follows from it, also after a crash of the operator",
+        "test_the_status_names_the_last_head_until_the_next_one_is_there",
+    ),
+    Row(
+        "lost-pods",
+        "a Pod that is being deleted on a Node that is gone or out of service",
+        "waits until somebody removes it",
+        "is removed 30 s after its grace period, with a Warning; on a Node that is only NotReady it is waited for, and `Blocked` says what to do",
+        "the head comes back without a person, and two heads never run at once",
+        "test_a_head_on_a_node_that_is_taken_out_of_service_is_replaced",
     ),
 )
 

@@ -110,7 +110,10 @@ OPERATOR_ENVIRONMENT: Mapping[str, tuple[str, str]] = {
     "ENABLE_INIT_CONTAINER_INJECTION": ("true", "workers wait for the GCS before they start"),
     "ENABLE_PROBES_INJECTION": ("true", "Ray containers get probes"),
     "ENABLE_LOGIN_SHELL": ("false", "commands run in a login shell"),
-    "ENABLE_DETERMINISTIC_HEAD_POD_NAME": ("true", "heads are called `<cluster>-head`"),
+    "ENABLE_DETERMINISTIC_HEAD_POD_NAME": (
+        "false",
+        "all heads of a cluster are called `<cluster>-head`",
+    ),
     "ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE": ("false", "head Services get an address of their own"),
     "ENABLE_RANDOM_POD_DELETE": ("false", "workers above `replicas` go also with an autoscaler"),
     "ENABLE_GCS_FT_REDIS_CLEANUP": ("true", "Redis is cleaned when a cluster goes"),

@@ -296,8 +296,8 @@ GUARDS: tuple[Guard, ...] = (
         "ready means that every Pod is",
         (
             f"{_CLUSTER}/status.py",
-            "    return len(seen.pods) == wanted and all_ready(seen.pods)",
-            "    return len(seen.pods) == wanted",
+            "    return len(pods) == wanted and all_ready(pods)",
+            "    return len(pods) == wanted",
         ),
     ),
     guard(

@@ -8,13 +8,13 @@ import os
 import sys
 from typing import Any
 
-from manta.api.meta import Key
 from manta.cli.connection import (
     add_connection_flags,
     add_namespace_flag,
     namespace_of,
     open_client,
 )
+from manta.cli.logs import pod_key
 from manta.cli.usage import UsageError, examples
 from manta.kube.streams import ExecSession, exec_stream
 from manta.kube.transport import UpgradingTransport
@@ -25,11 +25,11 @@ def add_parser(subparsers: Any) -> None:
         "exec",
         help="run a command in a container",
         **examples(
-            ("manta exec demo-head -- ray status", "a command, with its exit code"),
-            ("cat x.py | manta exec -i demo-head -- python -", "with standard input"),
+            ("manta exec cluster/demo -- ray status", "a command, with its exit code"),
+            ("cat x.py | manta exec -i cluster/demo -- python -", "with standard input"),
         ),
     )
-    parser.add_argument("pod", help="name of the Pod, with or without pod/ in front")
+    parser.add_argument("pod", help="a Pod, or svc/NAME, cluster/NAME, rayservice/NAME")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="after --: the command")
     parser.add_argument("-c", "--container", default="")
     add_namespace_flag(parser)
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _exec(args: argparse.Namespace, command: list[str]) -> int:
-    key = Key(namespace_of(args), args.pod.removeprefix("pod/"))
     async with open_client(args) as client:
+        key = await pod_key(client, namespace_of(args), args.pod)
         transport = client.transport
         if not isinstance(transport, UpgradingTransport):
             raise UsageError("this connection cannot be upgraded to a stream")

@@ -12,7 +12,7 @@ from manta.api.durations import DurationError, parse_nanoseconds
 from manta.api.meta import Key
 from manta.api.ray.names import LABEL_CLUSTER, LABEL_NODE_TYPE
 from manta.api.ray.resources import RAY_JOBS, RAY_SERVICES
-from manta.api.resources import DEPLOYMENTS, PODS
+from manta.api.resources import DEPLOYMENTS, PODS, SERVICES
 from manta.cli.connection import (
     add_connection_flags,
     add_namespace_flag,
@@ -26,7 +26,7 @@ from manta.kube.errors import NotFound
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 OF_A_JOB = ("job", "jobs", "rayjob", "rayjobs")
 OF_A_POD = ("pod", "pods", "po")
-SELECTED = ("cluster", "raycluster", "service", "rayservice", "deployment", "deploy")
+SELECTED = ("cluster", "raycluster", "service", "rayservice", "svc", "deployment", "deploy")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -34,11 +34,11 @@ def add_parser(subparsers: Any) -> None:
         "logs",
         help="print the logs of a Pod, a cluster's head or a job",
         **examples(
-            ("manta logs demo-head", "the Ray container of a Pod"),
+            ("manta logs demo-head-x2c4d", "the Ray container of a Pod"),
             ("manta logs cluster/demo -f", "the head of a RayCluster, while it prints"),
             ("manta logs job/train", "what a RayJob printed (or a batch Job of that name)"),
-            ("manta logs demo-head -c autoscaler --tail 50", "another container"),
-            ("manta logs demo-head --since 10m -p", "of the container before its restart"),
+            ("manta logs cluster/demo -c autoscaler --tail 50", "another container"),
+            ("manta logs cluster/demo --since 10m -p", "of the container before its restart"),
         ),
     )
     parser.add_argument(
@@ -77,14 +77,13 @@ def run(args: argparse.Namespace) -> int:
 async def _logs(args: argparse.Namespace) -> int:
     async with open_client(args) as client:
         kind, slash, name = args.target.partition("/")
-        key = Key(namespace_of(args), name if slash else args.target)
+        key = Key(namespace_of(args), name)
         if slash and kind in OF_A_JOB and await _is_ray_job(client, kind, key):
             from manta.cli.joblogs import print_job_log
 
             await print_job_log(client, key, follow=args.follow)
             return 0
-        if slash and kind not in OF_A_POD:
-            key = await _pod_of(client, kind, key)
+        key = await pod_key(client, key.namespace, args.target)
         container = args.container or await _default_container(client, key)
         path = PODS.path(key.namespace, key.name, "log")
         async with client.stream(path, query=_query(args, container)) as stream:
@@ -103,6 +102,15 @@ async def _is_ray_job(client: Client, kind: str, key: Key) -> bool:
     except NotFound:
         return False
     return True
+
+
+async def pod_key(client: Client, namespace: str, target: str) -> Key:
+    """The Pod that is meant by `NAME`, `pod/NAME`, or `cluster/NAME`, `svc/NAME` and the like."""
+    kind, slash, name = target.partition("/")
+    if not slash:
+        return Key(namespace, target)
+    key = Key(namespace, name)
+    return key if kind in OF_A_POD else await _pod_of(client, kind, key)
 
 
 async def _pod_of(client: Client, kind: str, key: Key) -> Key:
@@ -127,6 +135,8 @@ async def _labels_of(client: Client, kind: str, key: Key) -> str:
             service = await client.get(RAY_SERVICES, key)
             active = (service.get("status") or {}).get("activeServiceStatus") or {}
             return f"{LABEL_CLUSTER}={active.get('rayClusterName', '')},{head}"
+        case "svc":
+            return _selecting(await client.get(SERVICES, key))
         case "job":
             return f"batch.kubernetes.io/job-name={key.name}"
         case "deployment" | "deploy":
@@ -136,6 +146,13 @@ async def _labels_of(client: Client, kind: str, key: Key) -> str:
         case _:
             known = ", ".join(("pod", "job", "rayjob", *SELECTED))
             raise UsageError(f"{kind}/{key.name}: logs are of one of {known}")
+
+
+def _selecting(service: Mapping[str, Any]) -> str:
+    selector = service["spec"].get("selector") or {}
+    if not selector:
+        raise UsageError(f"svc/{service['metadata']['name']} has no selector: name a Pod")
+    return ",".join(f"{name}={value}" for name, value in selector.items())
 
 
 async def _default_container(client: Client, key: Key) -> str:

@@ -390,7 +390,7 @@ def settings_from(
         inject_init_container=unless_false("ENABLE_INIT_CONTAINER_INJECTION"),
         inject_probes=unless_false("ENABLE_PROBES_INJECTION"),
         login_shell=if_true("ENABLE_LOGIN_SHELL"),
-        deterministic_head_pod_name=unless_false("ENABLE_DETERMINISTIC_HEAD_POD_NAME"),
+        deterministic_head_pod_name=if_true("ENABLE_DETERMINISTIC_HEAD_POD_NAME"),
         head_cluster_ip_service=if_true("ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE"),
         random_pod_delete=if_true("ENABLE_RANDOM_POD_DELETE"),
         gcs_ft_redis_cleanup=unless_false("ENABLE_GCS_FT_REDIS_CLEANUP"),

@@ -59,6 +59,7 @@ POD_GROUPS = ("podgroups", *READ, "create", "patch")
 
 PERMISSIONS: tuple[Permission, ...] = (
     _may("", "pods", *READ, "create", "delete", "patch"),
+    _may("", "nodes", "get"),
     _may("", "services", *READ, "create", "delete", "patch"),
     _may("", "serviceaccounts", *READ, "create"),
     _may("", "secrets", "get", "create"),

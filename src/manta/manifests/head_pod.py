@@ -6,7 +6,7 @@ import msgspec
 
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
-from manta.api.ray.naming import pod_name
+from manta.api.ray.naming import fixed_pod_name, pod_name_prefix
 from manta.manifests import gcs_fault_tolerance as fault_tolerance
 from manta.manifests.autoscaler import add_version_env, build_autoscaler
 from manta.manifests.containers import Json, add_env, copy_json, ray_container
@@ -22,6 +22,7 @@ from manta.manifests.ray_node import (
 from manta.manifests.ray_start import Params, complete_head, with_group_labels, with_group_resources
 from manta.manifests.volumes import add_shared_memory, share_logs
 from manta.rules.settings import Settings
+from manta.rules.suffix import suffix
 from manta.rules.traits import (
     autoscaling,
     overwrites_command,
@@ -31,13 +32,20 @@ from manta.rules.traits import (
 )
 
 
-def head_pod_name(cluster: RayCluster, settings: Settings, suffix: str) -> str:
-    """One name for ever, so that the API server itself refuses a second head (C01)."""
-    name = pod_name(cluster.metadata.name, names.NODE_HEAD)
-    return name if settings.deterministic_head_pod_name else f"{name}-{suffix}"
+def head_pod_name(cluster: RayCluster, settings: Settings) -> str:
+    """The name of the next head: a function of the cluster and of the head that it replaces.
+
+    Every operator that replaces the same head computes the same name, so that the API server
+    refuses a second one (C01), and a head never has the name of the one before it (ADR 9).
+    """
+    meta, predecessor = cluster.metadata, cluster.status.head.pod_name
+    if settings.deterministic_head_pod_name:
+        return fixed_pod_name(meta.name, names.NODE_HEAD, suffix(meta.name))
+    prefix = pod_name_prefix(meta.name, names.NODE_HEAD)
+    return f"{prefix}{suffix(meta.uid, names.NODE_HEAD, predecessor)}"
 
 
-def build_head_pod(cluster: RayCluster, settings: Settings, *, suffix: str, spec_hash: str) -> Json:
+def build_head_pod(cluster: RayCluster, settings: Settings, *, spec_hash: str) -> Json:
     group = cluster.spec.head_group_spec
     labels = pod_labels(
         cluster,
@@ -59,7 +67,7 @@ def build_head_pod(cluster: RayCluster, settings: Settings, *, suffix: str, spec
         cluster,
         group.template,
         settings,
-        name=head_pod_name(cluster, settings, suffix),
+        name=head_pod_name(cluster, settings),
         labels=labels,
         annotations=annotations,
     )

@@ -38,7 +38,7 @@ def cleanup_job_name(cluster: RayCluster) -> str:
 
 def build_cleanup_job(cluster: RayCluster, settings: Settings) -> Json:
     """A head Pod that runs no Ray: same image, environment and volumes, so same way to Redis."""
-    pod = build_head_pod(cluster, settings, suffix="", spec_hash="")
+    pod = build_head_pod(cluster, settings, spec_hash="")
     labels = {
         key: value
         for key, value in pod["metadata"]["labels"].items()

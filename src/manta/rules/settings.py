@@ -45,7 +45,8 @@ class Settings:
     inject_init_container: bool = True
     inject_probes: bool = True
     login_shell: bool = False
-    deterministic_head_pod_name: bool = True
+    deterministic_head_pod_name: bool = False
+    """Every head of a cluster has the same name, `<cluster>-head`."""
     head_sidecar_containers: tuple[Mapping[str, Any], ...] = ()
     worker_sidecar_containers: tuple[Mapping[str, Any], ...] = ()
     default_container_envs: tuple[Mapping[str, Any], ...] = ()

@@ -9,7 +9,7 @@ from manta.cli.main import main
 from manta.cli.plan import PREVIEWERS, describe
 from manta.controllers.raycluster.preview import foresee
 from support.raycluster import container, group, ray_cluster, template
-from support.raycluster_world import World, decode
+from support.raycluster_world import HEAD, World, decode
 
 KEY = Key("default", "demo")
 
@@ -19,7 +19,7 @@ def test_every_action_has_a_line_with_its_stage_and_cause() -> None:
     lines = list(describe("RayCluster", KEY, foresee(world.seen(), None)))
     assert lines[0] == "RayCluster default/demo: it is new, and everything is made"
     assert lines[1] == "  1. create Service default/demo-head-svc: head service"
-    assert lines[2] == "  2. create Pod default/demo-head: no head"
+    assert lines[2] == f"  2. create Pod default/{HEAD}: no head"
     assert lines[3].startswith("  3. create Pod default/demo-workers-worker-")
 
 

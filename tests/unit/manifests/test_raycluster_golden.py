@@ -61,7 +61,7 @@ CASES: dict[str, tuple[dict[str, Any], Settings]] = {
     ),
     "init-container-off": (ray_cluster(), replace(DEFAULT, inject_init_container=False)),
     "login-shell": (ray_cluster(), replace(DEFAULT, login_shell=True)),
-    "random-head-name": (ray_cluster(), replace(DEFAULT, deterministic_head_pod_name=False)),
+    "fixed-head-name": (ray_cluster(), replace(DEFAULT, deterministic_head_pod_name=True)),
     "cluster-domain": (ray_cluster(), replace(DEFAULT, cluster_domain="app.pre")),
     "user-command": (
         ray_cluster(head={"template": template(container(command=["echo"], args=["hello"]))}),

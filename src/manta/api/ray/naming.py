@@ -42,13 +42,16 @@ def trim_job_name(text: str) -> str:
 
 
 def pod_name_prefix(prefix: str, node_type: str) -> str:
-    """For `generateName`: the *first* 50 characters of the prefix, then `-head-` or `-worker-`."""
-    return f"{pod_name(prefix, node_type)}-"
+    """What a suffix is put behind: the *first* 50 characters, then `-head-` or `-worker-`."""
+    return f"{prefix[:NAME_LENGTH]}-{node_type}-".lower()
 
 
-def pod_name(prefix: str, node_type: str) -> str:
-    """The deterministic name of a head Pod: the prefix of `pod_name_prefix` without its dash."""
-    return f"{prefix[:NAME_LENGTH]}-{node_type}".lower()
+def fixed_pod_name(prefix: str, node_type: str, suffix: str) -> str:
+    """The prefix and `-head`. One that has to be cut ends with `suffix` instead, so that prefixes
+    which differ only behind the cut give different names."""
+    if len(prefix) > NAME_LENGTH:
+        prefix = f"{prefix[: NAME_LENGTH - len(suffix) - 1]}-{suffix}"
+    return f"{prefix}-{node_type}".lower()
 
 
 def _start_with_letter(text: str, *, digits: bool) -> str:

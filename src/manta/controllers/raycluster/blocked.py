@@ -14,9 +14,10 @@ from manta.api.core import Pod
 from manta.api.meta import Condition
 from manta.api.times import parse_time
 from manta.controllers.raycluster.conditions import BLOCKED
+from manta.controllers.raycluster.lost_nodes import OUT_OF_SERVICE
 from manta.controllers.raycluster.planners.autoscaler_rbac import missing_account
 from manta.controllers.raycluster.planners.certificates import expiring, outdated, unissued
-from manta.controllers.raycluster.planners.terminating import is_stuck
+from manta.controllers.raycluster.planners.terminating import is_stuck, lost_because
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.warnings import invalid_reason
 from manta.kube.errors import Conflict, Unreachable
@@ -90,11 +91,21 @@ def _held_up(seen: ClusterSnapshot) -> Blockage | None:
     return Blockage(first.reason, f"{first.message} (and {more} more Pods are held up)")
 
 
+def _cure(seen: ClusterSnapshot, pod: Pod) -> str:
+    if why := lost_because(seen, pod):
+        kept = ", ".join(pod.metadata.finalizers)
+        return f"{why}, and it is kept by the finalizers {kept}" if kept else why
+    return (
+        "if its Node is shut down for good, delete the Node or taint it"
+        f" {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
+    )
+
+
 def _pod_trouble(seen: ClusterSnapshot, pod: Pod) -> Blockage | None:
     if is_stuck(seen, pod):
         where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
         message = f"Pod {pod.metadata.name}{where} is being deleted but does not go away"
-        return Blockage("StuckTerminating", message)
+        return Blockage("StuckTerminating", f"{message}: {_cure(seen, pod)}")
     if is_terminating(pod) or is_ready(pod):
         return None
     return blockage(pod)

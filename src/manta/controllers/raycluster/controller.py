@@ -36,6 +36,7 @@ from manta.controllers.raycluster import metrics
 from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.doubts import QUIET, Doubts
 from manta.controllers.raycluster.events import CONTROLLER, told
+from manta.controllers.raycluster.lost_nodes import LostNodes
 from manta.controllers.raycluster.observe import BY_CLUSTER, Caches, Observer, by_cluster
 from manta.controllers.raycluster.pacing import has_new_trouble, write_in
 from manta.controllers.raycluster.plan import plan
@@ -177,6 +178,7 @@ class _Shop:
     def __init__(self, manager: Manager, settings: Settings, caches: Caches) -> None:
         self.observer = Observer(caches, settings, manager.clock, manager.random)
         self.doubts = Doubts(caches.pods)
+        self.lost_nodes = LostNodes(manager.client)
         self.budgets = caches.budgets
         self.performer = KubePerformer(manager.client, manager.freshness)
         self.writer = StatusWriter(manager.client, manager.freshness)
@@ -212,6 +214,8 @@ class _Round:
             return seen
         if await shop.doubts.resolve(seen):
             seen = shop.observer.observe(key)
+        if seen is not None and (lost := await shop.lost_nodes.of(seen)):
+            seen = replace(seen, lost_nodes=lost)
         # The safety resync, spread so that many clusters never come at once (C41).
         at_rest = seen is None or (is_whole(seen) and not seen.condition(BLOCKED))
         at_most = shop.resync if at_rest else QUIET

@@ -32,6 +32,7 @@ class Cause(StrEnum):
     SUSPENDED = "Suspended"
     SPEC_CHANGED = "SpecChanged"
     OPERATOR_CHANGED = "OperatorChanged"
+    POD_LOST = "PodLost"
     # what surrounds them
     HEAD_SERVICE = "HeadService"
     HEADLESS_SERVICE = "HeadlessService"
@@ -94,6 +95,9 @@ EVENTS: EventTable = {
     Cause.SUSPENDED: _ALL_PODS,
     Cause.SPEC_CHANGED: _ALL_PODS,
     Cause.OPERATOR_CHANGED: _SILENT,
+    Cause.POD_LOST: replace(
+        _ANY_POD, done_type="Warning", done_note="Removed Pod {key}, which did not go away: {why}"
+    ),
     Cause.HEAD_SERVICE: created("Service"),
     Cause.HEADLESS_SERVICE: created("Service"),
     Cause.SERVE_SERVICE: created("Service"),

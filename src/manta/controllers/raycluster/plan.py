@@ -15,6 +15,7 @@ from manta.controllers.raycluster.planners.gcs_storage import plan_gcs_storage
 from manta.controllers.raycluster.planners.head_budget import plan_head_budget
 from manta.controllers.raycluster.planners.ingress import plan_ingress
 from manta.controllers.raycluster.planners.joining import join
+from manta.controllers.raycluster.planners.lost_pods import plan_lost_pods
 from manta.controllers.raycluster.planners.network_policy import plan_network_policies
 from manta.controllers.raycluster.planners.pods import plan_pods
 from manta.controllers.raycluster.planners.recreate import plan_recreate_upgrade
@@ -52,7 +53,8 @@ def plan_surroundings(seen: ClusterSnapshot) -> Plan:
 
 
 PLANNERS = (
-    plan_deletion,  # first: whatever is wrong with the spec, an object can always be deleted
+    plan_lost_pods,  # before all that waits for them to be gone
+    plan_deletion,  # early: whatever is wrong with the spec, an object can always be deleted
     plan_validity,
     plan_finalizer,
     plan_surroundings,

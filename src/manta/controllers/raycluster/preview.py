@@ -180,7 +180,7 @@ def _rebuilt(live: RayCluster, seen: ClusterSnapshot) -> frozenset[str]:
 def _molds(cluster: RayCluster, settings: Settings) -> dict[str, Any]:
     if not ray_container_of(cluster.spec.head_group_spec.template):
         return {}  # invalid: there is nothing to build
-    head = build_head_pod(cluster, settings, suffix="", spec_hash="")
+    head = build_head_pod(cluster, settings, spec_hash="")
     molds: dict[str, Any] = {names.HEAD_GROUP: head}
     for group in cluster.spec.worker_group_specs:
         if ray_container_of(group.template):

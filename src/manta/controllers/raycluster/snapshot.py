@@ -58,6 +58,8 @@ class ClusterSnapshot:
     issuers: Mapping[str, Object] = field(default_factory=dict)
     certificates: Mapping[str, Certificate] = field(default_factory=dict)
     cleanup_jobs: tuple[Job, ...] = ()
+    lost_nodes: Mapping[str, str] = field(default_factory=dict)
+    """Nodes of stuck Pods that run nothing any more, and why that is known."""
 
     @cached_property
     def head_pods(self) -> tuple[Pod, ...]:

@@ -28,6 +28,7 @@ from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.head_condition import head_pod_condition
 from manta.controllers.raycluster.planners.network_policy import awaits_fewer_policies
 from manta.controllers.raycluster.planners.recreate import awaits_recreation
+from manta.controllers.raycluster.planners.terminating import lost_because
 from manta.controllers.raycluster.planners.worker_group import awaits_fewer_hosts
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.outcome import Failure, Outcome
@@ -105,7 +106,8 @@ def _is_aside(failure: Failure) -> bool:
 def is_whole(seen: ClusterSnapshot) -> bool:
     """Head and all wanted workers are there, nothing else is, and all of them are ready."""
     wanted = scaling.desired_workers(seen.cluster.spec) + 1
-    return len(seen.pods) == wanted and all_ready(seen.pods)
+    pods = [pod for pod in seen.pods if not lost_because(seen, pod)]
+    return len(pods) == wanted and all_ready(pods)
 
 
 def all_ready(pods: Sequence[Pod]) -> bool:
@@ -160,13 +162,17 @@ def _endpoints(seen: ClusterSnapshot) -> dict[str, str]:
 
 
 def _head_name(seen: ClusterSnapshot, pod: Pod | None) -> str:
-    """Where no second head may come, the name of the first is all that tells that there was one:
-    it is kept, unless its node refused it before anything of it began."""
-    if not seen.submits_beside_head:
-        return pod.metadata.name if pod else ""
+    """The head that is, or else the one that was: the name of its successor follows from it (ADR 9).
+    A suspended cluster has no head, and says so as KubeRay does.
+
+    Where no second head may come (SidecarMode), the name is all that tells that there was one. It is
+    kept through a suspension too, unless its node refused the head before anything of it began.
+    """
     if pod is None:
-        return seen.cluster.status.head.pod_name
-    return "" if was_never_begun(pod) else pod.metadata.name
+        is_over = bool(seen.cluster.spec.suspend) and not seen.submits_beside_head
+        return "" if is_over else seen.cluster.status.head.pod_name
+    never_begun = seen.submits_beside_head and was_never_begun(pod)
+    return "" if never_begun else pod.metadata.name
 
 
 def _head_info(seen: ClusterSnapshot) -> HeadInfo:

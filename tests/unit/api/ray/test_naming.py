@@ -8,7 +8,7 @@ from manta.api.ray.naming import (
     check_label,
     check_name,
     check_route_name,
-    pod_name,
+    fixed_pod_name,
     pod_name_prefix,
     trim_job_name,
 )
@@ -52,7 +52,13 @@ def test_a_label_keeps_its_last_63_characters_and_may_start_with_a_digit(
 def test_a_pod_keeps_the_first_fifty_characters_of_its_prefix() -> None:
     assert pod_name_prefix("Cluster", "head") == "cluster-head-"
     assert pod_name_prefix("a" * 50 + "b", "worker") == "a" * 50 + "-worker-"
-    assert pod_name("a" * 60, "head") == "a" * 50 + "-head"
+
+
+def test_a_fixed_name_that_is_cut_ends_with_a_suffix() -> None:
+    """R3: clusters whose names differ only behind the cut never share a name."""
+    assert fixed_pod_name("Cluster", "head", "x2c4d") == "cluster-head"
+    assert fixed_pod_name("a" * 50, "head", "x2c4d") == "a" * 50 + "-head"
+    assert fixed_pod_name("a" * 51, "head", "x2c4d") == "a" * 44 + "-x2c4d-head"
 
 
 def test_a_route_leaves_room_for_its_namespace() -> None:

@@ -15,7 +15,7 @@ from manta.controllers.raycluster.events import Cause
 from manta.reconcile.actions import Create, Delete, Patch
 from manta.rules.settings import Settings
 from support.raycluster import group, ray_cluster
-from support.raycluster_world import World, decode, set_failed, set_running
+from support.raycluster_world import HEAD, World, decode, set_failed, set_running
 
 
 def a_world(**spec: object) -> World:
@@ -41,7 +41,7 @@ def a_head_beside_a_submitter(**template: object) -> World:
 
 def test_a_new_cluster_gets_one_head_of_a_fixed_name() -> None:
     world = a_world(groups=[])
-    assert [one["metadata"]["name"] for one in world.heads()] == ["demo-head"]
+    assert [one["metadata"]["name"] for one in world.heads()] == [HEAD]
 
 
 def test_c01_of_two_heads_the_ready_one_stays() -> None:
@@ -55,7 +55,7 @@ def test_c01_of_two_ready_heads_the_elder_stays() -> None:
     world = a_world(groups=[])
     older = format_time(world.now - timedelta(hours=1))
     set_running(second_head(world, creationTimestamp=older))
-    assert [one.key.name for one in world.plan().actions] == ["demo-head"]
+    assert [one.key.name for one in world.plan().actions] == [HEAD]
 
 
 def test_c01_a_head_of_ours_stays_before_one_that_nobody_owns() -> None:
@@ -105,7 +105,7 @@ def test_a_sidecar_that_exited_does_not_condemn_the_head() -> None:
 def test_a_provisioned_head_is_not_restarted_when_told_so() -> None:
     annotations = {"ray.io/disable-provisioned-head-restart": "true"}
     world = a_world(groups=[group(replicas=1)], annotations=annotations)
-    del world.objects[PODS, "demo-head"]
+    del world.objects[PODS, HEAD]
     plan = world.plan()
     assert plan.actions == ()
     assert plan.wait is not None
@@ -121,7 +121,7 @@ def test_a_head_that_would_submit_a_job_again_has_no_successor_however_far_it_ha
     """Without a submitter beside it, one that was never provisioned is replaced, as KubeRay does."""
     annotations = {"ray.io/disable-provisioned-head-restart": "true"}
     world = World(decode(ray_cluster(groups=[], annotations=annotations, labels=labels)))
-    head = HeadInfo(pod_name="demo-head")
+    head = HeadInfo(pod_name=HEAD)
     status = msgspec.structs.replace(world.cluster.status, head=head)
     world.cluster = msgspec.structs.replace(world.cluster, status=status)
     made = [one.cause for one in world.plan().actions if one.cause is Cause.NO_HEAD]
@@ -133,7 +133,7 @@ def test_a_head_that_its_node_refused_has_submitted_nothing_and_is_replaced(bega
     world = a_head_beside_a_submitter()
     for _ in ("made", "noted", "let go"):
         world.round()
-    assert world.cluster.status.head.pod_name == "demo-head"
+    assert world.cluster.status.head.pod_name == HEAD
     [head] = world.heads()
     set_failed(head, world.now)
     if not began:
@@ -226,7 +226,7 @@ def test_c75_the_head_of_an_earlier_object_of_this_name_is_waited_for() -> None:
     plan = world.plan()
     assert [one.cause for one in plan.actions] == [Cause.HEAD_SERVICE]
     assert plan.wait is not None
-    assert "demo-head" in plan.wait.why
+    assert HEAD in plan.wait.why
 
 
 @pytest.mark.parametrize("fixed_name", [True, False])
@@ -240,12 +240,3 @@ def test_no_second_head_beside_one_that_may_live_on_a_lost_node(fixed_name: bool
     assert world.plan().actions == ()
     world.bury()
     assert [one.cause for one in world.plan().actions] == [Cause.NO_HEAD]
-
-
-def test_names_are_random_if_the_setting_says_so() -> None:
-    world = World(decode(ray_cluster(groups=[])))
-    world.settings = replace(world.settings, deterministic_head_pod_name=False)
-    world.settle()
-    [head] = world.heads()
-    assert head["metadata"]["name"].startswith("demo-head-")
-    assert len(head["metadata"]["name"]) == len("demo-head-") + 5

@@ -99,7 +99,7 @@ def edit_and_replace_head(world: World, manifest: Json) -> None:
     """The spec is edited, and the head is one that was made from it: its ports count."""
     world.set_spec(manifest)
     [head] = world.heads()
-    made = build_head_pod(world.cluster, world.settings, suffix="", spec_hash="")
+    made = build_head_pod(world.cluster, world.settings, spec_hash="")
     head["spec"]["containers"] = made["spec"]["containers"]
 
 

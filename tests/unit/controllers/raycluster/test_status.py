@@ -17,7 +17,7 @@ from manta.kube.errors import ApiError, Unavailable
 from manta.reconcile.actions import Action, Create, Delete
 from manta.reconcile.outcome import UNTRIED
 from support.raycluster import container, group, ray_cluster, template
-from support.raycluster_world import World, decode, denied, set_failed, set_running
+from support.raycluster_world import HEAD, World, decode, denied, set_failed, set_running
 
 
 def settled(**spec: Any) -> World:
@@ -48,7 +48,7 @@ def test_a_ready_cluster_says_all_that_kuberay_says() -> None:
         "3",
         "3Gi",
     )
-    assert status.head.pod_name == "demo-head"
+    assert status.head.pod_name == HEAD
     assert status.head.service_name == "demo-head-svc"
     assert status.head.service_ip == status.head.pod_ip == "10.0.0.1"
     assert status.endpoints["dashboard"] == "8265"
@@ -196,7 +196,7 @@ def test_failing_to_delete_all_has_its_own_reason() -> None:
 
 def test_a_missing_head_is_said_to_be_missing() -> None:
     world = settled()
-    del world.objects[PODS, "demo-head"]
+    del world.objects[PODS, HEAD]
     world.now += timedelta(seconds=5)
     world.round()
     assert condition(world, "HeadPodReady").reason == "HeadPodNotFound"

@@ -12,8 +12,9 @@ from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.auth_secret import plan_auth_secret
 from manta.controllers.raycluster.planners.backoff import sick_pods
 from manta.controllers.raycluster.planners.gang import marked
+from manta.controllers.raycluster.planners.terminating import lost_because
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.manifests.head_pod import build_head_pod
+from manta.manifests.head_pod import build_head_pod, head_pod_name
 from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.pod_health import is_ready, is_running, is_terminating, was_never_begun
@@ -30,12 +31,19 @@ def plan_head_pod(seen: ClusterSnapshot) -> Plan:
     if live:
         return _look_after(seen, live[0])
     leaving = [*seen.head_pods, *(pod for pod in seen.strangers if _is_head(pod))]
-    if leaving:
+    if any(_holds_the_place(seen, pod) for pod in leaving):
         # However long that takes: two heads that both believe in themselves, on a lost node and
         # here, would tear the cluster apart. `Blocked` names a Pod that does not go.
         which = ", ".join(pod.metadata.name for pod in leaving)
         return Plan(wait=Wait(f"head Pod {which} is still going away", GOING_AWAY_RETRY))
     return _create(seen)
+
+
+def _holds_the_place(seen: ClusterSnapshot, pod: Pod) -> bool:
+    """Until it is gone, or until only a finalizer keeps the object of a Pod that cannot run. Even
+    then its name is taken: the next head gets another when the status names this one."""
+    is_over = lost_because(seen, pod) and pod.metadata.finalizers
+    return not is_over or pod.metadata.name == head_pod_name(seen.cluster, seen.settings)
 
 
 def _is_head(pod: Pod) -> bool:
@@ -106,11 +114,6 @@ def _create(seen: ClusterSnapshot) -> Plan:
     ) == "true":
         # A RayJob in SidecarMode ends with its head: a new one could only run the job twice.
         return Plan(wait=Wait("the head is gone and is not to be restarted"))
-    manifest = build_head_pod(
-        seen.cluster,
-        seen.settings,
-        suffix=seen.suffix("head"),
-        spec_hash=spec_hash(seen.cluster.spec),
-    )
+    manifest = build_head_pod(seen.cluster, seen.settings, spec_hash=spec_hash(seen.cluster.spec))
     pod = marked(seen, manifest, names.HEAD_GROUP)
     return plan_auth_secret(seen).then(do(Create(PODS, pod, Cause.NO_HEAD)))

@@ -1,0 +1,59 @@
+"""Whether the Node of a Pod that does not go away can still run it.
+
+Nodes are not watched. One is read by its name, when a Pod on it is stuck, and at most every ten
+seconds however many Pods are. A Node that is only NotReady proves nothing: its kubelet may be cut off
+while the containers run on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from manta.api.core import Node
+from manta.api.meta import Key
+from manta.api.resources import NODES
+from manta.controllers.raycluster.planners.terminating import is_stuck
+from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.kube.client import Client
+from manta.kube.errors import MantaError, NotFound
+
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+"""The taint by which an administrator says that a Node is shut down."""
+READ_EVERY: Final = timedelta(seconds=10)
+
+log = logging.getLogger(__name__)
+
+
+class LostNodes:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._read: dict[str, tuple[datetime, str]] = {}
+
+    async def of(self, seen: ClusterSnapshot) -> dict[str, str]:
+        """Of the Nodes that stuck Pods are on: those that run nothing any more, and why."""
+        stuck = {pod.spec.node_name for pod in (*seen.pods, *seen.strangers) if is_stuck(seen, pod)}
+        answers = {name: await self._answer(name, seen.now) for name in sorted(stuck - {""})}
+        return {name: why for name, why in answers.items() if why}
+
+    async def _answer(self, name: str, now: datetime) -> str:
+        self._read = {node: read for node, read in self._read.items() if now - read[0] < READ_EVERY}
+        if name not in self._read:
+            self._read[name] = (now, await self._why_lost(name))
+        return self._read[name][1]
+
+    async def _why_lost(self, name: str) -> str:
+        try:
+            node = await self._client.get(NODES, Key("", name), into=Node)
+        except NotFound:
+            return f"Node {name} no longer exists"
+        except MantaError as error:
+            log.warning("cannot tell whether Node %s is lost: %s", name, error)
+            return ""
+        return _taken_out(name, (one.key for one in node.spec.taints))
+
+
+def _taken_out(name: str, taints: Iterable[str]) -> str:
+    return f"Node {name} has the taint {OUT_OF_SERVICE}" if OUT_OF_SERVICE in taints else ""

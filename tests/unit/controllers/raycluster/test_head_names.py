@@ -1,0 +1,148 @@
+"""The name of a head follows from its cluster and from the head that it replaces (ADR 9)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manta.api.names import is_dns1123_label
+from manta.api.ray.cluster import HeadInfo, RayCluster
+from manta.api.resources import PODS
+from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.plan import plan
+from manta.manifests.head_pod import head_pod_name
+from manta.reconcile.actions import Create
+from manta.rules.settings import Settings
+from support.raycluster import ray_cluster
+from support.raycluster_world import World, decode, set_failed
+
+RECREATE = {"upgradeStrategy": {"type": "Recreate"}}
+FIXED = Settings(deterministic_head_pod_name=True)
+
+
+def settled(**spec: Any) -> World:
+    world = World(decode(ray_cluster(groups=[], **spec)))
+    world.settle()
+    return world
+
+
+def head(world: World) -> str:
+    [one] = world.heads()
+    name: str = one["metadata"]["name"]
+    return name
+
+
+def after(cluster: RayCluster, predecessor: str) -> RayCluster:
+    status = msgspec.structs.replace(cluster.status, head=HeadInfo(pod_name=predecessor))
+    return msgspec.structs.replace(cluster, status=status)
+
+
+def test_recreate_gives_the_head_another_name() -> None:
+    """E3."""
+    world = settled(**RECREATE)
+    before = head(world)
+    world.set_spec(ray_cluster(groups=[], rayVersion="2.61.0", **RECREATE))
+    world.settle()
+    assert head(world) != before
+    assert head(world).startswith("demo-head-")
+
+
+@pytest.mark.parametrize("how", ["deleted", "failed"])
+def test_a_head_that_was_lost_is_replaced_under_another_name(how: str) -> None:
+    """E3."""
+    world = settled()
+    names = [head(world)]
+    for _ in range(3):
+        if how == "deleted":
+            del world.objects[PODS, head(world)]
+        else:
+            set_failed(world.heads()[0], world.now)
+        world.settle()
+        names.append(head(world))
+    assert len(set(names)) == 4
+
+
+@pytest.mark.parametrize("settings", [Settings(), FIXED])
+def test_clusters_whose_names_differ_only_behind_the_cut_have_different_heads(
+    settings: Settings,
+) -> None:
+    """R3."""
+    one, other = (
+        decode(ray_cluster(name="c" * 50 + end), uid=f"uid-{end}") for end in ("-a", "-b")
+    )
+    assert head_pod_name(one, settings) != head_pod_name(other, settings)
+
+
+def test_the_fixed_name_is_kuberays() -> None:
+    assert head_pod_name(decode(ray_cluster()), FIXED) == "demo-head"
+
+
+def test_every_operator_computes_the_same_name() -> None:
+    """Nothing but the object counts: neither chance, nor time, nor memory."""
+    world = settled()
+    del world.objects[PODS, head(world)]
+    world.round(report=False)
+    del world.objects[PODS, head(world)]  # its creation is not known to the next operator
+    seen = world.seen()
+    plans = (plan(replace(seen, seed=seed)) for seed in (1, 2, 3))
+    names = {one.key.name for chosen in plans for one in chosen.actions if isinstance(one, Create)}
+    assert len(names) == 1
+
+
+@given(
+    name=st.from_regex(r"[a-z]([-a-z0-9]{0,51}[a-z0-9])?", fullmatch=True),
+    uid=st.uuids(),
+    count=st.integers(1, 20),
+)
+def test_names_fit_and_no_head_has_the_name_of_the_one_before_it(
+    name: str, uid: object, count: int
+) -> None:
+    cluster = decode(ray_cluster(name=name), uid=str(uid))
+    known = [""]
+    for _ in range(count):
+        known.append(head_pod_name(after(cluster, known[-1]), Settings()))
+        assert known[-1] != known[-2]
+        assert len(known[-1]) <= 63
+        assert name[:50].endswith("-") or is_dns1123_label(known[-1])
+
+
+@pytest.mark.parametrize("name", ["demo-head", "demo-head-x7x2k", "anything"])
+def test_a_running_head_is_never_replaced_for_its_name(name: str) -> None:
+    world = settled(**RECREATE)
+    pod = world.objects.pop((PODS, head(world)))
+    pod["metadata"]["name"] = name
+    world.objects[PODS, name] = pod
+    world.settle()
+    assert head(world) == name
+    assert world.cluster.status.head.pod_name == name
+
+
+def test_the_status_names_the_last_head_until_the_next_one_is_there() -> None:
+    """The name of the next one follows from it, whichever operator makes it."""
+    world = settled()
+    before = head(world)
+    del world.objects[PODS, before]
+    refused = [one.cause for one in world.round(_refuse).actions]
+    assert Cause.NO_HEAD in refused
+    assert world.cluster.status.head == HeadInfo(
+        pod_name=before, service_name=world.cluster.status.head.service_name
+    )
+
+
+def _refuse(action: object) -> Exception | None:
+    return OSError("no") if isinstance(action, Create) else None
+
+
+def test_a_suspended_cluster_names_no_head() -> None:
+    world = settled()
+    world.set_spec(ray_cluster(groups=[], suspend=True))
+    world.settle()
+    assert world.cluster.status.head.pod_name == ""
+    world.set_spec(ray_cluster(groups=[], suspend=False))
+    world.settle()
+    assert world.cluster.status.head.pod_name == head(world)
