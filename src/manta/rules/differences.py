@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from manta.api.quantity import Quantity
+
 _NAMES = ("groupName", "name")
 _LONGEST_VALUE = 60
 _ABSENT = object()
@@ -31,17 +33,46 @@ def differences(before: Any, after: Any, field: str = "spec") -> tuple[Differenc
     return tuple(_compare(field, before, after))
 
 
-def _compare(field: str, before: Any, after: Any) -> Iterator[Difference]:
+def contradictions(before: Any, after: Any, field: str = "spec") -> tuple[Difference, ...]:
+    """Only fields that both have, with values that mean something else.
+
+    Operators fill in, leave out and rewrite values (`1000m` for `1`) when they copy a spec: what only one
+    side has, and two ways to write one quantity, are no sign that anybody edited it.
+    """
+    found = _compare(field, before, after, absent_counts=False)
+    return tuple(found)
+
+
+def _compare(
+    field: str, before: Any, after: Any, *, absent_counts: bool = True
+) -> Iterator[Difference]:
     if before == after:
+        return
+    if not absent_counts and (_is_absent(before, after) or _is_same_quantity(before, after)):
         return
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in (*before, *(key for key in after if key not in before)):
-            yield from _compare(f"{field}.{key}", before.get(key, _ABSENT), after.get(key, _ABSENT))
+            old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
+            yield from _compare(f"{field}.{key}", old, new, absent_counts=absent_counts)
     elif (pairs := _paired(before, after)) is not None:
         for name, old, new in pairs:
-            yield from _compare(f"{field}[{name}]", old, new)
+            yield from _compare(f"{field}[{name}]", old, new, absent_counts=absent_counts)
     else:
         yield Difference(field, _words(before, after))
+
+
+def _is_absent(before: Any, after: Any) -> bool:
+    """Whether one side has nothing to say: no such field, or an empty value."""
+    return any(one is _ABSENT or one in (None, "", [], {}, ()) for one in (before, after))
+
+
+def _is_same_quantity(before: Any, after: Any) -> bool:
+    if isinstance(before, bool) or isinstance(after, bool):
+        return False
+    try:
+        return Quantity.parse(str(before)) == Quantity.parse(str(after))
+    except ValueError:
+        return False
 
 
 def _paired(before: Any, after: Any) -> list[tuple[str, Any, Any]] | None:

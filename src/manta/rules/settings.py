@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from manta import __version__
 from manta.api.ray.names import DEFAULT_CLUSTER_DOMAIN
+
+VERSION_PREFIX: Final = "manta-v"
+"""What every version of Manta begins its version with, and no other operator does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class FeatureGates:
 @dataclass(frozen=True, slots=True)
 class Settings:
     gates: FeatureGates = FeatureGates()
-    version: str = f"manta-v{__version__}"
+    version: str = f"{VERSION_PREFIX}{__version__}"
     """Written to `ray.io/kuberay-version`: a change of operator never restarts Pods."""
     cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
 

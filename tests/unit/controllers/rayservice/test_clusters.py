@@ -94,9 +94,36 @@ def test_a_removed_group_is_a_difference() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1.7.0", ""])
-def test_a_cluster_of_another_operator_is_foreign_whatever_it_says(version: str) -> None:
+def test_a_cluster_of_another_operator_is_foreign_whatever_it_filled_in(version: str) -> None:
+    config = cluster_config()
+    config["headGroupSpec"]["template"]["spec"]["containers"][0]["resources"] = {
+        "limits": {"cpu": "1000m", "memory": "1024Mi"}
+    }
+    cluster = a_cluster(
+        "demo-a", {names.ANNOTATION_OPERATOR_VERSION: version}, rayClusterConfig=config
+    )
+    wanted = cluster_config()
+    wanted["headGroupSpec"]["template"]["spec"]["containers"][0] |= {
+        "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
+        "workingDir": "/tmp",
+    }
+    del cluster.spec.head_group_spec.template["spec"]["containers"][0]["image"]
+    assert fit(seen(spec={"rayClusterConfig": wanted}), cluster) is Fit.FOREIGN
+
+
+@pytest.mark.parametrize("version", ["v1.7.0", "", "manta-v0.0.1"])
+def test_an_image_that_was_edited_under_another_operator_is_a_difference(version: str) -> None:
+    """S18."""
     cluster = a_cluster("demo-a", {names.ANNOTATION_OPERATOR_VERSION: version})
-    assert fit(seen(spec=NEWER), cluster) is Fit.FOREIGN
+    assert fit(seen(spec=NEWER), cluster) is Fit.DIFFERENT
+
+
+def test_a_cluster_of_another_version_of_ours_is_compared_by_its_own_spec() -> None:
+    """S18: whatever that version made its hash of."""
+    older = {names.ANNOTATION_OPERATOR_VERSION: "manta-v0.0.1", names.ANNOTATION_SPEC_HASH: "x"}
+    assert fit(seen(), a_cluster("demo-a", older)) is Fit.SAME
+    spec = {"rayClusterConfig": cluster_config(groups=[group(), group("more")])}
+    assert fit(seen(spec=spec), a_cluster("demo-a", older)) is Fit.GROWN
 
 
 def test_nonsense_in_the_count_of_groups_is_no_crash() -> None:
@@ -255,11 +282,13 @@ def test_adoption_of_another_spec_applies_it_in_place_and_keeps_the_autoscalers_
     foreign = {names.ANNOTATION_OPERATOR_VERSION: "v1.7.0"}
     live = scaled_config(groups=[group(replicas=5)], suspend=False)
     old = a_cluster("demo-a", foreign, rayClusterConfig=live)
-    spec = {"rayClusterConfig": scaled_config(NEXT)}
+    config = scaled_config()
+    config["headGroupSpec"]["template"]["spec"]["containers"][0]["workingDir"] = "/srv"
+    spec = {"rayClusterConfig": config}
     changes = patched(serving(spec=spec, active=a_sight("demo-a", old)))
     adopted = changes["/spec"]
     head = adopted["headGroupSpec"]["template"]["spec"]["containers"][0]
-    assert (head["image"], adopted["suspend"]) == (NEXT, False)
+    assert (head["workingDir"], adopted["suspend"]) == ("/srv", False)
     assert adopted["workerGroupSpecs"][0]["replicas"] == 5
 
 

@@ -1,8 +1,10 @@
 """Which clusters there should be: make the pending one, replace it, or change one where it stands.
 
 A spec is compared with the cluster that was made last: by hash, so that what the autoscaler or a
-queue changes counts for nothing (C43). Only our own hashes are compared: a cluster that another
-version of the operator made is adopted as it is, and never replaced for that reason.
+queue changes counts for nothing (C43). The recorded hash is compared only if this version of the
+operator wrote it. Of a cluster that another version of ours made, the live spec is hashed instead, which
+is a copy of the RayService's. One that another operator made is adopted as it is, and never replaced for
+that reason, unless a field that both specs have says something else: then somebody edited it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import msgspec
 
 from manta.api.meta import Key
 from manta.api.ray import names
-from manta.api.ray.cluster import RayCluster, WorkerGroupSpec
+from manta.api.ray.cluster import RayCluster, RayClusterSpec, WorkerGroupSpec
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.ray.service import RayServiceStatus, RayServiceStatuses, ServiceUpgradeType
 from manta.controllers.rayservice.events import Cause
@@ -24,7 +26,9 @@ from manta.manifests.containers import copy_json
 from manta.manifests.service_cluster import build_service_cluster, groups_made_with, identity
 from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.plan import do
-from manta.rules.spec_hash import spec_hash
+from manta.rules.differences import contradictions
+from manta.rules.settings import VERSION_PREFIX
+from manta.rules.spec_hash import essence, spec_hash
 from manta.rules.traits import autoscaling
 
 
@@ -35,22 +39,29 @@ class Fit(Enum):
     GROWN = auto()
     """The spec has further worker groups behind those that the cluster was made with."""
     FOREIGN = auto()
-    """Made by another operator, or another version of ours: its hash says nothing to us."""
+    """Made by another operator: its hash says nothing to us."""
     DIFFERENT = auto()
 
 
 def fit(seen: ServiceSnapshot, cluster: RayCluster) -> Fit:
-    annotations = cluster.metadata.annotations
-    if annotations.get(names.ANNOTATION_OPERATOR_VERSION) != seen.settings.version:
-        return Fit.FOREIGN
-    made_of = annotations.get(names.ANNOTATION_SPEC_HASH)
+    annotations, wanted = cluster.metadata.annotations, seen.spec.ray_cluster_config
+    version = annotations.get(names.ANNOTATION_OPERATOR_VERSION, "")
+    if version != seen.settings.version and not version.startswith(VERSION_PREFIX):
+        edited = contradictions(_essence(cluster.spec), _essence(wanted))
+        return Fit.DIFFERENT if edited else Fit.FOREIGN
+    made_of, count = annotations.get(names.ANNOTATION_SPEC_HASH), groups_made_with(annotations)
+    if version != seen.settings.version and made_of != seen.goal_hash:
+        made_of, count = spec_hash(cluster.spec), len(cluster.spec.worker_group_specs)
     if made_of == seen.goal_hash:
         return Fit.SAME
-    count, wanted = groups_made_with(annotations), seen.spec.ray_cluster_config
     if count is None or count >= len(wanted.worker_group_specs):
         return Fit.DIFFERENT
     as_it_was = spec_hash(wanted, worker_groups=count)
     return Fit.GROWN if as_it_was == made_of else Fit.DIFFERENT
+
+
+def _essence(spec: RayClusterSpec) -> Any:
+    return msgspec.to_builtins(essence(spec))
 
 
 def fits(seen: ServiceSnapshot, sight: ClusterSight | None) -> bool:
@@ -185,7 +196,12 @@ def _operations(seen: ServiceSnapshot, cluster: RayCluster, verdict: Fit) -> tup
     found = [*bounds, *groups, *_identity(seen, cluster)]
     if verdict is Fit.FOREIGN:
         return found, "taken over from another operator version"
-    return found, "worker groups were added" if groups else "the bounds of worker groups changed"
+    if groups or bounds:
+        return (
+            found,
+            "worker groups were added" if groups else "the bounds of worker groups changed",
+        )
+    return found, "recorded by this version of the operator"
 
 
 def _identity(seen: ServiceSnapshot, cluster: RayCluster) -> Operations:
