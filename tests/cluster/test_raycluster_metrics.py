@@ -24,7 +24,7 @@ def scraped(op: Operated) -> dict[str, str]:
 
 def series(family: str, uid: str, name: str = "demo", **labels: Any) -> str:
     pairs = {"name": name, "namespace": NAMESPACE, "uid": uid, **labels}
-    inner = ",".join(f'{key}="{value}"' for key, value in pairs.items())
+    inner = ",".join(f'{key}="{value}"' for key, value in sorted(pairs.items()))
     return f"kuberay_cluster_{family}{{{inner}}}"
 
 
@@ -37,8 +37,8 @@ async def test_a_scrape_follows_a_cluster_from_its_birth_to_its_end() -> None:
         uid = (await op.read()).metadata.uid
         info = series("info", uid, owner_kind="None")
         assert scraped(op) == {
-            info: "1",
-            series("condition_provisioned", uid, condition="false"): "1",
+            info: "1.0",
+            series("condition_provisioned", uid, condition="false"): "1.0",
         }
 
         found = await op.until_ready()
@@ -49,9 +49,9 @@ async def test_a_scrape_follows_a_cluster_from_its_birth_to_its_end() -> None:
         took = int((parse_time(told.last_transition_time) - born).total_seconds())
         assert 20 <= took <= 30
         whole = {
-            info: "1",
-            series("condition_provisioned", uid, condition="true"): "1",
-            series("provisioned_duration_seconds", uid): str(took),
+            info: "1.0",
+            series("condition_provisioned", uid, condition="true"): "1.0",
+            series("provisioned_duration_seconds", uid): str(float(took)),
         }
         assert scraped(op) == whole
 

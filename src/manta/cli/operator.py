@@ -40,7 +40,7 @@ from manta.runtime.controller import Controller
 from manta.runtime.election import Election, ElectionThread, Leadership
 from manta.runtime.gate import GatedTransport, WriteGate
 from manta.runtime.gauges import register_process
-from manta.runtime.health import METRICS_TYPE, Page, PageServer, ping
+from manta.runtime.health import Address, Negotiated, Page, Pages, PageServer, ping
 from manta.runtime.manager import Manager
 from manta.runtime.metrics import ApiMetrics, Computed, Registry
 from manta.runtime.recorder import Recorder
@@ -267,21 +267,21 @@ def _register_leading(registry: Registry, gate: WriteGate) -> None:
 
 
 def _serve_pages(manager: Manager, options: Options) -> None:
-    def metrics() -> Page:
-        return Page(200, manager.registry.render(), METRICS_TYPE)
+    def metrics(accept: str) -> Page:
+        return Page(200, *manager.registry.rendered(accept))
 
     def ready() -> Page:
         if manager.ready:
             return Page(200, "ok")
         return Page(503, "\n".join(manager.troubles) or "caches are being filled")
 
-    probes = {"/healthz": ping, "/readyz": ready}
-    pages = {
-        options.metrics: {"/metrics": metrics},
+    probes: Pages = {"/healthz": ping, "/readyz": ready}
+    pages: dict[Address | None, Pages] = {
+        options.metrics: {"/metrics": Negotiated(metrics)},
         options.probes: {},
     }
     if options.probes is not None:
-        pages[options.probes] = pages.get(options.probes, {}) | probes
+        pages[options.probes] = {**pages.get(options.probes, {}), **probes}
     for address, served in pages.items():
         if address is not None and served:
             manager.add_service(f"pages on {address.port}", PageServer(address, served).run)

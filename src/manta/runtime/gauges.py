@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import resource
 from collections.abc import Callable, Collection, Iterable
-from pathlib import Path
 from typing import Any
 
 from manta.runtime.controller import Controller
@@ -87,14 +84,17 @@ def register_recorder(registry: Registry, recorder: Recorder) -> None:
 
 
 def register_process(registry: Registry) -> None:
-    """The process as every Prometheus client library describes it."""
+    """The process and its garbage collector, as every Prometheus client library describes them."""
+    from prometheus_client import (
+        CollectorRegistry,
+        GCCollector,
+        PlatformCollector,
+        ProcessCollector,
+    )
 
-    def plain(name: str, about: str, measure: Callable[[], float], kind: str) -> None:
-        registry.register(Computed(name, about, (), lambda: [((), measure())], kind=kind))
-
-    plain("process_cpu_seconds_total", "CPU time spent.", _cpu_seconds, "counter")
-    plain("process_resident_memory_bytes", "Resident memory.", _resident_bytes, "gauge")
-    plain("process_open_fds", "Open files.", _open_files, "gauge")
+    nowhere: Any = CollectorRegistry()
+    for kind in (ProcessCollector, PlatformCollector, GCCollector):
+        registry.register_collector(kind(registry=nowhere))
 
 
 def _summed(values: Iterable[tuple[str, float]]) -> list[tuple[Labels, float]]:
@@ -102,23 +102,3 @@ def _summed(values: Iterable[tuple[str, float]]) -> list[tuple[Labels, float]]:
     for name, value in values:
         sums[name] = sums.get(name, 0.0) + value
     return [((name,), value) for name, value in sums.items()]
-
-
-def _cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
-def _resident_bytes() -> float:
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:  # not Linux: the peak is the best there is
-        return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-    return float(pages * os.sysconf("SC_PAGE_SIZE"))
-
-
-def _open_files() -> float:
-    try:
-        return float(sum(1 for _ in Path("/proc/self/fd").iterdir()))
-    except OSError:
-        return 0.0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+log = logging.getLogger(__name__)
+
 _READ_SECONDS = 5.0
 _TEXT = "text/plain; charset=utf-8"
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,14 @@ class Page:
     content_type: str = _TEXT
 
 
-Pages = Mapping[str, Callable[[], Page]]
+@dataclass(frozen=True, slots=True)
+class Negotiated:
+    """A page whose form depends on the `Accept` header."""
+
+    make: Callable[[str], Page]
+
+
+Pages = Mapping[str, Callable[[], Page] | Negotiated]
 
 
 def ping() -> Page:
@@ -73,7 +82,7 @@ class PageServer:
 
 
 def answer(head: bytes, pages: Pages) -> bytes:
-    """The response to a request, of which only the first line matters."""
+    """The response to a request, of which only the first line and `Accept` matter."""
     words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         return _encode(Page(400, "bad request"), with_body=True)
@@ -81,8 +90,23 @@ def answer(head: bytes, pages: Pages) -> bytes:
     if method not in {"GET", "HEAD"}:
         return _encode(Page(405, "only GET and HEAD"), with_body=True)
     make = pages.get(path) or pages.get(path.rstrip("/"))
-    page = make() if make else Page(404, "not found")
-    return _encode(page, with_body=method == "GET")
+    return _encode(_page(make, head), with_body=method == "GET")
+
+
+def _page(make: Callable[[], Page] | Negotiated | None, head: bytes) -> Page:
+    try:
+        if isinstance(make, Negotiated):
+            return make.make(_accept(head))
+        return make() if make else Page(404, "not found")
+    except Exception:
+        log.exception("a page could not be made")
+        return Page(500, "internal error: see the log")
+
+
+def _accept(head: bytes) -> str:
+    lines = head.decode("latin-1").split("\r\n")[1:]
+    pairs = (line.partition(":") for line in lines)
+    return ",".join(value.strip() for name, _, value in pairs if name.lower() == "accept")
 
 
 _PHRASES = {

@@ -1,30 +1,29 @@
-"""Counters, gauges and histograms in Prometheus' text form.
+"""Counters, gauges and histograms, in the text forms of Prometheus and OpenMetrics.
 
-Small on purpose: the names and labels are those of controller-runtime, client-go and its work
-queue, so that dashboards made for KubeRay keep working; our own start with `manta_`.
+The names and labels are those of controller-runtime, client-go and its work queue, so that dashboards
+made for KubeRay keep working; our own start with `manta_`. prometheus-client checks names and writes
+the text. The values are kept here: reconciles run on one thread, and need neither its locks nor an
+object for each series.
 """
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from manta.runtime.queue import Done, Retry
+from manta.runtime.tracing import last_trace
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric as Family
 
 Labels = tuple[str, ...]
 LATENCIES = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
 
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One line: the name's ending, further labels and the value."""
-
-    values: Labels
-    value: float
-    suffix: str = ""
-    extra: Mapping[str, str] | None = None
+log = logging.getLogger(__name__)
 
 
 class Metric:
@@ -37,8 +36,18 @@ class Metric:
         self.about = about
         self.labels = tuple(labels)
 
-    def samples(self) -> Iterator[Sample]:
+    def fill(self, family: Family, *, canonical: bool) -> None:
+        """Add the samples of now. `canonical`: numbers in labels as OpenMetrics wants them."""
         raise NotImplementedError
+
+    def _checked(self, values: Labels) -> Labels:
+        """Raises ValueError where a series is written, so that no scrape ever meets a wrong one."""
+        if len(values) != len(self.labels):
+            raise ValueError(f"{self.name} has the labels {self.labels}, not {values}")
+        return values
+
+    def _named(self, values: Labels) -> dict[str, str]:
+        return dict(zip(self.labels, values, strict=True))
 
 
 class Counter(Metric):
@@ -49,19 +58,26 @@ class Counter(Metric):
         self._values: dict[Labels, float] = {}
 
     def add(self, *values: str, by: float = 1.0) -> None:
-        self._values[values] = self._values.get(values, 0.0) + by
+        before = self._values.get(values)
+        if before is None:
+            before, values = 0.0, self._checked(values)
+        self._values[values] = before + by
 
     def get(self, *values: str) -> float:
         return self._values.get(values, 0.0)
 
-    def samples(self) -> Iterator[Sample]:
-        return (Sample(values, value) for values, value in tuple(self._values.items()))
+    def fill(self, family: Family, *, canonical: bool) -> None:
+        del canonical
+        for values, value in tuple(self._values.items()):
+            family.add_sample(self.name, self._named(values), value)
 
 
 class Gauge(Counter):
     type = "gauge"
 
     def set(self, value: float, *values: str) -> None:
+        if values not in self._values:
+            self._checked(values)
         self._values[values] = value
 
     def remove(self, *values: str) -> None:
@@ -84,8 +100,10 @@ class Computed(Metric):
         self.type = kind
         self._compute = compute
 
-    def samples(self) -> Iterator[Sample]:
-        return (Sample(values, value) for values, value in self._compute())
+    def fill(self, family: Family, *, canonical: bool) -> None:
+        del canonical
+        for values, value in self._compute():
+            family.add_sample(self.name, self._named(self._checked(values)), value)
 
 
 class Histogram(Metric):
@@ -100,42 +118,77 @@ class Histogram(Metric):
     ) -> None:
         super().__init__(name, about, labels)
         self._bounds = tuple(buckets)
+        self._edges = (*map(_edge, self._bounds), "+Inf")
+        self._canonical = (*(repr(float(one)) for one in self._bounds), "+Inf")
         self._counts: dict[Labels, list[int]] = {}
         self._sums: dict[Labels, float] = {}
+        self._exemplars: dict[tuple[Labels, int], tuple[str, float]] = {}
+        """The trace and value of the last observation of a bucket that had a trace."""
 
-    def observe(self, value: float, *values: str) -> None:
+    def observe(self, value: float, *values: str, trace: str = "") -> None:
+        """`trace`: the id of the trace in which it was measured, if there is one."""
         counts = self._counts.get(values)
         if counts is None:
-            counts = self._counts[values] = [0] * (len(self._bounds) + 1)
-        counts[bisect_left(self._bounds, value)] += 1
+            counts = self._counts[self._checked(values)] = [0] * len(self._edges)
+        bucket = bisect_left(self._bounds, value)
+        counts[bucket] += 1
         self._sums[values] = self._sums.get(values, 0.0) + value
+        if trace:
+            self._exemplars[values, bucket] = (trace, value)
 
     def count(self, *values: str) -> int:
         return sum(self._counts.get(values, ()))
 
-    def samples(self) -> Iterator[Sample]:
+    def fill(self, family: Family, *, canonical: bool) -> None:
+        edges = self._canonical if canonical else self._edges
         for values, counts in tuple(self._counts.items()):
-            total = 0
-            for bound, count in zip((*self._bounds, None), counts, strict=True):
+            labels, total = self._named(values), 0
+            for bucket, (edge, count) in enumerate(zip(edges, counts, strict=True)):
                 total += count
-                edge = "+Inf" if bound is None else _number(bound)
-                yield Sample(values, total, "_bucket", {"le": edge})
-            yield Sample(values, self._sums[values], "_sum")
-            yield Sample(values, total, "_count")
+                told = self._exemplar(values, bucket)
+                family.add_sample(
+                    f"{self.name}_bucket", {**labels, "le": edge}, total, exemplar=told
+                )
+            family.add_sample(f"{self.name}_sum", labels, self._sums[values])
+            family.add_sample(f"{self.name}_count", labels, total)
+
+    def _exemplar(self, values: Labels, bucket: int) -> Any:
+        found = self._exemplars.get((values, bucket))
+        if found is None:
+            return None
+        from prometheus_client.samples import Exemplar
+
+        trace, value = found
+        return Exemplar({"trace_id": trace}, value, None)
 
 
 class Registry:
+    """The families of one process. `render` never raises: what is wrong costs its own family."""
+
     def __init__(self) -> None:
         self._metrics: dict[str, Metric] = {}
+        self._collectors: list[Any] = []
+        self._broken = Counter(
+            "manta_metrics_errors_total", "Families left out of a scrape.", ("family",)
+        )
+        """Told last, so that it counts this scrape too."""
 
     def register(self, metric: Metric) -> None:
         if metric.name in self._metrics:
             raise ValueError(f"metric {metric.name} is registered twice")
+        if metric.type == "counter" and not metric.name.endswith("_total"):
+            raise ValueError(f"the name of counter {metric.name} does not end with _total")
         self._metrics[metric.name] = metric
+
+    def register_collector(self, collector: Any) -> None:
+        """A collector of prometheus-client, such as the one of the process."""
+        self._collectors.append(collector)
 
     @property
     def families(self) -> Mapping[str, Metric]:
-        return self._metrics
+        """All of them, those of prometheus-client too: for the documentation."""
+        others = (one for each in self._collectors for one in each.collect())
+        return {**self._metrics, **{one.name: one for one in map(_described, others)}}
 
     def counter(self, name: str, about: str, labels: Sequence[str] = ()) -> Counter:
         metric = Counter(name, about, labels)
@@ -158,30 +211,60 @@ class Registry:
         self.register(metric)
         return metric
 
+    def collect(self, *, canonical: bool = False) -> Iterator[Family]:
+        for metric in (*self._metrics.values(), *self._collectors, self._broken):
+            try:
+                yield from self._families(metric, canonical=canonical)
+            except Exception:
+                name = getattr(metric, "name", type(metric).__name__)
+                log.exception("metric %s is left out of this scrape", name)
+                self._broken.add(name)
+
+    def _families(self, metric: Any, *, canonical: bool) -> tuple[Family, ...]:
+        if not isinstance(metric, Metric):
+            return tuple(metric.collect())
+        from prometheus_client import Metric as Family
+
+        name = metric.name.removesuffix("_total") if metric.type == "counter" else metric.name
+        family = Family(name, metric.about, metric.type)
+        metric.fill(family, canonical=canonical)
+        return (family,)
+
     def render(self) -> str:
         """The whole registry as `text/plain; version=0.0.4`."""
-        return "".join(line for metric in self._metrics.values() for line in _lines(metric))
+        return self.rendered("")[0]
+
+    def rendered(self, accept: str) -> tuple[str, str]:
+        """The text and its media type: OpenMetrics where the scraper's `Accept` asks for it."""
+        from prometheus_client.exposition import choose_encoder
+
+        encode, media_type = choose_encoder(accept)
+        scrape: Any = _Scrape(self, canonical="openmetrics" in media_type)
+        return encode(scrape).decode(), media_type
 
 
-def _lines(metric: Metric) -> Iterator[str]:
-    yield f"# HELP {metric.name} {_escape(metric.about, quotes=False)}\n"
-    yield f"# TYPE {metric.name} {metric.type}\n"
-    for sample in metric.samples():
-        pairs = dict(zip(metric.labels, sample.values, strict=True)) | dict(sample.extra or {})
-        inner = ",".join(f'{name}="{_escape(value)}"' for name, value in pairs.items())
-        braces = f"{{{inner}}}" if inner else ""
-        yield f"{metric.name}{sample.suffix}{braces} {_number(sample.value)}\n"
+class _Scrape:
+    """A registry as the encoders of prometheus-client ask it."""
+
+    def __init__(self, registry: Registry, *, canonical: bool) -> None:
+        self._registry = registry
+        self._canonical = canonical
+
+    def collect(self) -> Iterator[Family]:
+        return self._registry.collect(canonical=self._canonical)
 
 
-def _escape(text: str, *, quotes: bool = True) -> str:
-    text = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return text.replace('"', '\\"') if quotes else text
+def _described(family: Family) -> Metric:
+    labels = tuple(family.samples[0].labels) if family.samples else ()
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    described = Metric(name, family.documentation, labels)
+    described.type = family.type
+    return described
 
 
-def _number(value: float) -> str:
-    return (
-        str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
-    )
+def _edge(bound: float) -> str:
+    """As Go writes it, and as it always was: `1`, not `1.0`."""
+    return str(int(bound)) if float(bound).is_integer() else repr(float(bound))
 
 
 class RuntimeMetrics:
@@ -257,7 +340,7 @@ class ApiMetrics:
         self._requests.add(told, self._host, method)
         self._by_resource.add(verb, resource, told)
         if verb != "watch":  # a watch lasts as long as it is useful
-            self._seconds.observe(seconds, method, self._host)
+            self._seconds.observe(seconds, method, self._host, trace=last_trace())
 
 
 class ControllerMetrics:
@@ -277,7 +360,7 @@ class ControllerMetrics:
 
     def finished(self, worked: float) -> None:
         self._shared.worked.observe(worked, self._name)
-        self._shared.time.observe(worked, self._name)
+        self._shared.time.observe(worked, self._name, trace=last_trace())
 
     def retried(self) -> None:
         self._shared.retries.add(self._name)

@@ -46,7 +46,7 @@ async def families() -> dict[str, set[str]]:
         ApiMetrics(registry, "https://server")
         register_process(registry)
         _register_leading(registry, WriteGate(plane.clock))
-        return {name: set(one.labels) for name, one in registry._metrics.items()}
+        return {name: set(one.labels) for name, one in registry.families.items()}
 
 
 def test_every_query_asks_for_metrics_and_labels_that_the_operator_has(

@@ -16,8 +16,10 @@ def test_counters_and_gauges_are_printed_with_their_labels() -> None:
     registry.gauge("depth", "Depth.").set(1.5)
     assert registry.render() == (
         "# HELP hits_total Hits.\n# TYPE hits_total counter\n"
-        'hits_total{who="a"} 3\n'
+        'hits_total{who="a"} 3.0\n'
         "# HELP depth Depth.\n# TYPE depth gauge\ndepth 1.5\n"
+        "# HELP manta_metrics_errors_total Families left out of a scrape.\n"
+        "# TYPE manta_metrics_errors_total counter\n"
     )
 
 
@@ -43,16 +45,21 @@ def test_buckets_are_cumulative_and_end_with_infinity() -> None:
 def test_computed_families_are_worked_out_at_each_scrape() -> None:
     registry, held = Registry(), [1, 2]
     registry.register(Computed("n", "N.", (), lambda: [((), float(len(held)))]))
-    assert "n 2\n" in registry.render()
+    assert "n 2.0\n" in registry.render()
     held.append(3)
-    assert "n 3\n" in registry.render()
+    assert "n 3.0\n" in registry.render()
 
 
 def test_a_name_cannot_be_taken_twice() -> None:
     registry = Registry()
-    registry.counter("x", "X.")
+    registry.counter("x_total", "X.")
     with pytest.raises(ValueError, match="twice"):
-        registry.gauge("x", "X.")
+        registry.gauge("x_total", "X.")
+
+
+def test_a_counter_has_the_name_of_one() -> None:
+    with pytest.raises(ValueError, match="_total"):
+        Registry().counter("x", "X.")
 
 
 def test_rounds_are_counted_by_result_under_controller_runtimes_names() -> None:
@@ -76,5 +83,5 @@ def test_requests_are_counted_as_client_go_does() -> None:
     text = registry.render()
     assert 'rest_client_requests_total{code="201",host="host:6443",method="POST"} 1' in text
     assert 'rest_client_requests_total{code="<error>",host="host:6443",method="GET"} 1' in text
-    answered = 'rest_client_request_duration_seconds_count{verb="GET",host="host:6443"} 1'
+    answered = 'rest_client_request_duration_seconds_count{host="host:6443",verb="GET"} 1'
     assert answered in text  # a watch's length is no latency

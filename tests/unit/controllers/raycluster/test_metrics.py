@@ -46,7 +46,8 @@ def scraped(cached: Cached) -> list[str]:
     """The lines of the `kuberay_` families, without their help."""
     registry = Registry()
     register(registry, cast("Informer[RayCluster]", cached))
-    return [one for one in registry.render().splitlines() if not one.startswith("# HELP")]
+    lines = registry.render().splitlines()
+    return [one for one in lines if "kuberay_" in one and not one.startswith("# HELP")]
 
 
 @pytest.mark.parametrize(
@@ -104,13 +105,13 @@ def test_a_scrape_tells_kuberays_names_labels_and_types() -> None:
     )
     assert scraped(Cached(a_cluster(), of_job)) == [
         "# TYPE kuberay_cluster_provisioned_duration_seconds gauge",
-        'kuberay_cluster_provisioned_duration_seconds{name="b",namespace="default",uid="c2"} 7',
+        'kuberay_cluster_provisioned_duration_seconds{name="b",namespace="default",uid="c2"} 7.0',
         "# TYPE kuberay_cluster_info gauge",
-        'kuberay_cluster_info{name="demo",namespace="default",uid="c1",owner_kind="None"} 1',
-        'kuberay_cluster_info{name="b",namespace="default",uid="c2",owner_kind="RayJob"} 1',
+        'kuberay_cluster_info{name="demo",namespace="default",owner_kind="None",uid="c1"} 1.0',
+        'kuberay_cluster_info{name="b",namespace="default",owner_kind="RayJob",uid="c2"} 1.0',
         "# TYPE kuberay_cluster_condition_provisioned gauge",
-        'kuberay_cluster_condition_provisioned{name="demo",namespace="default",uid="c1",condition="false"} 1',
-        'kuberay_cluster_condition_provisioned{name="b",namespace="default",uid="c2",condition="true"} 1',
+        'kuberay_cluster_condition_provisioned{condition="false",name="demo",namespace="default",uid="c1"} 1.0',
+        'kuberay_cluster_condition_provisioned{condition="true",name="b",namespace="default",uid="c2"} 1.0',
     ]
 
 
