@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace) -> int:
     from manta.localplane.plane import Plane, PlaneBusy, PlaneOptions
+    from manta.localplane.store.database import JournalError
+    from manta.localplane.store.store import StoreFailed
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -79,7 +81,7 @@ async def _serve(args: argparse.Namespace) -> int:
             if plane.failed.done():
                 print(f"manta apiserver: the controllers ended: {plane.failed.result()}")
                 return 1
-    except (PlaneBusy, OSError) as error:
+    except (PlaneBusy, OSError, StoreFailed, JournalError) as error:
         print(f"manta apiserver: {error}", file=sys.stderr)
         return 1
     return 0

@@ -29,6 +29,7 @@ from manta.localplane.node.processes import NoNamespaces
 from manta.localplane.node.ranges import Ranges, Wish, claim_ranges
 from manta.localplane.plane import Plane, PlaneBusy, PlaneOptions
 from manta.localplane.privatedir import make_private_directory
+from manta.localplane.store.database import JournalError
 from manta.localplane.store.store import StoreFailed
 from manta.runtime.clock import SystemClock
 
@@ -41,7 +42,7 @@ def run_foreground(args: argparse.Namespace, documents: list[Document]) -> int:
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             code = runner.run(_serve(args, documents))
-    except* (OSError, PlaneBusy, NoNamespaces, StoreFailed) as group:
+    except* (OSError, PlaneBusy, NoNamespaces, StoreFailed, JournalError) as group:
         for words in dict.fromkeys(str(error) for error in _leaves(group)):
             with contextlib.suppress(OSError):  # a full disk has no room for our words either
                 print(f"{LAST_WORDS} {words}", file=sys.stderr, flush=True)

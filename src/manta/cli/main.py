@@ -23,6 +23,7 @@ VERBS: Mapping[str, str] = {
     "apiserver": "run only the embedded API server",
     "up": "start a control plane and a node on this machine",
     "down": "stop what `manta up` started",
+    "backup": "write the plane's objects and keys to a file",
     "status": "show what runs and how it is",
     "dashboard": "open the dashboard of a Ray cluster",
     "apply": "create or change objects from files",

@@ -113,12 +113,13 @@ async def _text(directory: Path, *, as_json: bool) -> tuple[str, int]:
         return (f"{text}\nthe last one ended: {why}" if why else text), 1
     async with open_plane(directory) as client:
         report = await gather(client, record, directory)
-    code = 0 if report.operator["ready"] else 1
+    code = 0 if report.operator["ready"] and not report.plane["trouble"] else 1
     return (json.dumps(asdict(report), indent=2) if as_json else "\n".join(shown(report))), code
 
 
 async def gather(client: Client, record: PlaneRecord, directory: Path) -> Report:
-    nodes, pods, *rays = await asyncio.gather(
+    trouble, nodes, pods, *rays = await asyncio.gather(
+        plane_trouble(client),
         _documents(client, NODES),
         _documents(client, PODS),
         *(_documents(client, kind) for kind in RAY_RESOURCES),
@@ -130,6 +131,7 @@ async def gather(client: Client, record: PlaneRecord, directory: Path) -> Report
             "pid": record.pid,
             "version": record.version,
             "directory": str(directory),
+            "trouble": trouble,
         },
         operator={"ready": health.ready, "state": health.text},
         nodes=[node_row(node, pods) for node in nodes],
@@ -155,6 +157,8 @@ def shown(report: Report) -> list[str]:
         ),
         f"operator   {report.operator['state']}",
     ]
+    if plane["trouble"]:
+        lines.insert(1, f"           {plane['trouble']}")
     if not report.operator["ready"]:
         lines.append(f"           its log: {plane['directory']}/logs/operator.log")
     rows = [(one.name, one.cpu, one.memory, one.pods, one.trouble) for one in report.nodes]
@@ -166,6 +170,15 @@ def shown(report: Report) -> list[str]:
         pods = [(o.namespace, o.name, o.state, o.why) for o in report.pods]
         lines += ["", table(("NAMESPACE", "POD", "STATE", "WHY"), pods)]
     return lines
+
+
+async def plane_trouble(client: Client) -> str:
+    """Why the API server is not ready; it answers reads also while its disk is full."""
+    try:
+        await client.send("GET", "/readyz")
+    except MantaError as error:
+        return one_line(str(error))
+    return ""
 
 
 async def _documents(client: Client, resource: Resource) -> list[dict[str, Any]]:

@@ -101,6 +101,17 @@ def add_parser(subparsers: Any) -> None:
         metavar="SECONDS",
         help="how long to wait for the objects of --with (default: 900)",
     )
+    parser.add_argument(
+        "--restore",
+        type=Path,
+        metavar="FILE",
+        help="begin with the state that `manta backup` wrote",
+    )
+    parser.add_argument(
+        "--replace-state",
+        action="store_true",
+        help="with --restore: put the state that is there aside",
+    )
     add_directory_flag(parser)
 
 
@@ -111,11 +122,13 @@ def run(args: argparse.Namespace) -> int:
     if args.foreground:
         from manta.cli.foreground import run_foreground
 
+        _restore(args)
         return run_foreground(args, documents)
     try:
         make_private_directory(args.dir)
         with (args.dir / "start.lock").open("w") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)  # one start at a time, whoever asks for it
+            _restore(args)
             _start_in_background(args)
     except OSError as error:
         raise UsageError(
@@ -132,6 +145,15 @@ def run(args: argparse.Namespace) -> int:
 async def _complete(args: argparse.Namespace, documents: list[Document]) -> int:
     await await_operator(args.dir)
     return await bring_up(args, documents)
+
+
+def _restore(args: argparse.Namespace) -> None:
+    if args.restore is not None:
+        from manta.cli.backup import restore
+
+        restore(args)
+    elif args.replace_state:
+        raise UsageError("--replace-state: name the backup too: --restore FILE")
 
 
 def _refuse_nonsense(args: argparse.Namespace) -> None:

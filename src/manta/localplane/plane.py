@@ -14,6 +14,7 @@ import fcntl
 import logging
 import os
 import secrets
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
@@ -35,10 +36,13 @@ from manta.localplane.inprocess import InProcessTransport
 from manta.localplane.kubeconfig import write_kubeconfig
 from manta.localplane.privatedir import make_private_directory
 from manta.localplane.store.journal import SqliteJournal, load
-from manta.localplane.store.store import Store
+from manta.localplane.store.store import Store, StoreFailed
 from manta.runtime.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
+
+MEMORY_ONLY = "memory-only"
+"""A file that says: the keys beside it are of a plane that kept no objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +122,10 @@ class Plane:
         make_private_directory(options.dir)
         self._stack.enter_context(contextlib.closing(_lock(options.dir)))
         self.kubeconfig.unlink(missing_ok=True)
+        store = await self._open_store()  # before keys: where keys are, there was a store
+        self._stack.push_async_callback(store.close)
         self.authority = Authority(options.dir / "pki", options.clock.now())
         token = _admin_token(options.dir / "pki" / "admin.token")
-        store = await self._open_store()
-        self._stack.push_async_callback(store.close)
         self.app = App(
             store,
             clock=options.clock.now,
@@ -136,6 +140,8 @@ class Plane:
         if options.controllers:
             await self._start_controllers()
         await store.settled(store.revision)
+        if store.failure is not None:
+            raise StoreFailed(f"the store cannot write: {store.failure}")
         write_kubeconfig(
             self.kubeconfig, url=self.url, authority=self.authority.certificate, token=token
         )
@@ -144,9 +150,20 @@ class Plane:
 
     async def _open_store(self) -> Store:
         store = Store(elapsed=self.options.clock.monotonic)
-        if not self.options.memory:
-            path = self.options.dir / "store.db"
-            load(path, store, durable=self.options.durable)
+        path = self.options.dir / "store.db"
+        memory_only = self.options.dir / MEMORY_ONLY
+        if self.options.memory:
+            if not path.exists():
+                memory_only.touch(mode=0o600)
+        else:
+            keys = self.options.dir / "pki" / "ca.key"
+            load(
+                path,
+                store,
+                durable=self.options.durable,
+                keys=() if memory_only.exists() else (keys,),
+            )
+            memory_only.unlink(missing_ok=True)
             journal = SqliteJournal(path, store, durable=self.options.durable)
             journal.start()
             store.attach(journal)
@@ -194,6 +211,13 @@ class Plane:
 async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def held_lock(directory: Path) -> Iterator[None]:
+    """Keep planes away from a directory. Raises PlaneBusy where one runs."""
+    with contextlib.closing(_lock(directory)):
+        yield
 
 
 def _lock(directory: Path) -> IO[str]:

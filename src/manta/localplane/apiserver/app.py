@@ -98,7 +98,9 @@ class App:
         self._openapi = OpenApi(self.core.registry, VERSION["gitVersion"])
         self._streams = Streams(self.core)
         self.telemetry = Telemetry(store, self.core.registry)
-        Definitions(self.core).load_all()
+        definitions = Definitions(self.core)
+        definitions.load_all()
+        store.on_revert = definitions.reverted
 
     @property
     def store(self) -> Store:

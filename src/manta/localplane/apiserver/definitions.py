@@ -45,6 +45,16 @@ class Definitions:
         for record in self._core.store.select(SHELF):
             self._core.registry.establish(record.name, record.raw)
 
+    def reverted(self, shelf: str, name: str) -> None:
+        """The store took a definition's latest state back: serve the one before, or none."""
+        if shelf != SHELF:
+            return
+        record = self._core.store.get(SHELF, name)
+        if record is None:
+            self.removed(name)
+        else:
+            self.stored(record)
+
     # ── removal ──────────────────────────────────────────────────────────────────────────
     def begin_removal(self, crd: dict[str, Any]) -> dict[str, Any]:
         """Before a definition goes, its objects go."""

@@ -12,38 +12,38 @@ killed or not, because it has left this process when it is acknowledged.
 from __future__ import annotations
 
 import asyncio
-import os
+import contextlib
 import queue
 import sqlite3
 import threading
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
+from manta.localplane.store.checksums import Tally, change_sum, object_sum
+from manta.localplane.store.database import (
+    JournalError,
+    check,
+    note_tallies,
+    open_database,
+    read_facts,
+    refuse_lost,
+    tallies,
+    write_facts,
+)
+from manta.localplane.store.headfile import HeadFile
 from manta.localplane.store.objects import KEEP_BYTES, Change, Record, Shelf
 from manta.localplane.store.store import Store
 
-SCHEMA_VERSION: Final = 1
 KEEP_CHANGES: Final = 20_000
 """How many changes the database remembers for watchers that come back."""
 _TRIM_EVERY: Final = 5_000
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS objects (
-    shelf TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, epoch INTEGER NOT NULL,
-    raw BLOB NOT NULL, PRIMARY KEY (shelf, key)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS changes (
-    revision INTEGER PRIMARY KEY, shelf TEXT NOT NULL, key TEXT NOT NULL, type TEXT NOT NULL,
-    epoch INTEGER NOT NULL, raw BLOB NOT NULL, previous BLOB, previous_revision INTEGER
-);
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
-"""
+_RETRY_PAUSE: Final = 1.0
 
 _Entry = tuple[str, Change]
-
-
-class JournalError(Exception):
-    """The file is not a journal that this version can read."""
+_Close = None
+_Reverted = Literal["reverted"]
+"""Queued by the store when it has taken back what could not be written."""
 
 
 class SqliteJournal:
@@ -54,8 +54,9 @@ class SqliteJournal:
         self._store = store
         self._durable = durable
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Entry | _Reverted | None] = queue.SimpleQueue()
         self._since_trim = 0
+        self._facts: dict[str, int] = {}
         self._closed = self._loop.create_future()
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
 
@@ -65,9 +66,12 @@ class SqliteJournal:
     def append(self, shelf: str, change: Change) -> None:
         self._queue.put((shelf, change))
 
+    def reverted(self) -> None:
+        self._queue.put("reverted")
+
     async def close(self) -> None:
         """Commit what is queued, then let the database go."""
-        self._queue.put(None)
+        self._queue.put(_Close)
         await self._closed
 
     # ── the thread ───────────────────────────────────────────────────────────────────────
@@ -75,36 +79,98 @@ class SqliteJournal:
         try:
             database = open_database(self._path, durable=self._durable)
             try:
-                while self._commit(database, self._collect()):
-                    pass
+                self._facts = read_facts(database)
+                head = HeadFile(self._path, self._facts["store"])
+                clean = self._serve(database, head)
             finally:
                 database.close()
-        except (sqlite3.Error, OSError) as error:
+            head.write(self._facts.get("revision", 0), clean=clean)
+            head.close()
+        except (sqlite3.Error, OSError, JournalError) as error:
             self._tell(self._store.fail, error)
         self._tell(self._finished)
 
-    def _collect(self) -> list[_Entry | None]:
-        """At least one entry; then everything that has come meanwhile: one commit for all."""
-        entries = [self._queue.get()]
-        while entries[-1] is not None:
+    def _serve(self, database: sqlite3.Connection, head: HeadFile) -> bool:
+        """Commit until the end; whether everything is written then. A disk that fails is tried again,
+        so that space that is made is used."""
+        while True:
+            entries, end = self._collect()
             try:
-                entries.append(self._queue.get_nowait())
-            except queue.Empty:
-                break
-        return entries
+                self._commit(database, entries, head)
+            except (sqlite3.OperationalError, OSError) as error:
+                _roll_back(database)
+                self._tell(self._store.fail, error)
+                if end or not self._outlast(database):
+                    return False
+            if end:
+                return True
 
-    def _commit(self, database: sqlite3.Connection, entries: list[_Entry | None]) -> bool:
-        writes = [entry for entry in entries if entry is not None]
-        if writes:
+    def _collect(self) -> tuple[list[_Entry], bool]:
+        """At least one entry, then everything that has come meanwhile: one commit for all. And
+        whether it is the end."""
+        entries: list[_Entry] = []
+        item = self._queue.get()
+        while True:
+            if item is _Close:
+                return entries, True
+            if isinstance(item, tuple):
+                entries.append(item)
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                return entries, False
+
+    def _commit(self, database: sqlite3.Connection, writes: list[_Entry], head: HeadFile) -> None:
+        if not writes:
+            return
+        database.execute("BEGIN IMMEDIATE")
+        facts = dict(self._facts)
+        objects, changes = tallies(facts)
+        _write(database, writes, objects, changes)
+        facts["revision"] = writes[-1][1].revision
+        trims = self._since_trim + len(writes) >= _TRIM_EVERY
+        if trims:
+            _trim(database, facts, changes, writes[-1][1].revision - KEEP_CHANGES)
+        note_tallies(facts, objects, changes)
+        write_facts(database, facts)
+        database.execute("COMMIT")
+        self._facts = facts
+        self._since_trim = 0 if trims else self._since_trim + len(writes)
+        head.write(facts["revision"])
+        self._tell(self._store.committed, writes[-1][1].revision)
+
+    def _outlast(self, database: sqlite3.Connection) -> bool:
+        """Wait until the disk takes writes again. False: the store was closed meanwhile, or what was
+        refused has been written after all and memory no longer knows it."""
+        item = self._queue.get()
+        while (
+            item != "reverted"
+        ):  # what was queued before the store knew is taken back with the rest
+            if item is _Close:
+                return False
+            item = self._queue.get()
+        while True:
+            try:
+                item = self._queue.get(timeout=_RETRY_PAUSE)
+            except queue.Empty:
+                if self._is_writable(database):
+                    self._tell(self._store.recover)
+                    return True
+                continue
+            if item is _Close:
+                return False
+
+    def _is_writable(self, database: sqlite3.Connection) -> bool:
+        try:
             database.execute("BEGIN IMMEDIATE")
-            _write(database, writes)
-            self._since_trim += len(writes)
-            if self._since_trim >= _TRIM_EVERY:
-                self._since_trim = 0
-                _trim(database, writes[-1][1].revision - KEEP_CHANGES)
-            database.execute("COMMIT")
-            self._tell(self._store.committed, writes[-1][1].revision)
-        return len(writes) == len(entries)
+            known = self._facts.get("revision", 0)
+            same = read_facts(database).get("revision", 0) == known
+            write_facts(database, dict(self._facts))
+            database.execute("COMMIT" if same else "ROLLBACK")
+        except sqlite3.OperationalError:
+            _roll_back(database)
+            return False
+        return same
 
     def _finished(self) -> None:
         if not self._closed.done():
@@ -117,86 +183,75 @@ class SqliteJournal:
             return
 
 
-def _write(database: sqlite3.Connection, writes: list[_Entry]) -> None:
+def _roll_back(database: sqlite3.Connection) -> None:
+    if database.in_transaction:
+        with contextlib.suppress(sqlite3.OperationalError):
+            database.execute("ROLLBACK")
+
+
+def _write(
+    database: sqlite3.Connection, writes: list[_Entry], objects: Tally, changes: Tally
+) -> None:
     """Of several writes to one object, only the last matters for the state."""
     latest: dict[tuple[str, str], Change] = {}
     rows = []
     for shelf, change in writes:
         record, previous = change.record, change.previous
+        if previous is not None and (shelf, record.key) not in latest:
+            objects.remove(_sum_of(shelf, previous))
         latest[shelf, record.key] = change
-        rows.append(
-            (
-                change.revision,
-                shelf,
-                record.key,
-                change.type,
-                record.epoch,
-                record.raw,
-                previous.raw if previous is not None else None,
-                previous.revision if previous is not None else None,
-            )
+        row = (
+            change.revision,
+            shelf,
+            record.key,
+            change.type,
+            record.epoch,
+            record.raw,
+            previous.raw if previous is not None else None,
+            previous.revision if previous is not None else None,
         )
-    database.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-    database.executemany(
-        "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)",
-        [
-            (shelf, key, change.revision, change.record.epoch, change.record.raw)
-            for (shelf, key), change in latest.items()
-            if change.type != "DELETED"
-        ],
-    )
+        checksum = change_sum(row)
+        changes.add(checksum)
+        rows.append((*row, checksum))
+    database.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    kept = [
+        (shelf, key, change.revision, change.record.epoch, change.record.raw)
+        for (shelf, key), change in latest.items()
+        if change.type != "DELETED"
+    ]
+    summed = [(*row, object_sum(*row)) for row in kept]
+    for *_, checksum in summed:
+        objects.add(checksum)
+    database.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)", summed)
     database.executemany(
         "DELETE FROM objects WHERE shelf = ? AND key = ?",
         [place for place, change in latest.items() if change.type == "DELETED"],
     )
-    database.execute(
-        "INSERT OR REPLACE INTO facts VALUES ('revision', ?)", (writes[-1][1].revision,)
-    )
 
 
-def _trim(database: sqlite3.Connection, up_to: int) -> None:
+def _sum_of(shelf: str, record: Record) -> int:
+    return object_sum(shelf, record.key, record.revision, record.epoch, record.raw)
+
+
+def _trim(database: sqlite3.Connection, facts: dict[str, int], changes: Tally, up_to: int) -> None:
+    for (checksum,) in database.execute(
+        "SELECT checksum FROM changes WHERE revision <= ?", (up_to,)
+    ):
+        changes.remove(checksum)
     database.execute("DELETE FROM changes WHERE revision <= ?", (up_to,))
-    database.execute(
-        "INSERT OR REPLACE INTO facts SELECT 'compacted', MAX(?, "
-        "COALESCE((SELECT value FROM facts WHERE name = 'compacted'), 0))",
-        (up_to,),
-    )
+    facts["compacted"] = max(up_to, facts.get("compacted", 0))
 
 
-def open_database(path: Path, *, durable: bool) -> sqlite3.Connection:
-    """Secrets lie here, so the file is its owner's alone from the first moment."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    try:
-        _prepare(database, path, durable=durable)
-    except sqlite3.DatabaseError as error:
-        database.close()
-        raise JournalError(f"{path} is not a readable journal: {error}") from error
-    except JournalError:
-        database.close()
-        raise
-    return database
+def load(path: Path, store: Store, *, durable: bool, keys: Iterable[Path] = ()) -> None:
+    """Fill an empty store with what the journal holds, history included. Raises JournalError.
 
-
-def _prepare(database: sqlite3.Connection, path: Path, *, durable: bool) -> None:
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-    database.execute("PRAGMA journal_size_limit = 67108864")
-    database.executescript(_SCHEMA)
-    found = database.execute("SELECT value FROM facts WHERE name = 'schema'").fetchone()
-    if found is None:
-        database.execute("INSERT INTO facts VALUES ('schema', ?)", (SCHEMA_VERSION,))
-    elif found[0] != SCHEMA_VERSION:
-        raise JournalError(
-            f"{path} was written in format {found[0]}; this version reads {SCHEMA_VERSION}"
-        )
-
-
-def load(path: Path, store: Store, *, durable: bool) -> None:
-    """Fill an empty store with what the journal holds, history included."""
+    `keys` are files that only a plane which has run before can have.
+    """
+    refuse_lost(path, keys)
     database = open_database(path, durable=durable)
     try:
-        facts = dict(database.execute("SELECT name, value FROM facts").fetchall())
+        check(database, path, durable=durable)
+        facts = read_facts(database)
         store.revision = max(store.revision, facts.get("revision", 0))
         shelves: dict[str, Shelf] = {}
         rows = database.execute("SELECT shelf, key, revision, epoch, raw FROM objects")

@@ -249,6 +249,22 @@ class Shelf:
         if len(self._changes) > 1:
             self._drop_oldest()
 
+    def revert(self, change: Change) -> None:
+        """Take the latest change back, as if it had never been."""
+        key, previous = change.record.key, change.previous
+        if previous is None:
+            del self.records[key]
+            del self._order[bisect_left(self._order, key)]
+        else:
+            if key not in self.records:
+                insort(self._order, key)
+            self.records[key] = previous
+        if self._changes and self._changes[-1] is change:
+            self._changes.pop()
+            self._bytes -= change.size
+        self.compacted = min(self.compacted, change.revision - 1)
+        self.revision = self._changes[-1].revision if self._changes else self.compacted
+
     def _drop_oldest(self) -> None:
         oldest = self._changes.popleft()
         self._bytes -= oldest.size

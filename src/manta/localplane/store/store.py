@@ -30,11 +30,12 @@ class Journal(Protocol):
     """Where writes survive. `append` returns at once; `on_commit` is told what is safe."""
 
     def append(self, shelf: str, change: Change) -> None: ...
+    def reverted(self) -> None: ...
     async def close(self) -> None: ...
 
 
 class StoreFailed(Exception):  # noqa: N818
-    """The journal could not write. Nothing may be acknowledged any more."""
+    """The journal could not write. Nothing is acknowledged until it can."""
 
 
 class ObjectTooLarge(Exception):  # noqa: N818
@@ -49,6 +50,10 @@ class Store:
     def __init__(self, *, elapsed: Callable[[], float] = time.monotonic, revision: int = 1) -> None:
         self.revision = revision
         self.failure: BaseException | None = None
+        self.reverts = 0
+        """How often writes were taken back: their revisions are then given to others."""
+        self.on_revert: Callable[[str, str], None] = lambda *_: None
+        """Called for every object whose latest state was taken back."""
         self.elapsed = elapsed
         self._shelves: dict[str, Shelf] = {}
         self._watchers: dict[str, set[Watcher]] = {}
@@ -203,10 +208,15 @@ class Store:
         return self._settled
 
     async def settled(self, revision: int) -> None:
-        """Return when everything up to this revision survives. At once without a journal."""
+        """Return when everything up to this revision survives. At once without a journal.
+
+        What survives can be read also while the journal fails.
+        """
+        if revision <= self._settled:
+            return
         if self.failure is not None:
             raise StoreFailed(str(self.failure))
-        if revision <= self._settled or revision > self.revision:
+        if revision > self.revision:
             return
         await self._wait_for(revision)
 
@@ -244,13 +254,31 @@ class Store:
         self._waiting = still
 
     def fail(self, failure: BaseException) -> None:
-        """The journal says: it cannot write. Every waiting and every later writer is told."""
+        """The journal says: it cannot write. Every waiting and every later writer is told.
+
+        What was not written is taken back, so that readers see what a restart would show them.
+        Nobody has heard of it: neither writers nor watchers hear of what is not settled.
+        """
         self.failure = failure
+        for shelf, change in reversed(self._unsettled):
+            self.shelf(shelf).revert(change)
+        lost = {(shelf, change.record.key) for shelf, change in self._unsettled}
+        self._unsettled = []
+        self.revision = self._settled
+        self.reverts += 1
+        for shelf, key in lost:
+            self.on_revert(shelf, key)
         for _, waiter in self._waiting:
             if not waiter.done():
                 waiter.set_exception(StoreFailed(str(failure)))
         self._waiting = []
-        self.close_watches()
+        self.close_watches()  # some may begin at a revision that was taken back
+        if self._journal is not None:
+            self._journal.reverted()
+
+    def recover(self) -> None:
+        """The journal says: it can write again."""
+        self.failure = None
 
     async def close(self) -> None:
         self.close_watches()

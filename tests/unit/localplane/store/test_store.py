@@ -20,6 +20,9 @@ class HeldJournal:
     def append(self, shelf, change):
         self.appended.append((shelf, change.revision))
 
+    def reverted(self):
+        self.appended.clear()
+
     async def close(self):
         self.closed = True
 

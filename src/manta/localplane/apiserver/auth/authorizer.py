@@ -95,7 +95,8 @@ class Authorizer:
 
     # ── the index ────────────────────────────────────────────────────────────────────────
     def _refresh(self) -> None:
-        state = tuple(self._store.shelf(name).revision for name in _SHELVES)
+        revisions = (self._store.shelf(name).revision for name in _SHELVES)
+        state = (self._store.reverts, *revisions)
         if state == self._made_at:
             return
         self._grants = {}
