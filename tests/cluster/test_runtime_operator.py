@@ -71,6 +71,47 @@ def test_missing_crds_are_named_and_awaited(caplog: pytest.LogCaptureFixture) ->
     assert "all CRDs are installed" in caplog.text
 
 
+def test_crds_that_come_with_the_operator_are_found_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """E8: after `helm --wait` the log still said for 30 s that they were not installed."""
+
+    @virtually
+    async def story() -> None:
+        async with virtual_plane() as plane:
+            client = Client(faulty(plane))
+            manager = an_operator(plane, client, await recognise(client))
+            async with running(manager.run()):
+                await asyncio.sleep(2)
+                await install(plane)
+                await asyncio.sleep(3)
+                assert manager.ready
+
+    with caplog.at_level(logging.INFO):
+        story()
+    assert "not installed:" not in caplog.text
+
+
+def test_crds_that_come_later_are_noticed_within_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    """E8."""
+
+    @virtually
+    async def story() -> None:
+        async with virtual_plane() as plane:
+            client = Client(faulty(plane))
+            manager = an_operator(plane, client, await recognise(client))
+            async with running(manager.run()):
+                await asyncio.sleep(300)
+                await install(plane)
+                await asyncio.sleep(8)
+                assert manager.ready
+
+    with caplog.at_level(logging.INFO):
+        story()
+    assert "not installed:" in caplog.text
+    assert "all CRDs are installed" in caplog.text
+
+
 @virtually
 async def test_a_server_that_is_gone_at_the_start_is_waited_for() -> None:
     async with virtual_plane() as plane:

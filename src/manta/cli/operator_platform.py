@@ -22,7 +22,10 @@ log = logging.getLogger(__name__)
 
 OPENSHIFT_GROUPS = frozenset({"route.openshift.io", "security.openshift.io", "config.openshift.io"})
 INSTALL_HINT = "manta crds | kubectl apply --server-side -f -"
-CHECK_AGAIN = 30.0
+CHECK_AGAIN, CHECK_LATER = 1.0, 5.0
+"""Seconds between looks for missing CRDs: in the first minute, and after it."""
+GRACE = 5.0
+"""Seconds for CRDs that are installed together with the operator, as by Helm: no error until then."""
 _PATIENCE = Backoff(base=1.0, cap=30.0)
 
 
@@ -116,18 +119,20 @@ async def missing_crds(client: Client) -> tuple[Resource, ...]:
 async def watch_for_crds(client: Client) -> None:
     """Say which CRDs are missing and how to install them, until none is. Never returns."""
     told: Sequence[Resource] = ()
+    looks = 0
     while True:
+        looks += 1
         try:
             missing = await missing_crds(client)
         except (MantaError, msgspec.MsgspecError) as error:
             log.debug("cannot ask for the CRDs: %s", error)
         else:
-            if missing and missing != told:
+            if missing and missing != told and looks > GRACE / CHECK_AGAIN:
                 names = ", ".join(one.group_resource for one in missing)
                 log.error("not installed: %s. Install with: %s", names, INSTALL_HINT)
+                told = missing
             elif told and not missing:
                 log.info("all CRDs are installed")
-            told = missing
             if not missing:
                 await asyncio.Event().wait()
-        await asyncio.sleep(CHECK_AGAIN)
+        await asyncio.sleep(CHECK_AGAIN if looks < 60 else CHECK_LATER)

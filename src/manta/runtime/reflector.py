@@ -126,7 +126,7 @@ class Reflector(Generic[T]):
     async def _pause_after(self, error: Exception) -> None:
         self._failures += 1
         self._sink.trouble_in(self._scope, self._reason(error))
-        await self._pause(_longest_pause(error))
+        await self._pause(_longest_pause(error, self._failures))
 
     async def _keep_up(self) -> None:
         """One list, if the last one is of no more use, or one watch."""
@@ -255,6 +255,8 @@ class Reflector(Generic[T]):
         return f"{name}: {error}"
 
 
-def _longest_pause(error: Exception) -> float:
+def _longest_pause(error: Exception, failures: int) -> float:
     """A server that is well but lacks a CRD may be asked often: someone is about to install it."""
-    return 5.0 if isinstance(error, NotFound) and error.of_type else math.inf
+    if isinstance(error, NotFound) and error.of_type:
+        return 1.0 if failures < 60 else 5.0
+    return math.inf
