@@ -74,6 +74,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.TimerHandle:
         return super().call_at(ceil(when * _TICKS) / _TICKS, callback, *args, context=context)
 
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """A delay that is no more than a rounding error still moves the clock, by one tick."""
+        least = (self._ticks + 1) / _TICKS if delay > 0 else self.time()
+        return self.call_at(max(self.time() + delay, least), callback, *args, context=context)
+
     def run_in_executor(
         self, executor: Any, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from datetime import timedelta
 from random import Random
 
@@ -62,3 +63,19 @@ def test_waiting_for_nothing_is_an_error_and_not_a_hang() -> None:
 
     with pytest.raises(Stuck):
         run_virtual(main())
+
+
+def test_a_delay_as_small_as_a_rounding_error_moves_the_clock() -> None:
+    """Whoever waits for the rest of a time would else ask for ever."""
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(273.700457)
+        until = math.nextafter(loop.time(), math.inf)
+        for _ in range(3):
+            if loop.time() >= until:
+                return
+            await asyncio.sleep(until - loop.time())
+        raise AssertionError("the clock stands still")
+
+    run_virtual(story())
