@@ -25,7 +25,7 @@ HEAD = "ray.io/node-type=head"
 
 
 @virtually
-async def test_a_cluster_becomes_ready_with_eight_requests_and_no_read() -> None:
+async def test_a_cluster_becomes_ready_with_ten_requests_and_no_read() -> None:
     async with operated() as op:
         await op.create(groups=[group(replicas=3)])
         found = await op.until_ready()
@@ -38,7 +38,8 @@ async def test_a_cluster_becomes_ready_with_eight_requests_and_no_read() -> None
             else "status"
             for one in op.writes()
         )
-        assert kinds == {"pods": 4, "services": 1, "status": 2, "events": 1}
+        # One Event for each of KubeRay's reasons (R9): of the head, the workers and the Service.
+        assert kinds == {"pods": 4, "services": 1, "status": 2, "events": 3}
         assert [
             one.path for one in op.faults.log if one.method == "GET" and "/demo" in one.path
         ] == []

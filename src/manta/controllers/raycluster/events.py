@@ -146,47 +146,31 @@ EVENTS: EventTable = {
     ),
 }
 
-_MOST_TELLING = (
-    Cause.NO_HEAD,
-    Cause.UNHEALTHY_HEAD,
-    Cause.SECOND_HEAD,
-    Cause.SCALE_UP,
-)
-
-
 _NAMED = 5
 
 
 def told(outcome: Outcome) -> list[Told]:
-    """The Events of a round: every warning by itself, all good news in one.
+    """The Events of a reconcile: every warning by itself, and one for each other reason.
 
-    A new cluster is one story (head, workers, Service), so it costs one write and not five.
-    The reason is that of the most telling part; the note has the rest. Certificates are another.
+    Each reason of KubeRay is there whenever it happened, because dashboards and scripts look for
+    them. A hundred new workers are still one Event: it names the first few and counts the rest.
     """
     events = list(worded(EVENTS, outcome))
     warnings = [event for event in events if event.type == "Warning"]
-    news = [event for event in events if event.type == "Normal"]
-    trust = [event for event in news if event.reason.startswith("MTLS")]
-    return [*warnings, *_one_story(trust), *_one_story([one for one in news if one not in trust])]
+    news: dict[tuple[str, str], list[str]] = {}
+    for event in events:
+        if event.type == "Normal":
+            news.setdefault((event.reason, event.action), []).append(event.note)
+    return [
+        *warnings,
+        *(
+            Told("Normal", reason, action, _joined(notes))
+            for (reason, action), notes in news.items()
+        ),
+    ]
 
 
-def _one_story(news: list[Told]) -> list[Told]:
-    if len(news) < 2:
-        return news
-    ranks = {EVENTS[cause].done: rank for rank, cause in enumerate(_MOST_TELLING)}
-    first = min(news, key=lambda event: ranks.get(event.reason, len(ranks)))
-    others = [event for event in news if event is not first]
-    return [Told("Normal", first.reason, first.action, _story([first, *others]))]
-
-
-def _story(news: Sequence[Told]) -> str:
-    """Note after note; of many with one reason the first few, and how many more there are."""
-    by_reason: dict[str, list[str]] = {}
-    for event in news:
-        by_reason.setdefault(event.reason, []).append(event.note)
-    parts: list[str] = []
-    for notes in by_reason.values():
-        parts += notes[:_NAMED]
-        if len(notes) > _NAMED:
-            parts.append(f"and {len(notes) - _NAMED} more like it")
-    return "; ".join(parts)
+def _joined(notes: Sequence[str]) -> str:
+    """The first few, and how many more there are."""
+    more = [f"and {len(notes) - _NAMED} more like it"] if len(notes) > _NAMED else []
+    return "; ".join([*notes[:_NAMED], *more])

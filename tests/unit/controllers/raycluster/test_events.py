@@ -1,4 +1,4 @@
-"""Every cause has its words, and a new cluster is one story."""
+"""Every cause has its words, and every reason of KubeRay is told when it happened."""
 
 from __future__ import annotations
 
@@ -22,13 +22,22 @@ def test_no_cause_is_without_words() -> None:
     assert all(reasons.done or reasons.failed for reasons in EVENTS.values())
 
 
-def test_a_new_cluster_is_one_event() -> None:
-    world = World(decode(ray_cluster(groups=[group(replicas=3)])))
+def test_a_new_cluster_tells_every_reason_once() -> None:
+    """R9."""
+    world = World(decode(ray_cluster(groups=[group(replicas=3)], enableInTreeAutoscaling=True)))
     done = tuple(Result(action, action.key) for action in world.plan().actions)
-    [event] = told(Outcome(done))
-    assert (event.type, event.reason, event.action) == ("Normal", "CreatedHeadPod", "Create")
-    for name in ("demo-head", "demo-head-svc", *(one.key.name for one in world.plan().actions)):
-        assert name in event.note
+    found = told(Outcome(done))
+    assert sorted(event.reason for event in found) == [
+        "CreatedHeadPod",
+        "CreatedRole",
+        "CreatedRoleBinding",
+        "CreatedService",
+        "CreatedServiceAccount",
+        "CreatedWorkerPod",
+    ]
+    assert {(event.type, event.action) for event in found} == {("Normal", "Create")}
+    text = " ".join(event.note for event in found)
+    assert all(action.key.name in text for action in world.plan().actions)
 
 
 def test_a_failure_is_an_event_of_its_own() -> None:
@@ -50,7 +59,7 @@ def test_what_was_there_already_is_not_told() -> None:
 def test_of_three_hundred_new_workers_a_few_are_named_and_the_rest_counted() -> None:
     world = World(decode(ray_cluster(groups=[group(replicas=300, maxReplicas=300)])))
     done = tuple(Result(action, action.key) for action in world.plan().actions)
-    [event] = told(Outcome(done))
+    [event] = [one for one in told(Outcome(done)) if one.reason == "CreatedWorkerPod"]
     assert "and 295 more" in event.note
     assert len(event.note) < 1000
 
