@@ -61,6 +61,11 @@ upgrades: setup ## real Ray Serve under load: 10 upgrades of each kind, heads, o
 chaos: setup ## 50 planes, killed at random (kill -9), leave nothing behind (20 minutes); CYCLES=n for fewer
 	$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50)
 
+.PHONY: fuzz
+fuzz: setup ## mutated requests and odd custom resources (10 minutes); REQUESTS=n RESOURCES=n COMPARE=n (wants Go) SEED=n
+	$(if $(COMPARE),$(BIN)/python tools/kubernetes/run.py --without kube-controller-manager --without kube-scheduler --) \
+	  $(BIN)/python -m tests.fuzz --requests $(or $(REQUESTS),20000) --resources $(or $(RESOURCES),4000) --compare $(or $(COMPARE),0) --seed $(or $(SEED),1)
+
 .PHONY: jobs
 jobs: setup ## RayJobs on real Ray at length: samples, examples, suspending, deadlines, retries, a schedule (10 minutes)
 	$(PYTEST) -q tests/e2e/jobs_at_length.py

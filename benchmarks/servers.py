@@ -54,7 +54,7 @@ def target_of(kubeconfig: Path) -> Target:
 @contextmanager
 def embedded(directory: Path, *options: str) -> Iterator[Running]:
     """`manta apiserver` on SQLite. Ready is when its kubeconfig is there."""
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     command = [str(Path(sys.executable).with_name("manta")), "apiserver"]
     command += ["--dir", str(directory), *options]
     kubeconfig = directory / "kubeconfig"
@@ -83,7 +83,7 @@ def kubernetes(directory: Path, *without: str) -> Iterator[Running | None]:
     if programs is None:
         yield None
         return
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     with ExitStack() as stack:
         began = time.perf_counter()
         before = _children()
