@@ -224,6 +224,14 @@ CLUSTER = (
         "test_the_status_names_the_last_head_until_the_next_one_is_there",
     ),
     Row(
+        "network-policy-operator",
+        "`networkPolicy` and the operator",
+        "is kept out, unless you let it in",
+        "is let in to the dashboard, and to Serve of a RayService",
+        "a RayService or a RayJob in HTTPMode works without a rule for it",
+        "test_the_operator_is_let_in_to_what_it_asks",
+    ),
+    Row(
         "lost-pods",
         "a Pod that is being deleted on a Node that is gone or out of service",
         "waits until somebody removes it",

@@ -106,6 +106,10 @@ SCHEDULING_GATES: Mapping[str, tuple[str, str]] = {
 }
 
 OPERATOR_ENVIRONMENT: Mapping[str, tuple[str, str]] = {
+    "OPERATOR_PODS": (
+        "-",
+        "`NAMESPACE/LABEL=VALUE,...`, set by the chart: the operator's own Pods, which the NetworkPolicies of clusters let in",
+    ),
     "CLUSTER_DOMAIN": ("cluster.local", "the DNS domain of the cluster"),
     "ENABLE_INIT_CONTAINER_INJECTION": ("true", "workers wait for the GCS before they start"),
     "ENABLE_PROBES_INJECTION": ("true", "Ray containers get probes"),

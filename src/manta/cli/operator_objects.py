@@ -11,7 +11,7 @@ from typing import Any
 
 from manta import __version__
 from manta.api.crds import crd_documents
-from manta.api.ray.names import OPERATOR_NAME
+from manta.api.ray.names import OPERATOR_ENV_PODS, OPERATOR_NAME
 from manta.cli.permissions import LEASE_PERMISSIONS, rules
 
 Json = dict[str, Any]
@@ -186,6 +186,7 @@ def _container(installation: Installation) -> Json:
         "imagePullPolicy": "IfNotPresent",
         "command": ["manta", "operator"],
         "args": list(_arguments(installation)),
+        "env": [{"name": OPERATOR_ENV_PODS, "value": _own_pods(installation)}],
         "ports": [
             {"name": "metrics", "containerPort": 8080},
             {"name": "probes", "containerPort": 8082},
@@ -199,6 +200,11 @@ def _container(installation: Installation) -> Json:
         "securityContext": CONTAINER_SECURITY,
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  a volume of its own
     }
+
+
+def _own_pods(installation: Installation) -> str:
+    labels = ",".join(f"{name}={value}" for name, value in sorted(SELECTOR.items()))
+    return f"{installation.namespace}/{labels}"
 
 
 def _probe(path: str, *, delay: int, period: int) -> Json:

@@ -19,7 +19,7 @@ from manta.api.documents.limits import DocumentError
 from manta.api.documents.reader import read_yaml
 from manta.cli.usage import UsageError, did_you_mean
 from manta.manifests.gang import SCHEDULERS
-from manta.rules.settings import FeatureGates, Settings
+from manta.rules.settings import FeatureGates, OperatorPods, Settings
 from manta.runtime.health import Address
 
 log = logging.getLogger(__name__)
@@ -407,12 +407,24 @@ def settings_from(
             "RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS", standard.job_status_check_timeout
         ),
         use_kubernetes_proxy=values["use-kubernetes-proxy"],
+        operator_pods=_operator_pods(environment.get("OPERATOR_PODS", ""), warnings),
         enable_metrics=values["enable-metrics"],
         batch_scheduler=_batch_scheduler(values),
         cron_replay_missed=values["cron-replay-missed"],
         cron_successful_history=_history("cron-successful-history", values),
         cron_failed_history=_history("cron-failed-history", values),
     )
+
+
+def _operator_pods(text: str, warnings: list[str]) -> OperatorPods | None:
+    if not text:
+        return None
+    namespace, _, selector = text.partition("/")
+    pairs = [one.partition("=") for one in selector.split(",")]
+    if not namespace or not all(name and value for name, _, value in pairs):
+        warnings.append(f"OPERATOR_PODS={text!r} is not NAMESPACE/LABEL=VALUE,...: not used")
+        return None
+    return OperatorPods(namespace, {name: value for name, _, value in pairs})
 
 
 def _seconds(

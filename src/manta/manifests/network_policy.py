@@ -1,6 +1,6 @@
 """Who may talk to the Pods of a RayCluster: one policy for the head, one for each worker group.
 
-Pods of one cluster always reach each other. Everything else is the user's to allow, DNS included.
+Pods of one cluster always reach each other, and the operator reaches the head. Everything else is the user's to allow, DNS included.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from manta.api.ray.cluster import (
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.head_target import head_ports
 from manta.manifests.ownership import owned_by
+from manta.rules.settings import Settings
 from manta.rules.traits import Creator, creator
 
 _TYPES = {
@@ -28,21 +29,31 @@ _TYPES = {
     NetworkPolicyMode.DENY_ALL_EGRESS: ["Egress"],
 }
 _NO_RULES = NetworkPolicyRules()
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""A label that every namespace has."""
 
 
-def build_network_policies(cluster: RayCluster, head: Pod | None = None) -> list[Json]:
+def build_network_policies(
+    cluster: RayCluster, settings: Settings, head: Pod | None = None
+) -> list[Json]:
     policy = cluster.spec.network_policy
     if policy is None:
         return []
     groups = cluster.spec.worker_group_specs
-    return [_head(cluster, policy, head), *(_workers(cluster, policy, group) for group in groups)]
+    return [
+        _head(cluster, policy, settings, head),
+        *(_workers(cluster, policy, group) for group in groups),
+    ]
 
 
-def _head(cluster: RayCluster, policy: NetworkPolicyConfig, head: Pod | None) -> Json:
+def _head(
+    cluster: RayCluster, policy: NetworkPolicyConfig, settings: Settings, head: Pod | None
+) -> Json:
     rules = policy.head or _NO_RULES
     selector = {names.LABEL_NODE_TYPE: names.NODE_HEAD}
     name = f"{cluster.metadata.name}-head"
-    return _policy(cluster, name, selector, rules, _submitter(cluster, head))
+    further = [*_operator(cluster, settings, head), *_submitter(cluster, head)]
+    return _policy(cluster, name, selector, rules, further)
 
 
 def _workers(cluster: RayCluster, policy: NetworkPolicyConfig, group: WorkerGroupSpec) -> Json:
@@ -83,6 +94,23 @@ def _policy(
     }
     kind = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
     return owned_by(cluster, {**kind, "metadata": meta, "spec": spec})
+
+
+def _operator(cluster: RayCluster, settings: Settings, head: Pod | None) -> list[Json]:
+    """The operator asks the dashboard about jobs and applications, and the Serve proxy for its
+    health. Through the API server's proxy its requests come from elsewhere, and no rule helps."""
+    pods = settings.operator_pods
+    if pods is None or settings.use_kubernetes_proxy:
+        return []
+    ports = head_ports(cluster, head)
+    numbers = [ports.get(names.PORT_NAME_DASHBOARD, names.PORT_DASHBOARD)]
+    if creator(cluster.metadata) is Creator.SERVICE:
+        numbers.append(ports.get(names.PORT_NAME_SERVE, names.PORT_SERVE))
+    peer = {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME: pods.namespace}},
+        "podSelector": {"matchLabels": dict(pods.labels)},
+    }
+    return [{"from": [peer], "ports": [{"protocol": "TCP", "port": one} for one in numbers]}]
 
 
 def _submitter(cluster: RayCluster, head: Pod | None) -> list[Json]:

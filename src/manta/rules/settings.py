@@ -38,6 +38,14 @@ class FeatureGates:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorPods:
+    """How the operator's own Pods are told from others."""
+
+    namespace: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     gates: FeatureGates = FeatureGates()
     version: str = f"{VERSION_PREFIX}{__version__}"
@@ -66,6 +74,8 @@ class Settings:
     openshift: bool = False
     ingress_on_openshift: bool = False
     cert_manager: bool = False
+    operator_pods: OperatorPods | None = None
+    """Let through the NetworkPolicies of clusters; None: nobody said where the operator runs."""
 
     # RayService and RayJob
     zero_downtime: bool = True

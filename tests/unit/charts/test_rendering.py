@@ -138,7 +138,9 @@ def test_the_webhook_judges_under_the_operators_settings(tmp_path: Path, by_file
     assert settings.login_shell
     assert settings.default_pod_labels == ({"a": "c"} if by_file else {})
     judged = understood(objects, tmp_path, "webhook").settings
-    of_no_rule = {"enable_metrics": True} if not by_file else {}
+    # What no rule asks for: where the operator runs, and whether it keeps metrics.
+    of_no_rule: dict[str, Any] = {"operator_pods": settings.operator_pods}
+    of_no_rule |= {"enable_metrics": True} if not by_file else {}
     assert dataclasses.replace(judged, **of_no_rule) == settings
 
 

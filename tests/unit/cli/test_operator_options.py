@@ -14,6 +14,7 @@ from manta.cli.operator_options import (
     GATES,
     GATES_WITHOUT_EFFECT,
     Options,
+    _operator_pods,
     add_flags,
     options_from,
     parse_feature_gates,
@@ -228,3 +229,16 @@ def test_a_grace_period_of_zero_is_obeyed() -> None:
     timeout = read(environment={"RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS": "0"})
     assert timeout.settings.job_status_check_timeout == Settings().job_status_check_timeout
     assert len(timeout.warnings) == 1
+
+
+def test_the_operator_learns_which_pods_are_its_own() -> None:
+    """R8."""
+    found: list[str] = []
+    told = "manta-system/app.kubernetes.io/instance=one,app.kubernetes.io/name=manta"
+    pods = _operator_pods(told, found)
+    assert pods is not None
+    assert pods.namespace == "manta-system"
+    assert pods.labels == {"app.kubernetes.io/instance": "one", "app.kubernetes.io/name": "manta"}
+    assert found == []
+    assert _operator_pods("nonsense", found) is None
+    assert "OPERATOR_PODS='nonsense'" in found[0]

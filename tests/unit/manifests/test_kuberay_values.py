@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from manta.api.ray import names
 from manta.api.resources import INGRESSES, ROUTES
 from manta.manifests.ingress import route_name
 from manta.manifests.redis_cleanup import build_cleanup_job
-from manta.rules.settings import FeatureGates, Settings
+from manta.rules.settings import FeatureGates, OperatorPods, Settings
 from support.raycluster import container, group, ray_cluster, template
 from support.raycluster_world import World, decode
 
@@ -203,6 +204,32 @@ def test_network_policies_name_their_group() -> None:
         for one in world.of("NetworkPolicy")
     }
     assert groups == {"demo-head": "headgroup", "demo-workers-workers": "workers"}
+
+
+@pytest.mark.parametrize(("kind", "ports"), [("RayCluster", [8265]), ("RayService", [8265, 8000])])
+def test_the_operator_is_let_in_to_what_it_asks(kind: str, ports: list[int]) -> None:
+    """R8."""
+    here = OperatorPods("manta-system", {"app.kubernetes.io/name": "manta"})
+    settings = Settings(gates=FeatureGates(ray_cluster_network_policy=True), operator_pods=here)
+    closed: Json = {"networkPolicy": {"mode": "DenyAll"}, "labels": {names.LABEL_ORIGIN_KIND: kind}}
+
+    def from_elsewhere(chosen: Settings) -> list[Json]:
+        [policy] = [
+            one
+            for one in settled(chosen, **closed).of("NetworkPolicy")
+            if one["metadata"]["name"] == "demo-head"
+        ]
+        found: list[Json] = policy["spec"]["ingress"][1:]
+        return found
+
+    peer = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "manta-system"}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "manta"}},
+    }
+    allowed = [{"protocol": "TCP", "port": one} for one in ports]
+    assert from_elsewhere(settings) == [{"from": [peer], "ports": allowed}]
+    assert from_elsewhere(replace(settings, use_kubernetes_proxy=True)) == []
+    assert from_elsewhere(replace(settings, operator_pods=None)) == []
 
 
 def test_objects_of_cert_manager_say_what_they_are() -> None:

@@ -39,7 +39,7 @@ def plan_network_policies(seen: ClusterSnapshot) -> Plan:
 
 
 def _wanted(seen: ClusterSnapshot) -> list[Manifest]:
-    return [*build_network_policies(seen.cluster, seen.head)]
+    return [*build_network_policies(seen.cluster, seen.settings, seen.head)]
 
 
 def awaits_fewer_policies(seen: ClusterSnapshot) -> bool:
