@@ -10,6 +10,7 @@ from manta.localplane.apiserver.auth.authorizer import Authorizer
 from manta.localplane.apiserver.auth.escalation import check_escalation
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.endpoint_addresses import check_endpoint_addresses
+from manta.localplane.apiserver.pod_security.admission import check_pod_security
 from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.status_errors import forbidden, not_found
 from manta.localplane.store.objects import key_of
@@ -81,6 +82,7 @@ class Admission:
     ) -> dict[str, Any]:
         check_escalation(self._authorizer, call, obj, old)
         check_endpoint_addresses(self._core, call, obj, old)
+        check_pod_security(self._core, call, obj, old, subresource)
         return obj
 
     def fill_in(self, call: Call, obj: dict[str, Any]) -> dict[str, Any]:
