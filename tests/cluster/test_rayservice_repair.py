@@ -15,7 +15,7 @@ from manta.api.resources import GATEWAYS, HTTP_ROUTES, SERVICES, Resource
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 from support.faults import status, touches
-from support.raycluster import NAMESPACE
+from support.raycluster import NAMESPACE, group
 from support.rayservice import (
     GATEWAY_CRDS,
     World,
@@ -247,3 +247,66 @@ async def test_the_stable_head_service_keeps_the_users_annotations() -> None:
         await asyncio.sleep(5)
         annotations = (await world.client.get(SERVICES, key))["metadata"]["annotations"]
         assert annotations == {"by": "others"}
+
+
+# ── the head's Serve proxy, and the first cluster ────────────────────────────────────────
+
+
+@virtually
+async def test_at_rest_a_dead_proxy_on_the_head_leaves_the_service_within_seconds() -> None:
+    """S17: and comes back as soon as it answers."""
+    async with a_world() as world, operator(world):
+        await world.create()
+        await world.until(is_ready)
+        await asyncio.sleep(600)
+        (head,) = await world.pods("ray.io/node-type=head")
+        assert head["metadata"]["labels"]["ray.io/serve"] == "true"
+        for healthy, label in ((False, "false"), (True, "true")):
+            world.ray.healthy_proxies = healthy
+            await within(4, lambda label=label: _is(head_label(world), label))
+
+
+async def head_label(world: World) -> str:
+    (head,) = await world.pods("ray.io/node-type=head")
+    label: str = head["metadata"]["labels"]["ray.io/serve"]
+    return label
+
+
+@virtually
+async def test_a_head_that_is_excluded_is_not_probed() -> None:
+    """S17: nothing depends on it."""
+    async with a_world() as world, operator(world):
+        await world.create(excludeHeadPodFromServeSvc=True)
+        await world.until(is_ready)
+        await asyncio.sleep(60)
+        probes = len(world.ray.probes)
+        await asyncio.sleep(600)
+        assert len(world.ray.probes) - probes <= 30
+
+
+@pytest.mark.parametrize("strategy", ["NewCluster", "Incremental"])
+def test_a_first_cluster_without_a_pod_that_takes_requests_is_promoted(strategy: str) -> None:
+    """S19: there is no traffic that could be lost, and its workers may come with requests."""
+
+    @virtually
+    async def scenario() -> None:
+        none = [group(replicas=0, minReplicas=0)]
+        spec: dict[str, Any] = {"rayClusterConfig": cluster_config(groups=none)}
+        if strategy == "Incremental":
+            config = scaled_config(groups=none)
+            spec = {"rayClusterConfig": config, "upgradeStrategy": incremental()}
+        async with (
+            a_world(crds=GATEWAY_CRDS) as world,
+            running(accept_routes(world)),
+            operator(world),
+        ):
+            await world.create(excludeHeadPodFromServeSvc=True, **spec)
+            service = await world.until(
+                lambda one: one.status.active_service_status.ray_cluster_name != "", 60
+            )
+            assert service.status.pending_service_status.ray_cluster_name == ""
+            await asyncio.sleep(10)
+            assert await exists(world, SERVICES, "demo-head-svc")
+            assert condition(await world.service(), "Ready")[0] == "False"
+
+    scenario()

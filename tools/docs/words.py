@@ -85,6 +85,10 @@ WRITTEN_BY_US: Mapping[str, tuple[str, str]] = {
         "RayCluster of a RayService",
         "that config itself; only read",
     ),
+    "manta.ray.io/replicas": (
+        "RayCluster of a RayService",
+        "the replicas that the RayService asked for, to tell an edit there from others'",
+    ),
     "manta.ray.io/delete-after": ("RayCluster of a RayService", "when an old cluster goes"),
     "manta.ray.io/serve-proxies": (
         "RayCluster of a RayService",

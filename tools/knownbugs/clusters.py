@@ -117,8 +117,8 @@ GUARDS: tuple[Guard, ...] = (
         "a RayService passes `replicas` on only without autoscaler",
         (
             "controllers/rayservice/planners/clusters.py",
-            "    if not autoscaling(cluster.spec):\n        fields.append",
-            "    if True:\n        fields.append",
+            "    if autoscaling(cluster.spec) or before is None:\n        return ()",
+            '    if autoscaling(cluster.spec) or before is None:\n        return ("replicas",)',
         ),
     ),
     guard(
@@ -137,8 +137,8 @@ GUARDS: tuple[Guard, ...] = (
         "bounds are patched into the live cluster",
         (
             "controllers/rayservice/planners/clusters.py",
-            '    fields = ["minReplicas", "maxReplicas"]',
-            "    fields: list[str] = []",
+            'for field in ("minReplicas", "maxReplicas", *_edited_replicas(cluster, goal))',
+            "for field in _edited_replicas(cluster, goal)",
         ),
     ),
     guard(

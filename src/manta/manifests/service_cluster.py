@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from manta.api.numbers import parse_count
 from manta.api.ray import names
+from manta.api.ray.cluster import RayClusterSpec
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
 from manta.manifests.containers import Json, copy_json
@@ -17,7 +18,12 @@ from manta.rules.serve_config import (
     parse_serve_config,
 )
 from manta.rules.spec_hash import spec_hash
+from manta.rules.traits import autoscaling
 from manta.rules.validation.violation import Violation
+
+REPLICAS: Final = "manta.ray.io/replicas"
+"""Annotation of a RayCluster: what its RayService asked for, so that an edit there can be told from what
+others set on the cluster, and only the edit is passed on."""
 
 # What belongs to the one object that it was written on.
 _NOT_PASSED_ON = ("kubectl.kubernetes.io/last-applied-configuration",)
@@ -73,11 +79,27 @@ def _workers_take_requests(service: RayService) -> bool:
 def identity(service: RayService, version: str) -> dict[str, str]:
     """The annotations by which a later round knows which spec a cluster was made of."""
     spec = service.spec.ray_cluster_config
+    replicas = {} if autoscaling(spec) else {REPLICAS: ",".join(_replicas(spec))}
     return {
         names.ANNOTATION_SPEC_HASH: spec_hash(spec),
         names.ANNOTATION_WORKER_GROUP_COUNT: f"{len(spec.worker_group_specs)} {_NO_NUMBER}",
         names.ANNOTATION_OPERATOR_VERSION: version,
+        **replicas,
     }
+
+
+def _replicas(spec: RayClusterSpec) -> list[str]:
+    groups = spec.worker_group_specs
+    return [f"{one.group_name}={one.replicas}" for one in groups if one.replicas is not None]
+
+
+def replicas_asked_for(annotations: Mapping[str, str]) -> dict[str, int] | None:
+    """What the RayService asked for when its cluster was last written, by group; None: unknown."""
+    text = annotations.get(REPLICAS)
+    if text is None:
+        return None
+    pairs = (one.partition("=") for one in text.split(",") if one)
+    return {name: int(number) for name, _, number in pairs if number.isdecimal()}
 
 
 def groups_made_with(annotations: Mapping[str, str]) -> int | None:

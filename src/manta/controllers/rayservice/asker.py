@@ -30,7 +30,7 @@ class Heard:
 
     serve: ServeAnswer
     proxy_answers: bool | None = None
-    """None: not asked, because nothing hangs on it yet."""
+    """None: not asked, because nothing depends on it yet, or because it is probed apart."""
 
 
 class Asker:
@@ -47,9 +47,9 @@ class Asker:
         serve = await self._dashboard.serve_status(target)
         if isinstance(serve, Unreachable) and asked.secret:
             self._tokens.forget(Key(asked.whereabouts.namespace, asked.secret))
-        if not asked.probe_always and not _all_run(serve, asked.applications):
+        if asked.is_probed or not _all_run(serve, asked.applications):
             return Heard(serve)
-        return Heard(serve, await self._proxy_answers(asked))
+        return Heard(serve, await self.proxy_answers(asked))
 
     async def submit(self, asked: Question, config: Mapping[str, Any]) -> None:
         target = await self._target(asked)
@@ -64,7 +64,7 @@ class Asker:
             case Unreachable(why=why):
                 raise DashboardError(why)
 
-    async def _proxy_answers(self, asked: Question) -> bool:
+    async def proxy_answers(self, asked: Question) -> bool:
         """One lost packet must not take a head out of the service: two silences count as one."""
         url = self._health_url(asked)
         return await self._dashboard.proxy_is_healthy(

@@ -33,6 +33,7 @@ from manta.controllers.rayservice.observe import (
     by_serving_cluster,
 )
 from manta.controllers.rayservice.plan import plan
+from manta.controllers.rayservice.probing import ProxyProbes
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.controllers.rayservice.status import next_status
 from manta.controllers.rayservice.submissions import SubmissionMemory
@@ -59,8 +60,8 @@ WORKERS = 64
 """Rounds may wait for a dashboard when they submit; they are cheap, so there are many."""
 
 PACE = Pace(busy=0.15, calm=25.0)
-"""A switch follows the last application's start within a moment; at rest a service costs two small
-requests in twenty-five seconds."""
+"""A switch follows the last application's start within a moment; at rest a service costs one small
+request to its dashboard in 25 s, and one to its Serve proxy in 2.5 s (`probing`)."""
 
 
 class RayServiceRooms:
@@ -133,6 +134,7 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         controller.enqueue(subject.service)
 
     watch: DashboardWatch[WatchKey, Heard] = DashboardWatch(news_of, PACE)
+    probes = ProxyProbes(news_of, asker.proxy_answers, through_server=settings.use_kubernetes_proxy)
     observer = Observer(
         caches,
         manager.client,
@@ -142,6 +144,7 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         manager.random,
         settings,
         submissions=submissions,
+        probes=probes,
     )
     performer = KubePerformer(manager.client, manager.freshness)
     writer = StatusWriter(manager.client, manager.freshness)
@@ -164,6 +167,7 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         CONTROLLER, run_round, watches, workers=WORKERS, subject=caches.ray_services
     )
     manager.add_service("RayService questions", watch.run)
+    manager.add_service("probes of Serve proxies", probes.run)
     if settings.enable_metrics:
         metrics.register(manager.registry, caches.ray_services)
     return controller

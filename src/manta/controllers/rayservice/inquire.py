@@ -37,8 +37,8 @@ class Question:
     pod_ip: str
     proxy_port: int
     applications: tuple[str, ...]
-    probe_always: bool
-    """The cluster serves: its proxy is asked whatever the applications do."""
+    is_probed: bool
+    """The cluster serves: its proxy is probed every few seconds, whatever the applications do."""
 
 
 def question(seen: ServiceSnapshot, sight: ClusterSight) -> Question | None:
@@ -67,7 +67,7 @@ def whom_to_ask(seen: ServiceSnapshot, sight: ClusterSight) -> Question | None:
         pod_ip=pod.status.pod_ip,
         proxy_port=serve_port(cluster),
         applications=order_for(seen, sight).applications,
-        probe_always=sight is seen.active,
+        is_probed=sight is seen.active and not seen.spec.exclude_head_pod_from_serve_svc,
     )
 
 

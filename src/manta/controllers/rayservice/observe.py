@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -121,6 +121,16 @@ class WatchKey(NamedTuple):
     cluster: str
 
 
+class Probes(Protocol):
+    """The Serve proxies of heads that serve."""
+
+    def __call__(self, subject: WatchKey, asked: Question) -> bool | None:
+        """Whether this head's proxy took the last probe; None before the first. Probe it from now."""
+        ...
+
+    def forget(self, subject: WatchKey) -> None: ...
+
+
 class _Ways(NamedTuple):
     gateway: Gateway | None = None
     route: HTTPRoute | None = None
@@ -139,6 +149,7 @@ class Observer:
         settings: Settings,
         *,
         submissions: SubmissionMemory,
+        probes: Probes,
     ) -> None:
         self._caches = caches
         self._client = client
@@ -148,6 +159,7 @@ class Observer:
         self._random = random
         self._settings = settings
         self._submissions = submissions
+        self._probes = probes
         self._asked: dict[Key, frozenset[str]] = {}
         self._expecting: dict[WatchKey, bool] = {}
         self._waiting_since: dict[Key, datetime] = {}
@@ -320,6 +332,8 @@ class Observer:
         if heard is not None:
             answer = translate(heard.serve)
             sight = replace(sight, answer=answer, proxy_answers=heard.proxy_answers)
+        if asked.is_probed and (probed := self._probes(subject, asked)) is not None:
+            sight = replace(sight, proxy_answers=probed)
         now = expects_change(seen, sight)
         if now != before:
             self._watch.answer(subject, asked.whereabouts, ask, expecting=now)
@@ -329,6 +343,7 @@ class Observer:
     def _listen_only_to(self, key: Key, clusters: frozenset[str]) -> None:
         for name in self._asked.pop(key, frozenset()) - clusters:
             self._watch.forget(WatchKey(key, name))
+            self._probes.forget(WatchKey(key, name))
             self._expecting.pop(WatchKey(key, name), None)
         if clusters:
             self._asked[key] = clusters

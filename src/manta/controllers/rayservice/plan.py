@@ -13,11 +13,7 @@ from manta.controllers.rayservice.planners import lifecycle, suspension
 from manta.controllers.rayservice.planners.clusters import is_pending_wanted, plan_clusters
 from manta.controllers.rayservice.planners.doubt import plan_look
 from manta.controllers.rayservice.planners.gateway import closing
-from manta.controllers.rayservice.planners.old_clusters import (
-    delete_clusters,
-    plan_old_clusters,
-    plan_reprieve,
-)
+from manta.controllers.rayservice.planners.old_clusters import plan_old_clusters, plan_reprieve
 from manta.controllers.rayservice.planners.rollout import plan_incremental
 from manta.controllers.rayservice.planners.serve import (
     obstacle_to_serving,
@@ -77,10 +73,7 @@ def steps(seen: ServiceSnapshot) -> tuple[Step, ...]:
             return (lifecycle.begin(seen),)
         case Phase.SUSPENDING:
             return (suspension.plan_release(seen),)
-        case Phase.TIMED_OUT:
-            why = "the service did not become ready in time"
-            return (Step(do(*delete_clusters(seen, why))),)
-        case Phase.INVALID:
+        case Phase.INVALID | Phase.TIMED_OUT:
             return (plan_old_clusters(seen),)
         case Phase.SERVING:
             return _serving(seen)
@@ -149,7 +142,8 @@ def _target(seen: ServiceSnapshot) -> ClusterSight | None:
 
 
 def _can_serve(seen: ServiceSnapshot, sight: ClusterSight) -> bool:
-    return not obstacle_to_serving(sight, order_for(seen, sight))
+    is_first = seen.active is None or seen.active.is_going
+    return not obstacle_to_serving(sight, order_for(seen, sight), is_first=is_first)
 
 
 def _sights(seen: ServiceSnapshot) -> tuple[ClusterSight, ...]:

@@ -64,7 +64,15 @@ async def read_world(
     said = cast("Any", _SaidBefore(service.status))
     chance = Random(0)  # noqa: S311  a name of a cluster that is never made
     observer = Observer(
-        caches, client, said, _ask, clock, chance, settings, submissions=SubmissionMemory()
+        caches,
+        client,
+        said,
+        _ask,
+        clock,
+        chance,
+        settings,
+        submissions=SubmissionMemory(),
+        probes=_NoProbes(),
     )
     return await observer.observe(key)
 
@@ -79,6 +87,16 @@ def _begun(wanted: Document) -> Document:
 
 async def _ask(_: Question) -> Heard:
     raise AssertionError("a preview asks no dashboard")
+
+
+class _NoProbes:
+    """A preview probes nothing."""
+
+    def __call__(self, subject: WatchKey, asked: Question) -> bool | None:
+        return None
+
+    def forget(self, subject: WatchKey) -> None:
+        """Nothing to forget."""
 
 
 class _SaidBefore:

@@ -28,6 +28,7 @@ from manta.controllers.rayservice.planners.suspension import is_everything_gone
 from manta.controllers.rayservice.snapshot import ServiceSnapshot, Told
 from manta.manifests.serve_services import cluster_serve_service_name, serve_service_name
 from manta.reconcile.outcome import Outcome
+from manta.rules.validation.service import initializing_timeout
 from manta.rules.validation.violation import sentence
 
 Type = ServiceConditionType
@@ -96,7 +97,11 @@ def _recovering(seen: ServiceSnapshot, _: Outcome) -> RayServiceStatuses:
 def _timed_out(
     seen: ServiceSnapshot, status: RayServiceStatuses, waited_for: str
 ) -> RayServiceStatuses:
-    message = f"not ready within the time of its annotation; edit the spec to start anew. Last: {waited_for}"
+    limit = initializing_timeout(seen.service)
+    message = (
+        f"RayService failed to become ready within the configured timeout of {limit};"
+        f" edit the spec to start again. Last: {waited_for}"
+    )
     bare = _without_clusters(status)
     return _set(seen, bare, (Type.READY, "False", Reason.INITIALIZING_TIMEOUT, message))
 

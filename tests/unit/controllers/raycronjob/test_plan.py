@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -70,6 +71,19 @@ def test_the_zone_decides_when_midnight_is() -> None:
     cron = a_cron(schedule="0 0 * * *", timeZone="Asia/Tokyo")
     assert created(seen(at(3 * 60 - 1), cron)) == []
     assert created(seen(at(3 * 60), cron)) == [name(3 * 60)]
+
+
+def test_without_a_zone_the_schedule_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S16: whatever the local zone of the operator is."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        cron = a_cron(schedule="0 15 * * *")
+        assert created(seen(at(3 * 60 - 1), cron)) == []
+        assert created(seen(at(3 * 60), cron)) == [name(3 * 60)]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_an_interval_counts_from_the_last_tick() -> None:

@@ -23,7 +23,7 @@ def question(**changes: Any) -> Question:
         "pod_ip": "10.0.0.1",
         "proxy_port": 8000,
         "applications": ("app",),
-        "probe_always": False,
+        "is_probed": False,
     }
     return Question(WHERE, **{**base, **changes})
 
@@ -76,11 +76,13 @@ async def test_a_pending_clusters_proxy_is_asked_only_when_it_could_matter() -> 
     assert heard.proxy_answers is True
 
 
-async def test_a_serving_clusters_proxy_is_always_asked() -> None:
+async def test_a_serving_clusters_proxy_is_asked_apart_from_its_dashboard() -> None:
     courier = Courier(b"nonsense", probes=(503, 503))
-    heard = await asker(courier).ask(question(probe_always=True))
+    asked = question(is_probed=True)
+    heard = await asker(courier).ask(asked)
     assert isinstance(heard.serve, Unreachable)
-    assert heard.proxy_answers is False
+    assert (heard.proxy_answers, courier.urls) == (None, [])
+    assert await asker(courier).proxy_answers(asked) is False
 
 
 async def test_one_silence_of_a_proxy_is_no_silence() -> None:

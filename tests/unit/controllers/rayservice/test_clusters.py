@@ -250,7 +250,18 @@ def test_c11_bounds_are_passed_on_without_the_replicas_that_the_autoscaler_owns(
 def test_without_an_autoscaler_replicas_are_the_services_to_say() -> None:
     spec = {"rayClusterConfig": cluster_config(groups=[group(replicas=4)])}
     changes = patched(serving(spec=spec, active=a_sight("demo-a")))
-    assert changes == {"/spec/workerGroupSpecs/0/replicas": 4}
+    assert changes == {
+        "/spec/workerGroupSpecs/0/replicas": 4,
+        "/metadata/annotations/manta.ray.io~1replicas": "workers=4",
+    }
+
+
+def test_replicas_that_others_set_on_the_cluster_are_left_alone() -> None:
+    """S11: the RayService asks for what it asked for before."""
+    cluster = a_cluster("demo-a")
+    spec = a_cluster("x", rayClusterConfig=cluster_config(groups=[group(replicas=7)])).spec
+    scaled = msgspec.structs.replace(cluster, spec=spec)
+    assert plan_clusters(serving(active=a_sight("demo-a", scaled))) == Step()
 
 
 def test_appended_groups_come_whole_and_the_cluster_is_known_by_the_new_spec() -> None:

@@ -23,7 +23,12 @@ from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
 from manta.controllers.rayservice.step import NO_STEP, Change, Step, without_pending
 from manta.manifests.containers import copy_json
-from manta.manifests.service_cluster import build_service_cluster, groups_made_with, identity
+from manta.manifests.service_cluster import (
+    build_service_cluster,
+    groups_made_with,
+    identity,
+    replicas_asked_for,
+)
 from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.plan import do
 from manta.rules.differences import contradictions
@@ -216,18 +221,23 @@ def _identity(seen: ServiceSnapshot, cluster: RayCluster) -> Operations:
 
 
 def _bounds(seen: ServiceSnapshot, cluster: RayCluster) -> Operations:
-    """`minReplicas` and `maxReplicas` (C11), and `replicas` unless the autoscaler owns it (C09)."""
-    fields = ["minReplicas", "maxReplicas"]
-    if not autoscaling(cluster.spec):
-        fields.append("replicas")
+    """`minReplicas` and `maxReplicas` (C11), and `replicas` that the user has edited here, unless the
+    autoscaler owns them (C09): what others set on the cluster is left alone."""
     wanted = seen.spec.ray_cluster_config.worker_group_specs
     return [
         {"op": "add", "path": f"/spec/workerGroupSpecs/{at}/{field}", "value": value}
         for at, (has, goal) in enumerate(zip(cluster.spec.worker_group_specs, wanted, strict=False))
         if has.group_name == goal.group_name
-        for field in fields
+        for field in ("minReplicas", "maxReplicas", *_edited_replicas(cluster, goal))
         if (value := _number(goal, field)) is not None and value != _number(has, field)
     ]
+
+
+def _edited_replicas(cluster: RayCluster, goal: WorkerGroupSpec) -> tuple[str, ...]:
+    before = replicas_asked_for(cluster.metadata.annotations)
+    if autoscaling(cluster.spec) or before is None:
+        return ()
+    return () if before.get(goal.group_name) == goal.replicas else ("replicas",)
 
 
 def _number(group: WorkerGroupSpec, field: str) -> int | None:

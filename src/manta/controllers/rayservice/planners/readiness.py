@@ -18,8 +18,12 @@ BLOCKED = "Blocked"
 """The RayCluster's own condition that says what holds it up."""
 
 
-def obstacle(sight: ClusterSight, applications: Sequence[str]) -> str:
-    """What keeps this cluster from taking requests; empty when nothing does."""
+def obstacle(sight: ClusterSight, applications: Sequence[str], *, needs_taker: bool = True) -> str:
+    """What keeps this cluster from taking requests; empty when nothing does.
+
+    `needs_taker`: False for a first cluster. There is no traffic that a switch could lose, and its
+    workers may come only with the first requests.
+    """
     name = sight.name
     if not sight.head_is_ready:
         return f"RayCluster {name}: {_what_it_waits_for(sight)}"
@@ -29,7 +33,9 @@ def obstacle(sight: ClusterSight, applications: Sequence[str]) -> str:
         case Silent(why=why):
             return f"the dashboard of RayCluster {name} does not answer: {why}"
         case Told(applications=told):
-            return _applications(told, applications, name) or _takers(sight)
+            return _applications(told, applications, name) or (
+                _takers(sight) if needs_taker else ""
+            )
 
 
 def waiting_for_serve(name: str) -> str:

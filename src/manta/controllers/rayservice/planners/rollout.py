@@ -81,7 +81,7 @@ def _alone(
     percent = 100 if is_first else seen.status.active_service_status.target_capacity
     order = order_for(seen, sight, percent)
     submission = plan_submission(seen, sight, order)
-    if is_first and obstacle_to_serving(sight, order):
+    if is_first and obstacle_to_serving(sight, order, is_first=True):
         return (submission,)
     service = plan_cluster_serve_service(seen, sight)
     ways = [

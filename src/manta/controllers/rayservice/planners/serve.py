@@ -106,9 +106,9 @@ def is_told(sight: ClusterSight, order: Order) -> bool:
     )
 
 
-def obstacle_to_serving(sight: ClusterSight, order: Order) -> str:
+def obstacle_to_serving(sight: ClusterSight, order: Order, *, is_first: bool = False) -> str:
     """What keeps this cluster from taking requests with this config; empty when nothing does."""
-    found = obstacle(sight, order.applications)
+    found = obstacle(sight, order.applications, needs_taker=not is_first)
     if not is_told(sight, order):
         return found or waiting_for_serve(sight.name)
     last = sight.submission
@@ -250,11 +250,11 @@ def plan_head_label(seen: ServiceSnapshot, sight: ClusterSight | None) -> Step:
 def _has_something_to_serve(seen: ServiceSnapshot, sight: ClusterSight) -> bool:
     """A proxy may answer before any application does. Once in service, a head stays there while
     its applications are changed; a head that lost them all leaves."""
+    assert sight.head_pod is not None
+    is_in_service = sight.head_pod.metadata.labels.get(names.LABEL_SERVE) == names.SERVE_TRUE
     if not isinstance(sight.answer, Told):
-        return True
+        return is_in_service  # a proxy answers before anybody knows what is behind it
     known = set(sight.answer.applications)
     # What another operator gave it before we took over is not written down: then anything counts.
     wanted = set(order_for(seen, sight).applications) or known
-    assert sight.head_pod is not None
-    is_in_service = sight.head_pod.metadata.labels.get(names.LABEL_SERVE) == names.SERVE_TRUE
     return bool(wanted & (known if is_in_service else _running(sight)))
