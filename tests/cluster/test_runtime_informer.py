@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from random import Random
 from typing import Annotated, Any
 
@@ -13,7 +15,7 @@ import pytest
 from manta.api.meta import Key, Object
 from manta.api.resources import CONFIG_MAPS, Resource
 from manta.kube.client import Client
-from manta.kube.transport import Request, Response
+from manta.kube.transport import Request, Response, StreamResponse
 from manta.kube.watch_stream import INITIAL_EVENTS_END
 from manta.runtime.informer import Informer
 from manta.runtime.reflector import Pace
@@ -183,6 +185,77 @@ async def test_a_broken_watch_resumes_without_a_new_list() -> None:
         opened = [one for one in faults.log if one.watch or one.method == "GET"]
         assert len(opened) == 2
         assert told.changes.count((None, "a")) == 1
+
+
+class ClosingTransport:
+    """A server that closes every watch at its tenth event, as kube-apiserver does when its buffer of
+    a watch is full."""
+
+    def __init__(self, inner: FaultTransport, events: int = 10) -> None:
+        self._inner = inner
+        self._events = events
+        self.watches: list[str] = []
+
+    async def send(self, request: Request) -> Response:
+        return await self._inner.send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[StreamResponse]:
+        query = dict(request.query)
+        self.watches.append(query.get("resourceVersion", ""))
+        async with self._inner.stream(request) as inner:
+            streams_list = "sendInitialEvents" in query
+            yield inner if streams_list else _Closing(inner, self._events)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class _Closing:
+    def __init__(self, inner: StreamResponse, events: int) -> None:
+        self._inner = inner
+        self._left = events
+        self.status = inner.status
+        self.headers = inner.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner.chunks():
+            for line in chunk.splitlines(keepends=True):
+                yield line
+                self._left -= 1
+                if not self._left:
+                    return
+
+
+@virtually
+async def test_a_watch_that_the_server_closes_at_every_tenth_event_loses_nothing_and_never_waits() -> (
+    None
+):
+    """G2."""
+    async with virtual_plane() as plane:
+        await put(plane, "first")
+        faults = faulty(plane)
+        server = ClosingTransport(faults)
+        informer = an_informer(Client(server))
+        told = Told(informer)
+        async with running(informer.run()):
+            await informer.synced.wait()
+            faults.break_watches()  # the stream that brought the list
+            await until(lambda: len(server.watches) == 2)
+            wanted = [f"m{number}" for number in range(105)]
+            began = plane.clock.monotonic()
+            await put(plane, *wanted)
+            for _ in range(5000):  # turns of the loop, in which virtual time stands still
+                await asyncio.sleep(0)
+            assert names(informer) == {"first", *wanted}
+            assert plane.clock.monotonic() == began  # virtual time: nobody has waited for a timer
+        assert [new for _, new in told.changes if new in wanted] == wanted
+        versions = [int(one) for one in server.watches[1:]]
+        assert len(versions) == 11
+        assert versions == sorted(set(versions))  # each resumes where the last one ended
+        lists = [one for one in faults.log if one.method == "GET" and not one.watch]
+        assert not lists
+        assert sum(not one for one in server.watches) == 1  # the first one only asks for a list
 
 
 @virtually

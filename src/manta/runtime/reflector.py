@@ -180,7 +180,9 @@ class Reflector(Generic[T]):
                     collected = None
                 else:
                     return  # it did not understand the question: no end mark will come
-        if loop.time() - started < self._pace.brief:
+        # A watch that brought something is resumed at once, however soon the server closed it: it does
+        # so when its own buffer is full, and what is waited for is already there.
+        if self._version == since and loop.time() - started < self._pace.brief:
             await self._pause()
 
     def _pass_on(self, event: WatchEvent[Any]) -> None:
