@@ -25,11 +25,41 @@ from manta.ray.transport import (
     headers_for,
 )
 from manta.rules.settings import Settings
+from manta.runtime.tracing import fail, span
 
 
 def open_dashboard(client: Client, settings: Settings) -> Dashboard:
     courier: Courier = ProxyCourier(client) if settings.use_kubernetes_proxy else DirectCourier()
-    return Dashboard(courier)
+    return Dashboard(TracedCourier(courier))
+
+
+class TracedCourier:
+    """A span for each question to a dashboard, if traces are on."""
+
+    def __init__(self, inner: Courier) -> None:
+        self._inner = inner
+
+    async def send(
+        self, target: Target, method: str, path: str, body: bytes | None = None
+    ) -> Reply | Unreachable:
+        where = f"{target.namespace}/{target.service}"
+        with span(f"dashboard {method}", **{"ray.head": where, "url.path": path}):
+            return _traced(await self._inner.send(target, method, path, body))
+
+    async def probe(self, url: str) -> Reply | Unreachable:
+        with span("dashboard probe", **{"url.full": url}):
+            return _traced(await self._inner.probe(url))
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def _traced(reply: Reply | Unreachable) -> Reply | Unreachable:
+    if isinstance(reply, Unreachable):
+        fail(reply.why)
+    elif reply.status >= 400:
+        fail(f"status {reply.status}")
+    return reply
 
 
 class ProxyCourier:

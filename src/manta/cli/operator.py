@@ -29,12 +29,14 @@ from manta.cli.operator_platform import (
     watch_for_crds,
 )
 from manta.cli.usage import UsageError, examples
+from manta.kube.calling import RequestObserver
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster
 from manta.kube.errors import CredentialsError
 from manta.kube.ratelimit import Considerate, RateLimiter, TokenBucket
 from manta.rules.settings import FeatureGates, Settings
 from manta.runtime import logging as logs
+from manta.runtime import tracing
 from manta.runtime.clock import Clock, SystemClock
 from manta.runtime.controller import Controller
 from manta.runtime.election import Election, ElectionThread, Leadership
@@ -86,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
         options = options_from(args, os.environ)
         cluster = discover(args.kubeconfig, args.context, environment=os.environ)
         _configure_logs(options)
+        _configure_tracing(options)
     except (UsageError, CredentialsError) as error:
         print(f"manta operator: {error}", file=sys.stderr)
         return 2
@@ -98,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:  # an address that is in use, say
         log.error("cannot run: %s", error)  # noqa: TRY400  the reason says it all
         return 1
+    finally:
+        tracing.shutdown()
 
 
 async def operate(cluster: Cluster, options: Options) -> int:
@@ -108,7 +113,7 @@ async def operate(cluster: Cluster, options: Options) -> int:
         GatedTransport(_transport(cluster, clock), gate),
         user_agent=USER_AGENT,
         limiter=_brake(options),
-        observer=ApiMetrics(registry, cluster.server),
+        observer=_observed(ApiMetrics(registry, cluster.server)),
         chance=random,
     )
     try:
@@ -320,6 +325,27 @@ def _configure_logs(options: Options) -> None:
         except OSError as error:
             why = f"--log-file-path: cannot write to {options.log_file}: {error.strerror}"
             raise UsageError(why) from error
+
+
+def _observed(metrics: ApiMetrics) -> RequestObserver:
+    def observe(verb: str, resource: str, code: int, seconds: float) -> None:
+        metrics(verb, resource, code, seconds)
+        tracing.request(verb, resource, code, seconds)
+
+    return observe
+
+
+def _configure_tracing(options: Options) -> None:
+    from manta.runtime import otel
+
+    if not otel.is_wanted(os.environ, flag=options.tracing):
+        return
+    try:
+        tracing.use(otel.open_tracer(__version__, SystemClock()))
+    except otel.TracingError as error:
+        if options.tracing:
+            raise UsageError(f"--tracing: {error}") from error
+        log.warning("no traces are exported: %s", error)
 
 
 def _spare_the_collector() -> None:

@@ -45,6 +45,7 @@ class Options:
     file_encoder: Literal["json", "console"] = "json"
     log_file: str = ""
     log_level: int = logging.INFO
+    tracing: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -88,6 +89,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("watch-namespace", str, "", "comma-separated; empty: all", "watchNamespace"),
     Option("forced-cluster-upgrade", bool, False, "no effect; kept for KubeRay's charts"),
+    Option(
+        "tracing",
+        bool,
+        False,
+        "export traces by OTLP/HTTP; also on by OTEL_EXPORTER_OTLP_ENDPOINT (needs manta[otel])",
+        "tracing",
+    ),
     Option("log-file-path", str, "", "also log to this file", "logFile"),
     Option("log-file-encoder", str, "json", "json or console", "logFileEncoder", ENCODERS),
     Option("log-stdout-encoder", str, "json", "json or console", "logStdoutEncoder", ENCODERS),
@@ -319,6 +327,7 @@ def options_from(
         file_encoder=values["log-file-encoder"],
         log_file=values["log-file-path"],
         log_level=_log_level(args),
+        tracing=values["tracing"],
         warnings=tuple(warnings),
     )
 

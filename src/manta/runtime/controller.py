@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from manta.api.meta import Key
 from manta.kube.errors import Conflict, MantaError
 from manta.runtime import logging as rounds
+from manta.runtime import tracing
 from manta.runtime.cache import Named
 from manta.runtime.failures import FailureReporter, describe
 from manta.runtime.freshness import Freshness, Owner
@@ -154,7 +155,9 @@ class Controller:
                 freshness.when_fresh(owner, self._adder(key))
                 continue
             try:
-                result = await self._round(key)
+                with tracing.span("reconcile", controller=self.name, object=str(key)):
+                    result = await self._round(key)
+                    tracing.remember_trace()
             except asyncio.CancelledError:
                 # The lease was lost: whoever leads next, we or another, begins anew.
                 queue.done(key)
@@ -196,7 +199,9 @@ class Controller:
             self._metrics.failed(phase)
         if self._reporter:
             await self._reporter.failed(key, phase, error)
-        return Retry(describe(phase, error))
+        why = describe(phase, error)
+        tracing.fail(why)
+        return Retry(why)
 
 
 @dataclass(frozen=True, slots=True)

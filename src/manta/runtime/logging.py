@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, TextIO
 import msgspec
 
 from manta.api.meta import Key
+from manta.runtime.tracing import current_trace
 
 Encoder = Literal["json", "console"]
 
@@ -53,6 +54,8 @@ class JsonFormatter(logging.Formatter):
         }
         if here := current_round():
             fields |= {"controller": here.controller, "object": str(here.key), "round": here.id}
+        if trace := current_trace():
+            fields["trace_id"] = trace
         if record.exc_info:
             fields["stacktrace"] = self.formatException(record.exc_info)
         return msgspec.json.encode(fields).decode()

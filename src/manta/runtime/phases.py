@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from enum import StrEnum
 from types import TracebackType
 
+from manta.runtime import tracing
+
 
 class Phase(StrEnum):
     DECODE = "decode"
@@ -40,21 +42,24 @@ def reset_phase() -> None:
 class phase:  # noqa: N801  reads as a statement: `with phase(Phase.PLAN):`
     """Marks a phase of a reconcile. Phases may be nested; a failure belongs to the innermost."""
 
-    __slots__ = ("_before", "_name")
+    __slots__ = ("_before", "_name", "_span")
 
     def __init__(self, name: Phase) -> None:
         self._name = name
         self._before = Phase.RECONCILE
+        self._span = tracing.span(name)
 
     def __enter__(self) -> None:
         self._before = _current.get()
         _current.set(self._name)
+        self._span.__enter__()
 
     def __exit__(
         self,
-        _type: type[BaseException] | None,
+        type_: type[BaseException] | None,
         error: BaseException | None,
-        _traceback: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
+        self._span.__exit__(type_, error, traceback)
         if error is None:
             _current.set(self._before)

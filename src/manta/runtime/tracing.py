@@ -16,6 +16,14 @@ Attributes = dict[str, str | int]
 class Tracer(Protocol):
     def span(self, name: str, attributes: Attributes) -> AbstractContextManager[object]: ...
 
+    def finished(self, name: str, seconds: float, attributes: Attributes, error: str) -> None:
+        """A span of what has just ended, under the one that is open here. `error`: empty if none."""
+        ...
+
+    def fail(self, why: str) -> None:
+        """Mark the span that is open here as failed."""
+        ...
+
     def trace_id(self) -> str:
         """Of the span that is open here; empty: none is."""
         ...
@@ -39,6 +47,21 @@ def use(tracer: Tracer | None) -> None:
 def span(name: str, **attributes: str | int) -> AbstractContextManager[object]:
     """A span around a block; what the block raises is recorded in it."""
     return _NOTHING if _tracer is None else _tracer.span(name, attributes)
+
+
+def request(verb: str, resource: str, code: int, seconds: float) -> None:
+    """A request to the API server that has ended: an observer of a client."""
+    if (
+        _tracer is not None and verb != "watch"
+    ):  # which lasts for minutes, and outlives any reconcile
+        attributes: Attributes = {"k8s.verb": verb, "k8s.resource": resource, "http.status": code}
+        error = f"status {code}" if code >= 400 or not code else ""
+        _tracer.finished(f"{verb} {resource}", seconds, attributes, error)
+
+
+def fail(why: str) -> None:
+    if _tracer is not None:
+        _tracer.fail(why)
 
 
 def current_trace() -> str:
