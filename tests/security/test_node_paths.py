@@ -15,6 +15,8 @@ from manta.kube.errors import Invalid
 from manta.localplane.node import beneath
 from manta.localplane.node.beneath import Directory, Escape, Links, open_beneath
 from manta.localplane.node.environment import ConfigError, Place, Sources
+from manta.localplane.node.logpump import LogFile
+from manta.localplane.node.logs import last_lines, older_lines
 from manta.localplane.node.volumefiles import Content, token_projections
 from manta.localplane.node.volumes import Volumes
 from support.node import a_pod
@@ -237,6 +239,25 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_does_not_block(tree: Path) -> 
     os.mkfifo(tree / "pipe")
     with Directory.at(tree) as directory, pytest.raises(OSError, match="not a regular file"):
         directory.read("pipe")
+
+
+@pytest.mark.parametrize("name", ["log", "log.1"])
+def test_a_link_in_place_of_a_log_shows_no_file_of_the_machine(tmp_path: Path, name: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("2026-11-16T00:00:00.000000000Z stdout F secret\n")
+    record = tmp_path / "record"
+    record.mkdir()
+    (record / name).symlink_to(secret)
+    read = (
+        (lambda: list(older_lines(record / "log")))
+        if name == "log.1"
+        else (lambda: last_lines(record / "log", lines=9, limit=99))
+    )
+    with pytest.raises(Escape):
+        read()
+    if name == "log":
+        with pytest.raises(OSError, match="symbolic links"):
+            LogFile(str(record / "log"))
 
 
 # ── the server refuses such Pods ─────────────────────────────────────────────────────────

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import IO, NamedTuple, Self
 
 from manta.localplane.node import libc
+from manta.localplane.node.beneath import Directory, open_beneath
 
 _CHUNK = 256 * 1024
 
@@ -43,7 +44,7 @@ def chosen(lines: Iterable[Line], since: str, tail: int | None) -> Iterable[Line
 
 def older_lines(path: Path) -> Iterator[Line]:
     """The part of the log that was moved aside."""
-    with suppress(FileNotFoundError), path.with_name(path.name + ".1").open("rb") as file:
+    with suppress(FileNotFoundError), _open(path.with_name(path.name + ".1")) as file:
         for raw in file:
             if (line := parse(raw.rstrip(b"\n"))) is not None:
                 yield line
@@ -52,7 +53,7 @@ def older_lines(path: Path) -> Iterator[Line]:
 def last_lines(path: Path, *, lines: int, limit: int) -> str:
     """The end of a log without times: at most so many lines and bytes."""
     try:
-        with path.open("rb") as file:
+        with _open(path) as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(file.tell() - 4 * limit, 0))
             tail = file.read().splitlines()[-lines:]
@@ -60,6 +61,11 @@ def last_lines(path: Path, *, lines: int, limit: int) -> str:
         return ""
     text = b"\n".join(line.split(b" ", 3)[-1] for line in tail)
     return text[-limit:].decode(errors="replace")
+
+
+def _open(path: Path) -> IO[bytes]:
+    with Directory.at(path.parent) as record:
+        return os.fdopen(open_beneath(record.fd, path.name, os.O_RDONLY), "rb")
 
 
 async def follow(tail: Tail, ended: Callable[[], bool]) -> AsyncIterator[Line]:
@@ -79,7 +85,7 @@ class Tail:
 
     def __init__(self, path: Path, *, at_end: bool = False) -> None:
         self.path = path
-        self._file = path.open("rb")
+        self._file = _open(path)
         if at_end:
             self._file.seek(0, os.SEEK_END)
         self._rest = b""
@@ -87,14 +93,15 @@ class Tail:
     @classmethod
     def of_possibly_none(cls, path: Path) -> Tail:
         """A container that could not be started has an empty log."""
-        path.touch()
+        with Directory.at(path.parent) as record:
+            record.touch(path.name, mode=0o600)
         return cls(path)
 
     def read(self) -> Iterator[Line]:
         yield from self._read_all()
         if self._moved():
             self._file.close()
-            self._file = self.path.open("rb")
+            self._file = _open(self.path)
             yield from self._read_all()
 
     def _read_all(self) -> Iterator[Line]:
