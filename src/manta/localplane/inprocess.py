@@ -31,6 +31,8 @@ class InProcessTransport:
                 body = await _whole(answer)
         except TimeoutError:
             raise Unreachable("the in-process server did not answer in time", sent=True) from None
+        except ConnectionError as error:
+            raise Unreachable(f"the answer was cut short: {error}", sent=True) from error
         # A real network yields between request and answer; without this, callers starve others.
         await asyncio.sleep(0)
         return Response(answer.status, _headers(answer), body)

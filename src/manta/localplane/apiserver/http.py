@@ -49,6 +49,8 @@ UNKNOWN_SECONDS = 10.0
 """How long a client may take for the TLS handshake and to say who it is, and be idle before."""
 STREAM_SECONDS = 600.0
 """How long a client of a stream may read nothing: someone may be reading a log page by page."""
+LEFT_SECONDS = 5.0
+"""How long what a client has sent over an upgraded connection is used after it has left."""
 DISCARD_LIMIT = 64 * 1024
 """A refused request's body of this size is read, so that the connection can be used again."""
 
@@ -174,6 +176,9 @@ class _Connection(asyncio.Protocol):
             self._hold.close()
         elif self._upgraded is None:
             self._task.cancel()
+        else:
+            # What was received is still used, but not for as long as nobody wants it.
+            self._loop.call_later(LEFT_SECONDS, self._task.cancel)
 
     def eof_received(self) -> bool:
         """The client will send no more. What it asked for is still answered, but no stream is."""
@@ -461,14 +466,15 @@ def _is_loopback(name: str) -> bool:
 
 def _headers(response: HttpResponse, length: int | None, *, keep: bool) -> list[tuple[str, str]]:
     bodyless = response.status in (204, 304)
+    names = {name.lower() for name, _ in response.headers}
     headers = []
-    if length is None:
+    if length is None and "content-length" not in names:
         headers.append(("Transfer-Encoding", "chunked"))
-    elif not bodyless:
+    elif length is not None and not bodyless:
         headers.append(("Content-Length", str(length)))
     if response.content_type and not bodyless:
         headers.append(("Content-Type", response.content_type))
-    if not any(name.lower() == "cache-control" for name, _ in response.headers):
+    if "cache-control" not in names:
         headers.append(("Cache-Control", "no-cache, private"))
     headers += response.headers
     if not keep:

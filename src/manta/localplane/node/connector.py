@@ -180,9 +180,11 @@ def _is_there(path: Path) -> bool:
 
 def _log_directory(worker: PodWorker, container: str, *, previous: bool) -> Path:
     pod = worker.runtime.directory
-    known = numbers(pod, container)
+    facts = worker.facts.containers.get(container, ContainerFacts())
+    # An attempt that could not be made ready has a directory, and will never have a log.
+    known = [number for number in numbers(pod, container) if number <= facts.attempt]
     if previous:
-        known = [number for number in known if number < known[-1]]
+        known = known[:-1]
         if not known:
             name = worker.pod.metadata.name
             raise ContainerUnavailable(

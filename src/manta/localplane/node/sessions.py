@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from manta.localplane.apiserver.budget import unlimited
+from manta.localplane.apiserver.streaming.byte_queue import ByteQueue
 from manta.localplane.node.logs import Line
 from manta.localplane.node.processes import Execution
 
@@ -154,19 +156,20 @@ def _null() -> int:
 
 
 class LineReader:
-    """One stream of a followed log, as bytes."""
+    """One stream of a followed log, as bytes. What nobody has read yet is on disk anyway, so little
+    of it waits here."""
 
     def __init__(self) -> None:
-        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self._queue = ByteQueue(unlimited())
 
-    def put(self, data: bytes) -> None:
-        self._chunks.put_nowait(data)
+    async def put(self, data: bytes) -> None:
+        await self._queue.put(data)
+
+    def end(self) -> None:
+        self._queue.end()
 
     async def read(self, n: int = -1, /) -> bytes:
-        data = await self._chunks.get()
-        if not data:
-            self._chunks.put_nowait(b"")  # the end stays the end
-        return data
+        return await self._queue.get()
 
 
 @dataclass(slots=True)
@@ -187,11 +190,11 @@ class AttachSession:
         try:
             async for line in self._lines:
                 to_stderr = self.stderr is not None and line.stream == b"stderr"
-                (self.stderr if to_stderr and self.stderr else self.stdout).put(line.text)
+                await (self.stderr if to_stderr and self.stderr else self.stdout).put(line.text)
         finally:
-            self.stdout.put(b"")
+            self.stdout.end()
             if self.stderr is not None:
-                self.stderr.put(b"")
+                self.stderr.end()
 
     def resize(self, columns: int, rows: int) -> None:
         """The container's own terminal keeps its size."""

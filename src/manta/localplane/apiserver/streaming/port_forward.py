@@ -11,11 +11,15 @@ import contextlib
 import struct
 from collections.abc import Awaitable, Callable
 
+from manta.localplane.apiserver.budget import Hold
+from manta.localplane.apiserver.streaming.byte_queue import ByteQueue
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
 from manta.localplane.apiserver.streaming.spdy import SpdyStream
 from manta.localplane.apiserver.streaming.websocket import WebSocket
 
 CHUNK = 64 * 1024
+PORTS_LIMIT = 127
+"""Ports of one connection with numbered channels: a channel is one byte, and the last means close."""
 Dial = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
@@ -29,18 +33,27 @@ class Forwarder:
 
     async def add(self, stream: SpdyStream) -> None:
         request = stream.headers.get("requestid", "")
+        replaced = self._halves.get(request, {}).get(stream.headers.get("streamtype", ""))
+        if replaced is not None:
+            await replaced.reset()
         halves = self._halves.setdefault(request, {})
         halves[stream.headers.get("streamtype", "")] = stream
         if halves.keys() >= {"data", "error"}:
             del self._halves[request]
-            task = asyncio.create_task(self._serve(halves["data"], halves["error"]))
+            task = asyncio.create_task(self._served(halves["data"], halves["error"]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    async def _served(self, data: SpdyStream, error: SpdyStream) -> None:
+        try:
+            await self._serve(data, error)
+        finally:
+            data.close()
+            error.close()
+
     async def _serve(self, data: SpdyStream, error: SpdyStream) -> None:
         try:
-            port = int(data.headers.get("port", ""))
-            reader, writer = await self._dial(port)
+            reader, writer = await self._dial(read_port(data.headers.get("port", "")))
         except (ValueError, OSError, ContainerUnavailable) as problem:
             with contextlib.suppress(ConnectionError):
                 await error.write(f"an error occurred forwarding: {problem}".encode())
@@ -55,6 +68,13 @@ class Forwarder:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def read_port(text: str) -> int:
+    """Raises ValueError for what is no port."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536):
+        raise ValueError(f"{text[:20]!r} is not a port")
+    return int(text)
 
 
 async def join(
@@ -90,9 +110,9 @@ async def join(
         writer.close()
 
 
-async def forward_channels(socket: WebSocket, ports: list[int], dial: Dial) -> None:
+async def forward_channels(socket: WebSocket, ports: list[int], dial: Dial, hold: Hold) -> None:
     """The older protocol: channel 2n carries data of port n, channel 2n+1 its errors."""
-    inputs: list[asyncio.Queue[bytes]] = [asyncio.Queue(maxsize=64) for _ in ports]
+    inputs = [ByteQueue(hold) for _ in ports]
     for number, port in enumerate(ports):
         for channel in (2 * number, 2 * number + 1):
             await socket.send(bytes([channel]) + struct.pack("<H", port))
@@ -109,10 +129,12 @@ async def forward_channels(socket: WebSocket, ports: list[int], dial: Dial) -> N
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for queue in inputs:
+            queue.close()
 
 
 async def _channel(
-    socket: WebSocket, number: int, port: int, inputs: asyncio.Queue[bytes], dial: Dial
+    socket: WebSocket, number: int, port: int, inputs: ByteQueue, dial: Dial
 ) -> None:
     async def send(data: bytes) -> None:
         await socket.send(bytes([2 * number]) + data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from urllib.parse import quote, urlencode
 
 import httptools
@@ -15,6 +15,8 @@ from manta.localplane.apiserver.streaming.pipe import Pipe
 from manta.localplane.apiserver.streaming.port_forward import join
 
 HEADERS_WITHIN = 60.0
+HEAD_LIMIT = 64 * 1024
+"""Bytes of the headers of a Pod's answer."""
 _CHUNK = 64 * 1024
 PATH_CHARACTERS = "/:@!$&'()*+,;=~-._"
 """What a path may have as it is. A percent sign is quoted: the path has been decoded before."""
@@ -28,13 +30,14 @@ _HOP = frozenset(
         "trailer",
         "transfer-encoding",
         "upgrade",
-        "authorization",
         "content-length",
         "host",
         "accept-encoding",
         "expect",
     )
 )
+_IDENTITY = ("impersonate-", "x-remote-")
+"""Whom the server has believed is its own affair: a Pod must not take it from a client."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Dial = Callable[[], Awaitable[Streams]]
@@ -53,12 +56,12 @@ async def forward(request: HttpRequest, rest: str, base: str, dial: Dial) -> Htt
         raise unreachable(error) from None
     via = f"X-Forwarded-Uri: {quote(base.rstrip('/') + '/' + rest, safe=PATH_CHARACTERS)}"
     writer.write(_head(request, rest, via, upgrade=False) + request.body)
-    answer = _Answer(reader, writer)
+    answer = _Answer(reader, writer, head_only=request.method == "HEAD")
     try:
         async with asyncio.timeout(HEADERS_WITHIN):
             await writer.drain()
             await answer.begin()
-    except (OSError, TimeoutError, httptools.HttpParserError) as error:
+    except (OSError, TimeoutError) as error:
         writer.close()
         raise unreachable(error) from None
     except BaseException:
@@ -71,9 +74,7 @@ def _head(request: HttpRequest, rest: str, *more: str, upgrade: bool) -> bytes:
     query = f"?{urlencode(request.query)}" if request.query else ""
     path = quote("/" + rest, safe=PATH_CHARACTERS)
     lines = [f"{request.method} {path}{query} HTTP/1.1", "Host: localhost", *more]
-    for name, value in request.headers.items():
-        if name not in _HOP and "\n" not in value and "\r" not in value:
-            lines.append(f"{name}: {value}")
+    lines += [f"{name}: {value}" for name, value in _passed_on(request)]
     if upgrade:
         lines += ["Connection: Upgrade", f"Upgrade: {request.headers.get('upgrade', '')}"]
     else:
@@ -83,16 +84,33 @@ def _head(request: HttpRequest, rest: str, *more: str, upgrade: bool) -> bytes:
     return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n"
 
 
+def _passed_on(request: HttpRequest) -> Iterator[tuple[str, str]]:
+    """The headers that are meant for the Pod."""
+    named = {name.strip().lower() for name in request.headers.get("connection", "").split(",")}
+    for name, value in request.headers.items():
+        if name in _HOP or name in named or name == "authorization" or name.startswith(_IDENTITY):
+            continue
+        if "\n" not in value and "\r" not in value:
+            yield name, value
+
+
 class _Answer:
     """The Pod's answer, read as it comes."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, head_only: bool
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._head_only = head_only
         self._parser = httptools.HttpResponseParser(self)
         self._headers: list[tuple[str, str]] = []
         self._chunks: list[bytes] = []
+        self._head_bytes = 0
+        self._status = 0
         self._begun = False
+        self._framed = False
+        """Whether the answer says where it ends; else the end of the connection is its end."""
         self._ended = False
 
     async def begin(self) -> None:
@@ -101,24 +119,48 @@ class _Answer:
 
     async def _more(self) -> None:
         data = await self._reader.read(_CHUNK)
+        if not self._begun:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_LIMIT + _CHUNK:
+                raise ConnectionResetError(f"the answer's headers exceed {HEAD_LIMIT} bytes")
         if data:
-            self._parser.feed_data(data)
+            self._feed(data)
         elif not self._begun:
             raise ConnectionResetError("the connection was closed before an answer came")
+        elif self._framed:
+            raise ConnectionResetError("the connection was closed in the middle of the answer")
         else:
             self._ended = True
 
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if not self._ended:  # what comes after the answer is of no interest
+                raise ConnectionResetError(f"the answer is not HTTP/1.1: {error}") from None
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.decode("latin-1"), value.decode("latin-1")))
+        if not self._begun:  # what comes after the body is no header
+            self._headers.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
-        if self._parser.get_status_code() == 100:
+        status = self._parser.get_status_code()
+        if self._begun:
+            return
+        if 100 <= status < 200:
             self._headers.clear()
             return
+        if sum(len(name) + len(value) for name, value in self._headers) > HEAD_LIMIT:
+            raise ValueError(f"the answer's headers exceed {HEAD_LIMIT} bytes")
         self._begun = True
+        self._status = status
+        names = {name.lower() for name, _ in self._headers}
+        self._framed = bool(names & {"content-length", "transfer-encoding"})
+        self._ended = self._head_only or status in (204, 304)
 
     def on_body(self, body: bytes) -> None:
-        self._chunks.append(body)
+        if not self._ended:
+            self._chunks.append(body)
 
     def on_message_complete(self) -> None:
         self._ended = self._begun
@@ -132,23 +174,27 @@ class _Answer:
                 content_type = value
             elif lowered == "location" and value.startswith("/"):
                 kept.append((name, f"{base.rstrip('/')}{value}"))
-            elif lowered not in _HOP and lowered != "date":
+            elif (lowered == "content-length" and self._head_only) or (
+                lowered not in _HOP and lowered != "date"
+            ):
                 kept.append((name, value))
-        status = self._parser.get_status_code()
-        return HttpResponse(status, self._body(), tuple(kept), content_type)
+        return HttpResponse(self._status, self, tuple(kept), content_type)
 
-    async def _body(self) -> AsyncIterator[bytes]:
-        try:
-            while True:
-                if self._chunks:
-                    chunk, self._chunks = b"".join(self._chunks), []
-                    yield chunk
-                if self._ended:
-                    return
-                with contextlib.suppress(httptools.HttpParserError):
-                    await self._more()
-        finally:
-            self._writer.close()
+    # ── the body of the answer; whoever holds it must close it, read or not ──────────────
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._chunks:
+            if self._ended:
+                self._writer.close()
+                raise StopAsyncIteration
+            await self._more()
+        chunk, self._chunks = b"".join(self._chunks), []
+        return chunk
+
+    async def aclose(self) -> None:
+        self._writer.close()
 
 
 async def forward_upgrade(request: HttpRequest, rest: str, dial: Dial, pipe: Pipe) -> None:

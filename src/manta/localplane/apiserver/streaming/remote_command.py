@@ -71,11 +71,13 @@ async def converse(wire: Wire, options: CommandOptions, open_session: OpenSessio
 
 
 async def _until_over(wire: Wire, options: CommandOptions, session: ExecSession) -> None:
-    outputs = []
-    if options.stdout or options.tty:
-        outputs.append(asyncio.create_task(_drain(session.stdout, wire.stdout)))
-    if options.stderr and session.stderr is not None and not options.tty:
-        outputs.append(asyncio.create_task(_drain(session.stderr, wire.stderr)))
+    """What nobody asked for is read too: a process that cannot write does not go on."""
+    wants_stderr = options.stderr and not options.tty
+    to_stdout = wire.stdout if options.stdout or options.tty else _discard
+    outputs = [asyncio.create_task(_drain(session.stdout, to_stdout))]
+    if session.stderr is not None:
+        to_stderr = wire.stderr if wants_stderr else _discard
+        outputs.append(asyncio.create_task(_drain(session.stderr, to_stderr)))
     try:
         code = await session.wait()
         await asyncio.gather(*outputs)
@@ -92,6 +94,10 @@ async def _until_over(wire: Wire, options: CommandOptions, session: ExecSession)
 async def _drain(reader: ByteReader, send: Callable[[bytes], Awaitable[None]]) -> None:
     while data := await reader.read(CHUNK):
         await send(data)
+
+
+async def _discard(_: bytes) -> None:
+    return
 
 
 async def _feed(wire: Wire, session: ExecSession) -> None:

@@ -3,7 +3,9 @@
 Streams are opened by the client with headers that say what they are for; both sides then send
 data until they finish. Header blocks are compressed with a dictionary that the protocol fixes.
 The clients (Go's spdystream) use no flow control, so none is kept here either: reading stops when
-a stream's buffer is full, and the transport's own window does the rest.
+a stream's queue is full, and the transport's own window does the rest.
+
+Streams, control frames and inflated headers have limits; data frames are read piece by piece.
 """
 
 from __future__ import annotations
@@ -15,13 +17,21 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from manta.localplane.apiserver.streaming.byte_queue import ByteQueue
 from manta.localplane.apiserver.streaming.pipe import Pipe
 
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _HEADERS = 1, 2, 3, 4, 6, 7, 8
 _FIN: Final = 0x01
-_PROTOCOL_ERROR, _CANCEL = 1, 5
-_FRAME_LIMIT: Final = 16 * 1024 * 1024
-BUFFER_LIMIT: Final = 256 * 1024
+_PROTOCOL_ERROR, _REFUSED_STREAM, _CANCEL, _ALREADY_CLOSED = 1, 3, 5, 9
+_GO_PROTOCOL_ERROR: Final = 1
+_PIECE: Final = 64 * 1024
+CONTROL_LIMIT: Final = 64 * 1024
+"""Bytes of a control frame, which carries headers at most."""
+HEADERS_LIMIT: Final = 64 * 1024
+"""Bytes of a header block when it is inflated."""
+HEADERS_COUNT: Final = 64
+STREAM_LIMIT: Final = 512
+"""Streams that one connection has open at a time: port-forward needs two for each connection."""
 
 _NAMES = [
     "options",
@@ -98,34 +108,29 @@ DICTIONARY: Final = (
 )
 
 
+_SHORTEST: Final = {_SYN_STREAM: 10, _RST_STREAM: 8, _HEADERS: 4, _PING: 4}
+
+
 class SpdyError(ConnectionError):
     """The client broke the protocol."""
 
 
 class SpdyStream:
-    """One stream: data from the client in `reader`, data to the client by `write`."""
+    """One stream: data from the client by `read`, data to the client by `write`."""
 
     def __init__(self, session: SpdySession, number: int, headers: Mapping[str, str]) -> None:
         self.number = number
         self.headers = headers
         self._session = session
-        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
-        self._buffered = 0
-        self._ended = False
-        self._roomy = asyncio.Event()
-        self._roomy.set()
+        self._queue = ByteQueue(session.hold)
+        self.ended = False
+        """Whether the client has sent its last data."""
         self.finished = False
         """Whether this side has sent its last data."""
 
     async def read(self, n: int = -1, /) -> bytes:
         """The next data; b"" at the end."""
-        if self._ended and self._chunks.empty():
-            return b""
-        chunk = await self._chunks.get()
-        self._buffered -= len(chunk)
-        if self._buffered < BUFFER_LIMIT:
-            self._roomy.set()
-        return chunk
+        return await self._queue.get()
 
     async def write(self, data: bytes) -> None:
         if not self.finished:
@@ -135,27 +140,28 @@ class SpdyStream:
         """This side sends no more."""
         if not self.finished:
             self.finished = True
+            self._session.forget_if_over(self)
             await self._session.send_data(self.number, b"", fin=True)
 
     async def reset(self) -> None:
         self.finished = True
+        self.close()
         await self._session.send_reset(self.number, _CANCEL)
 
-    async def room(self) -> None:
-        await self._roomy.wait()
-
-    def feed(self, data: bytes) -> None:
-        if data:
-            self._chunks.put_nowait(data)
-            self._buffered += len(data)
-            if self._buffered >= BUFFER_LIMIT:
-                self._roomy.clear()
+    # ── for the session ──────────────────────────────────────────────────────────────────
+    async def feed(self, data: bytes) -> None:
+        await self._queue.put(data)
 
     def end(self) -> None:
-        if not self._ended:
-            self._ended = True
-            self._chunks.put_nowait(b"")
-            self._roomy.set()
+        """The client sends no more."""
+        self.ended = True
+        self._queue.end()
+        self._session.forget_if_over(self)
+
+    def close(self) -> None:
+        """Nobody reads any more."""
+        self._queue.close()
+        self.end()
 
 
 OnStream = Callable[[SpdyStream], Awaitable[None]]
@@ -166,32 +172,40 @@ class SpdySession:
 
     def __init__(self, pipe: Pipe, on_stream: OnStream) -> None:
         self._pipe = pipe
+        self.hold = pipe.hold
         self._on_stream = on_stream
         self._streams: dict[int, SpdyStream] = {}
+        self._newest = 0
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
     async def run(self) -> None:
         """Until the client leaves. All streams have ended then."""
         try:
-            while True:
-                head = await self._pipe.reader.readexactly(8)
-                flags, size = head[4], int.from_bytes(head[5:8])
-                if size > _FRAME_LIMIT:
-                    raise SpdyError("the frame is too large")
-                body = await self._pipe.reader.readexactly(size)
-                if head[0] & 0x80:
-                    if not await self._control(int.from_bytes(head[2:4]), flags, body):
-                        return
-                else:
-                    await self._data(int.from_bytes(head[:4]), flags, body)
-        except (asyncio.IncompleteReadError, ConnectionError, zlib.error):
+            while await self._frame_of(await self._pipe.reader.readexactly(8)):
+                pass
+        except (SpdyError, zlib.error):
+            await self.goodbye(_GO_PROTOCOL_ERROR)
+        except (asyncio.IncompleteReadError, ConnectionError):
             return
         finally:
-            for stream in self._streams.values():
+            for stream in tuple(self._streams.values()):
                 stream.end()
 
+    async def _frame_of(self, head: bytes) -> bool:
+        """Read the rest of one frame; False: the client says goodbye."""
+        flags, size = head[4], int.from_bytes(head[5:8])
+        if not head[0] & 0x80:
+            await self._data(int.from_bytes(head[:4]), flags, size)
+            return True
+        if size > CONTROL_LIMIT:
+            raise SpdyError(f"a control frame of {size} bytes is too large")
+        body = await self._pipe.reader.readexactly(size)
+        return await self._control(int.from_bytes(head[2:4]), flags, body)
+
     async def _control(self, kind: int, flags: int, body: bytes) -> bool:
+        if len(body) < _SHORTEST.get(kind, 0):
+            raise SpdyError(f"a control frame of kind {kind} is too short")
         if kind == _SYN_STREAM:
             await self._open(flags, body)
         elif kind == _RST_STREAM:
@@ -207,6 +221,12 @@ class SpdySession:
     async def _open(self, flags: int, body: bytes) -> None:
         number = int.from_bytes(body[:4]) & 0x7FFFFFFF
         headers = self._read_headers(body[10:])
+        if not number & 1 or number <= self._newest:
+            raise SpdyError(f"stream {number} is not a new one of the client")
+        self._newest = number
+        if len(self._streams) >= STREAM_LIMIT:
+            await self.send_reset(number, _REFUSED_STREAM)
+            return
         stream = SpdyStream(self, number, headers)
         self._streams[number] = stream
         reply = self._deflate.compress(struct.pack(">I", 0))
@@ -217,10 +237,14 @@ class SpdySession:
         await self._on_stream(stream)
 
     def _read_headers(self, block: bytes) -> Mapping[str, str]:
-        data = self._inflate.decompress(block)
+        data = self._inflate.decompress(block, HEADERS_LIMIT)
+        if self._inflate.unconsumed_tail or len(data) == HEADERS_LIMIT:
+            raise SpdyError(f"a header block has more than {HEADERS_LIMIT} bytes")
         if len(data) < 4:
             raise SpdyError("a header block is too short")
         (count,) = struct.unpack_from(">I", data)
+        if count > HEADERS_COUNT:
+            raise SpdyError(f"a header block has {count} headers, more than {HEADERS_COUNT}")
         at, texts = 4, []
         for _ in range(2 * count):
             if at + 4 > len(data):
@@ -228,22 +252,35 @@ class SpdySession:
             (size,) = struct.unpack_from(">I", data, at)
             texts.append(data[at + 4 : at + 4 + size].decode("latin-1"))
             at += 4 + size
+        if at > len(data):
+            raise SpdyError("a header block ends early")
         return {name.lower(): value for name, value in zip(texts[::2], texts[1::2], strict=True)}
 
-    async def _data(self, number: int, flags: int, body: bytes) -> None:
+    async def _data(self, number: int, flags: int, size: int) -> None:
         stream = self._streams.get(number)
-        if stream is None:
-            await self.send_reset(number, _PROTOCOL_ERROR)
-            return
-        await stream.room()
-        stream.feed(body)
-        if flags & _FIN:
+        if stream is None or stream.ended:
+            known = number <= self._newest
+            await self.send_reset(number, _ALREADY_CLOSED if known else _PROTOCOL_ERROR)
+        while size:
+            await self.hold.space()
+            piece = await self._pipe.reader.read(min(size, _PIECE))
+            if not piece:
+                raise ConnectionResetError("the client left in the middle of a frame")
+            size -= len(piece)
+            if stream is not None and not stream.ended:
+                await stream.feed(piece)
+        if stream is not None and flags & _FIN:
             stream.end()
 
     def _end(self, number: int) -> None:
         stream = self._streams.get(number & 0x7FFFFFFF)
         if stream is not None:
             stream.end()
+
+    def forget_if_over(self, stream: SpdyStream) -> None:
+        """What both sides have ended is no stream any more."""
+        if stream.ended and stream.finished:
+            self._streams.pop(stream.number, None)
 
     # ── sending ──────────────────────────────────────────────────────────────────────────
     async def send_data(self, number: int, data: bytes, *, fin: bool = False) -> None:
@@ -254,10 +291,9 @@ class SpdySession:
     async def send_reset(self, number: int, status: int) -> None:
         await self._frame(_RST_STREAM, 0, struct.pack(">II", number, status))
 
-    async def goodbye(self) -> None:
+    async def goodbye(self, status: int = 0) -> None:
         with contextlib.suppress(ConnectionError):
-            last = max(self._streams, default=0)
-            await self._frame(_GOAWAY, 0, struct.pack(">II", last, 0))
+            await self._frame(_GOAWAY, 0, struct.pack(">II", self._newest, status))
 
     async def _frame(self, kind: int, flags: int, body: bytes) -> None:
         self._pipe.write(struct.pack(">HHB", 0x8003, kind, flags) + len(body).to_bytes(3) + body)

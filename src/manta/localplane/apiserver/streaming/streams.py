@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any
 from urllib.parse import quote
 
+from manta.api.times import parse_time
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.messages import HttpRequest, HttpResponse
 from manta.localplane.apiserver.status_errors import Refusal, bad_request
@@ -21,7 +22,12 @@ from manta.localplane.apiserver.streaming.connector import (
     NodeConnector,
 )
 from manta.localplane.apiserver.streaming.pipe import Pipe, switching
-from manta.localplane.apiserver.streaming.port_forward import Forwarder, forward_channels
+from manta.localplane.apiserver.streaming.port_forward import (
+    PORTS_LIMIT,
+    Forwarder,
+    forward_channels,
+    read_port,
+)
 from manta.localplane.apiserver.streaming.proxy import PATH_CHARACTERS, forward, forward_upgrade
 from manta.localplane.apiserver.streaming.remote_command import (
     CommandOptions,
@@ -47,6 +53,9 @@ from manta.localplane.apiserver.streaming.websocket_command import WebSocketWire
 
 PORT_FORWARD = "portforward.k8s.io"
 TUNNEL = f"SPDY/3.1+{PORT_FORWARD}"
+_INT64 = 2**63 - 1
+_LONG_AGO = 10**9
+"""Seconds: nothing here has a log that is older."""
 
 
 class Streams:
@@ -151,7 +160,7 @@ class Streams:
     ) -> None:
         protocol = _common(offered_protocols(headers), websocket_command.PROTOCOLS)
         socket = WebSocket.accept(pipe, headers, protocol)
-        wire = WebSocketWire(socket, protocol)
+        wire = WebSocketWire(socket, protocol, pipe.hold)
         await _beside(wire.pump(), converse(wire, options, opening))
 
     async def _spdy_command(
@@ -192,12 +201,13 @@ class Streams:
         offered = offered_protocols(headers)
         if TUNNEL in offered:
             socket = WebSocket.accept(pipe, headers, TUNNEL)
-            async with tunnelled(socket) as inner:
+            async with tunnelled(socket, pipe) as inner:
                 await _forward_spdy(inner, Forwarder(dial))
             return
         ports = _ports(call.request)
         protocol = _common(offered, ("v4.channel.k8s.io",)) if offered else ""
-        await forward_channels(WebSocket.accept(pipe, headers, protocol), ports, dial)
+        socket = WebSocket.accept(pipe, headers, protocol)
+        await forward_channels(socket, ports, dial, pipe.hold)
 
     # ── proxy ────────────────────────────────────────────────────────────────────────────
     async def _proxy(self, call: Call) -> HttpResponse:
@@ -284,23 +294,34 @@ def _spdy_answer(headers: Mapping[str, str], protocol: str) -> bytes:
 
 def _ports(request: HttpRequest) -> list[int]:
     texts = [part for value in request.params("ports") for part in value.split(",")]
-    try:
-        ports = [int(text) for text in texts]
-    except ValueError:
-        raise bad_request("ports must be numbers") from None
-    if not ports or not all(0 < port < 65536 for port in ports):
+    if not any(texts):
         raise bad_request('query parameter "ports" is required')
-    return ports
+    if len(texts) > PORTS_LIMIT:
+        raise bad_request(f"ports: {len(texts)} are too many: at most {PORTS_LIMIT}")
+    try:
+        return [read_port(text) for text in texts]
+    except ValueError as error:
+        raise bad_request(f"ports: {error}") from None
 
 
 def _log_options(request: HttpRequest) -> LogOptions:
+    since_time = request.param("sinceTime")
+    since_seconds = _count(request, "sinceSeconds")
+    if since_time:
+        if since_seconds is not None:
+            raise bad_request("at most one of sinceTime and sinceSeconds may be specified")
+        try:
+            parse_time(since_time)
+        except ValueError as error:
+            why = f"must be a time as in RFC 3339: {error}"
+            raise bad_request(f'sinceTime: Invalid value: "{since_time[:64]}": {why}') from None
     return LogOptions(
         follow=request.flag("follow"),
         previous=request.flag("previous"),
         timestamps=request.flag("timestamps"),
         tail_lines=_count(request, "tailLines"),
-        since_seconds=_count(request, "sinceSeconds"),
-        since_time=request.param("sinceTime"),
+        since_seconds=None if since_seconds is None else min(since_seconds, _LONG_AGO),
+        since_time=since_time,
         limit_bytes=_count(request, "limitBytes"),
     )
 
@@ -309,8 +330,11 @@ def _count(request: HttpRequest, name: str) -> int | None:
     text = request.param(name)
     if not text:
         return None
-    if not text.isdigit():
-        raise bad_request(f'{name}: Invalid value: "{text}": must be a non-negative number')
+    if not (text.isascii() and text.isdigit()):
+        why = "must be a non-negative number"
+        raise bad_request(f'{name}: Invalid value: "{text[:64]}": {why}')
+    if len(text) > 19 or int(text) > _INT64:
+        raise bad_request(f'{name}: Invalid value: "{text[:64]}": value out of range')
     return int(text)
 
 

@@ -9,19 +9,39 @@ from collections.abc import AsyncIterator
 from manta.localplane.apiserver.streaming.pipe import Pipe
 from manta.localplane.apiserver.streaming.websocket import WebSocket
 
-BUFFER_LIMIT = 1024 * 1024
+
+class _Messages:
+    """Reads messages of a WebSocket only as their bytes are asked for: what is not wanted yet stays
+    with the client."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._messages = socket.messages()
+        self._rest = memoryview(b"")
+
+    async def read(self, n: int = -1, /) -> bytes:
+        while not self._rest:
+            try:
+                self._rest = memoryview(await anext(self._messages))
+            except StopAsyncIteration:
+                return b""
+        size = n if n >= 0 else len(self._rest)
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return bytes(data)
+
+    async def readexactly(self, n: int, /) -> bytes:
+        data = bytearray()
+        while len(data) < n:
+            part = await self.read(n - len(data))
+            if not part:
+                raise asyncio.IncompleteReadError(bytes(data), n)
+            data += part
+        return bytes(data)
 
 
 @contextlib.asynccontextmanager
-async def tunnelled(socket: WebSocket) -> AsyncIterator[Pipe]:
-    """A pipe whose bytes travel in the messages of a WebSocket."""
-    reader = asyncio.StreamReader(limit=BUFFER_LIMIT)
+async def tunnelled(socket: WebSocket, outer: Pipe) -> AsyncIterator[Pipe]:
+    """A pipe whose bytes travel in the messages of a WebSocket on the pipe `outer`."""
     waiting: list[bytes] = []
-
-    async def pump() -> None:
-        async for message in socket.messages():
-            reader.feed_data(message)
-        reader.feed_eof()
 
     async def drain() -> None:
         data = b"".join(waiting)
@@ -29,14 +49,8 @@ async def tunnelled(socket: WebSocket) -> AsyncIterator[Pipe]:
         if data:
             await socket.send(data)
 
-    def close() -> None:
-        reader.feed_eof()
-
-    pumping = asyncio.create_task(pump())
     try:
-        yield Pipe(reader, waiting.append, drain, close)
+        yield Pipe(_Messages(socket), waiting.append, drain, outer.close, hold=outer.hold)
     finally:
-        pumping.cancel()
-        await asyncio.gather(pumping, return_exceptions=True)
         with contextlib.suppress(ConnectionError):
             await socket.close()

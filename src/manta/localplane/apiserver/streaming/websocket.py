@@ -1,23 +1,25 @@
-"""WebSockets (RFC 6455), the server's side: handshake, frames, and nothing that clients of
-Kubernetes do not use (no extensions)."""
+"""WebSockets (RFC 6455), the server's side. The protocol itself is the `websockets` library, without
+sockets; there are no extensions, so nothing is ever inflated."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import hashlib
-import struct
+import logging
 from collections.abc import AsyncIterator, Mapping
 
+from websockets.datastructures import Headers
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import OPEN, Protocol, Side
+from websockets.server import ServerProtocol
+
+from manta.localplane.apiserver.status_errors import Refusal
 from manta.localplane.apiserver.streaming.pipe import Pipe, switching
 
-_MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_CONTINUE, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
-MESSAGE_LIMIT = 32 * 1024 * 1024
-
-
-class WebSocketError(ConnectionError):
-    """The client broke the protocol, or left."""
+MESSAGE_LIMIT = 16 * 1024 * 1024
+_READ = 64 * 1024
+_HANDSHAKE = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version")
+_QUIET = logging.getLogger(f"{__name__}.frames")
+_QUIET.setLevel(logging.WARNING)  # the library notes every connection that ends
 
 
 def offered_protocols(headers: Mapping[str, str]) -> list[str]:
@@ -37,91 +39,109 @@ class WebSocket:
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
-        self._closed = False
+        self._protocol = Protocol(Side.SERVER, max_size=MESSAGE_LIMIT, logger=_QUIET)
+        self._parts: list[bytes] = []
+        self._text = False
 
     @classmethod
     def accept(cls, pipe: Pipe, headers: Mapping[str, str], protocol: str) -> WebSocket:
-        key = headers.get("sec-websocket-key", "")
-        digest = hashlib.sha1(f"{key}{_MAGIC}".encode(), usedforsecurity=False).digest()
-        answer = [
-            ("Upgrade", "websocket"),
-            ("Connection", "Upgrade"),
-            ("Sec-WebSocket-Accept", base64.b64encode(digest).decode()),
-        ]
+        """Raises a Refusal when the request is no handshake."""
+        # The name of the sub-protocol is ours to choose: "SPDY/3.1+..." is no token of RFC 6455.
+        asked = Headers((name, headers[name]) for name in _HANDSHAKE if name in headers)
+        answer = ServerProtocol(logger=_QUIET).accept(Request("/", asked))
+        if answer.status_code != 101:
+            message = (answer.body or b"").decode(errors="replace").strip()
+            raise Refusal(answer.status_code, "BadRequest", message)
+        answered = list(answer.headers.raw_items())
         if protocol:
-            answer.append(("Sec-WebSocket-Protocol", protocol))
-        pipe.write(switching(answer))
+            answered.append(("Sec-WebSocket-Protocol", protocol))
+        pipe.write(switching(answered))
         return cls(pipe)
 
     async def messages(self) -> AsyncIterator[bytes]:
-        """Whole messages, until the client closes or leaves."""
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            try:
-                final, code, payload = await self._frame()
-            except (asyncio.IncompleteReadError, ConnectionError):
-                return
-            if code == _CLOSE:
-                await self.close()
-                return
-            if code == _PING:
-                await self._send(_PONG, payload)
+        """Whole messages, until the client closes, leaves, or breaks the protocol. What has come of
+        the next one counts for the client."""
+        hold, counted = self._pipe.hold, 0
+        try:
+            while data := await self._read():
+                self._protocol.receive_data(data)
+                counted += len(data)
+                hold.add(len(data))
+                messages = self._received()
+                await self._flush()
+                for message in messages:
+                    yield message
+                    hold.add(-len(message))
+                    counted -= len(message)
+                hold.add(self._waiting() - counted)
+                counted = self._waiting()
+                await hold.space()
+        finally:
+            hold.add(-counted)
+
+    async def _read(self) -> bytes:
+        """b"" when there is nothing more to hear."""
+        if self._protocol.state is not OPEN:
+            return b""
+        try:
+            return await self._pipe.reader.read(_READ)
+        except ConnectionError:
+            return b""
+
+    def _waiting(self) -> int:
+        """Bytes of messages that are not complete."""
+        return len(self._protocol.reader.buffer) + sum(map(len, self._parts))
+
+    def _received(self) -> list[bytes]:
+        messages = []
+        for event in self._protocol.events_received():
+            assert isinstance(event, Frame)
+            if event.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
                 continue
-            if code == _PONG:
-                continue
-            parts.append(payload)
-            size += len(payload)
-            if size > MESSAGE_LIMIT:
-                raise WebSocketError("the message is too large")
-            if final:
-                yield b"".join(parts)
-                parts, size = [], 0
+            if event.opcode is not Opcode.CONT:
+                self._text = event.opcode is Opcode.TEXT
+            self._parts.append(bytes(event.data))
+            if event.fin:
+                message = b"".join(self._parts) if len(self._parts) > 1 else self._parts[0]
+                self._parts = []
+                if self._text and not _is_utf8(message):
+                    self._protocol.fail(CloseCode.INVALID_DATA, "a text message is not UTF-8")
+                    break
+                messages.append(message)
+        return messages
 
     async def send(self, payload: bytes) -> None:
-        await self._send(_BINARY, payload)
+        if self._protocol.state is OPEN:
+            self._protocol.send_binary(payload)
+            await self._flush()
 
     async def send_text(self, text: str) -> None:
-        await self._send(_TEXT, text.encode())
+        if self._protocol.state is OPEN:
+            self._protocol.send_text(text.encode())
+            await self._flush()
 
-    async def close(self, code: int = 1000) -> None:
-        if not self._closed:
-            await self._send(_CLOSE, struct.pack(">H", code))
-            self._closed = True
+    async def close(self, code: int = CloseCode.NORMAL_CLOSURE) -> None:
+        if self._protocol.state is OPEN:
+            self._protocol.send_close(code)
+            await self._flush()
 
-    async def _send(self, code: int, payload: bytes) -> None:
-        if self._closed:
-            return
-        size = len(payload)
-        if size < 126:
-            head = struct.pack(">BB", 0x80 | code, size)
-        elif size < 65536:
-            head = struct.pack(">BBH", 0x80 | code, 126, size)
-        else:
-            head = struct.pack(">BBQ", 0x80 | code, 127, size)
-        self._pipe.write(head + payload)
-        await self._pipe.drain()
+    async def fail(self, code: int, reason: str) -> None:
+        """The client has sent what makes no sense: say so, and hear no more."""
+        if self._protocol.state is OPEN:
+            self._protocol.fail(code, reason)
+            await self._flush()
 
-    async def _frame(self) -> tuple[bool, int, bytes]:
-        read = self._pipe.reader.readexactly
-        first, second = await read(2)
-        size = second & 0x7F
-        if size == 126:
-            (size,) = struct.unpack(">H", await read(2))
-        elif size == 127:
-            (size,) = struct.unpack(">Q", await read(8))
-        if size > MESSAGE_LIMIT:
-            raise WebSocketError("the frame is too large")
-        if not second & 0x80:
-            raise WebSocketError("a client must mask its frames")
-        mask = await read(4)
-        return bool(first & 0x80), first & 0x0F, unmasked(await read(size), mask)
+    async def _flush(self) -> None:
+        """Send what the protocol has to say; an empty piece is the end of the connection."""
+        for data in self._protocol.data_to_send():
+            if data:
+                self._pipe.write(data)
+                await self._pipe.drain()
 
 
-def unmasked(payload: bytes, mask: bytes) -> bytes:
-    """The payload without its mask, computed on whole numbers: byte by byte would be slow."""
-    size = len(payload)
-    if not size:
-        return b""
-    repeated = mask * (size // 4) + mask[: size % 4]
-    return (int.from_bytes(payload) ^ int.from_bytes(repeated)).to_bytes(size)
+def _is_utf8(message: bytes) -> bool:
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

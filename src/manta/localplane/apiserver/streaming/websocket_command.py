@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import binascii
 import contextlib
 from typing import Any
 
 import msgspec
+from websockets.frames import CloseCode
 
+from manta.localplane.apiserver.budget import Hold
+from manta.localplane.apiserver.streaming.byte_queue import ByteQueue
 from manta.localplane.apiserver.streaming.remote_command import read_size
 from manta.localplane.apiserver.streaming.websocket import WebSocket
 
@@ -29,35 +33,36 @@ PROTOCOLS = (
 class WebSocketWire:
     """Pumps incoming messages into queues; must be run beside the conversation."""
 
-    def __init__(self, socket: WebSocket, protocol: str) -> None:
+    def __init__(self, socket: WebSocket, protocol: str, hold: Hold) -> None:
         self._socket = socket
         self._base64 = "base64" in protocol
         self._v4 = protocol.startswith(("v4", "v5"))
-        self._stdin: asyncio.Queue[bytes] = asyncio.Queue(maxsize=64)
-        self._resize: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
+        self._stdin = ByteQueue(hold)
+        self._resize: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue(maxsize=16)
 
     async def pump(self) -> None:
         """Until the client closes."""
-        async for message in self._socket.messages():
-            await self._take(message)
-        await self._stdin.put(b"")
+        try:
+            async for message in self._socket.messages():
+                if message:
+                    await self._take(message[0], message[1:])
+        except binascii.Error as error:
+            await self._socket.fail(CloseCode.INVALID_DATA, f"a message is not base64: {error}")
+        self._stdin.end()
         await self._resize.put(None)
 
-    async def _take(self, message: bytes) -> None:
-        if not message:
-            return
-        channel, data = message[0], message[1:]
+    async def _take(self, channel: int, data: bytes) -> None:
         if self._base64:
             channel -= ord("0")
             data = base64.b64decode(data)
-        if channel == STDIN and data:
+        if channel == STDIN:
             await self._stdin.put(data)
         elif channel == RESIZE:
             size = read_size(data)
             if size is not None:
                 await self._resize.put(size)
         elif channel == CLOSE and data[:1] == bytes([STDIN]):
-            await self._stdin.put(b"")
+            self._stdin.end()
 
     async def stdin(self) -> bytes:
         return await self._stdin.get()
