@@ -93,7 +93,9 @@ class JobSnapshot:
 
     @property
     def mode(self) -> SubmissionMode:
-        return SubmissionMode(self.spec.submission_mode or SubmissionMode.K8S_JOB)
+        """An unknown mode is a violation, which the plan reports; nothing before it may raise."""
+        named = (one for one in SubmissionMode if one == self.spec.submission_mode)
+        return next(named, SubmissionMode.K8S_JOB)
 
     @property
     def borrows_cluster(self) -> bool:

@@ -84,6 +84,7 @@ def _mode(spec: RayJobSpec, at: str) -> Iterator[Violation]:
         cure = "InteractiveMode submits nothing that could be retried: remove it"
         yield Violation(f"{at}.backoffLimit", retries, cure)
     if mode != SubmissionMode.SIDECAR:
+        yield from _submitter_template(spec, at)
         return
     for field, value in (
         ("submitterPodTemplate", spec.submitter_pod_template),
@@ -93,6 +94,14 @@ def _mode(spec: RayJobSpec, at: str) -> Iterator[Violation]:
             cure = "SidecarMode has no submitter Pod: remove it, or use K8sJobMode"
             yield Violation(f"{at}.{field}", "(set)", cure)
     yield from _sidecar_head(spec, at)
+
+
+def _submitter_template(spec: RayJobSpec, at: str) -> Iterator[Violation]:
+    template = spec.submitter_pod_template
+    if template is not None and not (template.get("spec") or {}).get("containers"):
+        field = f"{at}.submitterPodTemplate.spec.containers"
+        cure = "name the container that submits the job, or remove submitterPodTemplate"
+        yield Violation(field, None, cure)
 
 
 def lacks_entrypoint(spec: RayJobSpec) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from manta.api.meta import Key
+from manta.api.ray.job import SubmissionMode
 from manta.api.times import format_time
 from manta.controllers.rayjob.announce import announcements
 from manta.controllers.rayjob.observe import (
@@ -27,6 +28,7 @@ from manta.reconcile.outcome import UNTRIED
 from manta.rules.settings import Settings
 from support.raycluster import ray_cluster
 from support.rayjob import NOW, a_cluster, a_head, a_submitter
+from support.rayjob import seen as a_snapshot
 
 REQUIRED = frozenset(("template", "spec", "containers", "name", "headGroupSpec", "groupName"))
 STAGES = (
@@ -161,3 +163,8 @@ async def test_c61_no_odd_job_makes_a_round_fail() -> None:
             list(announcements(seen, next_status(seen, UNTRIED)))
         except Exception as error:
             raise AssertionError(f"{error!r} on {document}") from error
+
+
+def test_an_unknown_mode_does_not_raise_before_the_plan_reports_it() -> None:
+    """Found by the fuzzer: a running job was edited to such a mode."""
+    assert a_snapshot(spec={"submissionMode": "Telepathy"}).mode is SubmissionMode.K8S_JOB

@@ -253,6 +253,13 @@ CASES: list[tuple[str, dict[str, Any], str, Any, str]] = [
     ("RJ31", {"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds", 0, "positive"),
     ("RJ32", {"preRunningDeadlineSeconds": 0}, "spec.preRunningDeadlineSeconds", 0, "positive"),
     ("RJ33", {"backoffLimit": -1}, "spec.backoffLimit", -1, "negative"),
+    (
+        "a submitter without a container, found by the fuzzer",
+        {"submitterPodTemplate": {"metadata": {"labels": {"a": "b"}}}},
+        "spec.submitterPodTemplate.spec.containers",
+        None,
+        "remove submitterPodTemplate",
+    ),
 ]
 
 
