@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 VERSION = "2.60.0"
-IMAGE = f"rayproject/ray:{VERSION}-py311"
+IMAGE = f"rayproject/ray:{VERSION}"
 
 
 def container(name: str, cpu: str = "1", memory: str = "1Gi", **fields: Any) -> dict[str, Any]:

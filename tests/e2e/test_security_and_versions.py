@@ -50,7 +50,7 @@ def test_a_cluster_with_tokens_refuses_who_has_none(machine: Machine) -> None:
 def test_two_clusters_of_different_ray_versions_run_side_by_side(machine: Machine) -> None:
     old = cluster("old", workers=0)
     old["spec"]["rayVersion"] = OLD
-    old_head = {**container("ray-head", memory="2Gi"), "image": f"rayproject/ray:{OLD}-py311"}
+    old_head = {**container("ray-head", memory="2Gi"), "image": f"rayproject/ray:{OLD}"}
     old["spec"]["headGroupSpec"]["template"]["spec"]["containers"] = [old_head]
     machine.apply(old, cluster("new", workers=0))
     versions = {}

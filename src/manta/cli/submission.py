@@ -19,7 +19,7 @@ from manta.cli.package import Package
 from manta.rules.traits import parse_ray_version
 
 Document = dict[str, Any]
-DEFAULT_IMAGE: Final = "rayproject/ray:2.60.0-py311"
+DEFAULT_IMAGE: Final = "rayproject/ray:2.60.0"
 FOLDER: Final = "/manta/package"
 FILE: Final = "package.zip"
 
