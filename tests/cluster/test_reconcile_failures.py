@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 
 import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import PODS
-from support.raycluster import NAMESPACE, ray_cluster
+from manta.api.resources import DEPLOYMENTS, PODS
+from manta.localplane.builtin.deployment.controller import DeploymentController
+from manta.localplane.controllers import ControllerOptions, built_in_controllers
+from support.raycluster import NAMESPACE, ray_cluster, template
 from support.raycrds import ray_crds
 from support.reconcile_failures import BY_KIND, all_controllers, an_object, operated
-from support.virtual import virtual_plane, virtually
+from support.virtual import running, virtual_plane, virtually
 
 SECRET = "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl"
 LAZY = ("RayJob", "RayService")
@@ -171,3 +174,28 @@ async def test_a_dashboard_agent_port_that_is_no_number_gives_the_probes_the_def
         [head] = [one for one in pods if one["metadata"]["labels"]["ray.io/node-type"] == "head"]
         probe = head["spec"]["containers"][0]["livenessProbe"]
         assert probe["httpGet"]["port"] == 52365
+
+
+@virtually
+async def test_a_built_in_controller_that_raises_is_counted_in_the_metrics_of_the_plane() -> None:
+    """Silence."""
+    async with virtual_plane() as plane:
+        options = ControllerOptions(random=Random(1), registry=plane.app.telemetry.registry)
+        with pytest.MonkeyPatch.context() as monkeypatch:
+
+            def raises(*_: Any) -> Any:
+                raise ZeroDivisionError
+
+            monkeypatch.setattr(DeploymentController, "plan", raises)
+            manager = built_in_controllers(plane.client, plane.clock, options)
+            async with running(manager.run()):
+                pod = {"metadata": {"labels": {"a": "b"}}, "spec": template()["spec"]}
+                spec = {"selector": {"matchLabels": {"a": "b"}}, "template": pod}
+                body = {"metadata": {"name": "web"}, "spec": spec}
+                await plane.client.create(DEPLOYMENTS, NAMESPACE, body)
+                await asyncio.sleep(5)
+        text = plane.app.telemetry.text()
+        assert (
+            'manta_reconcile_failures_total{controller="deployment-controller",phase="plan"}'
+            in text
+        )

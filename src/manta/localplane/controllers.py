@@ -47,6 +47,7 @@ from manta.localplane.scheduler.loop import Scheduler
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
 from manta.runtime.manager import Manager
+from manta.runtime.metrics import Registry
 from manta.runtime.recorder import Recorder
 
 _SHARED: dict[Resource, type[Any]] = {
@@ -75,12 +76,14 @@ class ControllerOptions:
     """Nodes without containers, for tests and benchmarks."""
     random: Random = field(default_factory=Random)
     """The source of jitter and of Event names; seeded in simulations."""
+    registry: Registry | None = None
+    """Where the controllers count; None: in one that nobody reads."""
 
 
 def built_in_controllers(client: Client, clock: Clock, options: ControllerOptions) -> Manager:
     """A manager with everything that makes a cluster behave like one."""
     recorder = Recorder(client, clock, options.random, instance="manta-control-plane")
-    manager = Manager(client, clock, options.random, recorder=recorder)
+    manager = Manager(client, clock, options.random, recorder=recorder, registry=options.registry)
     shared: dict[Resource, Informer[Any]] = {
         resource: manager.informer(resource, view) for resource, view in _SHARED.items()
     }

@@ -193,7 +193,11 @@ class Plane:
 
         options = self.options
         fake = FakeNodeOptions(count=options.fake_nodes) if options.fake_nodes else None
-        wanted = ControllerOptions(root_ca=self.authority.certificate, fake_nodes=fake)
+        wanted = ControllerOptions(
+            root_ca=self.authority.certificate,
+            fake_nodes=fake,
+            registry=self.app.telemetry.registry,
+        )
         task = asyncio.create_task(
             run_builtin_controllers(self.client, options.clock, wanted), name="controllers"
         )

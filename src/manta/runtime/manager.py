@@ -64,7 +64,7 @@ class Manager:
         self.clock = clock
         self.random = random
         self.namespaces = tuple(namespaces)
-        self.registry = registry or Registry()
+        self.registry = registry if registry is not None else Registry()
         self.metrics = RuntimeMetrics(self.registry)
         self.freshness = Freshness(random)
         self.recorder = recorder or Recorder(client, clock, random)

@@ -19,17 +19,17 @@ _LABELS = ("verb", "group", "version", "resource", "subresource")
 class Telemetry:
     def __init__(self, store: Store, kinds: Kinds) -> None:
         self._kinds = kinds
-        self._registry = Registry()
-        self._requests = self._registry.counter(
+        self.registry = Registry()
+        self._requests = self.registry.counter(
             "apiserver_request_total", "Requests, by what they asked for.", (*_LABELS, "code")
         )
-        self._seconds = self._registry.histogram(
+        self._seconds = self.registry.histogram(
             "apiserver_request_duration_seconds",
             "How long answers took; watches and other streams are left out.",
             _LABELS,
             _BOUNDS,
         )
-        self._registry.register(
+        self.registry.register(
             Computed(
                 "manta_store_revision",
                 "The revision of the last write.",
@@ -59,4 +59,4 @@ class Telemetry:
         return (verb.upper(), route.group, route.version, route.plural, part)
 
     def text(self) -> str:
-        return self._registry.render()
+        return self.registry.render()
