@@ -43,6 +43,9 @@ VERBS: Mapping[str, str] = {
     "version": "show the versions of this command and of the server",
 }
 
+WITH_COMMAND = frozenset(("exec", "submit"))
+"""Verbs whose arguments after `--` are a command: `args.command`, which argparse never sees."""
+
 
 def module_of(verb: str) -> str | None:
     """The module of a verb; None when this build has none."""
@@ -55,18 +58,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # through all of them dozens of times before the first line of work.
     gc.set_threshold(10_000, 20, 50)
     try:
-        return _run(_parse(sys.argv[1:] if arguments is None else arguments))
+        return _run(parse(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:  # at any moment, also while we load
         return 130
 
 
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The flags of the verb that is named. Ends the process with 2, and says why, if they are wrong."""
+    wanted = next((word for word in arguments if not word.startswith("-")), "")
+    parser, subparsers = _parser(wanted)
+    if wanted and wanted not in VERBS:
+        parser.error(f"there is no command {wanted!r}{did_you_mean(wanted, VERBS)} (see manta -h)")
+    words, command = list(arguments), None
+    if wanted in WITH_COMMAND:
+        words, command = split_command(arguments)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:  # said by the verb, which knows its own flags
+        hint = "; a command and its flags go after --" if wanted in WITH_COMMAND else ""
+        subparsers.choices[args.verb].error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    if command is not None:
+        args.command = command
+    return args
+
+
+def _parser(wanted: str) -> tuple[argparse.ArgumentParser, Any]:
+    """The parser, with the flags of the one verb that is wanted; and the parsers of the verbs."""
     parser = argparse.ArgumentParser(
         prog="manta", description="A Kubernetes operator for Ray, and a control plane to run it on."
     )
     parser.add_argument("--version", action="version", version=f"manta {__version__}")
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    wanted = next((word for word in arguments if not word.startswith("-")), "")
     for verb, about in VERBS.items():
         if not module_of(verb):
             continue
@@ -74,12 +95,14 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
             _module(verb).add_parser(subparsers)
         else:
             subparsers.add_parser(verb, help=about, add_help=False)
-    if wanted and wanted not in VERBS:
-        parser.error(f"there is no command {wanted!r}{did_you_mean(wanted, VERBS)} (see manta -h)")
-    args, unknown = parser.parse_known_args(arguments)
-    if unknown:  # said by the verb, which knows its own flags
-        subparsers.choices[args.verb].error(f"unrecognized arguments: {' '.join(unknown)}")
-    return args
+    return parser, subparsers
+
+
+def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands before the first `--`, and the command after it."""
+    words = list(arguments)
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
 
 
 def _run(args: argparse.Namespace) -> int:

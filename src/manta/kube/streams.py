@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from manta.api.meta import Key
 from manta.api.resources import PODS
 from manta.kube import requests
-from manta.kube.errors import Unreachable, error_from
+from manta.kube.errors import BY_REASON, Malformed, Unavailable, Unreachable
 from manta.kube.transport import Query, Request, UpgradingTransport, WebSocket
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
@@ -103,17 +103,27 @@ class _Details(msgspec.Struct):
 
 
 class _Outcome(msgspec.Struct):
+    """A Status; unlike those of the API, kubelets send it without `kind`."""
+
     status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
     details: _Details | None = None
 
 
 def exit_code_of(status: bytes) -> int:
     """0 for success, the command's own code, or the ApiError that kept it from running."""
-    outcome: Any = msgspec.json.decode(status, type=_Outcome)
+    try:
+        outcome = msgspec.json.decode(status, type=_Outcome)
+    except msgspec.MsgspecError as error:
+        raise Malformed(f"the command's end was reported as no Status: {error}") from error
     if outcome.status == "Success":
         return 0
     causes = outcome.details.causes if outcome.details else []
     for cause in causes:
         if cause.reason == "ExitCode" and cause.message.isdigit():
             return int(cause.message)
-    raise error_from(500, {}, status)
+    kind = BY_REASON.get(outcome.reason, Unavailable)
+    message = outcome.message or "the command could not be run, and the node does not say why"
+    raise kind(outcome.code or 500, outcome.reason, message)
