@@ -192,7 +192,9 @@ def check_bounds(world: World, chosen: Plan) -> None:
     assert all(one.uid for one in deletes)
     assert len({one.key for one in deletes}) == len(deletes), "deleted twice in one round"
     leaving = {pod.metadata.name for pod in seen.pods if is_terminating(pod)}
-    assert not leaving & {one.key.name for one in deletes}, "deleted although it is going"
+    lost = {one.key.name for one in deletes if one.cause == Cause.POD_LOST}
+    assert lost <= leaving, "taken for lost although nobody deleted it"
+    assert not leaving & {one.key.name for one in deletes} - lost, "deleted although it is going"
     if spec.tls_options and not all(one.has_been_issued for one in _leaves(world)):
         assert not any(isinstance(one, Create) and one.resource == PODS for one in chosen.actions)
     heads = [one for one in chosen.actions if one.cause == Cause.NO_HEAD]
