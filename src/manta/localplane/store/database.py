@@ -107,9 +107,13 @@ def read_facts(database: sqlite3.Connection) -> dict[str, int]:
     return dict(database.execute("SELECT name, value FROM facts").fetchall())
 
 
-def write_facts(database: sqlite3.Connection, facts: dict[str, int]) -> None:
+def write_facts(
+    database: sqlite3.Connection, facts: dict[str, int], known: dict[str, int] | None = None
+) -> None:
+    """Write the facts and their checksum; of those that the file is known to have, only changes."""
     facts[SUM] = facts_sum(facts)
-    database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(facts.items()))
+    changed = facts.items() - (known or {}).items()
+    database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(changed))
 
 
 def tallies(facts: dict[str, int]) -> tuple[Tally, Tally]:

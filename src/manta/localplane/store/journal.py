@@ -132,7 +132,7 @@ class SqliteJournal:
         if trims:
             _trim(database, facts, changes, writes[-1][1].revision - KEEP_CHANGES)
         note_tallies(facts, objects, changes)
-        write_facts(database, facts)
+        write_facts(database, facts, self._facts)
         database.execute("COMMIT")
         self._facts = facts
         self._since_trim = 0 if trims else self._since_trim + len(writes)
