@@ -19,7 +19,7 @@ from manta.cli.package import Package, pack
 from manta.cli.submission import Wanted
 from manta.cli.usage import UsageError
 from manta.kube.client import Client
-from manta.kube.errors import NotFound
+from manta.kube.errors import ApiError, NotFound
 from support.raycluster import NAMESPACE, ray_cluster
 from support.rayjobworld import KEY, a_world, failed, is_running, operator
 from support.virtual import virtually
@@ -85,15 +85,46 @@ async def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
 
 
 @virtually
-async def test_what_fits_no_configmap_needs_a_cluster_that_is_there() -> None:
+async def test_a_large_package_travels_in_configmaps_that_go_with_the_job() -> None:
+    """U14."""
+    async with a_world(finish_after=30) as world, operator(world):
+        key = await submit.create(world.client, wanted(), BIG)
+        found = (await world.client.list(CONFIG_MAPS, NAMESPACE)).items
+        carried = [one for one in found if one["metadata"]["name"].startswith("demo-package-")]
+        job = await world.job()
+        owners = [one["metadata"]["ownerReferences"][0]["uid"] for one in carried]
+        assert owners == [job.metadata.uid] * 3
+        assert await submit.follow(world.client, key, out=lambda _: None) == 0
+
+
+@virtually
+async def test_a_package_for_a_cluster_that_is_there_goes_straight_to_it() -> None:
     async with a_world() as world:
-        with pytest.raises(UsageError, match="--cluster NAME"):
-            await submit.create(world.client, wanted(), BIG)
         await world.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster("shared"))
         with pytest.raises(submit.SubmitError, match="shared"):
             await submit.create(world.client, wanted(cluster="shared"), BIG)
         with pytest.raises(NotFound):
             await world.job()
+
+
+@virtually
+async def test_a_name_that_is_taken_is_refused_and_nothing_is_left() -> None:
+    """U14."""
+    async with a_world() as world:
+        await submit.create(world.client, wanted(command=("true",)), None)
+        with pytest.raises(UsageError, match="--name demo: there is a RayJob of that name"):
+            await submit.create(world.client, wanted(), BIG)
+        left = (await world.client.list(CONFIG_MAPS, NAMESPACE)).items
+        assert [one for one in left if "package" in one["metadata"]["name"]] == []
+
+
+@virtually
+async def test_a_job_that_is_refused_leaves_no_package() -> None:
+    async with a_world() as world:
+        with pytest.raises(ApiError):
+            await submit.create(world.client, wanted(retries="two"), BIG)
+        left = (await world.client.list(CONFIG_MAPS, NAMESPACE)).items
+        assert [one for one in left if "package" in one["metadata"]["name"]] == []
 
 
 @pytest.mark.parametrize(("answer", "stopped"), [("y", True), ("", False), ("n", False)])

@@ -7,36 +7,33 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import zipfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from os.path import normpath
 from pathlib import Path
 from typing import Final
 
+from manta.cli.package_files import looks_secret, select
+from manta.cli.render import bytes_text
 from manta.cli.usage import UsageError
 
-LEFT_OUT: Final = (
-    ".git",
-    ".venv",
-    "venv",
-    "__pycache__",
-    "node_modules",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".pytest_cache",
-    "*.pyc",
-)
-LARGEST_IN_CONFIGMAP: Final = 900_000
+PART_SIZE: Final = 900_000
 """Kubernetes holds at most 1 MiB in a ConfigMap, its metadata included."""
+LARGEST_IN_CONFIGMAPS: Final = 16 * 1024 * 1024
+"""All ConfigMaps of a package together: the API server keeps them in memory and on disk."""
 LARGEST: Final = 100 * 1024 * 1024
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
+_PYTHON, _SHELL = re.compile(r"(python|pypy)[0-9.]*"), re.compile(r"bash|sh|dash|zsh")
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
     data: bytes
     what: str
+    secrets: Sequence[str] = field(default=())
+    """Names of files in it that look like secrets."""
 
     @property
     def name(self) -> str:
@@ -44,45 +41,105 @@ class Package:
         return f"_ray_pkg_{hashlib.sha1(self.data, usedforsecurity=False).hexdigest()}.zip"
 
     @property
+    def parts(self) -> list[bytes]:
+        """Pieces that fit into one ConfigMap each."""
+        return [self.data[at : at + PART_SIZE] for at in range(0, len(self.data), PART_SIZE)]
+
+    @property
     def fits_configmap(self) -> bool:
-        return len(self.data) <= LARGEST_IN_CONFIGMAP
+        return len(self.data) <= PART_SIZE
+
+    @property
+    def fits_configmaps(self) -> bool:
+        return len(self.data) <= LARGEST_IN_CONFIGMAPS
 
 
 def pack(
-    command: Sequence[str], directory: Path | None, exclude: Sequence[str] = ()
+    command: Sequence[str],
+    directory: Path | None,
+    exclude: Sequence[str] = (),
+    *,
+    include_ignored: bool = False,
 ) -> Package | None:
-    """The directory if one is given; else the file that the command names; else nothing."""
+    """The directory if one is given; else the file that the command names; else nothing.
+
+    Raises UsageError if the command names a script that is not there.
+    """
+    if directory is not None and not directory.is_dir():
+        raise UsageError(f"--working-dir {directory}: there is no such directory")
+    script = script_of(command)
+    check_script(script, command, directory)
     if directory is not None:
-        if not directory.is_dir():
-            raise UsageError(f"--working-dir {directory}: there is no such directory")
-        files = dict(_files_in(directory, (*LEFT_OUT, *exclude)))
-        return _zipped(files, f"{directory} ({len(files)} files)")
-    script = next((word for word in command if Path(word).is_file()), None)
-    if script is None:
+        found = select(directory, exclude, include_ignored=include_ignored)
+        if script and not script.startswith("/") and normpath(script) not in found.files:
+            raise UsageError(
+                f"{script} is left out of the package: it is outside of {directory}, or a pattern of "
+                ".gitignore, .rayignore or --exclude matches it (--include-ignored disregards the "
+                "ignore files)"
+            )
+        left = f", {found.ignored} ignored" if found.ignored else ""
+        return _zipped(found.files, str(directory), left)
+    return _script_alone(script, command)
+
+
+def _script_alone(script: str, command: Sequence[str]) -> Package | None:
+    files = (word for word in command if not word.startswith("/") and Path(word).is_file())
+    named = script if script and script != command[0] else next(files, None)
+    if named is None or not Path(named).is_file():  # of the image
         return None
-    if Path(script).is_absolute() or ".." in Path(script).parts:
+    if Path(named).is_absolute() or ".." in Path(named).parts:
         raise UsageError(
-            f"{script}: name the script relative to this directory, or give --working-dir DIR "
+            f"{named}: name the script relative to this directory, or give --working-dir DIR "
             "and name it relative to that"
         )
-    return _zipped({script: Path(script)}, script)
+    return _zipped({normpath(named): Path(named)}, named)
 
 
-def _files_in(directory: Path, left_out: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    for path in sorted(directory.rglob("*")):
-        inside = path.relative_to(directory)
-        skipped = any(fnmatch(part, pattern) for part in inside.parts for pattern in left_out)
-        if path.is_file() and not skipped:
-            yield inside.as_posix(), path
+def script_of(command: Sequence[str]) -> str:
+    """The file that the command runs, as far as it can be known without running it; else empty."""
+    first = command[0] if command else ""
+    program = first.rpartition("/")[2]
+    if _PYTHON.fullmatch(program):
+        return _first_argument(command[1:], with_value=("-W", "-X"), instead="cm")
+    if _SHELL.fullmatch(program):
+        return _first_argument(command[1:], with_value=("-o", "-O"), instead="cs")
+    return first if "/" in first else ""
 
 
-def _zipped(files: dict[str, Path], what: str) -> Package:
+def _first_argument(words: Sequence[str], with_value: Sequence[str], instead: str) -> str:
+    """`instead`: letters of flags with which no file is run but a text, a module or the input."""
+    rest = iter(words)
+    for word in rest:
+        if word in with_value:
+            next(rest, None)
+        elif word == "-" or re.fullmatch(rf"-[a-zA-Z]*[{instead}]", word):
+            return ""
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
+def check_script(script: str, command: Sequence[str], directory: Path | None) -> None:
+    """Before anything is created: a job that can only fail is not worth a cluster."""
+    where = directory or Path()
+    alone = command[0] if command else ""
+    if not script and alone.endswith(".py") and (where / alone).is_file():
+        raise UsageError(f"{alone} is a script: run it as `python {alone}`")
+    if not script or script.startswith("/") or (where / script).is_file():
+        return
+    raise UsageError(
+        f"{script}: there is no such file in {where.resolve()}. Name one of this directory, or of "
+        f"--working-dir DIR; a file of the image is named by its full path (/app/{normpath(script)})"
+    )
+
+
+def _zipped(files: dict[str, Path], what: str, more: str = "") -> Package:
     total = sum(path.stat().st_size for path in files.values())
     if total > LARGEST:
         raise UsageError(
             f"{what}: {total / 1e6:.0f} MB are too much to take along (at most "
-            f"{LARGEST / 1e6:.0f} MB): leave files out with --exclude, or put them into the image "
-            "or onto a volume"
+            f"{LARGEST / 1e6:.0f} MB): leave files out with .rayignore or --exclude, or put them "
+            "into the image or onto a volume"
         )
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -91,4 +148,7 @@ def _zipped(files: dict[str, Path], what: str) -> Package:
             entry.external_attr = (0o755 if path.stat().st_mode & 0o100 else 0o644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, path.read_bytes())
-    return Package(buffer.getvalue(), what)
+    data = buffer.getvalue()
+    count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
+    size = f"{bytes_text(total)}, {bytes_text(len(data))} zipped"
+    return Package(data, f"{what} ({count}{more}, {size})", tuple(filter(looks_secret, files)))

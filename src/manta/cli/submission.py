@@ -1,7 +1,8 @@
 """The RayJob that `manta submit` makes of its flags. Pure: flags in, manifests out.
 
-Nothing in it is known to Manta only: KubeRay would run it as well. The files travel in a ConfigMap
-that the submitter mounts; Ray's own client in the submitter hands them on to the cluster.
+Nothing in it is known to Manta only: KubeRay would run it as well. The files travel in ConfigMaps
+that the submitter mounts; Ray's own client in the submitter hands them on to the cluster. A package
+that needs more than one ConfigMap is joined by an init container.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ Document = dict[str, Any]
 DEFAULT_IMAGE: Final = "rayproject/ray:2.60.0"
 FOLDER: Final = "/manta/package"
 FILE: Final = "package.zip"
+PARTS: Final = "/manta/parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,13 @@ def job_name(command: Sequence[str], suffix: str) -> str:
 def build_job(wanted: Wanted, package: Package | None, uploaded: str = "") -> Document:
     """`uploaded`: the package is with Ray already, under this URI."""
     environment = dict(wanted.runtime_env)
-    mounted = package is not None and not uploaded
     if package is not None:
         environment["working_dir"] = uploaded or f"{FOLDER}/{FILE}"
     spec: Document = {"entrypoint": shlex.join(wanted.command), "submissionMode": "K8sJobMode"}
     if environment:
         spec["runtimeEnvYAML"] = _yaml(environment)
-    if mounted:
-        spec["submitterPodTemplate"] = _submitter(wanted)
+    if package is not None and not uploaded:
+        spec["submitterPodTemplate"] = _submitter(wanted, package_names(wanted, package))
     if wanted.deadline is not None:
         spec["activeDeadlineSeconds"] = wanted.deadline
     spec |= _where(wanted)
@@ -72,17 +73,25 @@ def build_job(wanted: Wanted, package: Package | None, uploaded: str = "") -> Do
     return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": meta, "spec": spec}
 
 
-def build_package(wanted: Wanted, package: Package) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": _package_name(wanted), "namespace": wanted.namespace},
-        "binaryData": {FILE: base64.b64encode(package.data).decode()},
-    }
+def build_packages(wanted: Wanted, package: Package) -> list[Document]:
+    """One ConfigMap, or as many as the package needs."""
+    names, parts = package_names(wanted, package), package.parts
+    keys = [FILE] if len(parts) == 1 else [f"part-{at:03}" for at in range(len(parts))]
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": wanted.namespace},
+            "binaryData": {key: base64.b64encode(part).decode()},
+        }
+        for name, key, part in zip(names, keys, parts, strict=True)
+    ]
 
 
-def _package_name(wanted: Wanted) -> str:
-    return f"{wanted.name}-package"
+def package_names(wanted: Wanted, package: Package) -> list[str]:
+    """Names of the ConfigMaps."""
+    base, count = f"{wanted.name}-package", len(package.parts)
+    return [base] if count == 1 else [f"{base}-{at}" for at in range(count)]
 
 
 def _where(wanted: Wanted) -> Document:
@@ -123,18 +132,34 @@ def _template(wanted: Wanted, container: str, *, gpus: int) -> Document:
     }
 
 
-def _submitter(wanted: Wanted) -> Document:
-    container = {
-        "name": "ray-job-submitter",
+def _submitter(wanted: Wanted, packages: Sequence[str]) -> Document:
+    mount = {"name": "package", "mountPath": FOLDER}
+    container = _container(wanted, "ray-job-submitter", [{**mount, "readOnly": True}])
+    spec: Document = {"restartPolicy": "Never", "containers": [container]}
+    if len(packages) == 1:
+        spec["volumes"] = [{"name": "package", "configMap": {"name": packages[0]}}]
+        return {"spec": spec}
+    parts = {"name": "parts", "mountPath": PARTS, "readOnly": True}
+    joiner = _container(wanted, "join-package", [mount, parts])
+    joiner["command"] = ["sh", "-c", f"cat {PARTS}/part-* > {FOLDER}/{FILE}"]
+    sources = [{"configMap": {"name": name}} for name in packages]
+    volumes = [
+        {"name": "parts", "projected": {"sources": sources}},
+        {"name": "package", "emptyDir": {}},
+    ]
+    return {"spec": {**spec, "initContainers": [joiner], "volumes": volumes}}
+
+
+def _container(wanted: Wanted, name: str, mounts: list[Document]) -> Document:
+    return {
+        "name": name,
         "image": wanted.image,
         "resources": {
             "requests": {"cpu": "500m", "memory": "200Mi"},
             "limits": {"cpu": "1", "memory": "1Gi"},
         },
-        "volumeMounts": [{"name": "package", "mountPath": FOLDER, "readOnly": True}],
+        "volumeMounts": mounts,
     }
-    volume = {"name": "package", "configMap": {"name": _package_name(wanted)}}
-    return {"spec": {"restartPolicy": "Never", "containers": [container], "volumes": [volume]}}
 
 
 def _yaml(value: Mapping[str, Any]) -> str:

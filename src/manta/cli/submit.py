@@ -38,13 +38,14 @@ from manta.cli.submission import (
     DEFAULT_IMAGE,
     Wanted,
     build_job,
-    build_package,
+    build_packages,
     exit_code,
     job_name,
 )
+from manta.cli.submit_checks import check_flags, check_job, check_package
 from manta.cli.usage import UsageError, examples
 from manta.kube.client import Client
-from manta.kube.errors import MantaError, NotFound
+from manta.kube.errors import ApiError, MantaError, NotFound
 from manta.kube.errors import Unreachable as ServerUnreachable
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import Accepted, Target, Unreachable
@@ -59,13 +60,14 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "submit",
         help="run a script as a job on a Ray cluster",
+        usage="manta submit [flags] -- COMMAND [ARGUMENT ...]",
         **examples(
             ("manta submit -- python train.py", "on a cluster of its own"),
             ("manta submit --cluster demo -- python train.py", "on a RayCluster that is there"),
             ("manta submit --workers 2 --cpus 4 -- python train.py", "on a larger one"),
         ),
     )
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="after --: what to run")
+    parser.add_argument("stray", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--name", help="of the RayJob (default: from the script)")
     add_namespace_flag(parser)
     where = parser.add_argument_group("where", "on a cluster that is there, or on one of its own")
@@ -78,9 +80,24 @@ def add_parser(subparsers: Any) -> None:
     where.add_argument("--keep", action="store_true", help="keep its own cluster after the end")
     what = parser.add_argument_group("what goes along")
     what.add_argument("--working-dir", type=Path, metavar="DIR", help="this directory, as zip")
-    what.add_argument("--exclude", action="append", default=[], metavar="PATTERN")
-    what.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
-    what.add_argument("--pip", action="append", default=[], metavar="PACKAGE")
+    what.add_argument(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="leave these files out (as in .gitignore); may be given more than once",
+    )
+    what.add_argument(
+        "--include-ignored",
+        action="store_true",
+        help="also what .gitignore and .rayignore leave out (never .git, virtual environments, caches)",
+    )
+    what.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the job"
+    )
+    what.add_argument(
+        "--pip", action="append", default=[], metavar="PACKAGE", help="installed for the job"
+    )
     parser.add_argument("--retries", type=int, default=0, metavar="N", help="each on a new cluster")
     parser.add_argument("--timeout", type=int, metavar="SECONDS", help="then it is stopped")
     parser.add_argument("--detach", action="store_true", help="do not wait for it")
@@ -89,8 +106,13 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Whatever can be wrong with the flags and the files is said before anything is created."""
     wanted = wanted_from(args)
-    package = pack(wanted.command, args.working_dir, args.exclude)
+    package = pack(
+        wanted.command, args.working_dir, args.exclude, include_ignored=args.include_ignored
+    )
+    check_package(package, wanted)
+    check_job(wanted, package)
     if args.dry_run:
         print(as_yaml(wanted, package))
         return 0
@@ -101,9 +123,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def wanted_from(args: argparse.Namespace) -> Wanted:
-    command = args.command[1:] if args.command[:1] == ["--"] else args.command
-    if not command:
-        raise UsageError("what is to be run? for example: manta submit -- python train.py")
+    command = _command(args)
     own = {name: getattr(args, name) for name in ("image", "workers", "cpus", "memory", "gpus")}
     own = {name: value for name, value in own.items() if value is not None}
     if args.cluster and (own or args.retries or args.keep):
@@ -111,8 +131,7 @@ def wanted_from(args: argparse.Namespace) -> Wanted:
         raise UsageError(
             f"--{flags[0]} is about a cluster of the job's own: leave it out, or --cluster"
         )
-    if own.get("workers", 1) < 0 or args.retries < 0:
-        raise UsageError("--workers and --retries must not be negative")
+    check_flags(args)
     suffix = os.urandom(3).hex()[:5]
     return Wanted(
         name=args.name or job_name(command, suffix),
@@ -127,6 +146,18 @@ def wanted_from(args: argparse.Namespace) -> Wanted:
     )
 
 
+def _command(args: argparse.Namespace) -> list[str]:
+    if args.stray:
+        words = " ".join([*args.stray, *args.command])
+        raise UsageError(
+            "write the flags of submit first, then --, then the command: "
+            f"manta submit [flags] -- {words}"
+        )
+    if not args.command:
+        raise UsageError("what is to be run? for example: manta submit -- python train.py")
+    return list(args.command)
+
+
 def _runtime_env(args: argparse.Namespace) -> dict[str, Any]:
     variables = {}
     for pair in args.env:
@@ -139,9 +170,8 @@ def _runtime_env(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def as_yaml(wanted: Wanted, package: Package | None) -> str:
-    documents = [build_job(wanted, package)]
-    if package is not None:
-        documents.insert(0, build_package(wanted, package))
+    packages = [] if package is None else build_packages(wanted, package)
+    documents = [*packages, build_job(wanted, package)]
     return "---\n".join(to_yaml(one) for one in documents).rstrip()
 
 
@@ -158,32 +188,51 @@ async def _submit(args: argparse.Namespace, wanted: Wanted, package: Package | N
 
 
 async def create(client: Client, wanted: Wanted, package: Package | None) -> Key:
-    """The ConfigMap first, then the RayJob that mounts it, which then owns it."""
+    """The ConfigMaps first, then the RayJob that mounts them, which then owns them."""
+    key = Key(wanted.namespace, wanted.name)
     if wanted.cluster:
         wanted = await _as_the_cluster(client, wanted)
     uploaded = ""
-    if package is not None and not package.fits_configmap:
+    if package is not None and wanted.cluster and not package.fits_configmap:
         uploaded = await _upload(client, wanted, package)
-    carried = package is not None and not uploaded
-    if package is not None and carried:
-        manifest = build_package(wanted, package)
-        await client.create(CONFIG_MAPS, wanted.namespace, manifest)
-    key = Key(wanted.namespace, wanted.name)
-    job = await client.create(
-        RAY_JOBS, wanted.namespace, build_job(wanted, package, uploaded), into=RayJob
-    )
-    if carried:
-        owner = {
-            "apiVersion": RAY_JOBS.api_version,
-            "kind": RAY_JOBS.kind,
-            "name": key.name,
-            "uid": job.metadata.uid,
-        }
-        body = {"metadata": {"ownerReferences": [owner]}}
-        await client.patch(CONFIG_MAPS, Key(key.namespace, f"{key.name}-package"), body)
+    carried = [] if package is None or uploaded else build_packages(wanted, package)
+    manifest = build_job(wanted, package, uploaded)
+    await _refuse_taken_name(client, key)
+    created: list[Key] = []
+    try:
+        for document in carried:
+            await client.create(CONFIG_MAPS, key.namespace, document)
+            created.append(Key(key.namespace, document["metadata"]["name"]))
+        job = await client.create(RAY_JOBS, key.namespace, manifest, into=RayJob)
+    except ApiError:
+        for one in created:  # nobody owns them
+            await client.delete(CONFIG_MAPS, one)
+        raise
+    for one in created:
+        await client.patch(CONFIG_MAPS, one, {"metadata": {"ownerReferences": [_owner(job)]}})
     if package is not None:
-        _say(f"rayjob/{key.name} takes along {package.what}, {len(package.data)} bytes zipped")
+        _say(f"rayjob/{key.name} takes along {package.what}")
     return key
+
+
+def _owner(job: RayJob) -> dict[str, Any]:
+    return {
+        "apiVersion": RAY_JOBS.api_version,
+        "kind": RAY_JOBS.kind,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+    }
+
+
+async def _refuse_taken_name(client: Client, key: Key) -> None:
+    try:
+        await client.get(RAY_JOBS, key)
+    except NotFound:
+        return
+    raise UsageError(
+        f"--name {key.name}: there is a RayJob of that name in namespace {key.namespace}; choose "
+        f"another one, or delete it: manta delete rayjob {key.name}"
+    )
 
 
 async def _as_the_cluster(client: Client, wanted: Wanted) -> Wanted:
@@ -206,13 +255,7 @@ async def _cluster(client: Client, wanted: Wanted) -> RayCluster:
 
 
 async def _upload(client: Client, wanted: Wanted, package: Package) -> str:
-    """Too large for a ConfigMap: straight to the Ray that is there, through the API server."""
-    if not wanted.cluster:
-        raise UsageError(
-            f"{package.what}: {len(package.data)} bytes zipped do not fit into a ConfigMap "
-            "(900 kB), and a cluster of the job's own is not there yet to take them: leave files "
-            "out with --exclude, put them into the image, or use --cluster NAME"
-        )
+    """Too large for one ConfigMap: straight to the Ray that is there, through the API server."""
     cluster = await _cluster(client, wanted)
     target = Target(wanted.namespace, head_service_name(cluster), host="")
     path = f"/api/packages/gcs/{package.name}"

@@ -7,7 +7,10 @@ import asyncio
 import base64
 import io
 import os
+import random
+import re
 import signal
+import subprocess
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,17 +24,15 @@ from manta.api.meta import Key, ObjectMeta
 from manta.api.ray.job import RayJob, RayJobSpec
 from manta.api.ray.naming import MAX_RAY_JOB_NAME
 from manta.cli import main, submit
-from manta.cli.package import LARGEST_IN_CONFIGMAP, Package, pack
-from manta.cli.submission import Wanted, build_job, build_package, exit_code, job_name
+from manta.cli.package import LARGEST_IN_CONFIGMAPS, PART_SIZE, Package, pack, script_of
+from manta.cli.submission import Wanted, build_job, build_packages, exit_code, job_name
 from manta.cli.usage import UsageError
 from manta.rules.settings import Settings
 from manta.rules.validation.job import validate_job
 
 
 def parsed(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    submit.add_parser(parser.add_subparsers(dest="verb"))
-    return parser.parse_args(["submit", *words])
+    return main.parse(["submit", *words])
 
 
 def wanted(*words: str) -> Wanted:
@@ -149,7 +150,7 @@ def test_the_package_is_mounted_where_the_runtime_env_looks_for_it() -> None:
     pod = spec["submitterPodTemplate"]["spec"]
     [mount] = pod["containers"][0]["volumeMounts"]
     [volume] = pod["volumes"]
-    carried = build_package(one, package)
+    [carried] = build_packages(one, package)
     [file] = carried["binaryData"]
     assert environment == {
         "env_vars": {"A": "b"},
@@ -209,13 +210,207 @@ def test_a_dry_run_prints_manifests_and_needs_no_server(
     assert kinds == ["ConfigMap", "RayJob"]
 
 
-def test_what_is_too_large_for_a_configmap_is_known_before(tmp_path: Path) -> None:
-    import random
+# ── before anything is created (U14) ─────────────────────────────────────────────────────
 
-    (tmp_path / "blob").write_bytes(random.Random(1).randbytes(LARGEST_IN_CONFIGMAP))
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("python", "nosuch.py"), "nosuch.py: there is no such file in"),
+        (("python3.11", "-u", "-X", "dev", "nosuch.py"), "nosuch.py: there is no such file in"),
+        (("bash", "-e", "nosuch.sh"), "nosuch.sh: there is no such file in"),
+        (("./nosuch",), "./nosuch: there is no such file in"),
+        (("train.py",), "python train.py"),
+    ],
+)
+def test_a_script_that_is_not_there_costs_no_cluster(
+    words: Sequence[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U14."""
+    monkeypatch.setattr(submit, "open_client", None)
+    with pytest.raises(UsageError, match=said):
+        submit.run(parsed("--", *words))
+    (tmp_path / "lib/nosuch.py").write_text("")
+    with pytest.raises(UsageError):
+        submit.run(parsed("--working-dir", str(tmp_path), "--", *words))
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        (("python", "a.py", "b.py"), "a.py"),
+        (("python", "-O", "a.py"), "a.py"),
+        (("python", "-W", "ignore", "a.py"), "a.py"),
+        (("/usr/bin/python3", "a.py"), "a.py"),
+        (("python", "-m", "pkg"), ""),
+        (("python", "-um", "pkg"), ""),
+        (("python", "-c", "x.py"), ""),
+        (("sh", "-ec", "x"), ""),
+        (("python", "-"), ""),
+        (("ray", "status"), ""),
+        (("torchrun", "a.py"), ""),
+    ],
+)
+def test_the_script_of_a_command_is_known_without_running_it(
+    command: Sequence[str], script: str
+) -> None:
+    assert script_of(command) == script
+
+
+@pytest.mark.parametrize(
+    "command", [("python", "/app/a.py"), ("/bin/ls",), ("/usr/bin/env", "true")]
+)
+def test_what_the_image_has_is_not_looked_for_here(command: Sequence[str]) -> None:
+    assert pack(command, None) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("python", "train.py", "--dry-run"), "manta submit [flags] -- python train.py"),
+        (("python", "train.py", "--epochs", "3"), "a command and its flags go after --"),
+        (("--name", "Bad_Name", "--", "true"), "--name Bad_Name: must begin with a letter"),
+        (("--name", "a" * 60, "--", "true"), "shorten it to at most 47"),
+        (("--memory", "4GB", "--", "true"), "did you mean 4Gi?"),
+        (("--memory", "4g", "--", "true"), "did you mean 4Gi?"),
+        (("--memory", "4", "--", "true"), "--memory 4: that is 4 B"),
+        (("--cpus", "many", "--", "true"), "--cpus many: this is no amount"),
+        (("--cpus", "0", "--", "true"), "more than 0"),
+        (("--gpus", "-1", "--", "true"), "--gpus -1: must not be negative"),
+        (("--timeout", "0", "--", "true"), "--timeout 0"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_cure(
+    words: Sequence[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """U14: `submit python train.py --dry-run` ran."""
+    monkeypatch.setattr(submit, "open_client", None)
+    try:
+        code: object = main.main(["submit", *words])
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 2
+    assert said in capsys.readouterr().err
+
+
+def noise(size: int) -> bytes:
+    return random.Random(1).randbytes(size)
+
+
+def test_a_directory_of_megabytes_needs_no_cluster_that_is_there(tmp_path: Path) -> None:
+    """U14: more than 900 kB travel in several ConfigMaps, which an init container joins."""
+    (tmp_path / "blob").write_bytes(noise(2 * PART_SIZE))
+    one = wanted("--working-dir", ".", "--", "python", "train.py")
+    package = pack(one.command, tmp_path)
+    assert package is not None
+    carried = build_packages(one, package)
+    parts = {key: text for each in carried for key, text in each["binaryData"].items()}
+    assert len(carried) == len(parts) == 3
+    joined = b"".join(base64.b64decode(parts[key]) for key in sorted(parts))
+    assert joined == package.data
+    spec = build_job(one, package)["spec"]
+    pod = spec["submitterPodTemplate"]["spec"]
+    [joiner] = pod["initContainers"]
+    names = [source["configMap"]["name"] for source in pod["volumes"][0]["projected"]["sources"]]
+    assert names == [each["metadata"]["name"] for each in carried]
+    made = joiner["command"][-1].rpartition("> ")[2]
+    assert yaml.safe_load(spec["runtimeEnvYAML"])["working_dir"] == made
+    assert max(len(yaml.safe_dump(each)) for each in carried) < 1.4 * 2**20
+
+
+def test_the_joining_command_makes_the_package_again(tmp_path: Path) -> None:
+    package = Package(noise(12 * PART_SIZE + 1), "a directory")
+    one = wanted("--", "true")
+    [joiner] = build_job(one, package)["spec"]["submitterPodTemplate"]["spec"]["initContainers"]
+    for name in ("parts", "package"):
+        (tmp_path / "manta" / name).mkdir(parents=True)
+    for document in build_packages(one, package):
+        for key, text in document["binaryData"].items():
+            (tmp_path / "manta/parts" / key).write_bytes(base64.b64decode(text))
+    script = joiner["command"][-1].replace("/manta/", f"{tmp_path}/manta/")
+    subprocess.run([*joiner["command"][:-1], script], check=True)
+    assert (tmp_path / "manta/package/package.zip").read_bytes() == package.data
+
+
+def test_what_is_too_large_is_refused_before_anything_is_created(tmp_path: Path) -> None:
+    (tmp_path / "blob").write_bytes(noise(LARGEST_IN_CONFIGMAPS))
+    with pytest.raises(UsageError, match="--cluster NAME"):
+        submit.run(parsed("--working-dir", str(tmp_path), "--", "python", "train.py"))
+
+
+# ── ignore files (P9) ────────────────────────────────────────────────────────────────────
+
+
+def select_names(directory: Path, **flags: Any) -> list[str]:
+    package = pack(["true"], directory, **flags)
+    assert package is not None
+    return names_in(package)
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".rayignore"])
+def test_what_is_ignored_stays_here(name: str, tmp_path: Path) -> None:
+    """P9."""
+    (tmp_path / name).write_text("# data\n*.csv\n!keep.csv\n/lib/secret/\n")
+    (tmp_path / "lib/secret").mkdir()
+    for path in ("a.csv", "keep.csv", "lib/b.csv", "lib/secret/x", "lib/c.txt"):
+        (tmp_path / path).write_text("")
+    (tmp_path / "lib" / name).write_text("c.txt\n!b.csv\n")
+    wanted_names = [name, "keep.csv", f"lib/{name}", "lib/b.csv", "lib/model.py", "train.py"]
+    assert select_names(tmp_path) == wanted_names
+    everything = select_names(tmp_path, include_ignored=True)
+    assert set(everything) - set(wanted_names) == {"a.csv", "lib/secret/x", "lib/c.txt"}
+
+
+def test_the_ignore_files_of_the_repository_above_hold_too(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("*.csv\nlib/big/\n")
+    (tmp_path / "lib/big").mkdir()
+    (tmp_path / "lib/big/x").write_text("")
+    (tmp_path / "lib/a.csv").write_text("")
+    assert select_names(tmp_path / "lib") == ["model.py"]
+    assert select_names(tmp_path / "lib/big") == ["x"], "named, so meant"
+
+
+def test_environments_and_caches_never_travel(tmp_path: Path) -> None:
+    for path in (
+        "my-env/pyvenv.cfg",
+        "my-env/lib/x.py",
+        "lib/__pycache__/m.pyc",
+        ".tox/x",
+        ".venv/y",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    assert select_names(tmp_path, include_ignored=True) == ["lib/model.py", "train.py"]
+
+
+def test_files_that_look_like_secrets_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P9."""
+    for name in (".env", ".env.example", "lib/server.pem", "id_rsa", "key.py"):
+        (tmp_path / name).write_text("x")
+    words = ["submit", "--dry-run", "--working-dir", ".", "--", "python", "train.py"]
+    assert main.main(words) == 0
+    said = capsys.readouterr().err
+    assert "look like secrets" in said
+    assert ": .env, id_rsa, lib/server.pem (" in said
+
+
+def test_a_package_says_how_much_it_is(tmp_path: Path) -> None:
+    (tmp_path / ".rayignore").write_text("lib/\n")
     package = pack([], tmp_path)
     assert package is not None
-    assert not package.fits_configmap
+    assert re.search(r"\(2 files, 1 ignored, 14 B, \d+ B zipped\)$", package.what)
+
+
+def test_a_script_that_is_ignored_is_missed_here_and_not_on_the_cluster(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("train.py\n")
+    with pytest.raises(UsageError, match=r"train\.py is left out of the package"):
+        pack(["python", "train.py"], tmp_path)
+    assert pack(["python", "./train.py"], tmp_path, include_ignored=True) is not None
 
 
 # ── how it ended ─────────────────────────────────────────────────────────────────────────
