@@ -41,7 +41,7 @@ async def test_what_is_not_there_is_said() -> None:
 @virtually
 async def test_an_invalid_job_names_the_field() -> None:
     async with a_world() as world:
-        headline, *lines = await planned(world, ray_job(entrypoint=" "))
+        headline, *lines = await planned(world, ray_job(submissionMode="HTTPMode", entrypoint=" "))
         assert Effect.REFUSED in headline
         assert any("spec.entrypoint" in line for line in lines)
 

@@ -21,6 +21,7 @@ class Cause(StrEnum):
     HEAD_SERVICE_DRIFT = "HeadServiceDrift"
     POD_GROUP = "PodGroup"
     POD_GROUP_DRIFT = "PodGroupDrift"
+    POD_GROUP_CLEANUP = "PodGroupCleanup"
     STOP_JOB = "StopJob"
     SUSPENDED = "Suspended"
     RETRY = "Retry"
@@ -51,6 +52,13 @@ EVENTS: EventTable = {
     Cause.HEAD_SERVICE_DRIFT: updated("Service"),
     Cause.POD_GROUP: created("PodGroup"),
     Cause.POD_GROUP_DRIFT: updated("PodGroup"),
+    Cause.POD_GROUP_CLEANUP: Reasons(
+        "Cleanup",
+        done="BatchSchedulerCleanedUp",
+        failed="FailedToCleanupBatchScheduler",
+        done_note="Cleaned up batch scheduler resources: PodGroup {key}",
+        failed_note="Failed to clean up batch scheduler resources: PodGroup {key}: {error}",
+    ),
     Cause.STOP_JOB: Reasons(
         "Delete",
         done="StoppedRayJob",

@@ -40,7 +40,8 @@ def plan_gang(seen: JobSnapshot) -> Plan:
     wanted = groups.build(leader)["spec"] if busy or _lives_on(seen) else EMPTY
     drift = pod_group_drift(wanted, seen.pod_group)
     meta, why = seen.pod_group.metadata, "the gang has another size now"
-    patch = Patch(groups.resource, meta.key, drift, Cause.POD_GROUP_DRIFT, why, uid=meta.uid)
+    cause = Cause.POD_GROUP_DRIFT if busy else Cause.POD_GROUP_CLEANUP
+    patch = Patch(groups.resource, meta.key, drift, cause, why, uid=meta.uid)
     return do(patch, independent=True) if drift else NOTHING
 
 

@@ -16,7 +16,14 @@ from manta.controllers.rayjob.step import Step, fail
 from manta.reconcile.outcome import Failure, Outcome
 from manta.rules.pod_health import Blockage
 
-SIDE_CAUSES = frozenset((Cause.HEAD_SERVICE, Cause.HEAD_SERVICE_DRIFT, Cause.POD_GROUP_DRIFT))
+SIDE_CAUSES = frozenset(
+    (
+        Cause.HEAD_SERVICE,
+        Cause.HEAD_SERVICE_DRIFT,
+        Cause.POD_GROUP_DRIFT,
+        Cause.POD_GROUP_CLEANUP,
+    )
+)
 
 
 def next_status(seen: JobSnapshot, outcome: Outcome) -> RayJobStatus:

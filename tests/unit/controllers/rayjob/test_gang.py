@@ -12,7 +12,7 @@ from manta.api.meta import ObjectMeta, Uid
 from manta.api.ray import names
 from manta.api.ray.job import RayJob
 from manta.api.scheduling import PodGroup, PodGroupSpec
-from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.events import EVENTS, Cause
 from manta.controllers.rayjob.plan import plan
 from manta.controllers.rayjob.snapshot import AtSession, JobSnapshot
 from manta.reconcile.actions import Create, Patch
@@ -103,9 +103,15 @@ def test_c68_at_the_end_only_what_lives_on_keeps_its_room(
         cluster=a_cluster() if alive else None,
         pod_group=group(9, cpu="500m"),
     )
-    [patch] = [one for one in plan(facts).actions if one.cause is Cause.POD_GROUP_DRIFT]
+    [patch] = [one for one in plan(facts).actions if one.cause is Cause.POD_GROUP_CLEANUP]
     assert isinstance(patch, Patch)
     assert patch.patch["spec"] == {"minMember": members, "minResources": cpu}
+    # S15: with KubeRay's Events.
+    reasons = EVENTS[patch.cause]
+    assert (reasons.done, reasons.failed) == (
+        "BatchSchedulerCleanedUp",
+        "FailedToCleanupBatchScheduler",
+    )
 
 
 def test_a_borrowed_cluster_has_no_new_gang() -> None:
