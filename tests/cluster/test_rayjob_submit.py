@@ -13,7 +13,7 @@ from manta.api.meta import Key
 from manta.api.ray.job import RayJob
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import CONFIG_MAPS
-from manta.cli import joblogs, submit
+from manta.cli import joblogs, submit, submit_follow
 from manta.cli.joblogs import NothingYetError, print_job_log
 from manta.cli.package import Package, pack
 from manta.cli.submission import Wanted
@@ -44,7 +44,7 @@ async def test_a_script_becomes_a_job_that_owns_its_package(
         job = await world.job()
         [owner] = carried["metadata"]["ownerReferences"]
         assert owner["uid"] == job.metadata.uid
-        assert await submit.follow(world.client, key, out=lambda _: None) == 0
+        assert await submit_follow.follow(world.client, key, out=lambda _: None) == 0
         assert len(world.ray.executions) == 1
 
 
@@ -52,7 +52,7 @@ async def test_a_script_becomes_a_job_that_owns_its_package(
 async def test_a_failing_job_ends_with_its_own_code() -> None:
     async with a_world() as world, operator(world):
         key = await submit.create(world.client, wanted(command=("python", "-c", "x")), None)
-        following = asyncio.create_task(submit.follow(world.client, key, out=lambda _: None))
+        following = asyncio.create_task(submit_follow.follow(world.client, key, out=lambda _: None))
         job = await world.until(is_running)
         world.end(job, "FAILED", "Job entrypoint command failed with exit code 7, last logs")
         assert await following == 7
@@ -62,7 +62,7 @@ async def test_a_failing_job_ends_with_its_own_code() -> None:
 async def test_a_job_that_is_deleted_meanwhile_ends_with_1() -> None:
     async with a_world() as world, operator(world):
         key = await submit.create(world.client, wanted(command=("true",)), None)
-        following = asyncio.create_task(submit.follow(world.client, key, out=lambda _: None))
+        following = asyncio.create_task(submit_follow.follow(world.client, key, out=lambda _: None))
         await world.until(is_running)
         await world.client.delete(RAY_JOBS, key)
         assert await following == 1
@@ -94,7 +94,7 @@ async def test_a_large_package_travels_in_configmaps_that_go_with_the_job() -> N
         job = await world.job()
         owners = [one["metadata"]["ownerReferences"][0]["uid"] for one in carried]
         assert owners == [job.metadata.uid] * 3
-        assert await submit.follow(world.client, key, out=lambda _: None) == 0
+        assert await submit_follow.follow(world.client, key, out=lambda _: None) == 0
 
 
 @virtually

@@ -7,7 +7,6 @@ read from the object's own conditions and from its Pods, so that a person never 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,8 @@ import msgspec
 
 from manta.api.meta import Key
 from manta.api.ray.names import LABEL_CLUSTER, LABEL_NODE_TYPE
-from manta.api.resources import PODS, Resource
+from manta.api.resources import EVENTS, PODS, Resource
+from manta.cli.progress import Progress
 from manta.kube.client import Client
 
 READY_CONDITIONS = ("Ready", "RayClusterProvisioned", "Available", "Complete")
@@ -215,24 +215,32 @@ class Followed:
 
 
 class Follower:
-    """Prints each change of what is waited for; the last line of a terminal shows it live."""
+    """Reports what is waited for, object by object and Pod by Pod."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, progress: Progress) -> None:
         self._client = client
-        self._said: dict[str, str] = {}
+        self._progress = progress
+        self._pulling: dict[str, str] = {}
+        """By Pod: the image that its node brings now. The Pod's own status does not say it."""
 
     async def until_ready(self, followed: Sequence[Followed], timeout_seconds: float) -> bool:
         """True when all became ready in time. A failed object ends the wait at once."""
-        watcher = asyncio.create_task(self._tell_of_pods({f.key.namespace for f in followed}))
+        namespaces = {one.key.namespace for one in followed if one.key.namespace}
+        watchers = [asyncio.create_task(self._remind())]
+        for name in namespaces:
+            watchers.append(asyncio.create_task(self._report_pods(name)))
+            watchers.append(asyncio.create_task(self._report_pulls(name)))
         try:
             async with asyncio.timeout(timeout_seconds):
                 verdicts = await asyncio.gather(*(self._follow_one(f) for f in followed))
         except TimeoutError:
-            self._say("manta", f"not everything was ready within {timeout_seconds:.0f} s")
+            words = f"not everything was ready within {timeout_seconds:.0f} s"
+            self._progress.report("manta", words, "failed")
             return False
         finally:
-            watcher.cancel()
-            await asyncio.gather(watcher, return_exceptions=True)
+            for watcher in watchers:
+                watcher.cancel()
+            await asyncio.gather(*watchers, return_exceptions=True)
         return all(verdict.ready for verdict in verdicts)
 
     async def _follow_one(self, followed: Followed) -> Verdict:
@@ -248,16 +256,19 @@ class Follower:
                     continue
                 verdict = judge(followed.resource.kind, event.object)
                 if verdict.ready and await self._is_stale(followed, event.object):
-                    # Nobody need write the status again when its Pods are back: look anew.
-                    self._say(str(followed), "its Pods of before are started again")
+                    # Nobody need write the status again when its Pods are back: look again.
+                    self._progress.report(str(followed), "its Pods of before are started again")
                     await asyncio.sleep(_LOOK_AGAIN)
                     break
-                if verdict.ready:
-                    self._say(str(followed), "ready")
+                self._report(str(followed), verdict)
+                if verdict.ready or verdict.failed:
                     return verdict
-                self._say(str(followed), verdict.why)
-                if verdict.failed:
-                    return verdict
+
+    def _report(self, who: str, verdict: Verdict) -> None:
+        if verdict.ready:
+            self._progress.report(who, "ready", "ready")
+        else:
+            self._progress.report(who, verdict.why, "failed" if verdict.failed else "waiting")
 
     async def _is_stale(self, followed: Followed, document: Mapping[str, Any]) -> bool:
         """Does the status speak of Pods that are not ready any more, as after a restart of everything?"""
@@ -270,18 +281,35 @@ class Follower:
         pods = (await self._client.list(PODS, namespace, into=dict, labels=labels)).items
         return sum(judge("Pod", pod).ready for pod in pods)
 
-    async def _tell_of_pods(self, namespaces: set[str]) -> None:
-        await asyncio.gather(*(self._tell_of_pods_in(name) for name in namespaces if name))
-
-    async def _tell_of_pods_in(self, namespace: str) -> None:
+    async def _report_pods(self, namespace: str) -> None:
         while True:
             async for event in self._client.watch(PODS, namespace, into=dict):
-                if event.type in ("ADDED", "MODIFIED"):
-                    verdict = judge("Pod", event.object)
-                    name = event.object["metadata"]["name"]
-                    self._say(f"pod/{name}", "ready" if verdict.ready else verdict.why)
+                if event.type == "DELETED":
+                    self._progress.forget(f"pod/{event.object['metadata']['name']}")
+                elif event.type in ("ADDED", "MODIFIED"):
+                    self._report_pod(event.object)
 
-    def _say(self, who: str, what: str) -> None:
-        if self._said.get(who) != what:
-            self._said[who] = what
-            print(f"  {who:<40} {what}", file=sys.stderr, flush=True)
+    def _report_pod(self, pod: Mapping[str, Any]) -> None:
+        name, verdict = pod["metadata"]["name"], judge("Pod", pod)
+        if name in self._pulling and verdict.why.endswith(": ContainerCreating"):
+            verdict = Verdict(ready=False, why=self._pulling[name])
+        self._report(f"pod/{name}", verdict)
+
+    async def _report_pulls(self, namespace: str) -> None:
+        """An image takes minutes, and only Events tell of it."""
+        while True:
+            async for event in self._client.watch(EVENTS, namespace, into=dict):
+                about = event.object.get("regarding") or {}
+                if event.type not in ("ADDED", "MODIFIED") or about.get("kind") != "Pod":
+                    continue
+                reason, name = event.object.get("reason"), about.get("name", "")
+                if reason == "Pulling":
+                    self._pulling[name] = event.object.get("note") or "Pulling its image"
+                    self._progress.report(f"pod/{name}", self._pulling[name])
+                elif reason == "Pulled":
+                    self._pulling.pop(name, None)
+
+    async def _remind(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self._progress.remind()

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from manta import __version__
 from manta.cli.installation import mark_plane
 from manta.cli.manifests import Document
-from manta.cli.plane_operator import operate
+from manta.cli.plane_operator import operate, operator_log
 from manta.cli.planeprocess import LAST_WORDS, write_record
+from manta.cli.progress import open_progress
 from manta.cli.together import until_first_ends
 from manta.cli.usage import UsageError
 from manta.kube.errors import MantaError
@@ -84,6 +85,7 @@ async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
         write_record(args.dir, plane.url, __version__)
         print(f"API server ready at {plane.url}", flush=True)
         print(f"export KUBECONFIG={plane.kubeconfig}", flush=True)
+        print(f"state in {args.dir}, log of the operator in {operator_log(args.dir)}", flush=True)
         await _run_beside(plane, args, documents, stopping, ranges)
     return 0
 
@@ -123,11 +125,11 @@ async def _ended(stopping: asyncio.Event) -> None:
 
 async def _bring_up_and_rest(args: argparse.Namespace, documents: list[Document]) -> None:
     """A failure is said, and the plane stays: whoever watches it here can look for the cause."""
-    from manta.cli.up import await_operator, bring_up
+    from manta.cli.up import complete
 
     try:
-        await await_operator(args.dir)
-        await bring_up(args, documents)
+        with open_progress() as progress:
+            await complete(args, documents, progress)
     except (UsageError, MantaError) as error:
         print(f"manta: {error}", file=sys.stderr, flush=True)
     print("Ctrl-C or `manta down` stops the plane", flush=True)

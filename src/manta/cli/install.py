@@ -25,6 +25,7 @@ from manta.cli.operator_objects import (
     all_objects,
     needed_features,
 )
+from manta.cli.progress import open_progress
 from manta.cli.usage import UsageError, examples
 from manta.cli.webhook_objects import WEBHOOK
 from manta.kube.client import Client, Written
@@ -248,4 +249,5 @@ async def _until_available(
     """Its readiness says that the CRDs are served too: it cannot fill its caches before."""
     names = [NAME, WEBHOOK] if installation.webhook else [NAME]
     followed = [Followed(DEPLOYMENTS, Key(installation.namespace, name)) for name in names]
-    return await Follower(client).until_ready(followed, timeout_seconds)
+    with open_progress() as progress:
+        return await Follower(client, progress).until_ready(followed, timeout_seconds)

@@ -10,15 +10,10 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from manta.api.conditions import find
 from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
 from manta.api.ray.cluster import RayCluster
@@ -32,28 +27,23 @@ from manta.cli.connection import (
     open_client,
 )
 from manta.cli.dashboards import ProxyCourier
-from manta.cli.joblogs import OVER, Print, dashboard_of, stream_pod, submitter_pods, to_stdout
+from manta.cli.joblogs import dashboard_of
 from manta.cli.package import Package, pack
 from manta.cli.submission import (
     DEFAULT_IMAGE,
     Wanted,
     build_job,
     build_packages,
-    exit_code,
     job_name,
 )
 from manta.cli.submit_checks import check_flags, check_job, check_package
+from manta.cli.submit_follow import follow
 from manta.cli.usage import UsageError, examples
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, MantaError, NotFound
-from manta.kube.errors import Unreachable as ServerUnreachable
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import Accepted, Target, Unreachable
 from manta.rules.traits import head_service_name, ray_container_of
-
-PAUSE = 2.0
-LAST_WORDS = 15.0
-"""Seconds that a log may lag behind the job's end."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -270,82 +260,6 @@ async def _upload(client: Client, wanted: Wanted, package: Package) -> str:
 
 class SubmitError(MantaError):
     """The job could not be handed over."""
-
-
-# ── following ────────────────────────────────────────────────────────────────────────────
-
-
-async def follow(client: Client, key: Key, out: Print = to_stdout) -> int:
-    """Print what it waits for and what it prints, until it is over; its exit code."""
-    printing = asyncio.create_task(_print_log(client, key, out))
-    try:
-        status = await _until_over(client, key)
-        await asyncio.wait([printing], timeout=LAST_WORDS)
-    finally:
-        printing.cancel()
-        await asyncio.gather(printing, return_exceptions=True)
-    if status is None:
-        _say(f"rayjob/{key.name} was deleted")
-        return 1
-    code = exit_code(status)
-    why = "" if code == 0 else f": {_first_line(status.get('message') or '')}"
-    end = status.get("jobStatus") or status.get("reason") or ""
-    _say(f"rayjob/{key.name} {status['jobDeploymentStatus']} ({end}){why}")
-    return code
-
-
-async def _until_over(client: Client, key: Key) -> dict[str, Any] | None:
-    """The last status; None when the RayJob was deleted. A lost connection is only a pause."""
-    said = ""
-    while True:
-        try:
-            async for document in _changes(client, key):
-                if document is None:
-                    return None
-                status = document.get("status") or {}
-                if status.get("jobDeploymentStatus") in OVER:
-                    return dict(status)
-                now = _waits_for(document)
-                if now != said:
-                    said = now
-                    _say(f"rayjob/{key.name} {now}")
-        except ServerUnreachable as error:
-            _say(f"manta: {error}; looking again")
-            await asyncio.sleep(PAUSE)
-
-
-async def _changes(client: Client, key: Key) -> AsyncIterator[dict[str, Any] | None]:
-    fields = f"metadata.name={key.name}"
-    watch = client.watch(RAY_JOBS, key.namespace, fields=fields, initial_events=True)
-    async with aclosing(watch) as events:
-        async for event in events:
-            if event.type in ("ADDED", "MODIFIED"):
-                yield event.object
-            elif event.type == "DELETED":
-                yield None
-
-
-def _waits_for(document: dict[str, Any]) -> str:
-    job = RayJob() if not document.get("status") else _decoded(document)
-    ready = find(job.status.conditions, "Ready")
-    stage = job.status.job_deployment_status
-    if ready is not None and ready.status != "True":
-        return f"{stage or 'New'}: {ready.message}"
-    return f"{stage} {job.status.job_status}".strip()
-
-
-def _decoded(document: dict[str, Any]) -> RayJob:
-    return msgspec.convert(document, RayJob)
-
-
-async def _print_log(client: Client, key: Key, out: Print) -> None:
-    async with aclosing(submitter_pods(client, key)) as pods:
-        async for name in pods:
-            await stream_pod(client, Key(key.namespace, name), out, follow=True)
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
 
 
 def _say(text: str) -> None:

@@ -24,6 +24,7 @@ from manta.cli.kinds import Kinds
 from manta.cli.manifests import Document, read_manifests
 from manta.cli.plane_operator import check_flags, last_operator_lines, operator_health, operator_log
 from manta.cli.planeprocess import last_log_lines, log_path, plane_processes, read_record, spawn
+from manta.cli.progress import Progress, open_progress
 from manta.cli.remains import clear_before_start
 from manta.cli.usage import UsageError, examples
 from manta.kube.client import Client
@@ -124,27 +125,35 @@ def run(args: argparse.Namespace) -> int:
 
         _restore(args)
         return run_foreground(args, documents)
+    with open_progress() as progress:
+        _start(args, progress)
+        print(f"export KUBECONFIG={args.dir / 'kubeconfig'}")
+        try:
+            return asyncio.run(complete(args, documents, progress))
+        except KeyboardInterrupt:
+            print("the plane and your objects stay; `manta down` ends them", file=sys.stderr)
+            raise
+
+
+def _start(args: argparse.Namespace, progress: Progress) -> None:
     try:
         make_private_directory(args.dir)
         with (args.dir / "start.lock").open("w") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)  # one start at a time, whoever asks for it
             _restore(args)
-            _start_in_background(args)
+            _start_in_background(args, progress)
     except OSError as error:
         raise UsageError(
             f"--dir {args.dir}: {error.strerror}; choose a directory of yours"
         ) from error
-    _print_hints(args.dir)
-    try:
-        return asyncio.run(_complete(args, documents))
-    except KeyboardInterrupt:
-        print("the plane and your objects stay; `manta down` ends them", file=sys.stderr)
-        raise
 
 
-async def _complete(args: argparse.Namespace, documents: list[Document]) -> int:
+async def complete(args: argparse.Namespace, documents: list[Document], progress: Progress) -> int:
+    """From an API server that answers to a plane with the user's objects on it."""
+    progress.report("operator", "starting")
     await await_operator(args.dir)
-    return await bring_up(args, documents)
+    progress.report("operator", "ready", "ready")
+    return await bring_up(args, documents, progress)
 
 
 def _restore(args: argparse.Namespace) -> None:
@@ -216,7 +225,7 @@ def parse_range(flag: str, text: str | None) -> IPv4Network | None:
     return network
 
 
-def _start_in_background(args: argparse.Namespace) -> None:
+def _start_in_background(args: argparse.Namespace, progress: Progress) -> None:
     _await_other_start(args.dir)
     if record := read_record(args.dir):
         print(f"A plane runs already: {record.url} (pid {record.pid}, state in {args.dir})")
@@ -226,6 +235,7 @@ def _start_in_background(args: argparse.Namespace) -> None:
     clear_before_start(args.dir)
     (args.dir / "kubeconfig").unlink(missing_ok=True)
     began = time.monotonic()
+    progress.report("API server", f"starting, state in {args.dir}")
     process = spawn(args.dir, _foreground_arguments(args))
     try:
         _await_kubeconfig(args.dir, process)
@@ -233,7 +243,7 @@ def _start_in_background(args: argparse.Namespace) -> None:
         process.terminate()
         print("interrupted; the plane that was starting is told to end", file=sys.stderr)
         raise
-    print(f"API server ready after {time.monotonic() - began:.1f} s")
+    progress.report("API server", f"ready after {time.monotonic() - began:.1f} s", "ready")
 
 
 def _flags_of_a_new_plane(args: argparse.Namespace) -> str:
@@ -285,11 +295,7 @@ def _await_kubeconfig(directory: Path, process: subprocess.Popen[bytes]) -> None
     )
 
 
-def _print_hints(directory: Path) -> None:
-    print(f"export KUBECONFIG={directory / 'kubeconfig'}")
-
-
-async def bring_up(args: argparse.Namespace, documents: list[Document]) -> int:
+async def bring_up(args: argparse.Namespace, documents: list[Document], progress: Progress) -> int:
     """Apply the manifests and follow them to Ready; 0 when all of them got there. Without any, the
     plane is at least one to which the caller's next command may apply some."""
     async with open_plane(args.dir) as client:
@@ -301,7 +307,8 @@ async def bring_up(args: argparse.Namespace, documents: list[Document]) -> int:
             print(await apply_document(client, kinds, document), file=sys.stderr)
             followed.append(_followed(kinds, document))
         began = time.monotonic()
-        ready = await Follower(client).until_ready(followed, args.timeout)
+        ready = await Follower(client, progress).until_ready(followed, args.timeout)
+        progress.finish()
         if ready:
             print(f"ready after {time.monotonic() - began:.1f} s")
             await _print_addresses(client, followed, args.dir)

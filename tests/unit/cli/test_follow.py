@@ -7,6 +7,7 @@ import pytest
 from manta.api.meta import Key
 from manta.api.resources import DEPLOYMENTS, PODS
 from manta.cli.follow import Claim, Followed, Follower, Verdict, claim, judge, pod_waits_for
+from manta.cli.progress import PlainProgress
 from support.plane import memory_plane
 
 
@@ -111,10 +112,10 @@ async def test_a_status_is_not_believed_that_speaks_of_pods_that_are_not_ready()
         await client.create(
             PODS, "default", {**template, "metadata": {"name": "p", "labels": labels}}
         )
-        assert not await Follower(client).until_ready(followed, 0.1)
+        assert not await Follower(client, PlainProgress()).until_ready(followed, 0.1)
         ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         await client.patch(PODS, Key("default", "p"), ready, subresource="status")
-        assert await Follower(client).until_ready(followed, 20)
+        assert await Follower(client, PlainProgress()).until_ready(followed, 20)
 
 
 @pytest.mark.parametrize(
