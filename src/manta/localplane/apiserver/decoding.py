@@ -53,13 +53,14 @@ def read_yaml(body: bytes) -> Any:
         raise Malformed(f"error converting YAML to JSON: yaml: {error}") from None
 
 
-def read_object(request: HttpRequest, served: Served, kind: str = "") -> dict[str, Any]:
+def read_object(
+    request: HttpRequest, served: Served, earlier_version: str = ""
+) -> dict[str, Any]:
     """The object of a create or update. Raises the 400s that the real server raises."""
-    wanted = kind or served.kind
     try:
         value = read_body(request.body, request.headers.get("content-type", ""))
     except Malformed as error:
-        raise _unrecognized(wanted, error, request.body) from None
+        raise _unrecognized(served.kind, error, request.body) from None
     if value is None and served.custom is None:
         value = {}
     if not isinstance(value, dict):
@@ -67,10 +68,11 @@ def read_object(request: HttpRequest, served: Served, kind: str = "") -> dict[st
             f"json: cannot unmarshal {json_type(value)} into Go value of type struct {{ APIVersion "
             'string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
         )
-        raise _unrecognized(wanted, Malformed(f"json parse error: {why}"), request.body)
-    if not kind:
-        _check_named(value, served, request.body)
-        check_type(value, served)
+        raise _unrecognized(served.kind, Malformed(f"json parse error: {why}"), request.body)
+    if earlier_version and value.get("apiVersion") == earlier_version:
+        value["apiVersion"] = served.api_version
+    _check_named(value, served, request.body)
+    check_type(value, served)
     check_metadata(value, served)
     return value
 

@@ -12,6 +12,7 @@ from manta.api.selectors import SelectorError, from_object
 from manta.localplane.apiserver import decoding, machinery, rendering
 from manta.localplane.apiserver.auth.token_requests import issue_token
 from manta.localplane.apiserver.auth.tokens import Tokens
+from manta.localplane.apiserver.changes import check_name
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.messages import HttpResponse, json_response
 from manta.localplane.apiserver.options import delete_options, write_options
@@ -38,6 +39,8 @@ Object = dict[str, Any]
 _DISRUPTED = "DisruptionTarget"
 _BINDINGS = Served("", "v1", "bindings", "Binding")
 _EVICTIONS = Served("policy", "v1", "evictions", "Eviction")
+_EARLIER_EVICTIONS = "policy/v1beta1"
+_TOKENS = Served("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest")
 _SCALES = Served("autoscaling", "v1", "scales", "Scale")
 _BUILTIN_SCALE = ScalePaths(("spec", "replicas"), ("status", "replicas"), ())
 
@@ -61,7 +64,7 @@ class Subresources:
     # ── binding ──────────────────────────────────────────────────────────────────────────
     async def _bind(self, call: Call) -> HttpResponse:
         options = write_options(call.request, "CreateOptions")
-        binding = _typed(_BINDINGS, decoding.read_object(call.request, call.served, "Binding"))
+        binding = _typed(_BINDINGS, decoding.read_object(call.request, _BINDINGS))
         node = (binding.get("target") or {}).get("name")
         if not node:
             raise plain_failure("target.name: Required value")
@@ -105,7 +108,8 @@ class Subresources:
     # ── eviction ─────────────────────────────────────────────────────────────────────────
     async def _evict(self, call: Call) -> HttpResponse:
         write = write_options(call.request, "CreateOptions")
-        eviction = _typed(_EVICTIONS, decoding.read_object(call.request, call.served, "Eviction"))
+        sent = decoding.read_object(call.request, _EVICTIONS, _EARLIER_EVICTIONS)
+        eviction = _typed(_EVICTIONS, sent)
         name = (eviction.get("metadata") or {}).get("name") or call.route.name
         if name != call.route.name:
             raise bad_request("name in URL does not match name in Eviction object")
@@ -165,7 +169,7 @@ class Subresources:
     async def _token(self, call: Call) -> HttpResponse:
         if self._tokens is None:
             raise internal("this server holds no key for service account tokens")
-        body = decoding.read_object(call.request, call.served, "TokenRequest")
+        body = decoding.read_object(call.request, _TOKENS)
         namespace, name = call.route.namespace, call.route.name
         account = self._core.store.get("serviceaccounts", key_of(namespace, name))
         if account is None:
@@ -195,6 +199,7 @@ class Subresources:
         def produce(old: Object) -> Object:
             shown = _scale_of(call.served, old, paths)
             wanted = self._wanted_scale(call, shown)
+            check_name(wanted.get("metadata") or {}, call.route.name)
             asked = (wanted.get("metadata") or {}).get("resourceVersion")
             if asked and asked != old["metadata"]["resourceVersion"]:
                 raise conflict(call.served.plural, call.served.group, call.route.name)
@@ -217,7 +222,7 @@ class Subresources:
 
     def _wanted_scale(self, call: Call, shown: Object) -> Object:
         if call.verb == "update":
-            return _typed(_SCALES, decoding.read_object(call.request, call.served, "Scale"))
+            return _typed(_SCALES, decoding.read_object(call.request, _SCALES))
         media = call.request.headers.get("content-type", "").partition(";")[0].strip()
         try:
             patch = decoding.read_json(call.request.body)
@@ -230,6 +235,7 @@ class Subresources:
         else:
             raise unknown_patch_type()
         try:
+            decoding.check_patched_type(made, _SCALES)
             return _typed(_SCALES, made)
         except Refusal as refusal:
             raise decoding.unpatchable(refusal, "{}", _SCALES) from None
