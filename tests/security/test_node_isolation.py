@@ -304,3 +304,40 @@ async def test_the_root_of_a_container_has_the_disks_space(place: Path) -> None:
     blocks, unit = map(int, size.split())
     found = os.statvfs(place)
     assert blocks * unit == found.f_blocks * found.f_frsize
+
+
+# ── texts that the API server takes, as Kubernetes does, and no system call can ──────────
+async def test_a_nul_character_stops_only_the_pod_that_has_it(tmp_path: Path) -> None:
+    """X19: in a command, a variable, a directory or a mount."""
+    empty = {"volumes": [{"name": "v", "emptyDir": {}}]}
+    pods: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+        "command": ("true\0", {}, {}),
+        "variable": ("true", {"env": [{"name": "A", "value": "a\0b"}]}, {}),
+        "directory": ("true", {"workingDir": "/a\0"}, {}),
+        "mount": ("true", {"volumeMounts": [{"name": "v", "mountPath": "/a\0b"}]}, empty),
+    }
+    async with node_plane(tmp_path) as node:
+        for name, (command, container, spec) in pods.items():
+            await node.run(name, command, container=container, restartPolicy="Never", **spec)
+        for name in pods:
+            pod = await node.until_phase("Failed", name)
+            assert state(pod)["terminated"]["reason"] == "StartError"
+            assert state(pod)["terminated"]["message"]
+        volumes = [{"name": "v", "hostPath": {"path": "/tmp\0"}}]
+        await node.run("volume", "true", volumes=volumes)
+        await node.run("pod", "sleep", "1000")
+        await node.until_ready()
+
+
+async def test_a_relative_mount_path_begins_at_the_containers_root(tmp_path: Path) -> None:
+    """X19: the API server takes it; kubelets put a slash before it, and so does the agent."""
+    container = {
+        "volumeMounts": [{"name": "v", "mountPath": "rel/dir"}],
+        "workingDir": "/usr",
+    }
+    volumes = [{"name": "v", "emptyDir": {}}]
+    async with node_plane(tmp_path) as node:
+        await node.run("pod", "sleep", "1000", container=container, volumes=volumes)
+        await node.until_ready()
+        assert "/rel/dir" in await shell(node, "cut -d' ' -f2 /proc/mounts")
+        assert "No such file" in await shell(node, "ls /usr/rel")

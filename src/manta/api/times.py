@@ -6,9 +6,10 @@ Every time in Manta is an aware datetime; a naive one is refused here, at the bo
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
+LONGEST_SECONDS = 1000 * 365 * 86_400
 
 
 def parse_time(text: str) -> datetime:
@@ -19,6 +20,12 @@ def parse_time(text: str) -> datetime:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{text!r} is not an RFC 3339 time: {error}") from error
+
+
+def seconds_long(seconds: int) -> timedelta:
+    """A time span of so many seconds, at most a thousand years: int64 fields of Kubernetes hold
+    values that no date can be moved by, and such an overflow must not end a reconcile."""
+    return timedelta(seconds=min(seconds, LONGEST_SECONDS))
 
 
 def parse_optional_time(text: str | None) -> datetime | None:

@@ -53,9 +53,7 @@ def read_yaml(body: bytes) -> Any:
         raise Malformed(f"error converting YAML to JSON: yaml: {error}") from None
 
 
-def read_object(
-    request: HttpRequest, served: Served, earlier_version: str = ""
-) -> dict[str, Any]:
+def read_object(request: HttpRequest, served: Served, earlier_version: str = "") -> dict[str, Any]:
     """The object of a create or update. Raises the 400s that the real server raises."""
     try:
         value = read_body(request.body, request.headers.get("content-type", ""))

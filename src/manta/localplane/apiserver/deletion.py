@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from manta.api.times import format_time, parse_time
+from manta.api.times import LONGEST_SECONDS, format_time, parse_time
 from manta.localplane.apiserver.options import DeleteOptions
 from manta.localplane.apiserver.served import Served
 from manta.localplane.apiserver.status_errors import Refusal, conflict, forbidden
@@ -151,16 +151,16 @@ def _finalizers(obj: dict[str, Any], options: DeleteOptions, served: Served) -> 
 
 
 def _grace(obj: dict[str, Any], options: DeleteOptions, served: Served) -> int:
-    """Only Pods on a node need time to end."""
+    """Only Pods on a node need time to end. At most as long as a date can be moved by."""
     if not _is_pod(served):
         return 0
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         return 0
     if options.grace_seconds is not None:
-        return int(options.grace_seconds) if options.grace_seconds >= 0 else 1
+        return min(options.grace_seconds, LONGEST_SECONDS) if options.grace_seconds >= 0 else 1
     period = spec.get("terminationGracePeriodSeconds")
-    return 30 if period is None else max(0, int(period))
+    return 30 if period is None else min(max(0, int(period)), LONGEST_SECONDS)
 
 
 def _is_pod(served: Served) -> bool:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from manta.api.resources import NODES, PODS
-from manta.api.times import format_time, parse_time
+from manta.api.times import format_time, parse_time, seconds_long
 from manta.localplane.builtin.nodelifecycle.snapshot import GRACE, QUARANTINE, NodeSnapshot
 from manta.localplane.builtin.views import Node, Pod, Taint, Toleration, as_json
 from manta.localplane.scheduler.placement import tolerates
@@ -203,7 +203,7 @@ def time_tolerated(
         if len(bounded) < len(limits):
             continue
         since = parse_time(taint.time_added) if taint.time_added else now
-        left.append(since + timedelta(seconds=min(bounded)) - now)
+        left.append(since + seconds_long(min(bounded)) - now)
     return min(left, default=None)
 
 
