@@ -62,7 +62,7 @@ def add_namespace_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class _GivenDirectory(argparse.Action):
+class GivenDirectory(argparse.Action):
     """Remembers that the flag was given: then it wins over the environment."""
 
     def __call__(
@@ -83,7 +83,7 @@ def add_directory_flag(
     parser.add_argument(
         "--dir",
         type=lambda text: Path(text).expanduser(),
-        action=_GivenDirectory,
+        action=GivenDirectory,
         default=Path(os.environ.get("MANTA_DIR") or DEFAULT_DIRECTORY).expanduser(),
         metavar="DIR",
         help=about,

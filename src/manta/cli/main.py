@@ -9,6 +9,7 @@ import argparse
 import gc
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,6 +41,7 @@ VERBS: Mapping[str, str] = {
     "doctor": "diagnose problems and suggest fixes",
     "install": "install the operator into a Kubernetes cluster",
     "uninstall": "remove it again",
+    "completion": "print the script for completion in a shell",
     "version": "show the versions of this command and of the server",
 }
 
@@ -58,6 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # through all of them dozens of times before the first line of work.
     gc.set_threshold(10_000, 20, 50)
     try:
+        if "_ARGCOMPLETE" in os.environ:  # a shell asks what may stand at the cursor
+            from manta.cli.completion_answers import answer
+
+            answer(_parser)
         return _run(parse(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:  # at any moment, also while we load
         return 130
