@@ -15,6 +15,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from manta.api.schedule import ticks
 from manta.api.times import parse_time
 from manta.controllers.raycronjob.plan import plan
 from manta.controllers.raycronjob.snapshot import ChildJob, CronSnapshot
@@ -22,7 +23,6 @@ from manta.controllers.raycronjob.status import next_status
 from manta.controllers.raycronjob.ticks import next_tick, schedule_of
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.outcome import Outcome, Result
-from manta.rules.schedule import ticks
 from manta.rules.settings import Settings
 from support.raycronjob import CREATED, a_child, a_cron, seen
 

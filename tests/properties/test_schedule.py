@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manta.rules.schedule import CronSchedule, parse_schedule, ticks
+from manta.api.schedule import CronSchedule, parse_schedule, ticks
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]
 

@@ -17,6 +17,7 @@ from manta.api.meta import Key
 from manta.api.ray.names import LABEL_CLUSTER, LABEL_NODE_TYPE
 from manta.api.resources import EVENTS, PODS, Resource
 from manta.cli.progress import Progress
+from manta.cli.workload_readiness import WORKLOADS, Verdict
 from manta.kube.client import Client
 
 READY_CONDITIONS = ("Ready", "RayClusterProvisioned", "Available", "Complete")
@@ -28,15 +29,6 @@ TROUBLES = ("Blocked", "ReplicaFailure")
 
 _LOOK_AGAIN = 0.25
 """Seconds between looks at Pods that must come back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Is an object what its author wanted, and if not, why not?"""
-
-    ready: bool
-    failed: bool = False
-    why: str = ""
 
 
 def judge(kind: str, document: Mapping[str, Any]) -> Verdict:
@@ -55,6 +47,8 @@ def judge(kind: str, document: Mapping[str, Any]) -> Verdict:
             return _judge_deployment(document, status)
         case "RayService":
             return _judge_conditions(status)
+        case _ if kind in WORKLOADS:
+            return WORKLOADS[kind](document)
         case _:
             return Verdict(ready=True)
 
@@ -197,12 +191,18 @@ def claim(kind: str, document: Mapping[str, Any]) -> Claim | None:
         case "RayService":
             name = (status.get("activeServiceStatus") or {}).get("rayClusterName", "")
             return Claim(f"{LABEL_CLUSTER}={name},{LABEL_NODE_TYPE}=head", 1) if name else None
-        case "Deployment":
-            labels = document["spec"]["selector"].get("matchLabels") or {}
-            selector = ",".join(f"{name}={value}" for name, value in labels.items())
-            return Claim(selector, status.get("readyReplicas", 0)) if selector else None
+        case "Deployment" | "ReplicaSet" | "StatefulSet":
+            return _selected(document, status.get("readyReplicas", 0))
+        case "DaemonSet":
+            return _selected(document, status.get("numberReady", 0))
         case _:
             return None
+
+
+def _selected(document: Mapping[str, Any], pods: int) -> Claim | None:
+    labels = document["spec"]["selector"].get("matchLabels") or {}
+    selector = ",".join(f"{name}={value}" for name, value in labels.items())
+    return Claim(selector, pods) if selector else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class Follower:
 
     def _report(self, who: str, verdict: Verdict) -> None:
         if verdict.ready:
-            self._progress.report(who, "ready", "ready")
+            self._progress.report(who, verdict.word, "ready")
         else:
             self._progress.report(who, verdict.why, "failed" if verdict.failed else "waiting")
 

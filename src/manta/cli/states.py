@@ -42,7 +42,7 @@ def state_of(kind: str, document: Mapping[str, Any]) -> State:
     match kind:
         case "RayJob":
             return _job(document)
-        case "RayCronJob":
+        case "RayCronJob" | "CronJob":
             return _cron_job(document)
         case "RayCluster" if (document.get("spec") or {}).get("suspend"):
             return _suspended_cluster(document)

@@ -14,6 +14,8 @@ from manta.api import resources as kinds
 from manta.api.meta import Object
 from manta.api.resources import Resource
 from manta.kube.client import Client
+from manta.localplane.builtin.cronjob.controller import CronJobController
+from manta.localplane.builtin.daemonset.controller import DaemonSetController
 from manta.localplane.builtin.deployment.controller import DeploymentController
 from manta.localplane.builtin.endpoints.controller import EndpointsController
 from manta.localplane.builtin.everything.watcher import Everything
@@ -25,11 +27,13 @@ from manta.localplane.builtin.quota.controller import QuotaController
 from manta.localplane.builtin.replicaset.controller import ReplicaSetController
 from manta.localplane.builtin.serviceaccount.controller import ServiceAccountController
 from manta.localplane.builtin.serviceaccount.token_controller import TokenController
+from manta.localplane.builtin.statefulset.controller import StatefulSetController
 from manta.localplane.builtin.storageprotection.controller import (
     ClaimProtection,
     VolumeProtection,
 )
 from manta.localplane.builtin.views import (
+    Claim,
     Deployment,
     EndpointSlice,
     Job,
@@ -41,6 +45,12 @@ from manta.localplane.builtin.views import (
     ReplicaSet,
     Service,
 )
+from manta.localplane.builtin.workload_views import (
+    ControllerRevision,
+    CronJob,
+    DaemonSet,
+    StatefulSet,
+)
 from manta.localplane.fakenodes.kubelet import FakeNodes
 from manta.localplane.fakenodes.machines import FakeNodeOptions
 from manta.localplane.scheduler.loop import Scheduler
@@ -51,17 +61,22 @@ from manta.runtime.metrics import Registry
 from manta.runtime.recorder import Recorder
 
 _SHARED: dict[Resource, type[Any]] = {
+    kinds.CONTROLLER_REVISIONS: ControllerRevision,
+    kinds.CRON_JOBS: CronJob,
+    kinds.DAEMON_SETS: DaemonSet,
     kinds.DEPLOYMENTS: Deployment,
     kinds.ENDPOINT_SLICES: EndpointSlice,
     kinds.JOBS: Job,
     kinds.LEASES: Lease,
     kinds.NAMESPACES: Namespace,
     kinds.NODES: Node,
+    kinds.PERSISTENT_VOLUME_CLAIMS: Claim,
     kinds.PODS: Pod,
     kinds.REPLICA_SETS: ReplicaSet,
     kinds.RESOURCE_QUOTAS: Quota,
     kinds.SERVICES: Service,
     kinds.SERVICE_ACCOUNTS: Object,
+    kinds.STATEFUL_SETS: StatefulSet,
 }
 """Kinds that some controller follows in full: the collector shares those informers."""
 
@@ -97,6 +112,9 @@ def built_in_controllers(client: Client, clock: Clock, options: ControllerOption
     JobController(manager)
     ReplicaSetController(manager)
     DeploymentController(manager)
+    StatefulSetController(manager)
+    DaemonSetController(manager)
+    CronJobController(manager)
     EndpointsController(manager)
     ClaimProtection(manager)
     VolumeProtection(manager)

@@ -180,3 +180,75 @@ def test_a_trouble_is_told_before_what_is_merely_unmet() -> None:
     assert (
         judge("RayCluster", {"status": {"conditions": conditions}}).why == "Pod x: ImagePullBackOff"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "why"),
+    [
+        (
+            "StatefulSet",
+            {"replicas": 2},
+            None,
+            "waiting for the first reconcile of this generation",
+        ),
+        (
+            "StatefulSet",
+            {"replicas": 2},
+            {"observedGeneration": 1, "replicas": 2, "readyReplicas": 1},
+            "1 of 2 Pods are ready",
+        ),
+        (
+            "StatefulSet",
+            {"replicas": 2, "updateStrategy": {"rollingUpdate": {"partition": 1}}},
+            {"observedGeneration": 1, "replicas": 2, "readyReplicas": 2},
+            "0 of 1 Pods are of the new template",
+        ),
+        ("DaemonSet", {}, None, "waiting for the first reconcile of this generation"),
+        (
+            "DaemonSet",
+            {},
+            {"observedGeneration": 1, "desiredNumberScheduled": 3, "numberReady": 2},
+            "Pods are ready on 2 of 3 nodes",
+        ),
+        (
+            "DaemonSet",
+            {},
+            {
+                "observedGeneration": 1,
+                "desiredNumberScheduled": 1,
+                "numberReady": 1,
+                "updatedNumberScheduled": 0,
+            },
+            "0 of 1 Pods are of the new template",
+        ),
+        ("ReplicaSet", {"replicas": 1}, {"observedGeneration": 1}, "0 of 1 Pods are ready"),
+    ],
+)
+def test_a_workload_is_not_ready_before_its_pods_are(
+    kind: str, spec: dict[str, object], status: dict[str, object] | None, why: str
+) -> None:
+    """U4."""
+    document = {"metadata": {"generation": 1}, "spec": spec, "status": status}
+    verdict = judge(kind, document)
+    assert (verdict.ready, verdict.why) == (False, why)
+
+
+def test_workloads_whose_pods_are_ready_are_ready() -> None:
+    """U4."""
+    meta = {"generation": 2}
+    replicas = {"replicas": 1, "readyReplicas": 1, "updatedReplicas": 1, "observedGeneration": 2}
+    assert judge("StatefulSet", {"metadata": meta, "spec": {}, "status": replicas}).ready
+    numbers = {
+        "desiredNumberScheduled": 1,
+        "numberReady": 1,
+        "updatedNumberScheduled": 1,
+        "observedGeneration": 2,
+    }
+    assert judge("DaemonSet", {"metadata": meta, "spec": {}, "status": numbers}).ready
+
+
+def test_an_accepted_cron_job_is_scheduled() -> None:
+    """U4."""
+    verdict = judge("CronJob", {"spec": {"schedule": "@daily"}})
+    assert (verdict.ready, verdict.word) == (True, "scheduled")
+    assert judge("CronJob", {"spec": {"suspend": True}}).word == "suspended"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from manta.api.schedule import Schedule, parse_schedule
 from manta.api.times import parse_time
 from manta.controllers.raycronjob.snapshot import ChildJob, CronJob, CronSnapshot
-from manta.rules.schedule import Schedule, parse_schedule
 
 LONGEST_SLEEP = timedelta(minutes=10)
 """Timers run on the monotonic clock, schedules on the wall clock, which people may set."""

@@ -9,9 +9,9 @@ import msgspec
 
 from manta.api.ray.job import RayJobSpec
 from manta.api.ray.naming import MAX_RAY_CRON_JOB_NAME
+from manta.api.schedule import ScheduleError, load_zone, parse_schedule
 from manta.controllers.raycronjob.snapshot import CronJob, CronSpec
 from manta.rules.runtime_env import parse_runtime_env
-from manta.rules.schedule import ScheduleError, load_zone, parse_schedule
 from manta.rules.settings import Settings
 from manta.rules.validation.cluster import spec_violations
 from manta.rules.validation.job import validate_job_spec

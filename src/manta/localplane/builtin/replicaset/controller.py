@@ -7,23 +7,16 @@ from typing import Any
 
 from manta.api.meta import Key, ObjectMeta, View
 from manta.api.resources import PODS, REPLICA_SETS, Resource
+from manta.localplane.builtin.owned_pods import POD_INDEXES, selects
 from manta.localplane.builtin.replicaset.events import EVENTS
 from manta.localplane.builtin.replicaset.plan import plan
-from manta.localplane.builtin.replicaset.snapshot import ReplicaSetSnapshot, selects
+from manta.localplane.builtin.replicaset.snapshot import ReplicaSetSnapshot
 from manta.localplane.builtin.replicaset.status import next_status
 from manta.localplane.builtin.shell import Builtin
 from manta.localplane.builtin.views import Pod, ReplicaSet
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.plan import Plan
 from manta.runtime.controller import Watch, own_key, owner_keys
-
-
-def _controller_uid(pod: Pod) -> tuple[str, ...]:
-    return (pod.metadata.controller.uid,) if pod.metadata.controller else ()
-
-
-def _orphan_in(pod: Pod) -> tuple[str, ...]:
-    return () if pod.metadata.controller else (pod.metadata.namespace,)
 
 
 class ReplicaSetController(Builtin[ReplicaSetSnapshot]):
@@ -34,9 +27,7 @@ class ReplicaSetController(Builtin[ReplicaSetSnapshot]):
         self._sets = self.manager.informer(
             REPLICA_SETS, ReplicaSet, indexes={"namespace": lambda it: (it.metadata.namespace,)}
         )
-        self._pods = self.manager.informer(
-            PODS, Pod, indexes={"controller": _controller_uid, "orphan": _orphan_in}
-        )
+        self._pods = self.manager.informer(PODS, Pod, indexes=POD_INDEXES)
         owned = owner_keys(REPLICA_SETS.kind, REPLICA_SETS.group)
         return (
             Watch(self._sets, own_key),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from manta.api.times import format_time
+from manta.localplane.builtin.owned_pods import available_in
 from manta.localplane.builtin.replicaset.plan import Cause
-from manta.localplane.builtin.replicaset.snapshot import ReplicaSetSnapshot, available_in
+from manta.localplane.builtin.replicaset.snapshot import ReplicaSetSnapshot
 from manta.localplane.builtin.views import ReplicaSetStatus, WorkloadCondition
 from manta.reconcile.outcome import Outcome
 

@@ -6,6 +6,7 @@ import zoneinfo
 from functools import lru_cache
 from typing import Any
 
+from manta.api.schedule import ScheduleError, parse_schedule
 from manta.api.selectors import from_object
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.pods import check_template
@@ -122,10 +123,8 @@ def check_cron_job(cron_job: Json, _: Json | None) -> Causes:
     spec = cron_job.get("spec") or {}
     if not spec.get("schedule"):
         yield required("spec.schedule")
-    elif len(spec["schedule"].split()) != 5 and not spec["schedule"].startswith("@"):
-        parts = spec["schedule"].split()
-        wish = f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
-        yield invalid("spec.schedule", spec["schedule"], wish)
+    else:
+        yield from _check_schedule(spec["schedule"])
     yield from _check_time_zone(spec.get("timeZone"))
     policies = ("Allow", "Forbid", "Replace")
     yield from rules.one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy", ""), policies)
@@ -133,6 +132,18 @@ def check_cron_job(cron_job: Json, _: Json | None) -> Causes:
         yield from rules.not_negative(f"spec.{name}", spec.get(name))
     template = (spec.get("jobTemplate") or {}).get("spec") or {}
     yield from check_job_spec(template, "spec.jobTemplate.spec")
+
+
+def _check_schedule(schedule: str) -> Causes:
+    parts = schedule.split()
+    if len(parts) != 5 and not schedule.startswith("@"):
+        wish = f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
+        yield invalid("spec.schedule", schedule, wish)
+        return
+    try:
+        parse_schedule(schedule)
+    except ScheduleError as error:
+        yield invalid("spec.schedule", schedule, f"{error.problem}: {error.value}")
 
 
 def _check_time_zone(name: str | None) -> Causes:

@@ -1,4 +1,4 @@
-"""Cron schedules with the semantics of robfig/cron's standard parser, which KubeRay uses.
+"""Cron schedules, as robfig/cron reads them: the parser of Kubernetes and KubeRay.
 
 Five fields (minute, hour, day of month, month, day of week), names, steps, `?`, the `@` words and
 `@every`. At a spring gap a wall-clock time that does not exist is skipped; in an autumn overlap a

@@ -1,0 +1,126 @@
+"""Pods that a workload controls: indexes, selectors, adoption, and building them from a template. Pure.
+
+ReplicaSets, StatefulSets and DaemonSets share these rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+from manta.api import selectors
+from manta.api.meta import ObjectMeta
+from manta.api.resources import PODS, Resource
+from manta.api.times import parse_time
+from manta.localplane.builtin.ownership import controlled_by
+from manta.localplane.builtin.views import Json, Pod, as_json
+from manta.reconcile.actions import Patch
+from manta.reconcile.plan import NOTHING, Plan, Wait
+
+
+class _HasMetadata(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+class _HasSelector(Protocol):
+    @property
+    def selector(self) -> Json: ...
+
+
+class Workload(Protocol):
+    """A kind that selects Pods by labels."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+    @property
+    def spec(self) -> _HasSelector: ...
+
+
+def controller_uid(one: _HasMetadata) -> tuple[str, ...]:
+    """Index function: the UID of the controlling owner."""
+    owner = one.metadata.controller
+    return (owner.uid,) if owner else ()
+
+
+def _orphan_in(one: _HasMetadata) -> tuple[str, ...]:
+    return () if one.metadata.controller else (one.metadata.namespace,)
+
+
+POD_INDEXES = {"controller": controller_uid, "orphan": _orphan_in}
+"""Pods by the UID of their controller, and Pods without a controller by namespace."""
+
+
+def selects(workload: Workload, pod: Pod) -> bool:
+    selector = selectors.from_object(workload.spec.selector)
+    return bool(workload.spec.selector) and selector.matches(pod.metadata.labels)
+
+
+# ── availability ─────────────────────────────────────────────────────────────────────────
+def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> timedelta | None:
+    """How long until the Pod counts as available; None while it is not ready."""
+    ready = pod.condition("Ready")
+    if ready is None or ready.status != "True":
+        return None
+    if not min_ready_seconds or not ready.last_transition_time:
+        return timedelta(0)
+    since = parse_time(ready.last_transition_time)
+    return max(since + timedelta(seconds=min_ready_seconds) - now, timedelta(0))
+
+
+def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
+    return available_in(pod, min_ready_seconds, now) == timedelta(0)
+
+
+def until_available(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> Plan:
+    """Reconcile again when the next ready Pod becomes available."""
+    if not min_ready_seconds:
+        return NOTHING
+    waits = [available_in(pod, min_ready_seconds, now) for pod in pods]
+    pending = [wait for wait in waits if wait]
+    return Plan(wait=Wait("ready Pods become available", min(pending))) if pending else NOTHING
+
+
+# ── ownership ────────────────────────────────────────────────────────────────────────────
+def adopt(resource: Resource, owner: ObjectMeta, pod: Pod, cause: StrEnum) -> Patch:
+    """Make `owner` the controller of a Pod that has none."""
+    owners = [*as_json(pod.metadata.owner_references), controlled_by(resource, owner)]
+    return _own(pod, owners, cause)
+
+
+def let_go(pod: Pod, cause: StrEnum) -> Patch:
+    owners = [one for one in pod.metadata.owner_references if not one.controller]
+    return _own(pod, as_json(owners), cause)
+
+
+def _own(pod: Pod, owners: list[dict[str, Any]], cause: StrEnum) -> Patch:
+    return Patch(
+        PODS,
+        pod.metadata.key,
+        {"metadata": {"ownerReferences": owners or None}},
+        cause,
+        uid=pod.metadata.uid,
+        resource_version=pod.metadata.resource_version,
+    )
+
+
+def pod_from_template(
+    resource: Resource, owner: ObjectMeta, template: Mapping[str, Any], **names: str
+) -> dict[str, Any]:
+    """A Pod of a template, controlled by `owner`. `names` is its name or generateName."""
+    meta = template.get("metadata") or {}
+    kept = {name: meta[name] for name in ("labels", "annotations", "finalizers") if meta.get(name)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **names,
+            "namespace": owner.namespace,
+            **kept,
+            "ownerReferences": [controlled_by(resource, owner)],
+        },
+        "spec": template.get("spec") or {},
+    }
