@@ -17,17 +17,26 @@ COMMANDS = "manta"
 """Manager of what `manta scale` and `manta upgrade` patch: their author is the one who applies now."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
+ANNOTATION_LIMIT = 256 * 1024
+"""Bytes that an API server takes in all annotations of an object together."""
+
 Entry = Mapping[str, Any]
 Fields = Mapping[str, Any]
 
 
 def with_last_applied(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The object with itself in the annotation from which `kubectl apply` finds removed fields."""
+    """The object with itself in the annotation from which `kubectl apply` finds removed fields.
+
+    An object that is too large for an annotation goes without: server-side apply does not need it.
+    """
     meta = dict(document["metadata"])
     annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k != LAST_APPLIED}
     bare = {**document, "metadata": {**meta, "annotations": annotations}}
     text = json.dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
-    return {**bare, "metadata": {**meta, "annotations": {**annotations, LAST_APPLIED: text}}}
+    known = {**annotations, LAST_APPLIED: text}
+    if sum(len(name) + len(value.encode()) for name, value in known.items()) > ANNOTATION_LIMIT:
+        return bare if annotations else {**document}
+    return {**bare, "metadata": {**meta, "annotations": known}}
 
 
 def migration(live: Mapping[str, Any]) -> list[dict[str, Any]]:
