@@ -113,6 +113,20 @@ async def test_an_unknown_field_is_refused_as_by_kubectl(client: Client) -> None
         await apply(client, wrong)
 
 
+async def test_an_object_that_is_too_large_for_the_annotation_goes_without(client: Client) -> None:
+    for value in ("x", "y"):
+        await apply(client, config_map(a=value * 300_000))
+    found = await client.get(CONFIG_MAPS, KEY)
+    assert found["data"]["a"].startswith("y")
+    assert "annotations" not in found["metadata"]
+    await apply(client, config_map(a="small"))
+    found = await client.get(CONFIG_MAPS, KEY)
+    assert LAST_APPLIED in found["metadata"]["annotations"]
+    await apply(client, config_map(a="z" * 300_000))
+    found = await client.get(CONFIG_MAPS, KEY)
+    assert "annotations" not in found["metadata"]
+
+
 async def test_the_annotation_does_not_hold_itself(client: Client) -> None:
     for value in ("1", "2"):
         await apply(client, config_map(a=value))

