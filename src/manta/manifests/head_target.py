@@ -60,7 +60,7 @@ def head_ports(cluster: RayCluster, head: Pod | None = None) -> dict[str, int]:
     wanted = _ports_of_spec(cluster)
     if head is None:
         return wanted
-    declared = declared_head_ports(head)
+    declared = declared_head_ports(cluster, head)
     known = (
         declared if declared.keys() - {names.PORT_NAME_METRICS} else {**DEFAULT_PORTS, **declared}
     )
@@ -71,9 +71,16 @@ def head_ports(cluster: RayCluster, head: Pod | None = None) -> dict[str, int]:
     return ports
 
 
-def declared_head_ports(head: Pod) -> dict[str, int]:
-    """The ports of the Ray container of a head Pod; the metrics port is always among them."""
-    container = head.spec.containers[0] if head.spec.containers else None
+def declared_head_ports(cluster: RayCluster, head: Pod) -> dict[str, int]:
+    """The ports of the Ray container of a head Pod; the metrics port is always among them.
+
+    The container is found by its name, because a webhook may put a sidecar before it. Only where the
+    name was edited since is it the first one.
+    """
+    name = ray_container_of(cluster.spec.head_group_spec.template).get("name")
+    containers = head.spec.containers
+    named = (one for one in containers if one.name == name)
+    container = next(named, containers[0] if containers else None)
     declared = container.ports if container else ()
     return _by_name((one.name, one.container_port) for one in declared)
 

@@ -51,6 +51,22 @@ def test_every_group_gets_a_share_of_a_bounded_plan(settings: Settings) -> None:
     assert len(names) <= MAX_CREATIONS + 50
 
 
+def test_a_group_after_replicas_that_exceed_the_bound_waits_for_the_next_plan() -> None:
+    """Replicas are created whole, so that two groups may take more than the whole plan has. What was
+    left then was negative, and the third group counted down from it for ever."""
+    groups = [
+        group("large", 1, numOfHosts=300),
+        group("larger", 1, numOfHosts=300),
+        group("small", 1, numOfHosts=2),
+    ]
+    settings = Settings(gates=FeatureGates(ray_multi_host_indexing=True))
+    plan = World(decode(ray_cluster(groups=groups)), settings=settings).plan()
+    names = [one.manifest["metadata"]["labels"].get("ray.io/group") for one in creations(plan)]
+    assert set(names) >= {"large", "larger"}
+    assert "small" not in names
+    assert "small" in plan.unfinished
+
+
 def test_a_plan_that_fits_is_finished() -> None:
     plan = World(decode(ray_cluster(groups=[group(replicas=300, maxReplicas=300)]))).plan()
     assert plan.unfinished == ""

@@ -135,3 +135,17 @@ def test_a_head_that_is_being_deleted_is_still_reached() -> None:
     head["metadata"]["deletionTimestamp"] = "2026-11-15T09:00:00Z"
     world.set_spec(manifest(("dashboard", 9265), pod_labels={names.LABEL_APP_NAME: "mine"}))
     assert Cause.SERVICE_DRIFT not in [one.cause for one in world.plan().actions]
+
+
+def test_the_ports_of_a_sidecar_that_was_injected_first_are_not_those_of_the_head() -> None:
+    """Istio with `holdApplicationUntilProxyStarts` puts its container before all others."""
+    world = settled()
+    before = ports_of(world)
+    [head] = world.heads()
+    proxy = {"name": "istio-proxy", "ports": [{"name": "http-envoy-prom", "containerPort": 15090}]}
+    head["spec"]["containers"].insert(0, proxy)
+    world.settle()
+    assert ports_of(world) == before
+    world.set_spec(manifest(("dashboard", 9265), ("gcs-server", 6380), ("serve", 8001)))
+    world.settle()
+    assert ports_of(world) == before

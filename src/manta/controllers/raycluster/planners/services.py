@@ -98,7 +98,7 @@ def _named_ports(seen: ClusterSnapshot) -> set[str]:
     named |= {one["name"] for one in custom if one.get("name")}
     if seen.head is not None:
         # Every head Pod gets the metrics port, whether its template declares it or not.
-        named |= declared_head_ports(seen.head).keys() - {names.PORT_NAME_METRICS}
+        named |= declared_head_ports(seen.cluster, seen.head).keys() - {names.PORT_NAME_METRICS}
     return named - {names.PORT_NAME_GCS}
 
 

@@ -38,7 +38,8 @@ def plan_worker_groups(seen: ClusterSnapshot) -> Plan:
     for group in seen.cluster.spec.worker_group_specs:
         pods = seen.workers_by_group.get(group.group_name, ())
         plan = _plan_group(seen, group, pods, min(left, share))
-        left -= sum(isinstance(action, Create) for action in plan.actions)
+        created = sum(isinstance(action, Create) for action in plan.actions)
+        left = max(left - created, 0)  # a multi-host replica is created whole, and may exceed it
         plans.append(plan)
     return join(plans)
 
