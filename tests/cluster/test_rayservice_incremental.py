@@ -13,7 +13,7 @@ from manta.api.gateway import HTTPRoute
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
-from manta.api.resources import GATEWAYS, HTTP_ROUTES, PODS
+from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS, GATEWAYS, HTTP_ROUTES, PODS
 from manta.kube.client import Client
 from support.raycluster import NAMESPACE
 from support.rayservice import (
@@ -233,6 +233,21 @@ async def test_a_cluster_without_the_gateway_api_is_told_so() -> None:
         await world.edit(upgradeStrategy={"type": "NewCluster", "clusterUpgradeOptions": None})
         service = await world.until(serves_from(other_than=old))
         assert await world.selected() == service.status.active_service_status.ray_cluster_name
+
+
+@virtually
+async def test_a_gateway_api_that_was_uninstalled_is_named_and_stops_no_other_work() -> None:
+    """S1: Gateways come from a watch, whose cache would show them for ever."""
+    async with a_world(crds=GATEWAY_CRDS) as world, operator(world):
+        async with running(accept_routes(world)):
+            await a_first_cluster(world)
+        for one in GATEWAY_CRDS:
+            key = Key("", one["metadata"]["name"])
+            await world.client.delete(CUSTOM_RESOURCE_DEFINITIONS, key)
+        await asyncio.sleep(60)
+        await world.edit(rayClusterConfig=scaled_config(NEXT))
+        text = "the Gateway API (gateway.networking.k8s.io/v1) is not installed"
+        await world.until(lambda one: text in message(one, "UpgradeInProgress"))
 
 
 @virtually

@@ -10,7 +10,7 @@ import pytest
 
 from manta.api.meta import Key, Object
 from manta.api.ray.resources import RAY_CRON_JOBS
-from manta.api.resources import CONFIG_MAPS, LEASES
+from manta.api.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, GATEWAYS, LEASES
 from manta.controllers.raycronjob.controller import build
 from manta.kube.client import Client
 from manta.rules.settings import Settings
@@ -22,6 +22,7 @@ from manta.runtime.queue import Done, Retry
 from support.faults import FaultTransport, touches
 from support.plane import MemoryPlane
 from support.raycronjob import NAMESPACE, children, cron_crds, finish, ray_cron_job
+from support.rayservice import GATEWAY_CRDS
 from support.virtual import faulty, running, until, virtual_plane, virtually
 
 
@@ -253,3 +254,32 @@ async def test_a_new_leader_does_not_begin_on_a_cache_older_than_the_old_ones_la
             assert created(two) == []
             await asyncio.sleep(60)
             assert len(created(two)) == 1  # the next tick
+
+
+@virtually
+async def test_a_type_that_was_uninstalled_does_not_keep_a_new_leader_from_its_work() -> None:
+    """S1: the Gateway API is watched on demand, and may go away. The operator waited for it for ever."""
+    async with virtual_plane(GATEWAY_CRDS) as plane:
+        manager = a_manager(plane)
+        gateways = manager.informer(GATEWAYS, Object, on_demand=True)
+        maps = manager.informer(CONFIG_MAPS, Object)
+        reconciled: list[Key] = []
+
+        async def note(key: Key) -> Done | Retry:
+            reconciled.append(key)
+            return Done()
+
+        watches = (Watch(maps, own_key), Watch(gateways, own_key))
+        manager.add(Controller("maps", note, watches))
+        leadership = Leadership()
+        async with running(manager.run(leadership)):
+            gateways.want()
+            await until(lambda: gateways.is_filled)
+            for one in GATEWAY_CRDS:
+                key = Key("", one["metadata"]["name"])
+                await plane.client.delete(CUSTOM_RESOURCE_DEFINITIONS, key)
+            await asyncio.sleep(10)
+            leadership.change(leading=True)
+            await _put(plane, "x")
+            await asyncio.sleep(60)
+        assert Key("default", "x") in reconciled

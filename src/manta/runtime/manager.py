@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from manta.api.resources import Resource
 from manta.kube.client import Client
-from manta.kube.errors import MantaError
+from manta.kube.errors import MantaError, NotFound
 from manta.runtime import gauges
 from manta.runtime.backoff import WATCH_BACKOFF
 from manta.runtime.cache import Named
@@ -203,6 +203,8 @@ class Manager:
                 await informer.read_all()
                 behind = False
             except MantaError as error:
+                if informer.on_demand and isinstance(error, NotFound) and error.of_type:
+                    return  # uninstalled since; `informer.trouble` says so to those that need it
                 failures += 1
                 log.warning("cannot list %s to begin: %s", informer.resource.plural, error)
                 await asyncio.sleep(WATCH_BACKOFF.delay(failures, self.random))

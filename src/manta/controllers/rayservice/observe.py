@@ -286,7 +286,7 @@ class Observer:
         if gateways is not None and routes is not None:
             gateways.want()
             routes.want()
-            if gateways.is_filled and routes.is_filled:
+            if _keeps_up(gateways) and _keeps_up(routes):
                 return _Ways(
                     gateways.get(Key(namespace, gateway)), routes.get(Key(namespace, route))
                 )
@@ -374,6 +374,11 @@ def _application(one: ApplicationStatus) -> AppStatus:
             for name, deployment in one.deployments.items()
         },
     )
+
+
+def _keeps_up(informer: Informer[Any]) -> bool:
+    """Whether its cache can be believed: not before it is filled, nor when its type was uninstalled."""
+    return informer.is_filled and informer.trouble is None
 
 
 def _is_managed_elsewhere(spec: RayServiceSpec) -> bool:
