@@ -351,3 +351,26 @@ async def test_a_long_list_in_parts_is_the_same_list(server):
             f"big-{number}" for number in range(5)
         ]
         assert parsed["kind"] == "ConfigMapList"
+
+
+async def test_a_connection_that_ends_lets_go_of_its_body(server):
+    """X15: without waiting for the garbage collector, which counts objects and not bytes."""
+    lines = [await server.connect() for _ in range(5)]
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for line in lines:
+            line.send(server.request("POST", PATH, b"", "Content-Length: 3000000"))
+            line.send(b'{"data":{"k":"' + b"x" * 2_900_000)
+        async with asyncio.timeout(20):
+            while tracemalloc.get_traced_memory()[0] < 12 * MIB:
+                await asyncio.sleep(0.01)
+        for line in lines:
+            line.writer.transport.abort()
+        async with asyncio.timeout(20):
+            while tracemalloc.get_traced_memory()[0] > 3 * MIB:
+                await asyncio.sleep(0.01)
+    finally:
+        tracemalloc.stop()
+        gc.enable()

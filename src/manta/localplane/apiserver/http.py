@@ -269,6 +269,8 @@ class _Connection(asyncio.Protocol):
         finally:
             self._expect_within(None)
             self._hold.close()
+            self._parser.close()
+            self._task = None
             self._transport.close()
 
     async def _next(self) -> Incoming | None:
@@ -302,6 +304,7 @@ class _Connection(asyncio.Protocol):
         if incoming.upgrade:
             return await self._hand_over(incoming, request)
         request = replace(request, body=incoming.body())
+        incoming.drop_body()
         response = await self._server.handler.handle(request)
         try:
             return await self._send(response, incoming, keep=incoming.keep_alive)

@@ -73,6 +73,9 @@ class Incoming:
     def body(self) -> bytes:
         return b"".join(self._body)
 
+    def drop_body(self) -> None:
+        self._body.clear()
+
     async def received(self) -> None:
         """Return when the whole request is there, or a fault."""
         while not self.complete and self.fault is None:
@@ -170,6 +173,16 @@ class RequestParser:
     def feed(self, data: bytes) -> None:
         self._waiting = memoryview(bytes(self._waiting) + data if self._waiting else data)
         self.parse()
+
+    def close(self) -> None:
+        """Let go of everything that has come: the connection is over. Its objects refer to each other,
+        so that their memory would wait for the garbage collector."""
+        self._over = True
+        self._waiting = memoryview(b"")
+        for incoming in (*self._queue, self._incoming):
+            if incoming is not None:
+                incoming.drop_body()
+        self._queue.clear()
 
     def admit(self, incoming: Incoming) -> None:
         incoming.admitted = True

@@ -9,7 +9,9 @@ from typing import Final
 from manta.localplane.apiserver.budget import Hold
 
 QUEUE_BYTES: Final = 256 * 1024
-"""Above this the writer waits. A single piece may be larger."""
+"""Above this the writer waits."""
+PIECE_BYTES: Final = 64 * 1024
+"""What is put in comes out in pieces of this size at most."""
 
 
 class ByteQueue:
@@ -22,15 +24,21 @@ class ByteQueue:
         self._ended = False
         self._changed = asyncio.Event()
 
-    async def put(self, data: bytes) -> None:
-        """Returns when there is space again; what comes after the end is dropped."""
-        if not data or self._ended:
-            return
-        self._pieces.append(data)
-        self._size += len(data)
-        self._hold.add(len(data))
-        self._changed.set()
-        while self._size > QUEUE_BYTES:
+    async def put(self, data: bytes | memoryview) -> None:
+        """Returns when everything is in, and there is space for more. After the end it is dropped."""
+        view = memoryview(data)
+        for start in range(0, len(view), PIECE_BYTES):
+            if self._ended:
+                return
+            piece = bytes(view[start : start + PIECE_BYTES])
+            self._pieces.append(piece)
+            self._size += len(piece)
+            self._hold.add(len(piece))
+            self._changed.set()
+            await self._space()
+
+    async def _space(self) -> None:
+        while self._size > QUEUE_BYTES and not self._ended:
             self._changed.clear()
             await self._changed.wait()
 

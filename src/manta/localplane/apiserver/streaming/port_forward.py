@@ -121,10 +121,12 @@ async def forward_channels(socket: WebSocket, ports: list[int], dial: Dial, hold
         for number, port in enumerate(ports)
     ]
     try:
-        async for message in socket.messages():
-            channel = message[0] if message else 255
-            if channel % 2 == 0 and channel // 2 < len(ports) and len(message) > 1:
-                await inputs[channel // 2].put(message[1:])
+        async with contextlib.aclosing(socket.messages()) as messages:
+            async for message in messages:
+                channel = message[0] if message else 255
+                if channel % 2 == 0 and channel // 2 < len(ports) and len(message) > 1:
+                    await inputs[channel // 2].put(memoryview(message)[1:])
+                del message  # the next one may be long in coming
     finally:
         for task in tasks:
             task.cancel()

@@ -28,6 +28,10 @@ class _Messages:
         data, self._rest = self._rest[:size], self._rest[size:]
         return bytes(data)
 
+    async def close(self) -> None:
+        self._rest = memoryview(b"")
+        await self._messages.aclose()
+
     async def readexactly(self, n: int, /) -> bytes:
         data = bytearray()
         while len(data) < n:
@@ -49,8 +53,10 @@ async def tunnelled(socket: WebSocket, outer: Pipe) -> AsyncIterator[Pipe]:
         if data:
             await socket.send(data)
 
+    messages = _Messages(socket)
     try:
-        yield Pipe(_Messages(socket), waiting.append, drain, outer.close, hold=outer.hold)
+        yield Pipe(messages, waiting.append, drain, outer.close, hold=outer.hold)
     finally:
+        await messages.close()
         with contextlib.suppress(ConnectionError):
             await socket.close()

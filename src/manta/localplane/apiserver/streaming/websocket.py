@@ -4,7 +4,7 @@ sockets; there are no extensions, so nothing is ever inflated."""
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 from websockets.datastructures import Headers
 from websockets.frames import CloseCode, Frame, Opcode
@@ -58,7 +58,7 @@ class WebSocket:
         pipe.write(switching(answered))
         return cls(pipe)
 
-    async def messages(self) -> AsyncIterator[bytes]:
+    async def messages(self) -> AsyncGenerator[bytes, None]:
         """Whole messages, until the client closes, leaves, or breaks the protocol. What has come of
         the next one counts for the client."""
         hold, counted = self._pipe.hold, 0
@@ -69,15 +69,16 @@ class WebSocket:
                 hold.add(len(data))
                 messages = self._received()
                 await self._flush()
-                for message in messages:
-                    yield message
-                    hold.add(-len(message))
-                    counted -= len(message)
+                while messages:
+                    yield messages.pop(0)
                 hold.add(self._waiting() - counted)
                 counted = self._waiting()
                 await hold.space()
         finally:
             hold.add(-counted)
+            # The protocol refers to itself: what it has kept would wait for the garbage collector.
+            self._protocol.reader.buffer.clear()
+            self._parts.clear()
 
     async def _read(self) -> bytes:
         """b"" when there is nothing more to hear."""

@@ -43,25 +43,27 @@ class WebSocketWire:
     async def pump(self) -> None:
         """Until the client closes."""
         try:
-            async for message in self._socket.messages():
-                if message:
-                    await self._take(message[0], message[1:])
+            async with contextlib.aclosing(self._socket.messages()) as messages:
+                async for message in messages:
+                    if message:
+                        await self._take(message[0], memoryview(message)[1:])
+                    del message  # the next one may be long in coming
         except binascii.Error as error:
             await self._socket.fail(CloseCode.INVALID_DATA, f"a message is not base64: {error}")
         self._stdin.end()
         await self._resize.put(None)
 
-    async def _take(self, channel: int, data: bytes) -> None:
+    async def _take(self, channel: int, data: bytes | memoryview) -> None:
         if self._base64:
             channel -= ord("0")
             data = base64.b64decode(data)
         if channel == STDIN:
             await self._stdin.put(data)
         elif channel == RESIZE:
-            size = read_size(data)
+            size = read_size(bytes(data))
             if size is not None:
                 await self._resize.put(size)
-        elif channel == CLOSE and data[:1] == bytes([STDIN]):
+        elif channel == CLOSE and bytes(data[:1]) == bytes([STDIN]):
             self._stdin.end()
 
     async def stdin(self) -> bytes:
