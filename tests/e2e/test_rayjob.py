@@ -123,6 +123,7 @@ def test_manta_submit_runs_a_local_script_and_exits_with_its_code(
     assert "carried along here" in good.stdout
     bad = machine.manta("submit", *files, "--env", "CODE=5", *command, check=False)
     assert bad.returncode == 5, bad.stderr
+    assert bad.stdout.count("carried along here") == 1, "the log, once"
     assert "carried along here" in machine.manta("logs", "job/good").stdout
     assert "good" in machine.manta("get", "jobs").stdout
     machine.manta("delete", "rayjob", "good")

@@ -24,8 +24,12 @@ from manta.kube.errors import Unreachable
 PAUSE = 2.0
 LAST_WORDS = 15.0
 """Seconds that a log may lag behind the job's end."""
-REPEATED = b"Status message: Job entrypoint command failed with exit code "
-"""With this line Ray's client begins to print the last part of the log a second time."""
+_REPEATED = re.compile(
+    rb"(\d{4}-\S+ \S+\s+INFO cli\.py:\d+ -- )?Status message: Job entrypoint command failed with "
+    rb"exit code "
+)
+"""With such a line Ray's client begins to print the last part of the log a second time."""
+_LONGEST_BEGIN = 150
 _LOG_FOLLOWS = re.compile(r", last available logs.*", re.DOTALL)
 
 
@@ -101,7 +105,7 @@ def _waits_for(document: dict[str, Any]) -> str:
     stage = job.status.job_deployment_status
     if ready is not None and ready.status != "True":
         return f"{stage or 'New'}: {ready.message}"
-    return f"{stage} {job.status.job_status}".strip()
+    return f"{stage or 'New'} {job.status.job_status}".strip()
 
 
 async def _remind(progress: Progress) -> None:
@@ -134,14 +138,15 @@ class PrintOnce:
         passed = b""
         for line in (self._held + chunk).splitlines(keepends=True):
             self._held = b""
-            if not self._line_begun and line.startswith(REPEATED):
+            whole = line.endswith((b"\n", b"\r"))
+            if not self._line_begun and _REPEATED.match(line):
                 self._over = True
                 break
-            if not self._line_begun and REPEATED.startswith(line):
+            if not self._line_begun and not whole and _may_become(line):
                 self._held = line
-                break  # the last one: it has no end yet
+                break  # the last one: more of it comes
             passed += line
-            self._line_begun = not line.endswith((b"\n", b"\r"))
+            self._line_begun = not whole
         if passed:
             self._out(passed)
 
@@ -150,6 +155,13 @@ class PrintOnce:
         if self._held and not self._over:
             self._out(self._held)
         self._held = b""
+
+
+def _may_become(line: bytes) -> bool:
+    """Is this the begin of a line with a time, or of `Status message`? Others are never held back."""
+    return len(line) < _LONGEST_BEGIN and (
+        line[:1].isdigit() or b"Status message".startswith(line[:14])
+    )
 
 
 def _say(text: str) -> None:

@@ -18,7 +18,7 @@ from manta.api.resources import EVENTS, PODS
 from manta.cli.follow import Followed, Follower
 from manta.cli.progress import REMINDER, PlainProgress, elapsed, is_live
 from manta.cli.progress_live import LiveProgress
-from manta.cli.submit_follow import REPEATED, PrintOnce, how_it_ended
+from manta.cli.submit_follow import PrintOnce, how_it_ended
 from support.plane import memory_plane
 
 
@@ -195,19 +195,26 @@ def test_on_a_terminal_the_view_is_live(tmp_path: Path) -> None:
 
 # ── the error of a failed job, once (U17) ────────────────────────────────────────────────
 
-LOG = b"Traceback\nValueError: boom\n"
-REPEAT = REPEATED + b"1, last available logs (truncated to 20,000 chars):\nValueError: boom\n"
+LOG = (
+    b"2026-11-16 15:44:18,063\tINFO cli.py:42 -- Job\nTraceback\nValueError: boom\n12 of 30\r13 of"
+)
+REPEAT = (
+    b"Status message: Job entrypoint command failed with exit code 1, last available logs "
+    b"(truncated to 20,000 chars):\nValueError: boom\n"
+)
+TIME = b"2026-11-16 15:44:43,667\tINFO cli.py:89 -- "
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_what_ray_repeats_of_the_log_is_left_out(size: int) -> None:
+@pytest.mark.parametrize("begin", [b"\n", b"\n" + TIME])
+def test_what_ray_repeats_of_the_log_is_left_out(begin: bytes, size: int) -> None:
     out: list[bytes] = []
     once = PrintOnce(out.append)
-    whole = LOG + REPEAT
+    whole = LOG + begin + REPEAT
     for at in range(0, len(whole), size):
         once(whole[at : at + size])
     once.flush()
-    assert b"".join(out) == LOG
+    assert b"".join(out) == LOG + b"\n"
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
