@@ -18,7 +18,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz.apiserver import compare, fuzz
+from fuzz.apiserver import fuzz
+from fuzz.comparison import compare
 from fuzz.resources import fuzz_resources
 from fuzz.servers import embedded, target_of
 
@@ -74,7 +75,11 @@ def _compare(args: argparse.Namespace, directory: Path, report: dict[str, Any]) 
     real = target_of(Path(os.environ[KUBECONFIG]))
     with embedded(directory / "compared", "--no-controllers") as server:
         found = asyncio.run(compare(server.target, real, args.seed, args.compare))
-    report["compared"] = {"sent": found.requests, "different": dict(found.different.most_common())}
+    report["compared"] = {
+        "sent": found.requests,
+        "different": dict(found.different.most_common()),
+        "different_on_purpose": dict(found.known.most_common()),
+    }
     return found.findings + [f"differs: {one}: {found.examples[one]}" for one in found.different]
 
 

@@ -108,6 +108,16 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "NetworkPolicy": {"spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 80}]}]}},
     "PriorityClass": {"value": 10},
+    "RuntimeClass": {"handler": "runc"},
+    "IngressClass": {"spec": {"controller": "example.com/none"}},
+    "ControllerRevision": {"revision": 1, "data": {"a": "b"}},
+    "ReplicationController": {"spec": {"replicas": 1, "selector": LABELS, "template": TEMPLATE}},
+    "HorizontalPodAutoscaler": {
+        "spec": {
+            "maxReplicas": 3,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+        }
+    },
     "StorageClass": {"provisioner": "example.com/none"},
     "CustomResourceDefinition": {
         "spec": {
@@ -133,6 +143,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "regarding": {"kind": "Pod", "name": "p", "namespace": "fuzz"},
         "eventTime": "2026-01-01T00:00:00.000000Z",
         "reportingController": "x/y",
+        "reportingComponent": "x/y",
         "reportingInstance": "z",
         "action": "a",
     },
@@ -202,7 +213,7 @@ class Kind:
         return {
             "apiVersion": self.group_version,
             "kind": kind,
-            "metadata": {"name": name, "labels": dict(LABELS)},
+            "metadata": {} if kind.endswith("Review") else {"name": name, "labels": dict(LABELS)},
             **BODIES.get(kind, BODIES.get(self.kind, {"spec": {}})),
         }
 

@@ -305,10 +305,16 @@ class FieldSelector:
 _FIELD = re.compile(r"([^=!]+)(==|!=|=)((?:[^\\,=]|\\[\\,=])*)")
 
 
+_SAYS_NOTHING = ("=", "==", "!=")
+"""A term without field and value, which kube-apiserver passes over."""
+
+
 def parse_field_selector(text: str) -> FieldSelector:
     """Read `metadata.name=a,status.phase!=Running`; a backslash escapes `,`, `=` and itself."""
     requirements: list[FieldRequirement] = []
     for term in _split_terms(text):
+        if term in _SAYS_NOTHING:
+            continue
         match = _FIELD.fullmatch(term)
         if match is None:
             raise SelectorError(_field_fault(text, term))

@@ -182,6 +182,10 @@ class App:
         served = self.core.registry.find(route.group, route.version, route.plural)
         if served is None or (route.namespace and not served.namespaced):
             raise no_such_resource()
+        if request.method == "HEAD" and route.subresource != "proxy":
+            raise method_not_allowed()  # of objects, as in kube-apiserver
+        if route.name and served.verbs == ("create",):
+            raise no_such_resource()
         watch = route.watch_prefix or request.flag("watch")
         verb = route.verb(request.method, watch=watch)
         if verb in ("update", "patch") and not route.name:
@@ -198,7 +202,11 @@ class App:
         answer = (
             PLAIN
             if streamed
-            else negotiate(request.headers.get("accept", ""), many=verb in ("list", "watch"))
+            else negotiate(
+                request.headers.get("accept", ""),
+                many=verb in ("list", "watch"),
+                watch=verb == "watch",
+            )
         )
         call = Call(request, route, served, verb, answer)
         call.warn(served.warning)

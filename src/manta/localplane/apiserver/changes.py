@@ -62,10 +62,23 @@ def check_namespace(meta: Object, namespace: str) -> None:
         )
 
 
+_PLACES = {"endpoints": "services/endpoints", "services": "services/specs"}
+"""Where etcd holds what does not lie below its plural."""
+
+
+def check_no_uid(served: Served, key: str, meta: Object) -> None:
+    """Whoever names a uid means an object that is there."""
+    if meta.get("uid"):
+        namespace, _, name = key.rpartition("/")
+        nothing = {"namespace": namespace, "name": name, "uid": ""}
+        raise _other_uid(served, nothing, meta["uid"])
+
+
 def _other_uid(served: Served, before: Object, uid: str) -> Refusal:
     key = key_of(before.get("namespace", ""), before["name"])
+    place = _PLACES.get(served.group_resource, served.plural)
     why = (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{served.plural}/{key}, "
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{key}, "
         f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
         f"UID in object meta: {before['uid']}"
     )

@@ -180,7 +180,8 @@ def _other_kind(value: dict[str, Any], served: Served) -> Refusal:
     if kind != served.kind:
         message = f'Invalid value: "{kind}": must be {served.kind}'
         causes.append(Cause("FieldValueInvalid", message, "kind"))
-    name = (value.get("metadata") or {}).get("name") or ""
+    meta = value.get("metadata")
+    name = str(meta.get("name") or "") if isinstance(meta, dict) else ""
     return invalid(kind, version.rpartition("/")[0], name, causes)
 
 
@@ -213,6 +214,7 @@ def check_metadata(obj: dict[str, Any], served: Served) -> None:
             continue
         if not isinstance(found, wanted):
             raise wrong_type(served, found, f"metadata.{name}", shown)
+    _fill_empty(meta)
     for name, values, item, shown in (
         ("labels", (meta.get("labels") or {}).values(), str, "string"),
         ("annotations", (meta.get("annotations") or {}).values(), str, "string"),
@@ -222,6 +224,13 @@ def check_metadata(obj: dict[str, Any], served: Served) -> None:
         for value in values:
             if not isinstance(value, item):
                 raise wrong_type(served, value, f"metadata.{name}", shown)
+
+
+def _fill_empty(meta: dict[str, Any]) -> None:
+    """A label or an annotation without a value has an empty one."""
+    for name in ("labels", "annotations"):
+        if None in (meta.get(name) or {}).values():
+            meta[name] = {key: "" if text is None else text for key, text in meta[name].items()}
 
 
 def wrong_type(served: Served, found: Any, field: str, wanted: str) -> Refusal:

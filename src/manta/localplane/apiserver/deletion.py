@@ -9,7 +9,7 @@ from typing import Any
 from manta.api.times import LONGEST_SECONDS, format_time, parse_time
 from manta.localplane.apiserver.options import DeleteOptions
 from manta.localplane.apiserver.served import Served
-from manta.localplane.apiserver.status_errors import Refusal, conflict, forbidden
+from manta.localplane.apiserver.status_errors import conflict, forbidden
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -174,9 +174,7 @@ def _decide_namespace(obj: dict[str, Any], now: datetime) -> Decision:
         raise forbidden("namespaces", "", name, "this namespace may not be deleted")
     if not (obj.get("spec") or {}).get("finalizers"):
         return Mark(_terminating(obj, now)) if obj["metadata"].get("finalizers") else Remove(obj)
-    if "deletionTimestamp" in obj["metadata"]:
-        raise _namespace_busy(obj["metadata"]["name"])
-    return Mark(_terminating(obj, now))
+    return Keep() if "deletionTimestamp" in obj["metadata"] else Mark(_terminating(obj, now))
 
 
 def _terminating(obj: dict[str, Any], now: datetime) -> dict[str, Any]:
@@ -184,11 +182,3 @@ def _terminating(obj: dict[str, Any], now: datetime) -> dict[str, Any]:
     meta.setdefault("deletionTimestamp", format_time(now))
     status = dict(obj.get("status") or {}) | {"phase": "Terminating"}
     return obj | {"metadata": meta, "status": status}
-
-
-def _namespace_busy(name: str) -> Refusal:
-    why = (
-        "The system is ensuring all content is removed from this namespace.  Upon completion, "
-        "this namespace will automatically be purged by the system."
-    )
-    return conflict("namespaces", "", name, why)

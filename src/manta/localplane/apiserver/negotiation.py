@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from manta.localplane.apiserver.status_errors import not_acceptable, unsupported_media_type
+from manta.localplane.apiserver.status_errors import (
+    not_acceptable,
+    not_watchable,
+    unsupported_media_type,
+)
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -26,17 +30,20 @@ class Answer:
 
 
 PLAIN = Answer()
+_YAML_TYPES = (YAML, "text/yaml", "application/x-yaml")
 _SHAPES = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 
 
 @lru_cache(maxsize=256)
-def negotiate(accept: str, *, many: bool = False) -> Answer:
+def negotiate(accept: str, *, many: bool = False, watch: bool = False) -> Answer:
     """The first wish that can be met. Protobuf answers are never given: JSON always follows."""
     if not accept:
         return PLAIN
     wishes = _media_types(accept)
     for media, params in wishes:
         found = _meet(media, params)
+        if found is not None and watch and found.yaml:
+            raise not_watchable()
         if found is not None:
             return found
     raise not_acceptable(many=many, shape=any(media == JSON for media, _ in wishes))
@@ -51,7 +58,7 @@ def _meet(media: str, params: dict[str, str]) -> Answer | None:
         if shape in _SHAPES and known:
             return Answer(shape, params["v"])
         return None
-    if media in (YAML, "text/yaml", "application/x-yaml"):
+    if media in _YAML_TYPES:
         return Answer(yaml=True) if "as" not in params else None
     return None
 
@@ -73,7 +80,7 @@ def body_format(content_type: str) -> str:
     media = content_type.partition(";")[0].strip().lower()
     if media in ("", JSON):
         return "json"
-    if media in (YAML, "text/yaml", "application/x-yaml"):
+    if media in _YAML_TYPES:
         return "yaml"
     if media == PROTOBUF:
         return "protobuf"

@@ -8,7 +8,14 @@ from typing import Any
 import msgspec
 
 from manta.api.documents.writer import to_yaml
-from manta.localplane.apiserver import changes, decoding, machinery, rendering, tables
+from manta.localplane.apiserver import (
+    changes,
+    decoding,
+    machinery,
+    rendering,
+    strictness,
+    tables,
+)
 from manta.localplane.apiserver.admission import Admission
 from manta.localplane.apiserver.auth.authorizer import Authorizer
 from manta.localplane.apiserver.auth.rules import Attempt
@@ -36,6 +43,7 @@ from manta.localplane.apiserver.status_errors import (
     conflict,
     details,
     invalid_options,
+    invalid_patch,
     method_not_allowed,
     not_found,
     plain_failure,
@@ -47,8 +55,6 @@ from manta.localplane.apiserver.watching import WatchRequest, open_watch
 from manta.localplane.apiserver.writing import Produce, Writer
 from manta.localplane.store.objects import Record, key_of
 
-_MOST_FAULTS = 100
-"""Unknown and doubled fields that one answer names, as in kube-apiserver."""
 _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -92,6 +98,8 @@ class Operations:
     async def _performed(self, call: Call) -> HttpResponse:
         if call.route.subresource in self._subresources.names:
             return await self._subresources.perform(call)
+        if call.served.shelf == "bindings":
+            return await self._subresources.bind_named(call)
         act = self._verbs.get(call.verb)
         if act is None:
             raise method_not_allowed()
@@ -145,7 +153,7 @@ class Operations:
             raise method_not_allowed()
         options = write_options(call.request, "CreateOptions")
         obj = decoding.read_object(call.request, call.served)
-        obj = self._checked(call, obj, options)
+        obj = strictness.checked(call, obj, options)
         namespace = self._namespace(call)
         await self._admission.await_account(call, obj)
         return await self._written(call, self._writer.create(call, namespace, obj, options))
@@ -158,11 +166,36 @@ class Operations:
     async def _update(self, call: Call) -> HttpResponse:
         options = write_options(call.request, "UpdateOptions")
         obj = decoding.read_object(call.request, call.served)
-        obj = self._checked(call, obj, options)
+        obj = strictness.checked(call, obj, options)
+        meta = obj.get("metadata") or {}
+        changes.check_namespace(meta, call.route.namespace)
+        changes.check_name(meta, call.route.name)
+        if self._creates(call):
+            return await self._written(call, self._create_at(call, obj, options))
         written = self._writer.update(
             call, self._key(call), lambda _: obj, options, call.route.subresource
         )
         return await self._written(call, written)
+
+    def _creates(self, call: Call) -> bool:
+        """Whether this update makes the object: a few kinds may be put where nothing is."""
+        if call.route.subresource or not call.served.created_by_update():
+            return False
+        return self._core.store.get(call.served.shelf, self._key(call)) is None
+
+    def _create_at(self, call: Call, obj: dict[str, Any], options: WriteOptions) -> Written:
+        self._may_create(call)
+        meta = obj["metadata"]
+        changes.check_no_uid(call.served, self._key(call), meta)
+        obj["metadata"] = {key: meta[key] for key in meta if key != "resourceVersion"}
+        return self._writer.create(call, self._namespace(call), obj, options)
+
+    def _may_create(self, call: Call) -> None:
+        route, served = call.route, call.served
+        self._authorizer.require(
+            call.user,
+            Attempt("create", served.group, served.plural, "", route.name, route.namespace),
+        )
 
     async def _patch(self, call: Call) -> HttpResponse:
         options = write_options(call.request, "PatchOptions")
@@ -211,12 +244,9 @@ class Operations:
         options: WriteOptions,
         writing: machinery.Writing,
     ) -> Written:
-        route, served = call.route, call.served
-        self._authorizer.require(
-            call.user,
-            Attempt("create", served.group, served.plural, "", route.name, route.namespace),
-        )
-        changes.check_name(config["metadata"], route.name)
+        served = call.served
+        self._may_create(call)
+        changes.check_name(config["metadata"], call.route.name)
         made = machinery.apply(served, None, config, writing)
         owners = made["metadata"]["managedFields"]
         made = machinery.canonical(served, made, [])
@@ -256,25 +286,20 @@ class Operations:
             raise unknown_patch_type()
         if media == _STRATEGIC_PATCH and served.custom is not None:
             raise unsupported_media_type((_JSON_PATCH, _MERGE_PATCH, _APPLY_PATCH))
-        try:
-            patch = decoding.read_json(call.request.body)
-        except decoding.Malformed as error:
-            raise bad_request(f"error decoding patch: {error}") from None
-        if not isinstance(patch, list if media == _JSON_PATCH else dict):
-            wanted = "a list" if media == _JSON_PATCH else "an object"
-            raise bad_request(f"error decoding patch: it must be {wanted}")
+        patch = _read_patch(call.request.body, media)
 
         def produce(old: dict[str, Any]) -> dict[str, Any]:
             if media == _JSON_PATCH:
                 new = machinery.json_patch(old, patch)
             elif media == _STRATEGIC_PATCH:
-                new = machinery.strategic_patch(old, patch, served)
+                new = _strategic(old, patch, served)
             else:
                 new = machinery.merge_patch(old, patch)
-            decoding.check_patched_type(new, served)
+            if media != _STRATEGIC_PATCH:  # of which the type is never read
+                decoding.check_patched_type(new, served)
             try:
                 decoding.check_metadata(new, served)
-                return self._checked(call, new, options)
+                return strictness.checked(call, new, options)
             except Refusal as refusal:
                 strategic = media == _STRATEGIC_PATCH
                 shown = go_text(patch) if strategic else decoding.quoted(new)
@@ -336,29 +361,6 @@ class Operations:
         )
         return self._one(call, written.record, 201 if written.created else 200)
 
-    def _checked(self, call: Call, obj: dict[str, Any], options: WriteOptions) -> dict[str, Any]:
-        """The object in canonical form. Unknown and doubled fields are refused, warned of or let
-        through, as the client wishes."""
-        unknown: list[str] = []
-        read = machinery.canonical(call.served, obj, unknown)
-        if options.validation == "Ignore":
-            return read
-        faults = decoding.duplicate_fields(call.request, obj) if call.verb != "patch" else []
-        if call.served.custom is None:  # what no kind knows is not looked at twice
-            skipped = {f'duplicate field "{path}"' for path in unknown}
-            faults = [fault for fault in faults if fault not in skipped]
-        faults += [f'unknown field "{path}"' for path in unknown]
-        faults = faults[:_MOST_FAULTS]
-        if faults and options.validation == "Strict":
-            served = call.served
-            raise bad_request(
-                f'{served.kind} in version "{served.version}" cannot be handled as a '
-                f"{served.kind}: strict decoding error: {', '.join(faults)}"
-            )
-        for fault in faults:
-            call.warn(fault)
-        return read
-
     def _one(self, call: Call, record: Record, status: int) -> HttpResponse:
         answer = call.answer
         if answer.plain:
@@ -387,6 +389,27 @@ class Operations:
         return HttpResponse(200, body, call.headers())
 
 
+def _read_patch(body: bytes, media: str) -> Any:
+    try:
+        patch = decoding.read_json(body)
+    except decoding.Malformed as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+    if patch is None and media == _STRATEGIC_PATCH:
+        return {}
+    if not isinstance(patch, list if media == _JSON_PATCH else dict):
+        wanted = "a list" if media == _JSON_PATCH else "an object"
+        raise bad_request(f"error decoding patch: it must be {wanted}")
+    return patch
+
+
+def _strategic(old: dict[str, Any], patch: dict[str, Any], served: Served) -> dict[str, Any]:
+    """What kind it says that it is counts for nothing, as long as it is text."""
+    new = machinery.strategic_patch(old, patch, served)
+    if not all(isinstance(new.get(name, ""), str) for name in ("kind", "apiVersion")):
+        raise invalid_patch("unrecognized type: string", go_text(patch))
+    return new | {"kind": served.kind, "apiVersion": served.api_version}
+
+
 def _media(request: HttpRequest) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip()
 
@@ -409,7 +432,7 @@ def _options_body(request: HttpRequest) -> dict[str, Any]:
         ) from None
     if not isinstance(value, dict):
         raise bad_request("the body of a delete must be DeleteOptions")
-    if value.get("kind", "DeleteOptions") != "DeleteOptions":
+    if (value.get("kind") or "DeleteOptions") != "DeleteOptions":
         version = str(value.get("apiVersion") or "v1")
         raise bad_request(decoding.unregistered(version, value["kind"]))
     return machinery.delete_options(value)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from manta.localplane.apiserver.messages import HttpRequest
-from manta.localplane.apiserver.schema.causes import Cause
+from manta.localplane.apiserver.schema.causes import Cause, too_long
+from manta.localplane.apiserver.schema.causes import invalid as invalid_value
 from manta.localplane.apiserver.status_errors import (
     bad_request,
     invalid_options,
@@ -16,6 +18,7 @@ from manta.localplane.apiserver.status_errors import (
 
 _INTEGER = re.compile("[-+]?[0-9]+")
 _INT64 = 1 << 63
+MANAGER_BYTES: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +38,28 @@ def write_options(request: HttpRequest, kind: str) -> WriteOptions:
             f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
         )
         raise invalid_options(kind, Cause("FieldValueNotSupported", message, "fieldValidation"))
-    manager = request.param("fieldManager") or manager_of(request.headers.get("user-agent", ""))
-    if len(manager) > 128:
-        message = "Too long: may not be more than 128 bytes"
-        raise invalid_options(kind, Cause("FieldValueTooLong", message, "fieldManager"))
+    named = request.param("fieldManager")
+    if causes := list(_manager_faults(named)):
+        raise invalid_options(kind, *causes)
+    manager = named or manager_of(request.headers.get("user-agent", ""))
     return WriteOptions(dry_run, manager, validation or "Warn", request.flag("force"))
+
+
+def _manager_faults(manager: str) -> Iterator[Cause]:
+    if len(manager.encode()) > MANAGER_BYTES:
+        yield too_long("fieldManager", MANAGER_BYTES)
+    position = 0
+    for character in manager:
+        if not character.isprintable():
+            wish = f"invalid character U+{ord(character):04X} (at position {position})"
+            yield invalid_value("fieldManager", manager, wish)
+        position += len(character.encode())
 
 
 def manager_of(user_agent: str) -> str:
     """Who writes, when nothing better is said: the first word of the user agent."""
-    return user_agent.partition("/")[0][:128] or "unknown"
+    word = user_agent.partition("/")[0]
+    return "".join(one for one in word if one.isprintable())[:MANAGER_BYTES] or "unknown"
 
 
 def _dry_run(values: list[str], kind: str) -> bool:

@@ -47,6 +47,32 @@ class CustomVersion:
 READ_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
+_CONDITIONAL = frozenset(
+    (
+        "apiservices.apiregistration.k8s.io",
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "leases.coordination.k8s.io",
+        "poddisruptionbudgets.policy",
+        "runtimeclasses.node.k8s.io",
+    )
+)
+_CREATED_BY_UPDATE = frozenset(
+    (
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "endpoints",
+        "events",
+        "events.events.k8s.io",
+        "leases.coordination.k8s.io",
+        "limitranges",
+        "rolebindings.rbac.authorization.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+        "runtimeclasses.node.k8s.io",
+        "services",
+    )
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Subresource:
     name: str
@@ -106,5 +132,9 @@ class Served:
         return next((sub for sub in self.subresources if sub.name == name), None)
 
     def unconditional_update(self) -> bool:
-        """Built-in kinds may be replaced without a resourceVersion, custom ones may not."""
-        return self.custom is None
+        """Most built-in kinds may be replaced without a resourceVersion, custom ones may not."""
+        return self.custom is None and self.group_resource not in _CONDITIONAL
+
+    def created_by_update(self) -> bool:
+        """Whether a PUT where nothing is makes the object."""
+        return self.custom is None and self.group_resource in _CREATED_BY_UPDATE

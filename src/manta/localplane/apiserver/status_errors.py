@@ -116,6 +116,15 @@ def not_acceptable(*, many: bool = False, shape: bool = False) -> Refusal:
     return Refusal(406, "NotAcceptable", message, {})
 
 
+def not_watchable() -> Refusal:
+    """There is no stream of YAML."""
+    message = (
+        "only the following media types are accepted: application/json;stream=watch, "
+        "application/vnd.kubernetes.protobuf;stream=watch"
+    )
+    return Refusal(406, "NotAcceptable", message)
+
+
 def already_exists(plural: str, group: str, name: str) -> Refusal:
     message = f'{_qualified(plural, group)} "{name}" already exists'
     return Refusal(409, "AlreadyExists", message, details(name, plural, group))

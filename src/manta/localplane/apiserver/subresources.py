@@ -6,17 +6,17 @@ The others need nothing special: they are updates of which only a part counts (`
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from manta.api.selectors import SelectorError, from_object
-from manta.localplane.apiserver import decoding, machinery, rendering
+from manta.localplane.apiserver import changes, decoding, machinery, rendering
 from manta.localplane.apiserver.auth.token_requests import issue_token
 from manta.localplane.apiserver.auth.tokens import Tokens
-from manta.localplane.apiserver.changes import check_name
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.messages import HttpResponse, json_response
 from manta.localplane.apiserver.options import delete_options, write_options
-from manta.localplane.apiserver.schema.causes import Cause
+from manta.localplane.apiserver.schema.causes import Cause, quoted
 from manta.localplane.apiserver.schema.causes import invalid as invalid_value
 from manta.localplane.apiserver.served import ScalePaths, Served
 from manta.localplane.apiserver.status_errors import (
@@ -26,6 +26,7 @@ from manta.localplane.apiserver.status_errors import (
     internal,
     invalid,
     method_not_allowed,
+    no_such_resource,
     not_found,
     plain_failure,
     too_many_requests,
@@ -62,12 +63,27 @@ class Subresources:
         return await self._performers[call.route.subresource](call)
 
     # ── binding ──────────────────────────────────────────────────────────────────────────
+    async def bind_named(self, call: Call) -> HttpResponse:
+        """A Binding that is sent without a path of its own: it names its Pod."""
+        if not call.route.namespace:
+            raise no_such_resource()
+        sent = decoding.read_object(call.request, call.served)
+        meta = _typed(_BINDINGS, sent).get("metadata") or {}
+        changes.check_namespace(meta, call.route.namespace)
+        if not meta.get("name"):
+            raise bad_request("Name parameter required.")
+        pods = self._core.registry.find("", "v1", "pods")
+        assert pods is not None
+        route = replace(call.route, plural="pods", name=meta["name"], subresource="binding")
+        return await self._bind(Call(call.request, route, pods, "create", call.answer))
+
     async def _bind(self, call: Call) -> HttpResponse:
         options = write_options(call.request, "CreateOptions")
         binding = _typed(_BINDINGS, decoding.read_object(call.request, _BINDINGS))
-        node = (binding.get("target") or {}).get("name")
-        if not node:
-            raise plain_failure("target.name: Required value")
+        named = (binding.get("metadata") or {}).get("name")
+        if named and named != call.route.name:
+            raise bad_request("name in URL does not match name in Binding object")
+        node = _bound_node(binding.get("target") or {})
         written = self._writer.amend(
             call,
             key_of(call.route.namespace, call.route.name),
@@ -199,7 +215,7 @@ class Subresources:
         def produce(old: Object) -> Object:
             shown = _scale_of(call.served, old, paths)
             wanted = self._wanted_scale(call, shown)
-            check_name(wanted.get("metadata") or {}, call.route.name)
+            changes.check_name(wanted.get("metadata") or {}, call.route.name)
             asked = (wanted.get("metadata") or {}).get("resourceVersion")
             if asked and asked != old["metadata"]["resourceVersion"]:
                 raise conflict(call.served.plural, call.served.group, call.route.name)
@@ -244,6 +260,18 @@ class Subresources:
 def _typed(served: Served, body: Object) -> Object:
     """A body whose fields have the types of its kind; else a 400 that names the field."""
     return machinery.canonical(served, body, [])
+
+
+def _bound_node(target: Object) -> str:
+    faults = []
+    if target.get("kind") and target["kind"] != "Node":
+        supported = 'supported values: "Node", "<empty>"'
+        faults.append(f"target.kind: Unsupported value: {quoted(target['kind'])}: {supported}")
+    if not target.get("name"):
+        faults.append("target.name: Required value")
+    if faults:
+        raise plain_failure(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+    return str(target["name"])
 
 
 def _covers(budget: Object, pod: Record) -> bool:

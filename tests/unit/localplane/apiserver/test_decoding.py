@@ -92,7 +92,7 @@ def test_json_without_doubles_has_none(value):
         {"labels": []},
         {"finalizers": [1]},
         {"ownerReferences": ["x"]},
-        {"annotations": {"a": None}},
+        {"annotations": {"a": False}},
     ],
 )
 def test_metadata_of_wrong_types_is_refused(meta):

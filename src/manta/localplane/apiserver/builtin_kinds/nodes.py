@@ -116,4 +116,4 @@ def _element_node(type_: str, *, atomic: bool = False) -> Node:
         return make_node(type_="array", items=_element_node("string"))
     if type_ in _SCALARS:
         return make_node(type_=_SCALARS[type_])
-    return make_node(preserve=True)
+    return make_node(preserve=True, map_type="atomic")

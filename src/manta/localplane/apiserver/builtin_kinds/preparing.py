@@ -10,7 +10,11 @@ from typing import Any, Final
 
 from manta.localplane.apiserver.builtin_kinds.context import Context
 from manta.localplane.apiserver.builtin_kinds.defaults import objects, services, workloads
-from manta.localplane.apiserver.builtin_kinds.defaults.pods import default_pod, quality_of_service
+from manta.localplane.apiserver.builtin_kinds.defaults.pods import (
+    default_pod,
+    default_template,
+    quality_of_service,
+)
 from manta.localplane.apiserver.builtin_kinds.pod_admission import admit_pod, give_tolerations
 from manta.localplane.apiserver.builtin_kinds.reading import read_object
 from manta.localplane.apiserver.schema.defaulting import copy_json
@@ -26,6 +30,7 @@ _DEFAULTS: Final[dict[str, Callable[[Json], None]]] = {
     "EndpointSlice": objects.default_endpoint_slice,
     "Endpoints": objects.default_endpoints,
     "HorizontalPodAutoscaler": objects.default_autoscaler,
+    "IngressClass": objects.default_ingress_class,
     "Job": workloads.default_job,
     "LimitRange": objects.default_limit_range,
     "Namespace": objects.default_namespace,
@@ -34,6 +39,7 @@ _DEFAULTS: Final[dict[str, Callable[[Json], None]]] = {
     "PersistentVolume": objects.default_volume,
     "PersistentVolumeClaim": objects.default_claim,
     "Pod": default_pod,
+    "PodTemplate": default_template,
     "PriorityClass": objects.default_priority_class,
     "ReplicaSet": workloads.default_replica_set,
     "ReplicationController": workloads.default_replication_controller,

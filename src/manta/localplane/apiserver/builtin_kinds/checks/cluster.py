@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
-from typing import Any
-
 from manta.api.names import label_value_errors, qualified_name_errors
 from manta.localplane.apiserver.builtin_kinds.checks import rules
+from manta.localplane.apiserver.builtin_kinds.checks.endpoints import is_ip
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
 from manta.localplane.apiserver.builtin_kinds.defaults.objects import RBAC
 from manta.localplane.apiserver.schema.causes import (
@@ -19,7 +17,6 @@ from manta.localplane.apiserver.schema.causes import (
 )
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
-_ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 
 
 # ── roles ────────────────────────────────────────────────────────────────────────────────
@@ -112,7 +109,7 @@ def check_ingress(ingress: Json, _: Json | None) -> Causes:
 
 def _check_ingress_rule(rule: Json, field: str) -> Causes:
     host = rule.get("host", "")
-    if host and _is_ip(host):
+    if host and is_ip(host):
         yield invalid(f"{field}.host", host, "must be a DNS name, not an IP address")
     if host:
         yield from rules.subdomain(f"{field}.host", host.removeprefix("*."))
@@ -162,42 +159,6 @@ def _check_service_backend(service: Json, field: str) -> Causes:
         yield from rules.port_number(f"{field}.port.number", port["number"])
     else:
         yield required(field, "port name or number is required")
-
-
-def check_endpoint_slice(endpoint_slice: Json, old: Json | None) -> Causes:
-    kind = endpoint_slice.get("addressType", "")
-    yield from rules.one_of("addressType", kind, _ADDRESS_TYPES)
-    if old is not None:
-        yield from rules.immutable("addressType", kind, old.get("addressType", ""))
-    endpoints = endpoint_slice.get("endpoints") or []
-    if old is not None and endpoints == (old.get("endpoints") or []):
-        return
-    for index, endpoint in enumerate(endpoints):
-        field = f"endpoints[{index}].addresses"
-        addresses = endpoint.get("addresses") or []
-        if not addresses:
-            yield required(field, "must contain at least 1 address")
-        for number, address in enumerate(addresses):
-            if kind in {"IPv4", "IPv6"}:
-                yield from _check_address(address, kind, f"{field}[{number}]")
-    for index, port in enumerate(endpoint_slice.get("ports") or []):
-        yield from rules.protocol(f"ports[{index}].protocol", port.get("protocol", ""))
-
-
-def _check_address(address: str, kind: str, field: str) -> Causes:
-    if not _is_ip(address):
-        wish = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        yield invalid(field, address, wish)
-    elif not _is_ip(address, kind):
-        yield invalid(field, address, f"must be an {kind} address")
-
-
-def _is_ip(text: Any, kind: str = "") -> bool:
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return not kind or f"IPv{address.version}" == kind
 
 
 def check_network_policy(policy: Json, _: Json | None) -> Causes:

@@ -138,54 +138,6 @@ def check_lease(lease: Json, _: Json | None) -> Causes:
         yield invalid("spec.leaseTransitions", spec["leaseTransitions"], wish)
 
 
-def check_core_event(event: Json, _: Json | None) -> Causes:
-    """Events are about something in their own namespace, or about the cluster."""
-    namespace = (event.get("metadata") or {}).get("namespace", "")
-    about = (event.get("involvedObject") or {}).get("namespace", "")
-    if (about and about != namespace) or (not about and namespace != "default"):
-        yield invalid("involvedObject.namespace", about, "does not match event.namespace")
-
-
-def check_event(event: Json, old: Json | None) -> Causes:
-    """The stricter rules of events.k8s.io."""
-    if old is None:
-        if not event.get("eventTime"):
-            yield required("eventTime")
-        if event.get("type") not in {"Normal", "Warning"}:
-            yield invalid(
-                "type", event.get("type", ""), f"has invalid value: {event.get('type', '')}"
-            )
-        if event.get("eventTime"):
-            yield from _check_event_words(event)
-        return
-    for name in (
-        "regarding",
-        "reason",
-        "action",
-        "reportingController",
-        "reportingInstance",
-        "type",
-    ):
-        yield from rules.immutable(name, event.get(name), old.get(name))
-
-
-def _check_event_words(event: Json) -> Causes:
-    controller = event.get("reportingController", "")
-    if not controller:
-        yield required("reportingController")
-    yield from rules.all_invalid(
-        "reportingController", controller, qualified_name_errors(controller)
-    )
-    for name, limit in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
-        value = event.get(name, "")
-        if not value:
-            yield required(name)
-        elif len(value) > limit:
-            yield invalid(name, "", f"can have at most {limit} characters")
-    if len(event.get("note", "")) > 1024:
-        yield invalid("message", "", "can have at most 1024 characters")
-
-
 def check_priority_class(priority_class: Json, old: Json | None) -> Causes:
     name = (priority_class.get("metadata") or {}).get("name", "")
     value = priority_class.get("value", 0)

@@ -80,7 +80,7 @@ def check_pod_spec(spec: Json, path: str) -> Causes:
     if deadline is not None and not 1 <= deadline <= MAX_INT32:
         wish = f"must be between 1 and {MAX_INT32}, inclusive"
         yield invalid(f"{path}.activeDeadlineSeconds", deadline, wish)
-    yield from _check_tolerations(spec.get("tolerations") or [], f"{path}.tolerations")
+    yield from check_tolerations(spec.get("tolerations") or [], f"{path}.tolerations")
 
 
 def _check_security(context: Json, path: str) -> Causes:
@@ -123,7 +123,7 @@ def _check_volume(volume: Json, field: str, known: set[str]) -> Causes:
         yield duplicate(f"{field}.name", name)
 
 
-def _check_tolerations(tolerations: list[Json], path: str) -> Causes:
+def check_tolerations(tolerations: list[Json], path: str) -> Causes:
     for index, toleration in enumerate(tolerations):
         field = f"{path}[{index}]"
         key, operator = toleration.get("key", ""), toleration.get("operator") or "Equal"

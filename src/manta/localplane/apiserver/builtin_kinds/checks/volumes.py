@@ -57,10 +57,10 @@ def check_volume_source(kind: str, source: Json, field: str) -> Causes:
 def descending_path(field: str, path: str) -> Causes:
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
-    yield from _no_backsteps(field, path)
+    yield from no_backsteps(field, path)
 
 
-def _no_backsteps(field: str, path: str) -> Causes:
+def no_backsteps(field: str, path: str) -> Causes:
     if ".." in path.split("/"):
         yield invalid(field, path, "must not contain '..'")
 
@@ -72,7 +72,7 @@ def _not_reserved(field: str, path: str) -> Causes:
 
 
 def _check_host_path(source: Json, field: str) -> Causes:
-    yield from _no_backsteps(f"{field}.path", source["path"])
+    yield from no_backsteps(f"{field}.path", source["path"])
     kind = source.get("type")
     if kind is not None and kind not in _HOST_PATH_TYPES:
         yield not_supported(f"{field}.type", kind, _HOST_PATH_TYPES)

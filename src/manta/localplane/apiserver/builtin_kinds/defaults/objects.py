@@ -105,6 +105,12 @@ def default_binding(binding: Json) -> None:
             subject["apiGroup"] = RBAC
 
 
+def default_ingress_class(ingress_class: Json) -> None:
+    parameters = ingress_class.setdefault("spec", {}).get("parameters")
+    if parameters is not None and parameters.get("scope") is None:
+        parameters["scope"] = "Cluster"
+
+
 def default_network_policy(policy: Json) -> None:
     spec = policy.setdefault("spec", {})
     if not spec.get("policyTypes"):

@@ -86,8 +86,11 @@ def default_replica_set(replica_set: Json) -> None:
 
 
 def default_replication_controller(controller: Json) -> None:
+    spec = controller.setdefault("spec", {})
+    if spec.get("template") is None:
+        _fill(spec, "replicas", 1)
+        return
     default_replica_set(controller)
-    spec = controller["spec"]
     labels = spec["template"]["metadata"].get("labels")
     if labels:
         spec.setdefault("selector", dict(labels))
