@@ -10,7 +10,10 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
+from manta.controllers.rayservice.submissions import SUBMITTED
 from manta.kube.client import Client
+from manta.rules.serve_config import config_hash
+from manta.runtime.election import Leadership
 from support import rayservice as support
 from support.raycluster import NAMESPACE
 from support.raycrds import ray_crds
@@ -25,7 +28,7 @@ from support.rayservice import (
     operator,
     serves_from,
 )
-from support.rayservice_objects import incremental, scaled_config
+from support.rayservice_objects import incremental, ray_service, scaled_config
 from support.virtual import faulty, running, virtually
 
 BETTER = "applications: [{name: app, import_path: demo.better}]"
@@ -164,3 +167,63 @@ async def test_a_definition_that_drops_the_record_costs_no_endless_writes(
         async with operator(world):
             await asyncio.sleep(60)
             assert len(world.head(cluster).puts) == 2
+
+
+@virtually
+async def test_a_note_of_an_earlier_version_does_not_outlive_a_later_submission(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """E7: nobody updates the annotation any more. Where the CRD drops the record, a restarted operator
+    would take the annotation for the last submission, although another config came after it."""
+    monkeypatch.setattr(support, "ray_crds", _without_submissions)
+    async with a_world() as world:
+        async with operator(world):
+            await world.create()
+            service = await world.until(is_ready)
+            cluster = service.status.active_service_status.ray_cluster_name
+            [head] = await world.pods("ray.io/node-type=head")
+            note = f"{config_hash(world.head(cluster).puts[0])}@{head['metadata']['uid']}/0"
+            body = {"metadata": {"annotations": {SUBMITTED: note}}}
+            await world.client.patch(RAY_CLUSTERS, Key(NAMESPACE, cluster), body)
+            await world.edit(serveConfigV2=BETTER)
+            await asyncio.sleep(60)
+        await world.edit(serveConfigV2=_original())
+        async with operator(world):
+            await asyncio.sleep(60)
+        assert imports(world, cluster) == ["demo.app", "demo.better", "demo.app"]
+
+
+def _original() -> str:
+    text: str = ray_service("demo")["spec"]["serveConfigV2"]
+    return text
+
+
+@virtually
+async def test_an_operator_without_the_lease_asks_nobody_and_remembers_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another one submits meanwhile: a memory of before would hide that its config is no longer there."""
+    monkeypatch.setattr(support, "ray_crds", _without_submissions)
+    first, second = Leadership(), Leadership()
+    async with (
+        a_world() as world,
+        operator(world, leadership=first),
+        operator(world, leadership=second),
+    ):
+        first.change(leading=True)
+        await world.create()
+        service = await world.until(is_ready)
+        cluster = service.status.active_service_status.ray_cluster_name
+        first.change(leading=False)
+        asked = len(world.ray.calls) + len(world.ray.probes)
+        await asyncio.sleep(120)
+        assert len(world.ray.calls) + len(world.ray.probes) == asked
+
+        second.change(leading=True)
+        await world.edit(serveConfigV2=BETTER)
+        await asyncio.sleep(60)
+        second.change(leading=False)
+        await world.edit(serveConfigV2=_original())
+        first.change(leading=True)
+        await asyncio.sleep(60)
+        assert imports(world, cluster)[-2:] == ["demo.better", "demo.app"]

@@ -24,6 +24,7 @@ from manta.localplane.builtin.everything.watcher import Everything
 from manta.localplane.builtin.garbage_collector.controller import GarbageCollector
 from manta.ray.dashboard import Dashboard
 from manta.rules.settings import Settings
+from manta.runtime.election import Leadership
 from manta.runtime.manager import Manager
 from support.fake_ray import FakeRay
 from support.faults import FaultTransport
@@ -133,11 +134,13 @@ class World:
 
 
 @asynccontextmanager
-async def operator(world: World, client: Client | None = None) -> AsyncIterator[Manager]:
+async def operator(
+    world: World, client: Client | None = None, leadership: Leadership | None = None
+) -> AsyncIterator[Manager]:
     manager = Manager(client or world.client, world.plane.clock, Random(7))
     manager.add(raycluster.build(manager, world.settings))
     manager.add(rayservice.build(manager, world.settings, Dashboard(world.ray)))
-    task = asyncio.create_task(manager.run())
+    task = asyncio.create_task(manager.run(leadership))
     try:
         yield manager
     finally:

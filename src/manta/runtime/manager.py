@@ -75,6 +75,7 @@ class Manager:
         self._begun: dict[Informer[Any], asyncio.Task[None]] = {}
         self._controllers: list[Controller] = []
         self._services: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
+        self._term_end_handlers: list[Callable[[], None]] = []
         self._stopping = asyncio.Event()
         gauges.register_caches(self.registry, self._informers.values())
         gauges.register_controllers(self.registry, self._controllers)
@@ -146,6 +147,10 @@ class Manager:
         found = (one.trouble for one in self._informers.values())
         return tuple(dict.fromkeys(trouble for trouble in found if trouble))
 
+    def at_end_of_term(self, handler: Callable[[], None]) -> None:
+        """Call `handler` whenever the lease is lost: what only a leader does or knows ends there."""
+        self._term_end_handlers.append(handler)
+
     @property
     def ready(self) -> bool:
         """All caches that are needed from the start have been filled once."""
@@ -186,6 +191,8 @@ class Manager:
                 ended, _ = await asyncio.wait([term, lost], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 await self._end([term, lost])
+                for handler in self._term_end_handlers:
+                    handler()
             if term in ended:
                 term.result()
                 return

@@ -175,6 +175,7 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
         watches += (Watch(caches.pod_groups, owned),)
     controller = Controller(CONTROLLER, run_round, watches, workers=WORKERS, subject=caches.jobs)
     manager.add_service("RayJob questions", watch.run)
+    manager.at_end_of_term(watch.close)
     if settings.enable_metrics:
         metrics.register(manager.registry, caches.jobs, attempts)
     return controller

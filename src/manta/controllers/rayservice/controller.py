@@ -168,6 +168,8 @@ def build(manager: Manager, settings: Settings, dashboard: Dashboard) -> Control
     )
     manager.add_service("RayService questions", watch.run)
     manager.add_service("probes of Serve proxies", probes.run)
+    for end in (watch.close, probes.close, submissions.clear):
+        manager.at_end_of_term(end)
     if settings.enable_metrics:
         metrics.register(manager.registry, caches.ray_services)
     return controller

@@ -42,5 +42,8 @@ class ProxyProbes:
     def forget(self, subject: WatchKey) -> None:
         self._watch.forget(subject)
 
+    def close(self) -> None:
+        self._watch.close()
+
     async def run(self) -> None:
         await self._watch.run()

@@ -6,7 +6,8 @@ the config itself, so that a new head gets back what the lost one had. It is par
 status: the RayCluster stays untouched when only Serve's config changes.
 
 Records are kept in memory too. A status write may be refused, and a CRD of KubeRay's drops the field:
-after a restart of the operator the config is then submitted once more, as KubeRay does.
+after a restart of the operator, or when another replica leads, the config is then submitted once more,
+as KubeRay does.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.ray.service import RayServiceStatus, RayServiceStatuses, ServeSubmission
 
 SUBMITTED: Final = "manta.ray.io/serve-config"
-"""Annotation of a RayCluster, read only: `<hash>@<head>[+1]`, as earlier versions wrote it."""
+"""Annotation of a RayCluster, read and removed: `<hash>@<head>[+1]`, as earlier versions wrote it."""
 
 SUBMITTED_DOCUMENT: Final = "manta.ray.io/serve-config-document"
-"""Annotation of a RayCluster, read only: that config itself."""
+"""Annotation of a RayCluster, read and removed: that config itself."""
 
 LONGEST_CONFIG: Final = 128 * 1024
 """A longer one is submitted, and not kept for a head that loses it."""
@@ -79,6 +80,11 @@ class SubmissionMemory:
         if own is None or by_status is None:
             return own or by_status
         return own if (own.submitted_time or "") >= (by_status.submitted_time or "") else by_status
+
+    def clear(self) -> None:
+        """Another replica leads: what it submits is unknown here."""
+        self._last.clear()
+        self._written.clear()
 
     def keep_only(self, service: Key, clusters: Collection[str]) -> None:
         known = self._last.pop(service, {})

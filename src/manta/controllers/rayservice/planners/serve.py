@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from manta.api.ray import names
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.ray.service import ApplicationStatusWord, RayServiceStatuses, ServeSubmission
 from manta.api.resources import PODS
 from manta.api.times import format_time, parse_optional_time
@@ -33,9 +34,14 @@ from manta.controllers.rayservice.step import (
     with_active,
     with_pending,
 )
-from manta.controllers.rayservice.submissions import config_text, kept_config
+from manta.controllers.rayservice.submissions import (
+    SUBMITTED,
+    SUBMITTED_DOCUMENT,
+    config_text,
+    kept_config,
+)
 from manta.reconcile.actions import Call, Patch
-from manta.reconcile.plan import do
+from manta.reconcile.plan import NOTHING, Plan, do
 from manta.rules.pod_health import is_terminating
 from manta.rules.serve_config import application_names, config_hash, with_capacity
 
@@ -189,7 +195,19 @@ def _submit(
     submission = _submission(seen, sight, order, again)
     arguments = {"config": order.told, "cluster": sight.name, "submission": submission}
     call = Call(PUT_CONFIG, sight.cluster.metadata.key, cause, why, arguments)
-    return Step(do(call), _recorded(seen, sight, submission))
+    plan = _remove_annotations(sight, order).then(do(call))
+    return Step(plan, _recorded(seen, sight, submission))
+
+
+def _remove_annotations(sight: ClusterSight, order: Order) -> Plan:
+    """Those of an earlier version, before another config makes them false: where the CRD drops the
+    record, the next operator would believe them."""
+    meta = sight.cluster.metadata
+    if SUBMITTED not in meta.annotations or _last_config(sight) == order.config:
+        return NOTHING
+    body = {"metadata": {"annotations": {SUBMITTED: None, SUBMITTED_DOCUMENT: None}}}
+    why = "another Serve config is submitted than its annotations say"
+    return do(Patch(RAY_CLUSTERS, meta.key, body, Cause.UPDATE_CLUSTER, why, uid=meta.uid))
 
 
 def _submission(
