@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from functools import cache
-from pathlib import Path
-
 import pytest
 from tools.docs.differences import PAGE, ROWS, Row, written
 
-TESTS = Path(__file__).parents[1]
-
-
-@cache
-def _test_names() -> frozenset[str]:
-    found: set[str] = set()
-    for path in TESTS.rglob("*.py"):
-        found |= set(re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE))
-    return frozenset(found)
+from support.testnames import names_of_tests
 
 
 def test_the_page_holds_the_table() -> None:
@@ -27,7 +15,7 @@ def test_the_page_holds_the_table() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 def test_each_difference_is_proved_by_a_test_that_exists(row: Row) -> None:
-    assert row.test in _test_names(), f"{row.id} names {row.test}, which is nowhere under tests/"
+    assert row.test in names_of_tests(), f"{row.id} names {row.test}, which is nowhere under tests/"
 
 
 def test_each_difference_has_an_id_of_its_own_and_a_reason() -> None:

@@ -18,6 +18,8 @@ Function = Callable[..., Any]
 
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+MOST_CHARACTERS = 4 * 1024 * 1024
+"""Of a text that a function makes: more than an object may have."""
 
 
 def _size(value: Any) -> int:
@@ -173,6 +175,8 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    found = text.count(old) if limit < 0 else min(limit, text.count(old))
+    _check_size(len(text) + found * (len(new) - len(old)))
     return text.replace(old, new, limit)
 
 
@@ -185,7 +189,17 @@ def _upper_ascii(text: str) -> str:
 
 
 def _join(items: Any, separator: str = "") -> str:
-    return separator.join(_text(item) for item in _list(items))
+    texts = [_text(item) for item in _list(items)]
+    _check_size(sum(map(len, texts)) + len(separator) * len(texts))
+    return separator.join(texts)
+
+
+def _check_size(characters: int) -> None:
+    """A value of some kilobytes must not become one of gigabytes."""
+    if characters > MOST_CHARACTERS:
+        raise EvaluationError(
+            f"the result has {characters} characters; at most {MOST_CHARACTERS} are made"
+        )
 
 
 def _list(value: Any) -> list[Any]:
