@@ -36,7 +36,7 @@ def _parse(text: str) -> ServeConfig | Violation:
     if len(text) > MAX_TEXT:
         return Violation(FIELD, text[:100], f"has {len(text)} characters; at most {MAX_TEXT}")
     try:
-        value = read_yaml(text, limits.FIELD)
+        value = read_yaml(text, limits.FIELD, duplicates=[])  # the last wins, as in KubeRay
     except limits.DocumentError as error:
         return Violation(FIELD, text, f"is not valid YAML: {error}")
     if value is None:  # empty, or nothing but comments

@@ -71,3 +71,11 @@ def test_names_that_yaml_takes_for_something_else_are_names(text: str) -> None:
     config = parse_serve_config(text)
     assert not isinstance(config, Violation)
     assert all(isinstance(name, str) for name in application_names(config))
+
+
+def test_of_a_key_that_is_given_twice_the_last_counts() -> None:
+    """As in KubeRay: a RayService that runs must not become invalid when Manta takes it over."""
+    text = "applications:\n- {name: a, import_path: b.c, args: {x: 1, x: 2}}\n"
+    assert parse_serve_config(text) == {
+        "applications": [{"name": "a", "import_path": "b.c", "args": {"x": 2}}]
+    }
