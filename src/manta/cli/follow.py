@@ -287,13 +287,8 @@ class Follower:
                 if event.type == "DELETED":
                     self._progress.forget(f"pod/{event.object['metadata']['name']}")
                 elif event.type in ("ADDED", "MODIFIED"):
-                    self._report_pod(event.object)
-
-    def _report_pod(self, pod: Mapping[str, Any]) -> None:
-        name, verdict = pod["metadata"]["name"], judge("Pod", pod)
-        if name in self._pulling and verdict.why.endswith(": ContainerCreating"):
-            verdict = Verdict(ready=False, why=self._pulling[name])
-        self._report(f"pod/{name}", verdict)
+                    name = event.object["metadata"]["name"]
+                    self._report(f"pod/{name}", judge("Pod", event.object))
 
     async def _report_pulls(self, namespace: str) -> None:
         """An image takes minutes, and only Events tell of it."""
@@ -302,12 +297,12 @@ class Follower:
                 about = event.object.get("regarding") or {}
                 if event.type not in ("ADDED", "MODIFIED") or about.get("kind") != "Pod":
                     continue
-                reason, name = event.object.get("reason"), about.get("name", "")
+                reason, who = event.object.get("reason"), f"pod/{about.get('name', '')}"
                 if reason == "Pulling":
-                    self._pulling[name] = event.object.get("note") or "Pulling its image"
-                    self._progress.report(f"pod/{name}", self._pulling[name])
+                    self._pulling[who] = event.object.get("note") or "Pulling its image"
+                    self._progress.report(who, self._pulling[who])
                 elif reason == "Pulled":
-                    self._pulling.pop(name, None)
+                    self._pulling.pop(who, None)
 
     async def _remind(self) -> None:
         while True:
