@@ -12,6 +12,9 @@ import msgspec
 
 from manta.api.meta import ObjectMeta, View
 
+EGRESS_UNAVAILABLE = "EgressUnavailable"
+"""A condition of a Node of the embedded plane: its Pods reach nothing outside of the plane."""
+
 # ── Pods ─────────────────────────────────────────────────────────────────────────────────
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from manta.cli import migrate
 from manta.cli.connection import add_connection_flags
+from manta.cli.egress_checks import check_egress
 from manta.cli.findings import Finding, Level
 from manta.cli.render import bytes_text, table
 from manta.cli.usage import examples
@@ -211,6 +212,7 @@ CHECKS: tuple[tuple[str, Callable[[argparse.Namespace], Finding]], ...] = (
     ("kernel", check_kernel),
     ("python", check_python),
     ("namespaces", check_namespaces),
+    ("egress", check_egress),
     ("cgroups", check_cgroups),
     ("memory", check_memory),
     ("disk", check_disk),

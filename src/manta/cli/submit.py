@@ -27,6 +27,7 @@ from manta.cli.connection import (
     open_client,
 )
 from manta.cli.dashboards import ProxyCourier
+from manta.cli.egress_checks import refuse_without_egress
 from manta.cli.joblogs import dashboard_of
 from manta.cli.package import Package, pack
 from manta.cli.submission import (
@@ -170,6 +171,7 @@ def as_yaml(wanted: Wanted, package: Package | None) -> str:
 
 async def _submit(args: argparse.Namespace, wanted: Wanted, package: Package | None) -> int:
     async with open_client(args) as client:
+        await refuse_without_egress(client, args.pip)
         key = await create(client, wanted, package)
         if args.detach:
             print(f"rayjob/{key.name} submitted; follow it with: manta logs -f job/{key.name}")

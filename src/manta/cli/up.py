@@ -18,6 +18,7 @@ from typing import Any
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.cli.apply import apply_document
 from manta.cli.connection import add_directory_flag, open_plane
+from manta.cli.egress_checks import egress_note
 from manta.cli.examples import example
 from manta.cli.follow import Followed, Follower
 from manta.cli.kinds import Kinds
@@ -120,6 +121,8 @@ def run(args: argparse.Namespace) -> int:
     documents = read_manifests(args.manifests)
     _refuse_nonsense(args)
     args.dir = args.dir.resolve()
+    if note := egress_note(args):
+        print(f"manta: warning: {note}", file=sys.stderr)
     if args.foreground:
         from manta.cli.foreground import run_foreground
 

@@ -104,6 +104,7 @@ class NodeAgent:
             self.options,
             machine.host_address,
             lambda: machine.dns_trouble,
+            machine.egress_trouble,
         )
         losses = NodeLosses(self._client, self.names, self._lose_node, self._find_node, registrar)
         claims = ClaimBinder(self._client, machine.volumes)

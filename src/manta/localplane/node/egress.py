@@ -4,8 +4,8 @@ Out: packets of Pods leave under the machine's own address. In: nothing that oth
 Pod or a Service, only answers do; forwarding, which the way out needs, would else let every neighbour in.
 
 One nftables table per plane, written straight to the kernel, and forwarding switched on for the interfaces
-concerned, never without the rules that keep others out. Only as root; a kernel without nftables leaves Pods
-without the way out. Whatever is changed is undone by `close_way`: the table goes by name, and the last plane
+concerned, never without the rules that keep others out. This is for root; `user_egress.py` has the way of
+ordinary users. A kernel without nftables leaves Pods without the way out. Whatever is changed is undone by `close_way`: the table goes by name, and the last plane
 of the machine puts the interfaces' forwarding back as it was.
 """
 
@@ -23,6 +23,11 @@ from manta.localplane.node import nftables, wire
 from manta.localplane.node.netlink import Netlink
 
 log = logging.getLogger(__name__)
+
+NO_PACKET_RULES = (
+    "Pods cannot reach the network outside of the plane: this kernel or container lets us write no"
+    " packet rules (nftables NAT) or no forwarding. Cure: load nf_tables and nft_masq on the machine"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ def open_way(network: PlaneNetwork, *, out: bool = True) -> bool:
     False: this kernel or machine does not let us do what was asked.
     """
     try:
-        nftables.send([*nftables.new_table(network.name), *_guard(network)])
+        nftables.send([*nftables.new_table(network.name), *guard(network)])
     except OSError as error:
         log.warning(
             "no rules against packets from other machines: %s. Where this machine forwards packets,"
@@ -53,7 +58,7 @@ def open_way(network: PlaneNetwork, *, out: bool = True) -> bool:
     if not out:
         return True
     try:
-        nftables.send(list(_masquerading(network)))
+        nftables.send(list(masquerading(network)))
         _switch_forwarding_on([network.bridge, *_uplinks()])
     except OSError as error:
         log.info("Pods reach only each other and the machine: %s", error)
@@ -72,7 +77,7 @@ def close_way(name: str, *, last: bool) -> None:
 
 
 # ── rules ────────────────────────────────────────────────────────────────────────────────
-def _guard(network: PlaneNetwork) -> Iterator[bytes]:
+def guard(network: PlaneNetwork) -> Iterator[bytes]:
     """As nft writes it: `iifname != BRIDGE oifname BRIDGE ct state != established,related drop` for what
     is forwarded, and the same for what the machine would take itself: Service addresses, DNS."""
     table, foreign = network.name, nftables.comes_not_from(network.bridge)
@@ -88,7 +93,7 @@ def _guard(network: PlaneNetwork) -> Iterator[bytes]:
         yield nftables.new_rule(table, "in", to_us)
 
 
-def _masquerading(network: PlaneNetwork) -> Iterator[bytes]:
+def masquerading(network: PlaneNetwork) -> Iterator[bytes]:
     """As nft writes it: `ip saddr SUBNET oifname != BRIDGE masquerade`."""
     table = network.name
     yield nftables.new_chain(table, "out", "nat", nftables.POST_ROUTING, nftables.SOURCE_NAT)

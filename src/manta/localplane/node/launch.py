@@ -108,6 +108,9 @@ def _obey(message: dict[str, Any], channel: _Socket) -> dict[str, Any] | None:
             where = (message["pid"], message["address"], message["gateway"])
             _aside(lambda: configure_network(*where))
             return {}
+        case "forwarding":
+            _aside(_switch_forwarding_on)
+            return {}
         case "socket":
             _aside(lambda: _send_socket(message, channel))
             return None
@@ -145,6 +148,11 @@ def _send_socket(message: dict[str, Any], channel: _Socket) -> None:
         _visit(message["pid"])
     made = plain_socket(message["family"], message["kind"], message["protocol"])
     wire.send(channel, {"reply": message["seq"]}, (made.fileno(),))
+
+
+def _switch_forwarding_on() -> None:
+    """In our own network namespace: packets of Pods may leave through its uplink."""
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
 def _visit(pid: int) -> None:

@@ -152,6 +152,11 @@ def end_with_parent() -> None:
     _libc.prctl(PR_SET_DEATH_SIGNAL, 15, 0, 0, 0)
 
 
+def die_with_parent() -> None:
+    """SIGKILL when the parent process ends, however it does."""
+    _libc.prctl(PR_SET_DEATH_SIGNAL, 9, 0, 0, 0)
+
+
 def set_process_name(name: str) -> None:
     """As `ps` and /proc/PID/comm show it (15 bytes)."""
     _libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)

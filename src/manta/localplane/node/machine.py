@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Literal
 
 from manta.localplane.node import planeregister
 from manta.localplane.node.cgroups import Cgroups
-from manta.localplane.node.egress import PlaneNetwork, open_way
+from manta.localplane.node.egress import NO_PACKET_RULES, PlaneNetwork, open_way
 from manta.localplane.node.images import ImageStore
 from manta.localplane.node.netlink import SOCKET, Netlink
 from manta.localplane.node.network import PodNetwork
@@ -20,7 +21,10 @@ from manta.localplane.node.processes import Launcher, NoNamespaces, Way
 from manta.localplane.node.ranges import Ranges, Wish, claim_ranges
 from manta.localplane.node.sharednet import SharedNetwork
 from manta.localplane.node.sockets import PodSockets
+from manta.localplane.node.user_egress import open_user_egress
 from manta.localplane.node.volumes import Volumes
+
+log = logging.getLogger(__name__)
 
 Isolation = Literal["namespaces", "none"]
 
@@ -50,7 +54,7 @@ class NodeOptions:
     api_server: tuple[str, int] | None = None
     """Where the `kubernetes` Service leads: host and port of the API server on this machine."""
     egress: bool = True
-    """Let Pods reach what the machine reaches (root only)."""
+    """Let Pods reach what the machine reaches; for ordinary users by slirp4netns or pasta."""
     ingress_port: int = 0
     """On 127.0.0.1, for Ingresses and Gateways. 0: one that is free, the same again next time."""
     limit_cpu: bool = True
@@ -87,6 +91,8 @@ class Machine:
         self.sockets = PodSockets(launcher)
         self.dns_trouble = ""
         """Why names cannot be resolved; empty when they can."""
+        self.egress_trouble = ""
+        """Why Pods cannot reach what the machine reaches; empty when they can."""
         cache = options.cache or Path.home() / ".cache" / "manta" / "images"
         self.images = ImageStore(cache, directory / "images.yaml")
         self.volumes = Volumes(self.plane, directory / "claims")
@@ -112,9 +118,17 @@ class Machine:
         if self.userns:
             netlink = Netlink(await self.launcher.make_socket(*SOCKET))
         self.network = PodNetwork.open(self.directory, self.ranges, netlink)
-        if not self.userns:
+        plane = self._plane_network(self.network)
+        if self.userns:
+            if self.options.egress:
+                self.egress_trouble = await open_user_egress(self.directory, self.launcher, plane)
+        else:
             with planeregister.locked():  # no other plane may be about to take the way back
-                open_way(self._plane_network(self.network), out=self.options.egress)
+                opened = open_way(plane, out=self.options.egress)
+            if not opened:
+                self.egress_trouble = NO_PACKET_RULES
+        if self.egress_trouble:
+            log.warning(self.egress_trouble)
 
     def _plane_network(self, network: PodNetwork) -> PlaneNetwork:
         return PlaneNetwork(

@@ -16,7 +16,7 @@ INPUT, FORWARD, POST_ROUTING = 1, 2, 4
 """Hooks."""
 FILTER_PRIORITY, SOURCE_NAT = 0, 100
 
-_NETFILTER = 12
+NETFILTER = 12
 _SUBSYSTEM = 10
 _BATCH_BEGIN, _BATCH_END = 16, 17
 _NEW_TABLE, _DELETE_TABLE, _NEW_CHAIN, _NEW_RULE = 0, 2, 3, 6
@@ -141,21 +141,22 @@ def _framed(kind: int, flags: int, content: bytes) -> bytes:
     return struct.pack("=IHHII", 16 + len(content), kind, flags, 1, 0) + content
 
 
-def send(messages: Sequence[bytes]) -> None:
-    """All of them or none: the kernel takes a batch as one change."""
+def send(messages: Sequence[bytes], channel: socket.socket | None = None) -> None:
+    """All of them or none: the kernel takes a batch as one change. `channel`: a netlink socket of
+    another network namespace, which is closed."""
     subsystem = struct.pack("!BBH", socket.AF_UNSPEC, 0, _SUBSYSTEM)
     batch = [
         _framed(_BATCH_BEGIN, _REQUEST, subsystem),
         *messages,
         _framed(_BATCH_END, _REQUEST, subsystem),
     ]
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETFILTER) as channel:
-        channel.settimeout(2.0)
-        channel.bind((0, 0))
-        channel.send(b"".join(batch))
+    with channel or socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETFILTER) as netlink:
+        netlink.settimeout(2.0)
+        netlink.bind((0, 0))
+        netlink.send(b"".join(batch))
         answered = 0
         while answered < len(messages):
-            answered += _read_answers(channel.recv(65536))
+            answered += _read_answers(netlink.recv(65536))
 
 
 def _read_answers(data: bytes) -> int:

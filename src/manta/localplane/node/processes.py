@@ -95,6 +95,10 @@ class Launcher:
         """Give the sandbox of init `pid` its address, once its cable is laid."""
         await self._ask("network", pid=pid, address=address, gateway=gateway)
 
+    async def switch_forwarding_on(self) -> None:
+        """In the launcher's network namespace (way `user`)."""
+        await self._ask("forwarding")
+
     async def make_socket(
         self, family: int, kind: int, protocol: int = 0, *, pid: int = 0
     ) -> socket.socket:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from manta import __version__
+from manta.api.core import EGRESS_UNAVAILABLE
 from manta.api.meta import Key
 from manta.api.quantity import Quantity
 from manta.api.resources import LEASES, NODES
@@ -89,9 +90,11 @@ def node_status(
     now: datetime,
     *,
     trouble: str = "",
+    no_egress: str = "",
     scarce: Scarce | None = None,
 ) -> dict[str, Any]:
-    """`trouble`: why the cluster's names cannot be resolved here. `scarce`: what the machine lacks."""
+    """`trouble`: why the cluster's names cannot be resolved here. `no_egress`: why Pods reach nothing
+    outside. `scarce`: what the machine lacks."""
     stamp = format_time(now)
     scarce = scarce or {}
     conditions = [
@@ -102,6 +105,8 @@ def node_status(
     conditions.append(_condition("Ready", "True", "KubeletReady", words, stamp))
     if trouble:
         conditions.append(_condition("DnsUnavailable", "True", "AddressTaken", trouble, stamp))
+    if no_egress:
+        conditions.append(_condition(EGRESS_UNAVAILABLE, "True", "NoUplink", no_egress, stamp))
     return {
         "capacity": offered,
         "allocatable": offered,
@@ -146,12 +151,14 @@ class Registrar:
         options: NodeOptions,
         address: str,
         trouble: Callable[[], str],
+        no_egress: str = "",
     ) -> None:
         self._client = client
         self._clock = clock
         self._options = options
         self._address = address
         self._trouble = trouble
+        self._no_egress = no_egress
         self._silent: set[str] = set()
         self._scarce: Scarce = {}
 
@@ -184,6 +191,7 @@ class Registrar:
             self._address,
             self._clock.now(),
             trouble=self._trouble(),
+            no_egress=self._no_egress,
             scarce=self._scarce,
         )
         await self._client.patch(NODES, Key("", name), {"status": status}, subresource="status")
