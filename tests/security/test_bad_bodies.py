@@ -34,7 +34,7 @@ VALID: dict[str, dict[str, Any]] = BODIES | {
     "RayService": {"spec": {"rayClusterConfig": CLUSTER}},
     "RayCronJob": {"spec": {"schedule": "* * * * *", "jobTemplate": JOB}},
     "ReplicationController": {"spec": {"selector": LABELS, "template": TEMPLATE}},
-    "ControllerRevision": {"revision": 1},
+    "ControllerRevision": {"revision": 1, "data": {"a": "b"}},
     "HorizontalPodAutoscaler": {"spec": {"maxReplicas": 2, "scaleTargetRef": TARGET}},
     "IngressClass": {"spec": {"controller": "example.com/none"}},
     "RuntimeClass": {"handler": "none"},
@@ -54,6 +54,9 @@ EVENTS: dict[str, dict[str, Any]] = {
 
 HARMLESS = frozenset(("nothing", "null", "a NUL in a label"))
 """Some requests ask for nothing, and some pass labels over: what matters is that nothing is stored."""
+UNREAD = frozenset(("an unknown version", "an unknown kind"))
+"""What a strategic merge patch says about its type is not read, here and in kube-apiserver."""
+STRATEGIC = "application/strategic-merge-patch+json"
 NO_TARGET = "target.name: Required value"
 """kube-apiserver answers 500 to a Binding without a target, in these words; so does this server."""
 
@@ -159,9 +162,10 @@ async def make(admin: Sender, kind: Kind) -> str:
     return itself.path(NAMESPACE, name_of(kind))
 
 
-def fault(shape: str, answer: Response) -> str:
+def fault(media: str, shape: str, answer: Response) -> str:
     """What is wrong with an answer; empty if nothing is."""
-    if shape in HARMLESS and answer.status < 400:
+    harmless = shape in HARMLESS or (media == STRATEGIC and shape in UNREAD)
+    if harmless and answer.status < 400:
         return ""
     told = json.loads(answer.body)
     if told["kind"] != "Status" or not told.get("message"):
@@ -183,7 +187,7 @@ async def test_a_bad_body_is_refused_with_a_status_and_changes_nothing(
     faults = {}
     for verb, method, path, media in requests(kind):
         for shape, body in bad(good(kind)):
-            wrong = fault(shape, await admin.send(method, path, body, media))
+            wrong = fault(media, shape, await admin.send(method, path, body, media))
             if wrong:
                 faults[verb, media, shape] = wrong
     assert faults == {}
@@ -203,4 +207,5 @@ async def test_the_same_body_without_the_fault_is_read(tmp_path: Path, name: str
     answer = await admin.send(method, path, body, media)
     assert b"unrecognized" not in answer.body
     assert b"cannot be handled" not in answer.body
-    assert answer.status in (200, 201, 409, 422), answer.body
+    unbound = (404,) if kind.kind == "Binding" else ()  # of a Pod that is not there
+    assert answer.status in (200, 201, 409, 422, *unbound), answer.body
