@@ -69,6 +69,22 @@ def pack(
         raise UsageError(f"--working-dir {directory}: there is no such directory")
     script = script_of(command)
     check_script(script, command, directory)
+    try:
+        return _packed(script, command, directory, exclude, include_ignored=include_ignored)
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename}: {error.strerror}; leave it out with .rayignore or --exclude"
+        ) from error
+
+
+def _packed(
+    script: str,
+    command: Sequence[str],
+    directory: Path | None,
+    exclude: Sequence[str],
+    *,
+    include_ignored: bool,
+) -> Package | None:
     if directory is not None:
         found = select(directory, exclude, include_ignored=include_ignored)
         if script and not script.startswith("/") and normpath(script) not in found.files:

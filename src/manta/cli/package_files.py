@@ -14,6 +14,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from manta.cli.usage import UsageError
+
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
@@ -79,7 +81,7 @@ def select(
     directory: Path, exclude: Sequence[str] = (), *, include_ignored: bool = False
 ) -> Selection:
     """The files below the directory that travel, in a stable order."""
-    walk = _Walk(_spec([*LEFT_OUT, *exclude]), honour=not include_ignored)
+    walk = _Walk(_spec([*LEFT_OUT, *exclude], "--exclude"), honour=not include_ignored)
     root = directory.resolve()
     walk.enter(directory, "", _above(root) if walk.honour else [])
     return Selection(walk.files, walk.ignored)
@@ -152,10 +154,13 @@ def _read(directory: Path) -> GitIgnoreSpec | None:
     for name in IGNORE_FILES:
         if (directory / name).is_file():
             lines += (directory / name).read_text(errors="replace").splitlines()
-    return _spec(lines) if lines else None
+    return _spec(lines, f"{directory}/({'|'.join(IGNORE_FILES)})") if lines else None
 
 
-def _spec(lines: Iterable[str]) -> GitIgnoreSpec:
+def _spec(lines: Iterable[str], origin: str) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec
 
-    return GitIgnoreSpec.from_lines(lines)
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except ValueError as error:
+        raise UsageError(f"{origin}: {error}; correct the pattern") from error

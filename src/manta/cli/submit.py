@@ -196,8 +196,9 @@ async def create(client: Client, wanted: Wanted, package: Package | None) -> Key
             await client.create(CONFIG_MAPS, key.namespace, document)
             created.append(Key(key.namespace, document["metadata"]["name"]))
         job = await client.create(RAY_JOBS, key.namespace, manifest, into=RayJob)
-    except ApiError:
-        for one in created:  # nobody owns them
+    except ApiError as error:
+        # Nobody owns them, unless the RayJob was created although the server reported an error.
+        for one in () if error.unknown else created:
             await client.delete(CONFIG_MAPS, one)
         raise
     for one in created:

@@ -31,11 +31,16 @@ def window_sizes(send: Callable[[int, int], Awaitable[None]]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     sending: set[asyncio.Future[None]] = set()
 
+    def sent(task: asyncio.Future[None]) -> None:
+        sending.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever reads the output reports a lost connection
+
     def changed() -> None:
         size = os.get_terminal_size(sys.stdin.fileno())
         task = asyncio.ensure_future(send(size.columns, size.lines))
         sending.add(task)
-        task.add_done_callback(sending.discard)
+        task.add_done_callback(sent)
 
     loop.add_signal_handler(signal.SIGWINCH, changed)
     changed()

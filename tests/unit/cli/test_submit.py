@@ -413,6 +413,23 @@ def test_a_script_that_is_ignored_is_missed_here_and_not_on_the_cluster(tmp_path
     assert pack(["python", "./train.py"], tmp_path, include_ignored=True) is not None
 
 
+def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(UsageError, match=r"lib/model\.py: Permission denied; leave it out with"):
+        pack(["true"], tmp_path)
+
+
+def test_a_pattern_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--exclude: .*'!'"):
+        pack(["true"], tmp_path, exclude=["!"])
+    (tmp_path / "lib/.gitignore").write_text("!\n")
+    with pytest.raises(UsageError, match=r"lib/.*gitignore.*'!'"):
+        pack(["true"], tmp_path)
+
+
 # ── how it ended ─────────────────────────────────────────────────────────────────────────
 
 
