@@ -1,9 +1,16 @@
-"""Work on a large text of a user, in a thread, so that it holds up nobody else's reconcile."""
+"""Parses a user's large text in a thread, so that other reconciles go on meanwhile.
+
+In one thread for all texts: parsing holds the interpreter's lock, so that more threads would only take
+more time from the event loop.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol
+
+_THREAD: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parse")
 
 
 class Parser(Protocol):
@@ -12,9 +19,9 @@ class Parser(Protocol):
 
 
 async def parse_ahead(parse: Parser, text: str, large: int) -> None:
-    """Let the parser remember a text that is longer than `large`, without blocking the event loop.
+    """Parse a text that is longer than `large`, without blocking the event loop.
 
-    Whoever needs the result then asks the parser, as for a short text.
+    The parser caches the result: the caller then calls the parser, as for a short text.
     """
     if len(text) > large and not parse.knows(text):
-        await asyncio.to_thread(parse, text)
+        await asyncio.get_running_loop().run_in_executor(_THREAD, parse, text)
