@@ -1,8 +1,8 @@
 """Where the head is reached: by which labels it is selected, and on which ports it listens.
 
-What runs goes before what the spec says. An edit of the head's template changes no running Pod, so
-while a head Pod exists, its own labels and ports count. They change when a head that was made from
-the edited spec takes its place.
+A running head takes precedence over the spec. An edit of the head's template changes no running Pod:
+while a head Pod exists, its own labels and ports are used. They change when it is replaced by a head
+that was made from the edited spec.
 """
 
 from __future__ import annotations

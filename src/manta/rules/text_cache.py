@@ -1,4 +1,4 @@
-"""Remembers what texts were parsed to, in a bounded number of bytes.
+"""A cache of parsed texts with a bounded size.
 
 Parsing YAML is slow, and every reconcile of an object asks for the same text. A cache bounded by
 entries alone would keep a thousand texts of a megabyte each.

@@ -109,7 +109,9 @@ class Controller:
                 keys = tuple(watch.keys(old, new))
             except Exception:  # one odd object must not end the watch of all others
                 some = new if new is not None else old
-                log.exception("no object could be found that %s concerns", some.metadata.key)
+                log.exception(
+                    "cannot determine which objects a change of %s concerns", some.metadata.key
+                )
                 metrics.failed(Phase.WATCH)
                 return
             for key in keys:

@@ -56,13 +56,13 @@ REFRESH_SECONDS: Final = 60.0
 """A condition that was written is left alone for so long, even if the message changes."""
 MAX_REMEMBERED: Final = 4096
 
-_PURE: Final = frozenset((Phase.DECODE, Phase.PLAN, Phase.STATUS, Phase.EVENTS))
-"""Phases that see no Secret: the text of their exceptions may be shown. So may what a decoder says,
-which names fields and types, and no values."""
+_PHASES_WITHOUT_SECRETS: Final = frozenset((Phase.DECODE, Phase.PLAN, Phase.STATUS, Phase.EVENTS))
+"""Phases that read no Secret: the text of their exceptions may be shown. So may that of a decoder, which
+names fields and types, but no values."""
 
 
-class _Holder(View, frozen=True, kw_only=True):
-    """Any object, read as tolerantly as can be."""
+class _AnyObject(View, frozen=True, kw_only=True):
+    """An object of any kind: only its metadata has to be valid."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: Any = None
@@ -75,13 +75,13 @@ def describe(phase: Phase, error: Exception | str) -> str:
     elif isinstance(error, MantaError):
         what = str(error)
     else:
-        safe = phase in _PURE or isinstance(error, msgspec.MsgspecError)
+        safe = phase in _PHASES_WITHOUT_SECRETS or isinstance(error, msgspec.MsgspecError)
         text = f": {error}" if safe and str(error) else ""
-        what = f"{type(error).__name__}{text}{_place(error)}"
+        what = f"{type(error).__name__}{text}{_code_location(error)}"
     return f"{phase} failed: {without_credentials(what)}"
 
 
-def _place(error: Exception) -> str:
+def _code_location(error: Exception) -> str:
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     if not frames:
         return ""
@@ -107,7 +107,7 @@ class FailureReporter:
         self._freshness = freshness
         self._recorder = recorder
         self._clock = clock
-        self._told: OrderedDict[Key, float] = OrderedDict()
+        self._written_at: OrderedDict[Key, float] = OrderedDict()
         """When the condition of an object was written last."""
 
     async def failed(self, key: Key, phase: Phase, error: Exception | str) -> None:
@@ -115,28 +115,28 @@ class FailureReporter:
         if isinstance(error, TRANSIENT):
             return
         message = describe(phase, error)
-        told_at = self._told.get(key)
+        written_at = self._written_at.get(key)
         now = self._clock.monotonic()
         try:
-            held = await self._client.get(self._resource, key, into=_Holder)
-            self._event(held.metadata, message)
-            if told_at is None or now - told_at >= REFRESH_SECONDS:
-                await self._set(held, message, decodable=phase is not Phase.DECODE)
+            live = await self._client.get(self._resource, key, into=_AnyObject)
+            self._event(live.metadata, message)
+            if written_at is None or now - written_at >= REFRESH_SECONDS:
+                await self._set(live, message, decodable=phase is not Phase.DECODE)
                 self._remember(key, now)
         except NotFound:
-            self._told.pop(key, None)
+            self._written_at.pop(key, None)
         except MantaError as trouble:
             log.warning("the condition %s could not be written: %s", CONDITION, trouble)
 
     async def succeeded(self, key: Key, cached: Any) -> None:
         """Remove the condition if the object has one. `cached`: the object as the cache has it."""
-        if self._told.pop(key, None) is None and not _has_condition(cached):
+        if self._written_at.pop(key, None) is None and not _has_condition(cached):
             return
         try:
-            held = await self._client.get(self._resource, key, into=_Holder)
-            others = [one for one in _conditions(held) if one.get("type") != CONDITION]
-            if len(others) != len(_conditions(held)):
-                await self._write(held.metadata, others, decodable=True)
+            live = await self._client.get(self._resource, key, into=_AnyObject)
+            others = [one for one in _conditions(live) if one.get("type") != CONDITION]
+            if len(others) != len(_conditions(live)):
+                await self._write(live.metadata, others, decodable=True)
         except NotFound:
             return
         except MantaError as trouble:
@@ -148,8 +148,8 @@ class FailureReporter:
             regarding, "Warning", REASON, "Reconcile", message, controller=self._controller
         )
 
-    async def _set(self, held: _Holder, message: str, *, decodable: bool) -> None:
-        found = _conditions(held)
+    async def _set(self, live: _AnyObject, message: str, *, decodable: bool) -> None:
+        found = _conditions(live)
         before = next((one for one in found if one.get("type") == CONDITION), None)
         if before and (before.get("status"), before.get("message")) == ("True", message):
             return
@@ -164,7 +164,7 @@ class FailureReporter:
             else format_time(self._clock.now()),
         }
         others = [one for one in found if one.get("type") != CONDITION]
-        await self._write(held.metadata, [*others, condition], decodable=decodable)
+        await self._write(live.metadata, [*others, condition], decodable=decodable)
 
     async def _write(self, meta: ObjectMeta, conditions: list[Any], *, decodable: bool) -> None:
         guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
@@ -178,15 +178,15 @@ class FailureReporter:
             )
 
     def _remember(self, key: Key, now: float) -> None:
-        self._told[key] = now
-        self._told.move_to_end(key)
-        while len(self._told) > MAX_REMEMBERED:
-            self._told.popitem(last=False)
+        self._written_at[key] = now
+        self._written_at.move_to_end(key)
+        while len(self._written_at) > MAX_REMEMBERED:
+            self._written_at.popitem(last=False)
 
 
-def _conditions(held: _Holder) -> list[dict[str, Any]]:
+def _conditions(live: _AnyObject) -> list[dict[str, Any]]:
     """As they are on the object; what is no condition at all is dropped with the next write."""
-    found = held.status.get("conditions") if isinstance(held.status, dict) else None
+    found = live.status.get("conditions") if isinstance(live.status, dict) else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 

@@ -39,7 +39,7 @@ class Retry:
     within: timedelta | None = None
     """For an object that has a timer of its own, which a long backoff must not outlast."""
     error: Exception | None = field(default=None, compare=False)
-    """Set when a phase raised it: it is counted and shown on the object, as if it had gone through."""
+    """What the status phase raised: counted and shown on the object like an error that ends the reconcile."""
 
 
 MOST_AHEAD = 32

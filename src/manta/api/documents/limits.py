@@ -1,4 +1,4 @@
-"""How much a text from outside may ask of the process that reads it."""
+"""Limits on JSON and YAML from outside: size, nesting, and values after alias expansion."""
 
 from __future__ import annotations
 

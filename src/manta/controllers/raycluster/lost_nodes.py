@@ -1,8 +1,8 @@
 """Whether the Node of a Pod that does not go away can still run it.
 
-Nodes are not watched. One is read by its name, when a Pod on it is stuck, and at most every ten
-seconds however many Pods are. A Node that is only NotReady proves nothing: its kubelet may be cut off
-while the containers run on.
+Nodes are not watched. A Node is read by its name when a Pod on it is stuck, at most every ten seconds
+for all its Pods. A Node that is only NotReady does not count as lost: its kubelet may be disconnected
+while the containers still run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LostNodes:
         self._read: dict[str, tuple[datetime, str]] = {}
 
     async def of(self, seen: ClusterSnapshot) -> dict[str, str]:
-        """Of the Nodes that stuck Pods are on: those that run nothing any more, and why."""
+        """The Nodes of stuck Pods that run no Pod any more, each with the reason."""
         stuck = {pod.spec.node_name for pod in (*seen.pods, *seen.strangers) if is_stuck(seen, pod)}
         answers = {name: await self._answer(name, seen.now) for name in sorted(stuck - {""})}
         return {name: why for name, why in answers.items() if why}
@@ -52,8 +52,8 @@ class LostNodes:
         except MantaError as error:
             log.warning("cannot tell whether Node %s is lost: %s", name, error)
             return ""
-        return _taken_out(name, (one.key for one in node.spec.taints))
+        return _why_out_of_service(name, (one.key for one in node.spec.taints))
 
 
-def _taken_out(name: str, taints: Iterable[str]) -> str:
+def _why_out_of_service(name: str, taints: Iterable[str]) -> str:
     return f"Node {name} has the taint {OUT_OF_SERVICE}" if OUT_OF_SERVICE in taints else ""

@@ -1,7 +1,8 @@
 """Probes the Serve proxy on the head of each cluster that serves, every few seconds.
 
-The readiness probe of a head asks Ray, not Serve: a head whose proxy died stays in the Service until its
-label says otherwise. So its proxy is asked itself, by one small request over a connection that is kept.
+The readiness probe of a head checks Ray, not Serve: a head whose proxy died stays in the Service until
+its label is changed. The operator therefore probes the proxy, with one small request over a persistent
+connection.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def plan_head_pod(seen: ClusterSnapshot) -> Plan:
     if live:
         return _look_after(seen, live[0])
     leaving = [*seen.head_pods, *(pod for pod in seen.strangers if _is_head(pod))]
-    if any(_holds_the_place(seen, pod) for pod in leaving):
+    if any(_blocks_next_head(seen, pod) for pod in leaving):
         # However long that takes: two heads that both believe in themselves, on a lost node and
         # here, would tear the cluster apart. `Blocked` names a Pod that does not go.
         which = ", ".join(pod.metadata.name for pod in leaving)
@@ -39,9 +39,9 @@ def plan_head_pod(seen: ClusterSnapshot) -> Plan:
     return _create(seen)
 
 
-def _holds_the_place(seen: ClusterSnapshot, pod: Pod) -> bool:
-    """Until it is gone, or until only a finalizer keeps the object of a Pod that cannot run. Even
-    then its name is taken: the next head gets another when the status names this one."""
+def _blocks_next_head(seen: ClusterSnapshot, pod: Pod) -> bool:
+    """True until the Pod is gone, or cannot run and is only kept by a finalizer. Its name is taken
+    even then: the next head gets another name as soon as the status names this Pod."""
     is_over = lost_because(seen, pod) and pod.metadata.finalizers
     return not is_over or pod.metadata.name == head_pod_name(seen.cluster, seen.settings)
 

@@ -11,8 +11,8 @@ from manta.reconcile.plan import Plan, do
 
 
 def plan_lost_pods(seen: ClusterSnapshot) -> Plan:
-    """Remove them from the API server. Nobody's finalizer is overruled: such a Pod stays, and is
-    no longer counted."""
+    """Remove them from the API server. A Pod with finalizers stays until their owners remove them;
+    it is no longer counted."""
     deletions = [
         Delete(PODS, pod.metadata.key, pod.metadata.uid, Cause.POD_LOST, why, grace_seconds=0)
         for pod in (*seen.pods, *seen.strangers)

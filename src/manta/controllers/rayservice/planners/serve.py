@@ -157,7 +157,7 @@ def _after_submission(seen: ServiceSnapshot, sight: ClusterSight, order: Order) 
         why = "Serve on the same head has lost its applications"
         return _submit(seen, sight, order, why, again=again + 1)
     last = sight.submission
-    if again and runs_all(sight, order):  # the count of vain submissions begins again
+    if again and runs_all(sight, order):  # they run: the count of resubmissions is reset
         last = _submission(seen, sight, order)
     return Step(change=_recorded(seen, sight, last))
 
