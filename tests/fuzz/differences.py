@@ -38,9 +38,9 @@ def _nul_in_selector(request: Request, answer: Answer, _: Answer) -> bool:
 
 DIFFERENCES = (
     Difference("answers are never protobuf", _no_protobuf),
-    Difference("bodies are at most 100 levels deep", _too_deep),
+    Difference("at most 100 levels deep", _too_deep),
     Difference("bodies must be UTF-8", _not_utf8),
-    Difference("label selectors hold no NUL character", _nul_in_selector),
+    Difference("a NUL character in a label selector", _nul_in_selector),
 )
 
 

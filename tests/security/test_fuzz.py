@@ -9,6 +9,7 @@ import pytest
 
 from fuzz.apiserver import fuzz, judge
 from fuzz.corpus import Kind
+from fuzz.differences import DIFFERENCES, reason_for
 from fuzz.requests import Request, generate
 from fuzz.resources import fuzz_resources
 from fuzz.servers import embedded
@@ -55,3 +56,23 @@ def test_a_finding_can_be_shown_again_by_its_seed_and_number() -> None:
 def test_what_counts_as_a_finding(answer: Answer, found: bool) -> None:
     request = Request(1, "create", PODS, "POST", "/api/v1/namespaces/fuzz/pods")
     assert bool(judge(request, answer)) is found
+
+
+@pytest.mark.parametrize(
+    ("accept", "answer", "known"),
+    [
+        ("application/vnd.kubernetes.protobuf", Answer(406), True),
+        ("application/json", Answer(406), False),
+        ("application/json", Answer(400, b"nested more than 100 levels deep"), True),
+        ("application/json", Answer(201), False),
+    ],
+)
+def test_only_differences_with_a_reason_are_known(accept: str, answer: Answer, known: bool) -> None:
+    request = Request(1, "create", PODS, "POST", "/api/v1/pods", {"Accept": accept})
+    assert bool(reason_for(request, answer, Answer(422))) is known
+
+
+def test_every_known_difference_is_documented() -> None:
+    page = Path(__file__).parents[2] / "docs" / "internals" / "api-differences.md"
+    text = page.read_text().lower()
+    assert [one.reason for one in DIFFERENCES if one.reason.lower() not in text] == []
