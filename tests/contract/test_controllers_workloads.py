@@ -182,6 +182,21 @@ async def test_a_stateful_set_on_delete_updates_what_a_person_deletes(api: Api) 
         assert await images(api) == {"s-0": "v2", "s-1": "v1"}
 
 
+async def test_what_a_stateful_set_is_known_by_cannot_change(api: Api) -> None:
+    await api.made(api.path(STATEFUL, api=APPS), a_stateful_set(replicas=0))
+    path = api.path(STATEFUL, "s", api=APPS)
+    answer = await api.patch(path, {"spec": {"serviceName": "others"}})
+    assert answer.status == 422
+    [cause] = answer.body["details"]["causes"]
+    assert (cause["reason"], cause["field"]) == ("FieldValueForbidden", "spec")
+    assert cause["message"] == (
+        "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', "
+        "'template', 'updateStrategy', 'revisionHistoryLimit', "
+        "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+    )
+    assert (await api.patch(path, {"spec": {"minReadySeconds": 3}})).status == 200
+
+
 # ── DaemonSets ───────────────────────────────────────────────────────────────────────────
 DAEMONS = "daemonsets"
 

@@ -15,7 +15,7 @@ import msgspec
 
 from manta.api.meta import Key
 from manta.api.ray.names import LABEL_CLUSTER, LABEL_NODE_TYPE
-from manta.api.resources import EVENTS, PODS, Resource
+from manta.api.resources import EVENTS, NODES, PODS, Resource
 from manta.cli.progress import Progress
 from manta.cli.workload_readiness import WORKLOADS, Verdict
 from manta.kube.client import Client
@@ -255,9 +255,9 @@ class Follower:
                 if event.type not in ("ADDED", "MODIFIED"):
                     continue
                 verdict = judge(followed.resource.kind, event.object)
-                if verdict.ready and await self._is_stale(followed, event.object):
+                if verdict.ready and (doubt := await self._doubt(followed, event.object)):
                     # Nobody need write the status again when its Pods are back: look again.
-                    self._progress.report(str(followed), "its Pods of before are started again")
+                    self._progress.report(str(followed), doubt)
                     await asyncio.sleep(_LOOK_AGAIN)
                     break
                 self._report(str(followed), verdict)
@@ -270,12 +270,18 @@ class Follower:
         else:
             self._progress.report(who, verdict.why, "failed" if verdict.failed else "waiting")
 
-    async def _is_stale(self, followed: Followed, document: Mapping[str, Any]) -> bool:
-        """Does the status speak of Pods that are not ready any more, as after a restart of everything?"""
+    async def _doubt(self, followed: Followed, document: Mapping[str, Any]) -> str:
+        """Why a status that says ready is not believed; empty if it is. It may speak of Pods that are not
+        ready any more, as after a restart of everything, or be older than the first node."""
         claimed = claim(followed.resource.kind, document)
         if claimed is None:
-            return False
-        return await self._ready_pods(followed.key.namespace, claimed.labels) < claimed.pods
+            return ""
+        if await self._ready_pods(followed.key.namespace, claimed.labels) < claimed.pods:
+            return "its Pods of before are started again"
+        if followed.resource.kind == "DaemonSet" and not claimed.pods:
+            nodes = (await self._client.list(NODES, "", into=dict)).items
+            return "" if nodes else "no node has registered yet"
+        return ""
 
     async def _ready_pods(self, namespace: str, labels: str) -> int:
         pods = (await self._client.list(PODS, namespace, into=dict, labels=labels)).items

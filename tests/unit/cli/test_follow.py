@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from manta.api.meta import Key
-from manta.api.resources import DEPLOYMENTS, PODS
+from manta.api.resources import DAEMON_SETS, DEPLOYMENTS, NODES, PODS
 from manta.cli.follow import Claim, Followed, Follower, Verdict, claim, judge, pod_waits_for
 from manta.cli.progress import PlainProgress
 from support.plane import memory_plane
@@ -115,6 +115,31 @@ async def test_a_status_is_not_believed_that_speaks_of_pods_that_are_not_ready()
         assert not await Follower(client, PlainProgress()).until_ready(followed, 0.1)
         ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         await client.patch(PODS, Key("default", "p"), ready, subresource="status")
+        assert await Follower(client, PlainProgress()).until_ready(followed, 20)
+
+
+async def test_a_daemon_set_without_pods_is_not_ready_before_the_first_node() -> None:
+    """U4: on a plane that starts, its controller is quicker than the nodes."""
+    labels = {"app": "d"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    daemon_set = {
+        "metadata": {"name": "d"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    counts = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled")
+    status = {**dict.fromkeys((*counts, "numberReady"), 0), "observedGeneration": 1}
+    followed = [Followed(DAEMON_SETS, Key("default", "d"))]
+    async with memory_plane() as plane:
+        client = plane.client
+        await client.create(DAEMON_SETS, "default", daemon_set)
+        await client.patch(
+            DAEMON_SETS, Key("default", "d"), {"status": status}, subresource="status"
+        )
+        assert not await Follower(client, PlainProgress()).until_ready(followed, 0.1)
+        await client.create(NODES, "", {"metadata": {"name": "n"}})
         assert await Follower(client, PlainProgress()).until_ready(followed, 20)
 
 

@@ -30,6 +30,16 @@ _COUNTS = (
     "maxFailedIndexes",
 )
 _STRATEGIES = ("Recreate", "RollingUpdate")
+_CHANGEABLE = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+"""Of a StatefulSet's spec, in the order in which kube-apiserver names them."""
 _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates")
 
 
@@ -230,6 +240,20 @@ def check_replica_set(replica_set: Json, old: Json | None) -> Causes:
 def check_stateful_set(stateful_set: Json, old: Json | None) -> Causes:
     yield from _check_replicated(stateful_set, old, "statefulset")
     yield from _check_update_strategy(stateful_set, ("maxUnavailable",))
+    if old is not None:
+        before, after = (_fixed(one.get("spec") or {}) for one in (old, stateful_set))
+        if before != after:
+            *most, last = (f"'{name}'" for name in _CHANGEABLE)
+            wish = (
+                "updates to statefulset spec for fields other than "
+                f"{', '.join(most)} and {last} are forbidden"
+            )
+            yield Cause("FieldValueForbidden", f"Forbidden: {wish}", "spec")
+
+
+def _fixed(spec: Json) -> Json:
+    """The part of a StatefulSet's spec that never changes."""
+    return {name: value for name, value in spec.items() if name not in _CHANGEABLE}
 
 
 def check_daemon_set(daemon_set: Json, old: Json | None) -> Causes:
