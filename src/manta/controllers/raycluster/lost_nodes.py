@@ -18,7 +18,7 @@ from manta.api.resources import NODES
 from manta.controllers.raycluster.planners.terminating import is_stuck
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.kube.client import Client
-from manta.kube.errors import MantaError, NotFound
+from manta.kube.errors import Forbidden, MantaError, NotFound
 
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 """The taint by which an administrator says that a Node is shut down."""
@@ -31,6 +31,7 @@ class LostNodes:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._read: dict[str, tuple[datetime, str]] = {}
+        self._is_forbidden = False
 
     async def of(self, seen: ClusterSnapshot) -> dict[str, str]:
         """The Nodes of stuck Pods that run no Pod any more, each with the reason."""
@@ -47,12 +48,21 @@ class LostNodes:
     async def _why_lost(self, name: str) -> str:
         try:
             node = await self._client.get(NODES, Key("", name), into=Node)
-        except NotFound:
-            return f"Node {name} no longer exists"
         except MantaError as error:
-            log.warning("cannot tell whether Node %s is lost: %s", name, error)
+            if isinstance(error, NotFound) and not error.of_type:
+                return f"Node {name} no longer exists"
+            # Any other 404 comes from a proxy in front of the API server, and proves nothing.
+            self._log(name, error)
             return ""
         return _why_out_of_service(name, (one.key for one in node.spec.taints))
+
+    def _log(self, name: str, error: MantaError) -> None:
+        """A missing permission is logged once: it lasts, and a Pod may be stuck for days."""
+        if isinstance(error, Forbidden):
+            if self._is_forbidden:
+                return
+            self._is_forbidden = True
+        log.warning("cannot tell whether Node %s is lost: %s", name, error)
 
 
 def _why_out_of_service(name: str, taints: Iterable[str]) -> str:
