@@ -44,8 +44,10 @@ class StatusWriter:
         }
         try:
             written = await self._client.replace(resource, seen.key, body, subresource="status")
-        except NotFound:
-            return False  # deleted meanwhile: nobody is left to be told
+        except NotFound as error:
+            if error.of_type:
+                raise  # no such endpoint: the CRD has no status subresource, say
+            return False  # the object was deleted meanwhile
         except MantaError as error:
             if error.unknown or isinstance(error, Conflict):
                 self._freshness.note_unknown(owner, resource, seen.key)

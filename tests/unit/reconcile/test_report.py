@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from manta.api.ray.cluster import RayClusterStatus
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS
 from manta.kube.client import Client
-from manta.kube.errors import Conflict
+from manta.kube.errors import Conflict, NotFound
 from manta.reconcile.report import StatusWriter
 from manta.runtime.freshness import Freshness, Owner
 from support.raycluster import ray_cluster
@@ -91,3 +93,22 @@ async def test_an_object_that_is_gone_needs_no_status() -> None:
         meta = await seen(plane.client)
         await plane.client.delete(PODS, Key("default", "p"), grace_seconds=0)
         assert not await writer.write(OWNER, PODS, meta, Status(), Status(message="m"))
+
+
+@virtually
+async def test_a_type_without_a_status_is_an_error_and_not_a_deleted_object() -> None:
+    """A CRD that lacks the subresource, or a proxy's 404: the status would be lost in silence."""
+    async with virtual_plane(_without_status(ray_crds())) as plane:
+        await plane.client.create(RAY_CLUSTERS, "default", ray_cluster("c"))
+        key, new = Key("default", "c"), RayClusterStatus(state="ready")
+        meta = (await plane.client.get(RAY_CLUSTERS, key, into=Object)).metadata
+        writer = StatusWriter(plane.client, Freshness(Random(1)))
+        with pytest.raises(NotFound):
+            await writer.write(OWNER, RAY_CLUSTERS, meta, RayClusterStatus(), new)
+
+
+def _without_status(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = deepcopy(documents)
+    for version in (one for document in found for one in document["spec"]["versions"]):
+        version.pop("subresources", None)
+    return found
