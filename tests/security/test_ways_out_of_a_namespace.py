@@ -385,3 +385,28 @@ async def test_escalate_lets_aggregate(role_writer):
     await role_writer.create(CLUSTER_ROLES, named("escalate") | {"rules": [rule]})
     await role_writer.create(f"{RBAC}/clusterrolebindings", binding("escalate", "escalate", CLARA))
     await role_writer.create(CLUSTER_ROLES, named("x") | {"aggregationRule": ANY_ROLE}, CLARA)
+
+
+# ── a few bytes that stand for millions of permissions ───────────────────────────────────
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("held", [False, True], ids=["not held", "held"])
+async def test_a_role_whose_rules_multiply_is_refused_at_once(tenants, held):
+    """Found after X8: 853 bytes took 0.6 s and were answered with 3.5 MB, 20 KB ended the server."""
+    many = [f"x{number}" for number in range(1000)]
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": many}
+    if held:
+        rule |= {"apiGroups": [""] * 1000, "resources": ["pods"] * 1000}
+    else:
+        rule |= {"apiGroups": many, "resources": many, "verbs": many}
+    role = named("many") | {"rules": [rule]}
+    answer = await tenants.ask(Ask("POST", f"{RBAC}/namespaces/team-a/roles", role), AMY)
+    assert answer.status == 403
+    assert "at most 20000 are compared" in answer.message
+
+
+async def test_a_refusal_names_a_hundred_permissions_at_most(tenants):
+    many = [f"x{number}" for number in range(25)]
+    role = named("many") | {"rules": [{"apiGroups": many, "resources": many, "verbs": many}]}
+    answer = await tenants.ask(Ask("POST", f"{RBAC}/namespaces/team-a/roles", role), AMY)
+    assert answer.status == 403
+    assert answer.message.count("APIGroups") == 100

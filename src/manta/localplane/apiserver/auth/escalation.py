@@ -7,7 +7,14 @@ from typing import Any
 import msgspec
 
 from manta.localplane.apiserver.auth.authorizer import GROUP, MASTERS, Authorizer, RoleRef
-from manta.localplane.apiserver.auth.rules import Attempt, Rule, read_rules, shown, uncovered
+from manta.localplane.apiserver.auth.rules import (
+    Attempt,
+    Rule,
+    count_permissions,
+    read_rules,
+    shown,
+    uncovered,
+)
 from manta.localplane.apiserver.core import Call
 from manta.localplane.apiserver.status_errors import Refusal, forbidden, not_found
 
@@ -21,6 +28,8 @@ _ROLES = ("roles", "clusterroles")
 _BINDINGS = ("rolebindings", "clusterrolebindings")
 
 
+MOST_PERMISSIONS = 20_000
+"""Of one role. Each is compared with every rule that its writer holds, while all others wait."""
 _COLLECTED = ("ownerReferences", "finalizers", "managedFields", "generation", "resourceVersion")
 """Metadata that the garbage collector changes, and bookkeeping of the server."""
 
@@ -83,6 +92,15 @@ def _check_binding(authorizer: Authorizer, call: Call, obj: Object, namespace: s
 def _check_rules(
     authorizer: Authorizer, call: Call, wanted: tuple[Rule, ...], namespace: str
 ) -> None:
+    count = count_permissions(wanted)
+    if count > MOST_PERMISSIONS:
+        served = call.served
+        why = (
+            f"its rules stand for {count} permissions (groups x resources x verbs x names), and at "
+            f"most {MOST_PERMISSIONS} are compared with yours; make several roles, or ask somebody "
+            "who may escalate"
+        )
+        raise forbidden(served.plural, served.group, call.route.name, why)
     missing = uncovered(wanted, authorizer.rules_for(call.user, namespace))
     if missing:
         raise _refusal(call, missing)
