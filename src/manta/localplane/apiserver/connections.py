@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-MAX_CONNECTIONS = 1000
-CONNECTIONS_PER_CLIENT = 400
+MAX_CONNECTIONS = 2000
+CONNECTIONS_PER_CLIENT = 1200
 """Authenticated connections of one user."""
 UNAUTHENTICATED_PER_ADDRESS = 128
 UNAUTHENTICATED = 256
