@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -142,3 +144,20 @@ async def test_a_node_says_that_its_pods_have_no_egress(
         assert said[EGRESS_UNAVAILABLE]["status"] == "True"
         assert "apt-get install slirp4netns" in said[EGRESS_UNAVAILABLE]["message"]
         assert said["Ready"]["status"] == "True"
+
+
+async def test_an_egress_program_that_dies_is_started_again_and_ends_with_the_network(
+    tmp_path: Path, program: str
+) -> None:
+    """U3."""
+    async with node_plane(tmp_path, rootless=True) as node:
+        launcher = node.agent._machine.launcher.pid
+        [first] = programs_of(tmp_path, launcher, program)
+        os.kill(first, signal.SIGKILL)
+        async with asyncio.timeout(20):
+            while programs_of(tmp_path, launcher, program) in ([], [first]):
+                await asyncio.sleep(0.05)
+        os.kill(launcher, signal.SIGKILL)
+        async with asyncio.timeout(20):
+            while programs_of(tmp_path, launcher, program):
+                await asyncio.sleep(0.05)

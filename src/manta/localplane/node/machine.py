@@ -103,9 +103,9 @@ class Machine:
         directory = options.dir.resolve()
         directory.mkdir(parents=True, exist_ok=True)
         launcher = Launcher(directory, way_of(options))
-        await launcher.open()
-        machine = cls(options, directory, launcher)
         try:
+            await launcher.open()
+            machine = cls(options, directory, launcher)
             if machine.isolated:
                 await machine._open_network()
         except BaseException:
