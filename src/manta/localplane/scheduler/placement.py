@@ -199,7 +199,7 @@ def _pod_affinity(one: Tenant, load: NodeLoad, everywhere: Around) -> tuple[str,
     affinity, loads = one.pod.spec.affinity, everywhere.loads
     for term in (affinity and affinity.pod_affinity and affinity.pod_affinity.required) or ():
         # The first Pod of a group that wants to be together may go anywhere.
-        alone = _matches_term(one.pod, term, one.pod) and not _anywhere(term, one.pod, loads)
+        alone = _chooser(term, one.pod)(one.pod) and not _anywhere(term, one.pod, loads)
         if not alone and not _in_domain(term, one.pod, load, loads):
             return (POD_AFFINITY,)
     anti = affinity and affinity.pod_anti_affinity
@@ -217,21 +217,23 @@ def _kept_away(pod: Pod, load: NodeLoad, guarded: Sequence[NodeLoad]) -> tuple[s
             anti = affinity and affinity.pod_anti_affinity
             for term in (anti and anti.required) or ():
                 near = _same_domain(term.topology_key, load, other)
-                if near and _matches_term(pod, term, one.pod):
+                if near and _chooser(term, one.pod)(pod):
                     return (OTHERS_ANTI_AFFINITY,)
     return ()
 
 
 def _in_domain(term: PodAffinityTerm, pod: Pod, load: NodeLoad, loads: Sequence[NodeLoad]) -> bool:
+    chooses = _chooser(term, pod)
     return any(
         _same_domain(term.topology_key, load, other)
-        and any(_matches_term(one.pod, term, pod) for one in other.tenants.values())
+        and any(chooses(one.pod) for one in other.tenants.values())
         for other in loads
     )
 
 
 def _anywhere(term: PodAffinityTerm, pod: Pod, loads: Sequence[NodeLoad]) -> bool:
-    return any(_matches_term(one.pod, term, pod) for load in loads for one in load.tenants.values())
+    chooses = _chooser(term, pod)
+    return any(chooses(one.pod) for load in loads for one in load.tenants.values())
 
 
 def _same_domain(topology: str, one: NodeLoad, other: NodeLoad) -> bool:
@@ -239,11 +241,16 @@ def _same_domain(topology: str, one: NodeLoad, other: NodeLoad) -> bool:
     return here is not None and here == other.node.metadata.labels.get(topology)
 
 
-def _matches_term(candidate: Pod, term: PodAffinityTerm, of: Pod) -> bool:
+def _chooser(term: PodAffinityTerm, of: Pod) -> Callable[[Pod], bool]:
+    """Whether a Pod is one that a term of the Pod `of` is about. Its selector is read once, not for
+    every Pod: a Pod may have thousands of terms, and the API server waits in the same process."""
+    if term.label_selector is None:
+        return lambda _: False
     namespaces = term.namespaces or (of.metadata.namespace,)
-    if candidate.metadata.namespace not in namespaces or term.label_selector is None:
-        return False
-    return selectors.from_object(term.label_selector).matches(candidate.metadata.labels)
+    selector = selectors.from_object(term.label_selector)
+    return lambda one: (
+        one.metadata.namespace in namespaces and selector.matches(one.metadata.labels)
+    )
 
 
 # ── scores ───────────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from manta.api import selectors
 from manta.localplane.builtin.views import Node, Pod
 from manta.localplane.scheduler.ledger import Ledger, tenant
 from manta.localplane.scheduler.placement import Chosen, Nowhere, place
@@ -194,3 +195,21 @@ def test_a_node_that_comes_back_still_carries_its_pods() -> None:
     ledger = a_ledger(tenants={"n1": [a_pod("old", cpu="4")]})
     ledger.set_node(a_node())
     assert "Insufficient cpu" in placed(a_pod(cpu="1"), ledger)
+
+
+def test_the_selector_of_a_term_is_not_read_again_for_every_pod(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A Pod with 8,000 terms beside 100 Pods held up the whole plane for 5 s."""
+    read = []
+    original = selectors.from_object
+    monkeypatch.setattr(selectors, "from_object", lambda one: read.append(one) or original(one))
+    node = a_node("n1", pods="500", labels={"kubernetes.io/hostname": "n1"})
+    ledger = a_ledger(node, tenants={"n1": [a_pod(f"p{number}") for number in range(50)]})
+    terms = [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": str(n)}}}
+        for n in range(10)
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    assert placed(a_pod(affinity={"podAntiAffinity": required}), ledger) == "n1"
+    assert len(read) == 10
