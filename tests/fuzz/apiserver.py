@@ -20,6 +20,7 @@ AS_KUBERNETES = (
     b"resourceVersion: Invalid value",
     b"Too large resource version",
     b"target.name: Required value",
+    b"target.kind: Unsupported value",
 )
 """Messages of the 500s and 504s that kube-apiserver gives too."""
 SAMPLES = 400

@@ -49,6 +49,7 @@ def test_a_finding_can_be_shown_again_by_its_seed_and_number() -> None:
         (Answer(422), False),
         (Answer(500, b'{"reason":"InternalError"}'), True),
         (Answer(500, b"resourceVersion: Invalid value"), False),
+        (Answer(500, b"target.kind: Unsupported value"), False),
         (Answer(HANGS), True),
         (Answer(CLOSED), True),
     ],
