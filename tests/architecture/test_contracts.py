@@ -56,3 +56,16 @@ def test_only_the_document_reader_knows_the_yaml_library() -> None:
         if re.search(r"^\s*(?:import|from) yaml\b", path.read_text(), flags=re.MULTILINE)
     }
     assert users == {"api/documents/reader.py"}
+
+
+def test_no_name_of_kuberay_is_defined_and_never_used() -> None:
+    """P12: a constant that nobody uses misleads whoever looks for where a thing is set."""
+    path = ROOT / "src/manta/api/ray/names.py"
+    defined = re.findall(r"^([A-Z][A-Z0-9_]+)\b[^=\n]*=", path.read_text(), re.MULTILINE)
+    files = [one for place in ("src", "tests", "tools") for one in (ROOT / place).rglob("*.py")]
+    text = "\n".join(one.read_text() for one in files)
+    assert defined
+    unused = [name for name in defined if len(re.findall(rf"\b{name}\b", text)) < 2]
+    assert [
+        name for name in unused if not name.startswith("ENV_")
+    ] == []  # listed by docs/reference

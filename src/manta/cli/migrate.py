@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from manta.api.ray.names import LEADER_LEASE_NAME, MANAGED_BY_OPERATOR, OPERATOR_NAME
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import DEPLOYMENTS, LEASES
 from manta.api.times import parse_time
@@ -30,9 +31,9 @@ from manta.kube.errors import NotFound
 from manta.runtime.clock import Clock, SystemClock
 
 Json = Mapping[str, Any]
-OPERATOR = "kuberay-operator"
-LEASE = "ray-operator-leader"
-OURS = "ray.io/kuberay-operator"
+OPERATOR = OPERATOR_NAME
+LEASE = LEADER_LEASE_NAME
+OURS = MANAGED_BY_OPERATOR
 """The value of `managedBy` under which an object is ours to look after."""
 _BY_CLIENT_GO = re.compile(r"_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 """How those sign a lease that are written in Go, whatever their machine is called. We do not."""

@@ -20,6 +20,7 @@ from typing import Any
 from manta import __version__
 from manta.api.meta import Key
 from manta.api.ray.cluster import RayCluster
+from manta.api.ray.names import LEADER_LEASE_NAME
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.cli.operator_options import Options, add_flags, options_from
 from manta.cli.operator_platform import (
@@ -49,7 +50,7 @@ from manta.runtime.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
-LEASE_NAME = "ray-operator-leader"
+LEASE_NAME = LEADER_LEASE_NAME
 USER_AGENT = f"manta-operator/{__version__}"
 
 CONTROLLERS: Sequence[tuple[str, Callable[[FeatureGates], bool]]] = (

@@ -12,7 +12,6 @@ OPERATOR_NAME: Final = "kuberay-operator"
 APPLICATION_NAME: Final = "kuberay"
 MANAGED_BY_OPERATOR: Final = "ray.io/kuberay-operator"
 LABEL_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
-MANAGED_BY_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 
 # ── labels ───────────────────────────────────────────────────────────────────────────────
 LABEL_CLUSTER: Final = "ray.io/cluster"
@@ -93,7 +92,6 @@ ANNOTATION_INGRESS_CLASS: Final = "kubernetes.io/ingress.class"
 FINALIZER_REDIS_CLEANUP: Final = "ray.io/gcs-ft-redis-cleanup-finalizer"
 FINALIZER_RAY_JOB: Final = "ray.io/rayjob-finalizer"
 FINALIZER_RAY_SERVICE: Final = "ray.io/rayservice-finalizer"
-FINALIZER_POD_GROUP_PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
 
 # ── environment of Ray's containers ──────────────────────────────────────────────────────
 ENV_FQ_RAY_IP: Final = "FQ_RAY_IP"
@@ -156,11 +154,6 @@ ENV_EXPOSABLE_EVENT_TYPES: Final = "RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVE
 ENV_PUBLISHER_EVENT_TYPES: Final = (
     "RAY_DASHBOARD_AGGREGATOR_AGENT_PUBLISHER_HTTP_ENDPOINT_EXPOSABLE_EVENT_TYPES"
 )
-EXPOSABLE_EVENT_TYPES: Final = (
-    "TASK_DEFINITION_EVENT,TASK_LIFECYCLE_EVENT,ACTOR_TASK_DEFINITION_EVENT,TASK_PROFILE_EVENT,"
-    "DRIVER_JOB_DEFINITION_EVENT,DRIVER_JOB_LIFECYCLE_EVENT,ACTOR_DEFINITION_EVENT,"
-    "ACTOR_LIFECYCLE_EVENT,NODE_DEFINITION_EVENT,NODE_LIFECYCLE_EVENT"
-)
 ENV_GCS_BUCKET: Final = "GCS_BUCKET"
 ENV_S3_BUCKET: Final = "S3_BUCKET"
 ENV_S3_ENDPOINT: Final = "S3_ENDPOINT"
@@ -175,22 +168,8 @@ ENV_OSS_REGION: Final = "OSS_REGION"
 
 # ── environment of the operator ──────────────────────────────────────────────────────────
 OPERATOR_ENV_INIT_CONTAINER: Final = "ENABLE_INIT_CONTAINER_INJECTION"
-OPERATOR_ENV_PROBES: Final = "ENABLE_PROBES_INJECTION"
-OPERATOR_ENV_HEAD_CLUSTER_IP: Final = "ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE"
-OPERATOR_ENV_LOGIN_SHELL: Final = "ENABLE_LOGIN_SHELL"
-OPERATOR_ENV_DETERMINISTIC_HEAD: Final = "ENABLE_DETERMINISTIC_HEAD_POD_NAME"
 OPERATOR_ENV_PODS: Final = "OPERATOR_PODS"
 """NAMESPACE/LABEL=VALUE,...: whoever installs the operator says where it runs."""
-OPERATOR_ENV_RANDOM_POD_DELETE: Final = "ENABLE_RANDOM_POD_DELETE"
-OPERATOR_ENV_REDIS_CLEANUP: Final = "ENABLE_GCS_FT_REDIS_CLEANUP"
-OPERATOR_ENV_ZERO_DOWNTIME: Final = "ENABLE_ZERO_DOWNTIME"
-OPERATOR_ENV_CLUSTER_DOMAIN: Final = "CLUSTER_DOMAIN"
-OPERATOR_ENV_CLUSTER_REQUEUE: Final = "RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV"
-OPERATOR_ENV_JOB_GRACE_PERIOD: Final = "RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS"
-OPERATOR_ENV_JOB_STATUS_TIMEOUT: Final = "RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS"
-OPERATOR_ENV_DELETE_RAY_JOB: Final = "DELETE_RAYJOB_CR_AFTER_JOB_FINISHES"
-OPERATOR_ENV_INGRESS_ON_OPENSHIFT: Final = "USE_INGRESS_ON_OPENSHIFT"
-OPERATOR_ENV_WEBHOOKS: Final = "ENABLE_WEBHOOKS"
 
 # ── ports ────────────────────────────────────────────────────────────────────────────────
 PORT_CLIENT: Final = 10001
@@ -228,21 +207,9 @@ MOUNT_TLS: Final = "/etc/ray/tls"
 
 SECRET_KEY_AUTH_TOKEN: Final = "auth_token"  # noqa: S105 - the key inside the Secret
 
-RESOURCE_NVIDIA_GPU: Final = "nvidia.com/gpu"
 RESOURCE_GOOGLE_TPU: Final = "google.com/tpu"
-RESOURCE_NEURON_CORE: Final = "aws.amazon.com/neuroncore"
 
 # ── prefixes of generated names ──────────────────────────────────────────────────────────
-PREFIX_SELF_SIGNED_ISSUER: Final = "ray-selfsigned-issuer"
-PREFIX_CA_CERTIFICATE: Final = "ray-ca-certificate"
-PREFIX_CA_ISSUER: Final = "ray-ca-issuer"
-PREFIX_HEAD_CERTIFICATE: Final = "ray-head-cert"
-PREFIX_WORKER_CERTIFICATE: Final = "ray-worker-cert"
-PREFIX_HEAD_SECRET: Final = "ray-head-secret"  # noqa: S105 - a prefix of names
-PREFIX_WORKER_SECRET: Final = "ray-worker-secret"  # noqa: S105 - a prefix of names
-INFIX_CA_SECRET: Final = "ca-secret"  # noqa: S105 - part of a name
-SUFFIX_GCS_CLAIM: Final = "-gcs-pvc"
-DEFAULT_GCS_STORAGE_SIZE: Final = "1Gi"
 
 DEFAULT_SERVE_APPLICATION: Final = "default"
 DEFAULT_CLUSTER_DOMAIN: Final = "cluster.local"
