@@ -129,7 +129,7 @@ def _blocking_message(status: Mapping[str, Any]) -> str:
     unmet = [one for one in conditions if one["type"] in WANTED and one["status"] != "True"]
     told = [one.get("message") or one.get("reason", "") for one in (*troubles, *unmet)]
     return next(
-        (text for text in told if text), status.get("reason") or "the operator has not looked yet"
+        (text for text in told if text), status.get("reason") or "waiting for the first reconcile"
     )
 
 

@@ -58,7 +58,7 @@ def _ready(seen: JobSnapshot, new: RayJobStatus, held_up: Blockage | None) -> tu
         case _:
             pass
     if held_up is None:
-        return "False", stage or "New", new.message or "the RayJob is being looked at"
+        return "False", stage or "New", new.message or "waiting for the first reconcile"
     status = "Unknown" if held_up.reason == DASHBOARD_SILENT else "False"
     return status, held_up.reason, held_up.message + _until(seen, new)
 
