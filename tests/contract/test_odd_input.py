@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.contract import GROUP, STRATEGIC, Api, Widgets, config_map, pod
+from support.contract import GROUP, STRATEGIC, TABLE, Api, Widgets, config_map, pod
 from support.tape import Tape
 
 DRY = {"dryRun": "All"}
@@ -179,6 +179,13 @@ async def test_a_binding_names_its_pod(tape: Tape) -> None:
     await tape.create(where, {"metadata": {"name": "a"}, **node})
     await tape.create(where, {"metadata": {"name": "a"}, **node})
     await tape.create("/api/v1/bindings", {"metadata": {"name": "a"}, **node})
+
+
+async def test_a_binding_is_read_before_it_is_looked_for(api: Api) -> None:
+    where, target = api.path("bindings"), {"kind": "Node", "name": "n"}
+    assert (await api.create(where, {"metadata": None})).status == 500
+    table = await api.create(where, {"metadata": {"name": "a"}, "target": target}, accept=TABLE)
+    assert table.status == 406
 
 
 async def test_some_kinds_are_made_by_a_replacement(tape: Tape) -> None:

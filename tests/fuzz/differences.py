@@ -36,10 +36,16 @@ def _nul_in_selector(request: Request, answer: Answer, _: Answer) -> bool:
     return answer.status == 400 and "labelSelector=%00" in request.target
 
 
+def _respelled_data(request: Request, answer: Answer, other: Answer) -> bool:
+    patched = request.verb == "patch" and request.kind.kind == "ControllerRevision"
+    return patched and answer.status == 200 and b"data: Invalid value" in other.body
+
+
 DIFFERENCES = (
     Difference("answers are never protobuf", _no_protobuf),
     Difference("at most 100 levels deep", _too_deep),
     Difference("bodies must be UTF-8", _not_utf8),
+    Difference("the spelling of a ControllerRevision's data", _respelled_data),
     Difference("a NUL character in a label selector", _nul_in_selector),
 )
 

@@ -27,6 +27,7 @@ from manta.localplane.apiserver.status_errors import (
     invalid,
     method_not_allowed,
     no_such_resource,
+    not_acceptable,
     not_found,
     plain_failure,
     too_many_requests,
@@ -67,9 +68,12 @@ class Subresources:
         """A Binding that is sent without a path of its own: it names its Pod."""
         if not call.route.namespace:
             raise no_such_resource()
-        sent = decoding.read_object(call.request, call.served)
-        meta = _typed(_BINDINGS, sent).get("metadata") or {}
+        if call.answer.shape == "Table":
+            raise not_acceptable(shape=True)
+        binding = _typed(_BINDINGS, decoding.read_object(call.request, call.served))
+        meta = binding.get("metadata") or {}
         changes.check_namespace(meta, call.route.namespace)
+        _bound_node(binding.get("target") or {})
         if not meta.get("name"):
             raise bad_request("Name parameter required.")
         pods = self._core.registry.find("", "v1", "pods")
