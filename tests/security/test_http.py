@@ -247,6 +247,15 @@ async def test_the_answer_to_head_has_no_body(server, path, status):
     assert json.loads(body)["metadata"]["name"] == "big-0"
 
 
+async def test_a_refused_head_has_no_body_either(server):
+    """Found by the fuzzer, after 32,414 requests: a header that is not HTTP behind a HEAD."""
+    line = await server.connect()
+    line.send(b"HEAD /version HTTP/1.1\r\nHost: localhost\r\nX-Odd: a\x00b\r\n\r\n")
+    head = await line.reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert await line.reader.read() == b""
+
+
 @pytest.mark.parametrize("path", ["pods/p%0d%0aX-Injected:%201/proxy", "pods/p%0aX:1/proxy"])
 async def test_a_path_adds_no_headers_to_the_answer(server, path):
     """X16."""

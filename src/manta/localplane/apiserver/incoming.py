@@ -100,9 +100,8 @@ class Incoming:
         known = self.headers.get(key)
         self.headers[key] = text if known is None else f"{known}, {text}"
 
-    def end_head(self, method: str, *, keep_alive: bool) -> None:
+    def end_head(self, *, keep_alive: bool) -> None:
         self._head_complete = True
-        self.method = method
         self.keep_alive = keep_alive
         self.expects_continue = self.headers.get("expect", "").lower() == "100-continue"
         if "transfer-encoding" in self.headers:
@@ -241,6 +240,7 @@ class RequestParser:
 
     def on_url(self, url: bytes) -> None:
         assert self._incoming is not None
+        self._incoming.method = self._parser.get_method().decode()  # a refusal must know a HEAD
         self._incoming.url += url
         self._incoming.count(len(url))
 
@@ -252,9 +252,7 @@ class RequestParser:
     def on_headers_complete(self) -> None:
         self._unaccounted = 0
         assert self._incoming is not None
-        self._incoming.end_head(
-            self._parser.get_method().decode(), keep_alive=self._parser.should_keep_alive()
-        )
+        self._incoming.end_head(keep_alive=self._parser.should_keep_alive())
         self._incoming.upgrade = self._parser.should_upgrade()
         self._in_body = True
         self._queue.append(self._incoming)
