@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.apiserver import fuzz
 from fuzz.comparison import compare
 from fuzz.resources import fuzz_resources
+from fuzz.reviews import fuzz_reviews
 from fuzz.servers import embedded, target_of
 
 KUBECONFIG = "MANTA_CONTRACT_KUBECONFIG"
@@ -47,6 +48,8 @@ def main() -> int:
         tried, wrong = fuzz_resources(args.seed, args.resources)
         findings += wrong
         report["resources"] = {**tried, "seconds": round(time.monotonic() - began)}
+        report["reviews"], wrong = fuzz_reviews(args.seed, args.resources)
+        findings += wrong
     report["findings"] = len(findings)
     for one in findings[:100]:
         sys.stderr.write(one + "\n")

@@ -12,6 +12,7 @@ from fuzz.corpus import Kind
 from fuzz.differences import DIFFERENCES, reason_for
 from fuzz.requests import Request, generate
 from fuzz.resources import fuzz_resources
+from fuzz.reviews import fuzz_reviews
 from fuzz.servers import embedded
 from fuzz.wire import CLOSED, HANGS, Answer
 
@@ -34,6 +35,13 @@ def test_a_hundred_odd_custom_resources_find_nothing() -> None:
     tried, findings = fuzz_resources(SEED, 100)
     assert findings == []
     assert tried["accepted RayCluster"] > 20
+
+
+def test_three_hundred_odd_reviews_find_nothing() -> None:
+    tried, findings = fuzz_reviews(SEED, 300)
+    assert findings == []
+    assert tried["allowed"] > 30
+    assert tried["denied"] > 30
 
 
 def test_a_finding_can_be_shown_again_by_its_seed_and_number() -> None:

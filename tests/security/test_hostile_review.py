@@ -150,3 +150,13 @@ async def test_a_judge_that_raises_ends_no_server(caplog: pytest.LogCaptureFixtu
         assert "could not be answered" in caplog.text
         with pytest.raises(TimeoutError):  # it keeps the connection for the next request
             await asyncio.wait_for(said(server, b"GET /healthz HTTP/1.1\r\n\r\n"), 0.3)
+
+
+def test_bytes_that_are_not_utf_8_are_refused_and_raise_nothing() -> None:
+    """Found by the fuzzer."""
+    with pytest.raises(reviews.BadReview):
+        review(b'{"kind":"Admission\xffReview"}', Settings())
+    body = body_of("RayJob", json.dumps(ray_job()).encode()).replace(
+        b"admission.k8s", b"adm\xffssion"
+    )
+    assert not response(body)["allowed"]

@@ -85,7 +85,7 @@ def review(body: bytes, settings: Settings, on_bug: BugHandler = lambda _: None)
     """The answer to a review. Raises BadReview."""
     try:
         asked = msgspec.json.decode(body, type=_Review)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if named := _UID.search(body[:4096]):
             # A review of an API server whose object nobody can read: no reason to let it pass.
             return _response(named[1].decode(), f"the object cannot be read: {error}")
