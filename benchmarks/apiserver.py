@@ -164,12 +164,12 @@ class FanOut:
             if len(self._late) >= WATCHERS * WRITES:
                 break
             await asyncio.sleep(0.05)
-        told = self._told()
+        result = self._result()
         for watcher in watchers:
             watcher.close()
         await must(writer, "DELETE", f"{path}/watched")
         writer.close()
-        return told
+        return result
 
     async def _write(self, writer: Wire, path: str) -> None:
         loop = asyncio.get_running_loop()
@@ -180,7 +180,7 @@ class FanOut:
             self._sent.append(time.perf_counter())
             await must(writer, "PATCH", f"{path}/watched", body, MERGE)
 
-    def _told(self) -> dict[str, float]:
+    def _result(self) -> dict[str, float]:
         if len(self._late) != WATCHERS * WRITES:
             raise RuntimeError(f"{len(self._late)} of {WATCHERS * WRITES} events came")
         ordered = sorted(self._late)

@@ -28,16 +28,9 @@ def best_of(count: int, work: Callable[[], object]) -> float:
 
 
 def official(body: bytes) -> Callable[[], object]:
-    from kubernetes.client import ApiClient, V1PodList
+    from kubernetes.client import V1PodList
 
-    client = ApiClient()
-    if hasattr(V1PodList, "from_json"):
-        return lambda: V1PodList.from_json(body.decode())
-
-    class Answer:
-        data = body.decode()
-
-    return lambda: client.deserialize(Answer(), "V1PodList")
+    return lambda: V1PodList.from_json(body.decode())
 
 
 def main() -> None:

@@ -19,11 +19,11 @@ import uvloop
 from manta.api.meta import Object, ObjectMeta
 from manta.api.resources import PODS
 from manta.kube.client import Client
-from manta.kube.credentials import load
+from manta.kube.config import load
 from manta.kube.errors import Conflict, NotFound
 from manta.kube.transport import HttpTransport
-from manta.localplane.fakenodes.kubelet import FakeNodes
-from manta.localplane.fakenodes.machines import FakeNodeOptions
+from manta.localplane.fakenodes.controller import FakeNodes
+from manta.localplane.fakenodes.options import FakeNodeOptions
 from manta.runtime.clock import SystemClock
 from manta.runtime.manager import Manager
 

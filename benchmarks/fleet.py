@@ -1,4 +1,4 @@
-"""A fleet of RayClusters, seen from outside: a driver that creates them, and watches what they become."""
+"""Creates a fleet of RayClusters through the API and watches their status."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from benchmarks.memory import cpu_seconds, rss_mib
 from benchmarks.operators import tell
 from benchmarks.planes import client_of, manta, plane_directory
 from manta.api.resources import PODS
-from manta.cli.planeprocess import read_record
+from manta.cli.plane.process import read_record
 from manta.kube.client import Client
 from manta.localplane.node.cleanup import marked_processes
 

@@ -1,4 +1,4 @@
-"""An operator with nothing to do: its memory, and how soon it looks at the world."""
+"""An operator with nothing to do: its memory, and the time to its first list request."""
 
 from __future__ import annotations
 

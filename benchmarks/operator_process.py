@@ -21,9 +21,9 @@ from tools.kubernetes.run import running
 
 from benchmarks.memory import cpu_seconds, peak_mib
 from benchmarks.servers import Running
-from manta.cli.installation import install, operator_token
+from manta.install.plane import install, operator_token
 from manta.kube.client import Client
-from manta.kube.credentials import load
+from manta.kube.config import load
 from manta.kube.transport import HttpTransport
 from manta.localplane.kubeconfig import write_kubeconfig
 
@@ -42,8 +42,8 @@ class Operator:
         for line in text.splitlines():
             if line.startswith(f"{self.counter}{{"):
                 labels, _, count = line.partition("{")[2].rpartition("} ")
-                told = dict(one.split("=", 1) for one in labels.split(","))
-                name = " ".join(told[each].strip('"') for each in self.names)
+                values = dict(one.split("=", 1) for one in labels.split(","))
+                name = " ".join(values[each].strip('"') for each in self.names)
                 found[name] += int(float(count))
         return found
 

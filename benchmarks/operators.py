@@ -30,7 +30,7 @@ class Requests:
     first_list: float | None = None
     """Seconds from the start of the operator to its first list."""
     first_list_cpu: float = 0.0
-    """What of them it had the processor: told apart from how busy the machine is."""
+    """The CPU seconds of the operator until then, which do not depend on how busy the machine is."""
     seen: list[tuple[str, str]] = field(default_factory=list)
 
     def note(self, request: Any) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 from manta.api.meta import Key
 from manta.api.resources import Resource
 from manta.kube.client import Client
+from manta.kube.config import load
 from manta.kube.connect import connect
-from manta.kube.credentials import load
 
 _COMMAND = [sys.executable, "-m", "manta.cli.main"]
 

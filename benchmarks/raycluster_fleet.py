@@ -95,7 +95,7 @@ async def small_beside_big(fleet: Fleet) -> dict[str, Any]:
         await fleet.delete(key)
         await shrink(fleet, big)
     await fleet.delete(big)
-    told = {
+    result = {
         "small_alone_seconds": statistics.median(alone),
         "small_beside_300_seconds": statistics.median(beside),
         "ratio": statistics.median(beside) / statistics.median(alone),
@@ -106,7 +106,7 @@ async def small_beside_big(fleet: Fleet) -> dict[str, Any]:
         "times_as_fast_as_the_server_allows": statistics.median(one_by_one)
         / statistics.median(at_once),
     }
-    return rounded(told)
+    return rounded(result)
 
 
 async def grow(fleet: Fleet, phase: Phase, count: int) -> dict[str, Any]:
@@ -118,7 +118,7 @@ async def grow(fleet: Fleet, phase: Phase, count: int) -> dict[str, Any]:
     await asyncio.sleep(SETTLING)
     asked = only_work(await phase.requests())
     waits = [fleet.ready[key] - fleet.sent[key] for key in fleet.ready]
-    told = {
+    result = {
         "requests_per_cluster": sum(asked.values()) / count,
         "requests": {name: round(n / count, 3) for name, n in asked.most_common()},
         "operator_cpu_ms_per_cluster": 1000 * cpu / count,
@@ -129,7 +129,7 @@ async def grow(fleet: Fleet, phase: Phase, count: int) -> dict[str, Any]:
         "to_ready_p99_seconds": percentile(waits, 0.99),
         "median_to_ready_of_total": percentile(waits, 0.5) / total,
     }
-    return rounded(told)
+    return rounded(result)
 
 
 async def a_fleet(server: Running) -> Fleet:
@@ -141,18 +141,18 @@ async def measure(server: Running, directory: Path, count: int) -> dict[str, Any
     kubeconfig = await prepare(server, directory)
     log = directory / "operator.log"
     fleet = await a_fleet(server)
-    told: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     async with an_operator(kubeconfig, log) as operator:
         say(f"{server.name}: a small one beside a big one")
-        told["small_beside_300"] = await small_beside_big(fleet)
+        result["small_beside_300"] = await small_beside_big(fleet)
         fleet.ready.clear()
         say(f"{server.name}: {count} clusters")
         phase = Phase(operator, server.api_server_pid)
-        told["fleet"] = {"clusters": count, **await grow(fleet, phase, count)}
+        result["fleet"] = {"clusters": count, **await grow(fleet, phase, count)}
         say(f"{server.name}: nothing happens")
         await phase.begin()
         await asyncio.sleep(STEADY)
-        told["steady"] = {
+        result["steady"] = {
             "seconds": STEADY,
             "requests": dict(only_work(await phase.requests())),
             "cpu_seconds": round(phase.cpu(), 2),
@@ -161,8 +161,8 @@ async def measure(server: Running, directory: Path, count: int) -> dict[str, Any
     async with an_operator(kubeconfig, log) as operator:
         await asyncio.sleep(SETTLING)
         asked = await asyncio.to_thread(operator.requests)
-        told["restart"] = {"clusters": count, "writes": dict(writes(asked))}
-    return told
+        result["restart"] = {"clusters": count, "writes": dict(writes(asked))}
+    return result
 
 
 async def measure_kuberay(server: Running, directory: Path, count: int) -> dict[str, Any]:
@@ -170,18 +170,18 @@ async def measure_kuberay(server: Running, directory: Path, count: int) -> dict[
     await prepare(server, directory)  # its kinds are ours
     log = directory / "kuberay.log"
     fleet = await a_fleet(server)
-    told: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     async with kuberay(KUBERAY, server.kubeconfig, log):
         say("kuberay, default: a small one beside a big one")
-        told["small_beside_300"] = await small_beside_big(fleet)
+        result["small_beside_300"] = await small_beside_big(fleet)
     fleet.ready.clear()
     async with kuberay(KUBERAY, server.kubeconfig, log, *TUNED) as operator:
         say(f"kuberay, tuned: {count} clusters")
-        told["fleet"] = {
+        result["fleet"] = {
             "clusters": count,
             **await grow(fleet, Phase(operator, server.api_server_pid), count),
         }
-    return told
+    return result
 
 
 def on_embedded(directory: Path, count: int, by: Measure) -> dict[str, Any]:
@@ -215,16 +215,16 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--only", choices=[name for name, _, _ in parts])
     args = parser.parse_args()
-    told: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as directory:
         for name, server, by in parts:
             if args.only in (None, name):
-                told[name] = server(Path(directory), args.count, by)
+                result[name] = server(Path(directory), args.count, by)
     tell(
-        **told,
+        **result,
         kuberay_recorded=RECORDED,
         goal="requests at most 8, CPU 12 ms, RSS 120 MiB, median to ready 0.5 of the total, small "
-        "beside 300 within 1.3, steady and restart 0; 300 Pods 3 times as fast: raycluster_afar",
+        "beside 300 within 1.3, steady and restart 0; 300 Pods 3 times as fast: raycluster_latency",
     )
 
 

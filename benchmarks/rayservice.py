@@ -25,7 +25,7 @@ from manta.api.core import Pod
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
 from manta.api.resources import PODS, SERVICES
-from manta.localplane.apiserver.messages import HttpRequest, HttpResponse
+from manta.httpserver.messages import HttpRequest, HttpResponse
 from manta.localplane.plane import Plane
 from manta.rules.pod_health import is_ready
 
@@ -156,14 +156,14 @@ async def peer(plane: Plane, serve: FakeServe) -> dict[str, Any]:
 
 
 async def ask_for_ever(kubeconfig: Path, heads: list[str]) -> None:
-    from manta.cli.dashboards import ProxyCourier
+    from manta.client.dashboard import ProxyTransport
+    from manta.kube.config import load
     from manta.kube.connect import connect
-    from manta.kube.credentials import load
     from manta.ray.dashboard import Dashboard
     from manta.ray.models import Target
 
     client = await connect(load([kubeconfig], context=None, environment={}))
-    dashboard = Dashboard(ProxyCourier(client))
+    dashboard = Dashboard(ProxyTransport(client))
 
     async def loop(number: int, head: str) -> None:
         await asyncio.sleep(PEER_PERIOD * number / len(heads))
@@ -193,7 +193,7 @@ async def switches(plane: Plane, serve: FakeServe) -> dict[str, Any]:
         while len(serve.given.keys() - known) < WAVE:
             await asyncio.sleep(0.1)
         await _until_pods_take_requests(plane, serve.given.keys() - known)
-        await asyncio.sleep(3)  # until the pace has settled
+        await asyncio.sleep(3)  # until the polling interval is stable
         waits += await _run_one_by_one(serve, sorted(serve.given.keys() - known), pointed)
     watcher.cancel()
     waits.sort()
@@ -224,7 +224,7 @@ async def _run_one_by_one(
     for head in heads:
         ran[head] = time.perf_counter()
         serve.running.add(head)
-        await asyncio.sleep(0.13)  # no multiple of any pace
+        await asyncio.sleep(0.13)  # no multiple of a polling interval
     while not all(head in pointed for head in heads):
         await asyncio.sleep(0.05)
     return [pointed[head] - ran[head] for head in heads]
@@ -252,7 +252,7 @@ async def main() -> None:
         for number in range(COUNT):
             await plane.client.create(RAY_SERVICES, "default", a_service(number))
         await until_ready(plane, COUNT)
-        await asyncio.sleep(60)  # until every question has come to its calm pace
+        await asyncio.sleep(60)  # until every dashboard is polled at the long interval
         ours = await at_rest(process.pid, requests, serve)
         other = await peer(plane, serve)
         followed = await switches(plane, serve)

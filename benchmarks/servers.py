@@ -19,7 +19,7 @@ from pathlib import Path
 from tools.kubernetes import run as kubernetes_run
 
 from benchmarks.wire import Target
-from manta.kube.credentials import load
+from manta.kube.config import load
 from manta.kube.tls import client_context, read_pem
 
 PATIENCE = 60.0

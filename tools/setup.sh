@@ -20,6 +20,6 @@ interpreter=$("$python" -c 'import sys; print(sys.executable)')
 "$uv" pip sync --quiet --require-hashes requirements.lock
 "$uv" pip install --quiet --no-deps --editable .
 # Compiled here and once, also where Python itself may not write bytecode: otherwise every single
-# start of `manta` would compile its libraries anew, and take twice as long. Not the large packages
+# start of `manta` would compile its libraries again, and take twice as long. Not the large packages
 # that only tests use.
 .venv/bin/python -m compileall -q -x '/(kubernetes|kubernetes_asyncio|mypy|mypyc)/' .venv/lib src || true

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from tools.docs import words
 from tools.docs.generate import OUTPUT, PAGES
+from tools.docs.site import places
 
 from manta.api.ray import names
-from manta.cli.operator_options import add_flags, options_from
+from manta.operator.option_table import VARIABLES, VARIABLES_WITHOUT_EFFECT
+from manta.operator.options import add_flags, options_from
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,6 +31,11 @@ def test_the_links_of_the_pages_lead_somewhere() -> None:
             if not (page.parent / target).exists():
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert broken == []
+
+
+def test_every_page_is_on_the_documentation_site() -> None:
+    listed = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted([*map(str, places().values()), "reference/python.md"])
 
 
 # ── every name has its meaning, and none is there that the code does not know ────────────
@@ -71,7 +78,8 @@ def test_every_variable_that_the_operator_reads_is_explained() -> None:
     environment, parser = Recorded(), argparse.ArgumentParser()
     add_flags(parser)
     options_from(parser.parse_args([]), environment)
-    assert set(words.OPERATOR_ENVIRONMENT) == environment.asked
+    explained = {*(one.name for one in VARIABLES), *VARIABLES_WITHOUT_EFFECT}
+    assert explained == environment.asked
 
 
 def test_every_variable_of_rays_containers_is_explained() -> None:

@@ -35,6 +35,6 @@ def test_the_targets_that_it_tells_to_run_exist() -> None:
     targets = set(
         re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     )
-    told = set(re.findall(r"\$ make ([a-z0-9-]+)", README))
-    assert told
-    assert told <= targets
+    reported = set(re.findall(r"\$ make ([a-z0-9-]+)", README))
+    assert reported
+    assert reported <= targets

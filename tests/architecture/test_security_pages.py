@@ -31,7 +31,7 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
 
 def test_every_finding_has_a_row_and_every_row_a_test() -> None:
     found = rows(FINDINGS, "Findings")
-    assert {re.match(r"[XP]\d+", one[0]).group() for one in found} == set(NUMBERS)  # type: ignore[union-attr]
+    assert {re.match(r"[XP]\d+", one[0]).group() for one in found} == set(NUMBERS)
     assert [one[0] for one in found if "`test_" not in one[2]] == []
 
 

@@ -42,8 +42,8 @@ def main() -> int:
         if left:
             leaks[number] = {"left": left, "story": cycle.story}
     seconds = round(time.monotonic() - began)
-    told = {"cycles": options.cycles, "applied": applied, "seconds": seconds, "leaks": leaks}
-    sys.stdout.write(json.dumps(told, indent=2) + "\n")
+    result = {"cycles": options.cycles, "applied": applied, "seconds": seconds, "leaks": leaks}
+    sys.stdout.write(json.dumps(result, indent=2) + "\n")
     return 1 if leaks or not applied else 0
 
 

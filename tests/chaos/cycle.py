@@ -16,11 +16,11 @@ from pathlib import Path
 from random import Random
 
 from chaos.traces import Machine, Sockets, traces
-from manta.cli.planeprocess import plane_processes
+from manta.cli.plane.process import plane_processes
 from manta.localplane.node.cleanup import marked_processes
 
 ROOT = Path(__file__).parents[2]
-WORLD = Path(__file__).with_name("world.yaml")
+PODS_FILE = Path(__file__).with_name("pods.yaml")
 QUICKSTART = ROOT / "examples" / "quickstart.yaml"
 MANTA = [sys.executable, "-m", "manta.cli.main"]
 _PATIENCE = 240
@@ -33,7 +33,7 @@ class Cycle:
     ray: bool = False
     """Apply a real RayCluster too, and give it some time."""
     story: list[str] = field(default_factory=list)
-    """What was done, for whoever has to find a leak."""
+    """What was done: printed when something is left behind."""
     sockets: Sockets = field(default_factory=Sockets)
     applied: bool = False
     """There was a plane that took the Pods. A run in which none did proves nothing."""
@@ -41,8 +41,8 @@ class Cycle:
     def run(self) -> list[str]:
         """All that was left behind; empty when nothing was."""
         before = Machine.look()
-        for deed in (self._start, self._apply, self._kill_some, self._use_again):
-            deed()
+        for step in (self._start, self._apply, self._kill_some, self._use_again):
+            step()
         purge = self._stop()
         left = [*traces(self.directory, forgotten=purge), *self.sockets.still_listening()]
         self._manta("down", "--purge")
@@ -51,18 +51,18 @@ class Cycle:
     def _say(self, words: str) -> None:
         self.story.append(words)
 
-    # ── deeds ──────────────────────────────────────────────────────────────────────────
+    # ── steps ──────────────────────────────────────────────────────────────────────────
     def _start(self) -> None:
         """Sometimes interrupted, at any moment of the start; then tried again, or not."""
         if self.random.random() < 0.3:
-            following = ["--with", str(WORLD)] if self.random.random() < 0.5 else []
+            following = ["--with", str(PODS_FILE)] if self.random.random() < 0.5 else []
             self._interrupted("up", *following, after=self.random.uniform(0, 3.0))
             if self.random.random() < 0.3:
                 return
         self._manta("up", "--cpus", "8")
 
     def _apply(self) -> None:
-        self.applied = self._manta("apply", "-f", str(WORLD)) == 0
+        self.applied = self._manta("apply", "-f", str(PODS_FILE)) == 0
         if self.ray:
             self._manta("apply", "-f", str(QUICKSTART))
         time.sleep(self.random.uniform(0, 20 if self.ray else 2))

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from manta.localplane.node import planeregister
-from manta.localplane.node.netlink import Netlink
-from manta.localplane.node.network import planes_on_this_machine
-from manta.localplane.node.planeid import interface_prefix, plane_id
-from manta.localplane.node.ranges import read_ranges
+from manta.localplane.node.host import plane_register
+from manta.localplane.node.host.netlink import Netlink
+from manta.localplane.node.host.plane_id import interface_prefix, plane_id
+from manta.localplane.node.net.address_ranges import read_ranges
+from manta.localplane.node.net.pod_network import planes_on_this_machine
 
 _LISTENING = "0A"
 
@@ -34,7 +34,7 @@ class Machine:
     @classmethod
     def look(cls) -> Machine:
         """While no other plane is half gone: its interfaces, but not yet its settings."""
-        with planeregister.locked():
+        with plane_register.locked():
             return cls._look()
 
     @classmethod
@@ -111,7 +111,7 @@ def processes(directory: Path) -> list[str]:
 
 
 def _ourselves() -> set[int]:
-    """This process and those that started it: they may be told the directory."""
+    """This process and those that started it: their command line may contain the directory."""
     family, pid = set(), os.getpid()
     while pid > 1:
         family.add(pid)

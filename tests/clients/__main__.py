@@ -29,13 +29,13 @@ HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "manta" / "kubernetes"
 KINDS = ("ADDED", "MODIFIED", "DELETED")
 PATIENCE = 60.0
-"""Seconds after which a client that has not told the last event hangs."""
+"""Seconds after which a client that has not printed the last event hangs."""
 LONGEST_SPELL = 60.0
 
 
 @dataclass
 class Follower:
-    """One client, and what it has told since it was ready."""
+    """One client, and what it has printed since it was ready."""
 
     name: str
     prefix: str = ""
@@ -48,18 +48,20 @@ class Follower:
 
     def fault(self, written: list[str]) -> str | None:
         """The first difference with what was written."""
-        told = [event for event in self.events if not event.endswith(" kube-root-ca.crt")]
-        for number, (one, other) in enumerate(zip(told, written, strict=False)):
+        printed = [event for event in self.events if not event.endswith(" kube-root-ca.crt")]
+        for number, (one, other) in enumerate(zip(printed, written, strict=False)):
             if one != other:
                 return f"event {number} is {one!r}, written was {other!r}"
-        if len(told) != len(written):
-            return f"{len(told)} events of {len(written)}"
+        if len(printed) != len(written):
+            return f"{len(printed)} events of {len(written)}"
         return None
 
 
 async def write(api: Api, seconds: float, random: random.Random) -> list[str]:
     """A burst, then a quiet spell, until the time is over. Answers with the events to be seen."""
-    where, written, alive, made = api.path("configmaps"), [], [], 0
+    where, made = api.path("configmaps"), 0
+    written: list[str] = []
+    alive: list[str] = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for _ in range(random.randint(1, 40)):
@@ -149,9 +151,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        told = asyncio.run(follow(Path(directory), args.minutes, args.seed))
-    sys.stdout.write(json.dumps(told) + "\n")
-    return 1 if told["faults"] else 0
+        result = asyncio.run(follow(Path(directory), args.minutes, args.seed))
+    sys.stdout.write(json.dumps(result) + "\n")
+    return 1 if result["faults"] else 0
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from kubernetes import client, config, watch
 
 
 def main(kubeconfig: str, namespace: str) -> None:
-    config.load_kube_config(kubeconfig)
+    config.load_kube_config(kubeconfig)  # type: ignore[no-untyped-call]
     api = client.CoreV1Api()
-    version = api.list_namespaced_config_map(namespace).metadata.resource_version
+    version = api.list_namespaced_config_map(namespace).metadata.resource_version  # type: ignore[union-attr]
     sys.stdout.write("READY\n")
     sys.stdout.flush()
     while True:  # the server ends every watch some day; whoever follows goes on where it ended
-        for event in watch.Watch().stream(
+        for event in watch.Watch().stream(  # type: ignore[no-untyped-call]
             api.list_namespaced_config_map, namespace, resource_version=version
         ):
             found = event["object"].metadata

@@ -18,29 +18,29 @@ from typing import Any
 
 import pytest
 
-from manta.admission.certificates import AUTHORITY_LIFE, LEAF_LIFE
-from manta.admission.keeper import LOOK_AGAIN, Keeper
+from manta.admission.certificate_manager import CHECK_INTERVAL, CertificateManager
+from manta.admission.certificates import AUTHORITY_LIFETIME, LEAF_LIFETIME
 from manta.admission.review import review
-from manta.admission.server import LARGEST, ReviewServer
+from manta.admission.server import LIMITS, ReviewServer
 from manta.api.meta import Key
 from manta.api.resources import SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from manta.cli import webhook
-from manta.cli.operator_objects import Installation
-from manta.cli.operator_options import options_from
-from manta.cli.webhook_objects import webhook_objects
+from manta.httpserver.address import Address
+from manta.install.operator_manifests import Installation
+from manta.install.webhook_manifests import webhook_objects
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster
 from manta.kube.errors import NotFound, Unreachable
-from manta.localplane.apiserver.messages import ADMIN
+from manta.localplane.apiserver.auth.authenticator import ADMIN
 from manta.localplane.inprocess import InProcessTransport
+from manta.operator.options import options_from
 from manta.rules.settings import Settings
-from manta.runtime.health import Address
 from support.certmanager import cert_manager_crds
 from support.fake_ray import FakeRay
+from support.operator_fixture import until
 from support.permissions import RecordingTransport
 from support.plane import MemoryPlane, memory_plane
 from support.raycluster import group, ray_cluster
-from support.stage import until
 from support.virtual import running, virtual_plane, virtually
 
 Json = dict[str, Any]
@@ -82,9 +82,11 @@ async def configure(plane: MemoryPlane) -> None:
     await plane.client.create(VALIDATING_WEBHOOK_CONFIGURATIONS, "", body)
 
 
-def a_keeper(plane: MemoryPlane, directory: Path, client: Client | None = None) -> Keeper:
+def a_keeper(
+    plane: MemoryPlane, directory: Path, client: Client | None = None
+) -> CertificateManager:
     directory.mkdir(parents=True, exist_ok=True)
-    return Keeper(
+    return CertificateManager(
         client or plane.client,
         plane.clock,
         secret=SECRET,
@@ -132,17 +134,19 @@ def test_certificates_are_renewed_and_always_trusted(tmp_path: Path) -> None:
             await configure(plane)
             keepers = [a_keeper(plane, tmp_path / str(number)) for number in range(2)]
             for one in keepers:
-                await one.settle()
+                await one.renew()
             first = await kept(plane)
-            await asyncio.sleep((LEAF_LIFE * 0.7).total_seconds())
+            await asyncio.sleep((LEAF_LIFETIME * 0.7).total_seconds())
             for one in keepers:
-                await one.settle()
+                await one.renew()
             second = await kept(plane)
             assert second["tls.crt"] != first["tls.crt"]
             assert second["ca.crt"] == first["ca.crt"]
-            await asyncio.sleep((AUTHORITY_LIFE - LEAF_LIFE - timedelta(days=30)).total_seconds())
+            await asyncio.sleep(
+                (AUTHORITY_LIFETIME - LEAF_LIFETIME - timedelta(days=30)).total_seconds()
+            )
             for one in keepers:
-                await one.settle()
+                await one.renew()
             third = await kept(plane)
             assert third["ca.crt"].count("BEGIN CERTIFICATE") == 2
             assert third["ca.crt"].endswith(first["ca.crt"])
@@ -153,11 +157,11 @@ def test_certificates_are_renewed_and_always_trusted(tmp_path: Path) -> None:
     story()
 
 
-async def settled(keeper: Keeper) -> None:
+async def settled(keeper: CertificateManager) -> None:
     """Although the first reply to every kind of write is lost."""
     for _ in range(5):
         with contextlib.suppress(Unreachable):
-            await keeper.settle()
+            await keeper.renew()
 
 
 def test_every_permission_of_the_webhook_is_used_and_every_use_is_permitted(tmp_path: Path) -> None:
@@ -168,7 +172,7 @@ def test_every_permission_of_the_webhook_is_used_and_every_use_is_permitted(tmp_
             recorded = RecordingTransport(InProcessTransport(plane.app, ADMIN), FakeRay())
             keeper = a_keeper(plane, tmp_path, Client(recorded))
             for life in (0.0, 0.7):
-                await asyncio.sleep((LEAF_LIFE * life).total_seconds())
+                await asyncio.sleep((LEAF_LIFETIME * life).total_seconds())
                 await settled(keeper)
             assert recorded.used == granted
 
@@ -184,7 +188,7 @@ def test_every_permission_of_the_webhook_is_used_and_every_use_is_permitted(tmp_
 
 
 @pytest.mark.parametrize("rubbish", ["", "cnViYmlzaA=="])
-def test_a_secret_that_is_of_no_use_is_made_anew(tmp_path: Path, rubbish: str) -> None:
+def test_a_secret_that_is_of_no_use_is_made_again(tmp_path: Path, rubbish: str) -> None:
     @virtually
     async def story() -> None:
         async with virtual_plane([_kind()]) as plane:
@@ -212,7 +216,7 @@ def test_a_configuration_that_comes_later_is_waited_for(tmp_path: Path) -> None:
                 await configure(plane)
                 await asyncio.wait_for(keeper.ready.wait(), 30)
                 await plane.client.delete(SECRETS, SECRET)
-                await asyncio.sleep(LOOK_AGAIN.total_seconds() + 1)
+                await asyncio.sleep(CHECK_INTERVAL.total_seconds() + 1)
                 assert await trusted(plane) == (await kept(plane))["ca.crt"]
 
     story()
@@ -227,7 +231,7 @@ async def served(tmp_path: Path) -> AsyncIterator[tuple[int, ssl.SSLContext]]:
     async with memory_plane(crds=[_kind()]) as plane:
         await configure(plane)
         keeper = a_keeper(plane, tmp_path)
-        await keeper.settle()
+        await keeper.renew()
         judge = ReviewServer(
             Address("127.0.0.1", 0), keeper.context, lambda body: review(body, Settings())
         )
@@ -274,24 +278,31 @@ async def test_reviews_are_answered_one_after_the_other_on_one_connection(tmp_pa
         assert (await ask(*streams, b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"))[0] == 200
         assert (await ask(*streams, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"))[0] == 404
         assert (await ask(*streams, post(b"{}")))[0] == 400
-        assert await streams[0].read() == b""  # and that was the end of this connection
+        assert (await ask(*streams, b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"))[0] == 200
         streams[1].close()
 
 
+LARGE = LIMITS.body_bytes + 1
+
+
 @pytest.mark.parametrize(
-    ("header", "status"),
+    ("header", "body", "status"),
     [
-        (f"Content-Length: {LARGEST + 1}", 413),
-        ("Content-Length: many", 400),
-        ("Transfer-Encoding: chunked", 400),
+        (f"Content-Length: {LARGE}", b"", 413),
+        ("Content-Length: many", b"", 400),
+        ("Transfer-Encoding: chunked", b"%x\r\n%b\r\n" % (LARGE, b"x" * LARGE), 413),
+        ("Transfer-Encoding: chunked", b"many\r\n", 400),
     ],
+    ids=["length", "no number", "chunks", "no chunks"],
 )
-async def test_a_body_without_measure_is_refused(tmp_path: Path, header: str, status: int) -> None:
+async def test_a_body_without_measure_is_refused(
+    tmp_path: Path, header: str, body: bytes, status: int
+) -> None:
     async with served(tmp_path) as (port, context):
         streams = await asyncio.open_connection(
             "127.0.0.1", port, ssl=context, server_hostname="127.0.0.1"
         )
-        request = f"POST / HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n".encode()
+        request = f"POST / HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n".encode() + body
         assert (await ask(*streams, request))[0] == status
         streams[1].close()
 
@@ -308,7 +319,7 @@ def test_the_configuration_is_needed(tmp_path: Path) -> None:
         async with virtual_plane([_kind()]) as plane:
             keeper = a_keeper(plane, tmp_path)
             with pytest.raises(NotFound):
-                await keeper.settle()
+                await keeper.renew()
 
     story()
 

@@ -9,17 +9,17 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.resources import CONFIG_MAPS
+from manta.api.usage import UsageError
+from manta.api.well_known import ANNOTATION_LAST_APPLIED
 from manta.cli.apply import apply_document
-from manta.cli.kinds import Kinds
-from manta.cli.kubectl_fields import (
+from manta.cli.server.discovery import Kinds
+from manta.cli.server.field_ownership import (
     COMMANDS,
     FIELD_MANAGER,
-    LAST_APPLIED,
     migration,
     union,
     with_last_applied,
 )
-from manta.cli.usage import UsageError
 from manta.kube.client import Client
 from support.plane import memory_plane
 from support.raycluster import ray_cluster
@@ -63,7 +63,7 @@ async def test_kubectl_finds_what_was_applied_last(client: Client) -> None:
     """Without the annotation it warns, and removes no field."""
     await apply(client, config_map(a="1"))
     found = await client.get(CONFIG_MAPS, KEY)
-    assert '"data":{"a":"1"}' in found["metadata"]["annotations"][LAST_APPLIED]
+    assert '"data":{"a":"1"}' in found["metadata"]["annotations"][ANNOTATION_LAST_APPLIED]
     [entry] = found["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"]) == (FIELD_MANAGER, "Apply")
 
@@ -121,7 +121,7 @@ async def test_an_object_that_is_too_large_for_the_annotation_goes_without(clien
     assert "annotations" not in found["metadata"]
     await apply(client, config_map(a="small"))
     found = await client.get(CONFIG_MAPS, KEY)
-    assert LAST_APPLIED in found["metadata"]["annotations"]
+    assert ANNOTATION_LAST_APPLIED in found["metadata"]["annotations"]
     await apply(client, config_map(a="z" * 300_000))
     found = await client.get(CONFIG_MAPS, KEY)
     assert "annotations" not in found["metadata"]
@@ -131,7 +131,7 @@ async def test_the_annotation_does_not_hold_itself(client: Client) -> None:
     for value in ("1", "2"):
         await apply(client, config_map(a=value))
     found = await client.get(CONFIG_MAPS, KEY)
-    assert LAST_APPLIED not in found["metadata"]["annotations"][LAST_APPLIED]
+    assert ANNOTATION_LAST_APPLIED not in found["metadata"]["annotations"][ANNOTATION_LAST_APPLIED]
 
 
 def test_entries_of_others_and_of_subresources_stay() -> None:

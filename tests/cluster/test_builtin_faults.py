@@ -1,4 +1,4 @@
-"""The built-in controllers when the world misbehaves: lost replies, late watches, sudden death.
+"""The built-in controllers under faults: lost replies, late watches, sudden death.
 
 Whatever happens, a Job counts every Pod once, a ReplicaSet has no Pod too many at the end, and
 nothing is collected that has an owner.
@@ -19,8 +19,8 @@ from manta.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS
 from manta.kube.client import Client
 from manta.kube.transport import Request
 from manta.localplane.controllers import ControllerOptions, built_in_controllers
-from manta.localplane.fakenodes.kubelet import FakeNodes
-from manta.localplane.fakenodes.machines import FakeNodeOptions
+from manta.localplane.fakenodes.controller import FakeNodes
+from manta.localplane.fakenodes.options import FakeNodeOptions
 from support.fakenodes import FakeCluster, a_job_manifest
 from support.faults import FaultTransport, is_write
 from support.plane import MemoryPlane

@@ -141,7 +141,7 @@ async def test_a_child_of_an_owner_that_never_was_is_deleted() -> None:
 
 
 @virtually
-async def test_a_child_of_an_owner_in_another_namespace_is_deleted_and_told() -> None:
+async def test_a_child_of_an_owner_in_another_namespace_is_deleted_and_reported() -> None:
     async with fake_cluster() as cluster:
         await cluster.client.create(NAMESPACES, "", {"metadata": {"name": "other"}})
         owner = await put(cluster, "owner")

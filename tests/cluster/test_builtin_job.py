@@ -19,7 +19,7 @@ async def a_job(cluster: FakeCluster, script: str = "", **spec: Any) -> None:
 async def status(cluster: FakeCluster) -> dict[str, Any]:
     held = await cluster.get(JOBS, "j")
     assert held is not None
-    return held["status"]  # type: ignore[no-any-return]
+    return held["status"]
 
 
 def reasons(held: dict[str, Any]) -> list[tuple[str, str]]:

@@ -211,7 +211,7 @@ async def test_a_quota_tells_what_is_used_and_again_what_is_free() -> None:
         async def used() -> dict[str, str]:
             held = await cluster.get(RESOURCE_QUOTAS, "q")
             assert held is not None
-            return held["status"]["used"]  # type: ignore[no-any-return]
+            return held["status"]["used"]
 
         assert await used() == {"cpu": "1500m", "pods": "1", "secrets": "0"}
         await cluster.client.delete(PODS, Key("default", "p"))
@@ -240,7 +240,7 @@ async def test_a_lost_node_is_marked_and_its_pods_go_when_they_lose_patience() -
     async with fake_cluster() as cluster:
         await cluster.client.create(PODS, "default", a_pod_manifest("p", **eager(60)))
         await cluster.until_phase("p", "Running")
-        cluster.nodes.lose("fake-node-0")
+        cluster.nodes.disconnect("fake-node-0")
         await asyncio.sleep(70)
         assert not await cluster.is_true(NODES, "fake-node-0", "Ready")
         assert not await cluster.is_true(PODS, "p", "Ready")
@@ -254,7 +254,7 @@ async def test_a_lost_node_is_marked_and_its_pods_go_when_they_lose_patience() -
         assert await cluster.events("TaintManagerEviction") == [
             "Marking for deletion Pod default/p"
         ]
-        cluster.nodes.recover("fake-node-0")
+        cluster.nodes.reconnect("fake-node-0")
         await cluster.until_gone(PODS, "p")
         await cluster.until(lambda: cluster.is_true(NODES, "fake-node-0", "Ready"))
         await asyncio.sleep(1)
@@ -268,11 +268,11 @@ async def test_a_node_that_comes_back_vouches_for_its_pods() -> None:
     async with fake_cluster() as cluster:
         await cluster.client.create(PODS, "default", a_pod_manifest("p"))
         await cluster.until_phase("p", "Running")
-        cluster.nodes.lose("fake-node-0")
+        cluster.nodes.disconnect("fake-node-0")
         await asyncio.sleep(70)
         lost = await cluster.get(PODS, "p")
         assert not await cluster.is_true(PODS, "p", "Ready")
-        cluster.nodes.recover("fake-node-0")
+        cluster.nodes.reconnect("fake-node-0")
         await cluster.until(lambda: cluster.is_true(NODES, "fake-node-0", "Ready"))
         await cluster.until(lambda: cluster.is_true(PODS, "p", "Ready"))
         back = await cluster.get(PODS, "p")
@@ -288,7 +288,7 @@ async def test_pods_of_a_deleted_node_are_removed() -> None:
         await cluster.client.create(PODS, "default", a_pod_manifest("p"))
         pod = await cluster.until_phase("p", "Running")
         node = pod["spec"]["nodeName"]
-        cluster.nodes.lose(node)
+        cluster.nodes.disconnect(node)
         await cluster.client.delete(NODES, Key("", node))
         await cluster.until_gone(PODS, "p")
 
@@ -305,7 +305,7 @@ async def test_idle_controllers_write_nothing_but_heartbeats() -> None:
 
 
 async def keep_renewing(cluster: FakeCluster, node: str) -> None:
-    """As a kubelet does that was not told of the deletion."""
+    """As a kubelet that did not see the deletion."""
     while True:
         spec = {"holderIdentity": node, "renewTime": format_micro_time(cluster.plane.clock.now())}
         lease = {"metadata": {"name": node}, "spec": spec}

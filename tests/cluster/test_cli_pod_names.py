@@ -6,8 +6,8 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.resources import PODS, SERVICES
+from manta.api.usage import UsageError
 from manta.cli.logs import pod_key
-from manta.cli.usage import UsageError
 from manta.kube.errors import NotFound
 from support.fakenodes import FakeCluster, a_pod_manifest, fake_cluster
 from support.virtual import virtually
@@ -39,7 +39,7 @@ async def test_what_leads_nowhere_is_said() -> None:
         await serve(cluster, {"app": "one"})
         with pytest.raises(UsageError, match="has no Pod"):
             await pod_key(cluster.client, "default", "svc/one")
-        with pytest.raises(UsageError, match="logs are of one of"):
+        with pytest.raises(UsageError, match="not one of"):
             await pod_key(cluster.client, "default", "something/one")
         with pytest.raises(NotFound):
             await pod_key(cluster.client, "default", "svc/other")

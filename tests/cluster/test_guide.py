@@ -38,8 +38,15 @@ MANIFESTS = [one for one in WRITTEN if one not in VALUES]
 
 
 def test_every_block_is_of_a_kind_that_is_tested() -> None:
-    """What is no YAML and no command is something to look at: it holds no prompt."""
-    unknown = [one for one in BLOCKS if one.language not in {"yaml", "console", "text", ""}]
+    """What is no YAML and no command is something to look at: it holds no prompt.
+
+    `tests/unit/sdk/test_guide.py` runs the Python.
+    """
+    unknown = [
+        one
+        for one in BLOCKS
+        if one.language not in {"yaml", "console", "python", "text", "mermaid", ""}
+    ]
     assert [str(one) for one in unknown] == []
     assert [str(one) for one in TYPED if not one.commands] == []
     shown = [one for one in BLOCKS if one.language in ("text", "") and not one.not_run]
@@ -66,9 +73,11 @@ async def test_the_server_takes_what_the_guide_writes(block: Block) -> None:
 
 @pytest.mark.parametrize("block", VALUES, ids=str)
 def test_the_chart_takes_the_values_that_the_guide_writes(block: Block, tmp_path: Path) -> None:
+    """The first line names the chart, unless it is the operator's: `# values.yaml of charts/ray-job`."""
     file = tmp_path / "values.yaml"
     file.write_text(block.text)
-    assert helm.rendered("-f", file)
+    _, _, chart = block.text.splitlines()[0].partition(" of ")
+    assert helm.rendered("-f", file, chart=ROOT / (chart or "charts/manta"))
 
 
 @pytest.fixture

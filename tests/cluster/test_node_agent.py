@@ -6,13 +6,14 @@ import asyncio
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from manta.api.meta import Key
 from manta.api.resources import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
-from manta.localplane.node.planeid import plane_id
+from manta.localplane.node.host.plane_id import plane_id
 from support.nodeplane import Pod, a_container, is_ready, node_plane, restarts, state
 
 pytestmark = [
@@ -88,7 +89,7 @@ async def test_an_image_that_nobody_mapped_says_how_to_map_it(tmp_path: Path) ->
 
 async def test_init_containers_and_sidecars_come_in_order_and_go_in_order(tmp_path: Path) -> None:
     async with node_plane(tmp_path / "plane") as node:
-        mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+        mount: dict[str, Any] = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
         append = "echo {0} >> /v/order"
         side = (
             "trap 'echo side-gone >> /v/order; exit 0' TERM;"
@@ -156,7 +157,7 @@ async def test_a_pod_waits_for_a_secret_and_starts_when_it_comes(tmp_path: Path)
         assert await node.logs() == "here\n"
 
 
-async def test_a_missing_volume_is_told_in_an_event(tmp_path: Path) -> None:
+async def test_a_missing_volume_is_reported_in_an_event(tmp_path: Path) -> None:
     async with node_plane(tmp_path) as node:
         await node.run("pod", "true", volumes=[{"name": "v", "configMap": {"name": "no"}}])
         await node.until(lambda pod: state(pod).get("waiting"))
@@ -341,7 +342,7 @@ async def test_a_node_can_be_lost_and_found(tmp_path: Path) -> None:
         await node.client.patch(NODES, Key("", "manta-2"), lost)
         while node.agent.worker("default", "manta-2"):
             await asyncio.sleep(0.02)
-        assert (await node.get("manta-2"))["status"]["phase"] == "Running"  # nobody told
+        assert (await node.get("manta-2"))["status"]["phase"] == "Running"  # no watch event yet
         assert (await node.execute("hostname", name="manta-1")).strip() == "manta-1"
         found = {"metadata": {"annotations": {"manta.dev/lost": None}}}
         await node.client.patch(NODES, Key("", "manta-2"), found)
@@ -389,12 +390,12 @@ async def test_a_deleted_node_is_not_registered_again_by_a_change_of_its_status(
     """U7: as with a kubelet, only its next start registers it."""
     async with node_plane(tmp_path, nodes=2) as node:
         await node.client.delete(NODES, Key("", "manta-2"))
-        monkeypatch.setattr("manta.localplane.node.register.RENEW_EVERY", 0.01)
+        monkeypatch.setattr("manta.localplane.node.registration.RENEW_EVERY", 0.01)
         full = {"DiskPressure": ("KubeletHasDiskPressure", "the disk is full")}
-        monkeypatch.setattr("manta.localplane.node.register.pressures", lambda *_: full)
+        monkeypatch.setattr("manta.localplane.node.registration.pressures", lambda *_: full)
         await node.restart_agent()  # which registers both
         await node.client.delete(NODES, Key("", "manta-2"))
-        monkeypatch.setattr("manta.localplane.node.register.pressures", lambda *_: {})
+        monkeypatch.setattr("manta.localplane.node.registration.pressures", lambda *_: {})
 
         async def is_relieved() -> bool:
             found = await node.client.get(NODES, Key("", "manta-1"))

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from chaos.cycle import WORLD, Cycle
+from chaos.cycle import PODS_FILE, Cycle
 from chaos.traces import Sockets, traces
 
 pytestmark = [
@@ -30,7 +30,7 @@ def test_the_search_sees_every_sort_of_trace(tmp_path: Path) -> None:
     cycle = Cycle(directory, Random(0))
     try:
         cycle._manta("up")
-        cycle._manta("apply", "-f", str(WORLD))
+        cycle._manta("apply", "-f", str(PODS_FILE))
         deadline = time.monotonic() + 30
         wanted = {"process", "interface", "route", "packet", "cgroup", "directory"}
         while (missing := wanted - sorts(directory)) and time.monotonic() < deadline:

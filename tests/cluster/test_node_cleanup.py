@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from manta.localplane.node.cleanup import marked_processes, remove_everything
-from manta.localplane.node.planeid import interface_prefix
+from manta.localplane.node.host.plane_id import interface_prefix
 from support.nodeplane import node_plane
 
 pytestmark = [

@@ -273,13 +273,13 @@ async def test_attach_joins_the_containers_own_input_and_output(tmp_path: Path) 
         await session.close()
 
 
-async def test_a_taken_dns_address_is_told_and_pods_run_without_names(
+async def test_a_taken_dns_address_is_reported_and_pods_run_without_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object) -> None:
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
-    monkeypatch.setattr("manta.localplane.node.sockets.PodSockets.datagrams", refuse)
+    monkeypatch.setattr("manta.localplane.node.net.sockets.PodSockets.datagrams", refuse)
     async with node_plane(tmp_path) as node:
         await node.run("pod", "sleep", "1000")
         await node.until_ready()

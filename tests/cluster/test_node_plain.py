@@ -15,8 +15,9 @@ import pytest
 from manta.api.resources import ENDPOINT_SLICES, SERVICES
 from manta.localplane.node.cleanup import marked_processes, remove_everything
 from manta.localplane.node.machine import NodeOptions
-from manta.localplane.node.processes import Launcher, NoNamespaces, find_processes
-from manta.localplane.node.sharednet import scratch_place
+from manta.localplane.node.net.shared_network import scratch_directory
+from manta.localplane.node.sandbox.launcher import Launcher, NoNamespaces
+from manta.localplane.node.sandbox.processes import find_processes
 from support.nodeplane import is_ready, node_plane, restarts, state, stop
 
 
@@ -119,11 +120,11 @@ async def test_programs_keep_their_files_in_a_place_that_goes_with_the_plane(
     async with node_plane(tmp_path, isolation="none") as node:
         await node.run("pod", "sh", "-c", "touch $RAY_TMPDIR/mine", restartPolicy="Never")
         await node.until_phase("Succeeded")
-        assert (scratch_place(tmp_path) / "mine").exists()
-    assert not scratch_place(tmp_path).exists()
+        assert (scratch_directory(tmp_path) / "mine").exists()
+    assert not scratch_directory(tmp_path).exists()
 
 
-async def test_volumes_that_cannot_be_mounted_are_told(tmp_path: Path) -> None:
+async def test_volumes_that_cannot_be_mounted_are_reported(tmp_path: Path) -> None:
     async with node_plane(tmp_path, isolation="none") as node:
         container = {"volumeMounts": [{"name": "v", "mountPath": "/no/such/place"}]}
         volumes = [{"name": "v", "emptyDir": {}}]
@@ -214,12 +215,14 @@ def commands(directory: Path) -> list[bytes]:
     return found
 
 
-async def test_a_machine_without_namespaces_is_told_the_cure(tmp_path: Path, monkeypatch) -> None:
+async def test_a_machine_without_namespaces_is_reported_the_cure(
+    tmp_path: Path, monkeypatch
+) -> None:
     launcher = Launcher(tmp_path, "user")
     monkeypatch.setattr(
-        "manta.localplane.node.processes._LAUNCH",
+        "manta.localplane.node.sandbox.launcher._LAUNCH",
         "import sys; sys.path.insert(0, sys.argv[1]);"
-        "from manta.localplane.node import launch;"
+        "from manta.localplane.node.sandbox import launch;"
         "launch._enter_user_namespace = lambda: 'no user namespace: forbidden';"
         "launch.main()",
     )
@@ -228,7 +231,7 @@ async def test_a_machine_without_namespaces_is_told_the_cure(tmp_path: Path, mon
     launcher.close()
 
 
-async def test_another_system_than_linux_is_told_so(tmp_path: Path, monkeypatch) -> None:
+async def test_another_system_than_linux_gets_an_error(tmp_path: Path, monkeypatch) -> None:
     from manta.localplane.node.machine import Machine
 
     monkeypatch.setattr("sys.platform", "darwin")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from manta.localplane.node.cleanup import end_all_processes, remove_everything
-from manta.localplane.node.doubts import doubt_lost_pods
+from manta.localplane.node.pod.lost_pods import mark_lost_pods
 from support.nodeplane import NodePlane, a_container, is_ready, node_plane, restarts, state, stop
 from support.nodeplane import start as start_agent
 
@@ -43,7 +44,7 @@ async def test_a_pod_whose_processes_are_gone_is_not_ready_before_an_agent_looks
         await node.run("pod", "sleep", "1000")
         await node.until_ready()
         await switch_off(node, forget=forget)
-        assert await doubt_lost_pods(node.client, tmp_path, NOW) == 1
+        assert await mark_lost_pods(node.client, tmp_path, NOW) == 1
         pod = await node.get()
         assert not is_ready(pod)
         assert state(pod)["terminated"]["reason"] == "ContainerStatusUnknown"
@@ -57,7 +58,7 @@ async def test_a_pod_that_still_runs_is_believed_and_adopted_without_a_flap(tmp_
         await node.run("pod", "sleep", "1000")
         before = await node.until_ready()
         await stop(node.task)
-        assert await doubt_lost_pods(node.client, tmp_path, NOW) == 0
+        assert await mark_lost_pods(node.client, tmp_path, NOW) == 0
         await switch_on(node)
         after = await node.get()
         assert is_ready(after)
@@ -71,7 +72,7 @@ async def test_a_pod_that_is_never_restarted_fails_when_its_node_was_switched_of
         await node.run("pod", "sleep", "1000", restartPolicy="Never")
         await node.until_ready()
         await switch_off(node)
-        await doubt_lost_pods(node.client, tmp_path, NOW)
+        await mark_lost_pods(node.client, tmp_path, NOW)
         await switch_on(node)
         pod = await node.until_phase("Failed")
         assert state(pod)["terminated"]["exitCode"] == 137
@@ -81,7 +82,7 @@ async def test_init_containers_do_their_work_again_on_a_node_that_comes_back(
     tmp_path: Path,
 ) -> None:
     async with node_plane(tmp_path) as node:
-        mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+        mount: dict[str, Any] = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
         await node.create(
             "pod",
             a_container("sh", "-c", "test -e /v/made && sleep 1000", **mount),
@@ -90,7 +91,7 @@ async def test_init_containers_do_their_work_again_on_a_node_that_comes_back(
         )
         await node.until_ready()
         await switch_off(node)
-        await doubt_lost_pods(node.client, tmp_path, NOW)
+        await mark_lost_pods(node.client, tmp_path, NOW)
         await switch_on(node)
         await node.until_ready()
         assert await node.execute("cat", "/v/made") == "x\n"

@@ -64,7 +64,7 @@ async def test_pods_live_in_a_user_namespace(tmp_path: Path) -> None:
     assert marked_processes(tmp_path) == []
 
 
-async def test_pods_are_made_anew_when_their_network_was_lost(tmp_path: Path) -> None:
+async def test_pods_are_made_again_when_their_network_was_lost(tmp_path: Path) -> None:
     async with node_plane(tmp_path, rootless=True) as node:
         await node.run("pod", "sleep", "1000")
         before = await node.until_ready()

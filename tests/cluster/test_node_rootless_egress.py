@@ -18,9 +18,9 @@ import pytest
 from manta.api.core import EGRESS_UNAVAILABLE
 from manta.api.meta import Key
 from manta.api.resources import NODES
-from manta.localplane.node import user_egress
 from manta.localplane.node.cleanup import marked_processes
-from manta.localplane.node.processes import find_processes
+from manta.localplane.node.net import user_egress
+from manta.localplane.node.sandbox.processes import find_processes
 from support.nodeplane import node_plane
 
 pytestmark = [
@@ -57,7 +57,7 @@ def outside() -> Iterator[str]:
 
 
 def default_gateways() -> list[str]:
-    """What pasta would map to the machine's loopback if it was not told otherwise."""
+    """What pasta would map to the machine's loopback by default."""
     rows = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
     return [
         socket.inet_ntoa(bytes.fromhex(row[2])[::-1])
@@ -115,7 +115,7 @@ async def test_a_pod_reaches_the_outside_but_not_the_machines_loopback(
     """U3."""
     with a_server(outside, b"outside") as port, a_server("127.0.0.1", b"loopback") as private:
         async with node_plane(tmp_path, rootless=True) as node:
-            assert node.agent._machine.egress_trouble == ""
+            assert node.agent._machine.egress_error == ""
             launcher = node.agent._machine.launcher.pid
             await node.run("pod", "sleep", "1000")
             await node.until_ready()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from manta.localplane.node import wire
-from manta.localplane.node.planeid import interface_prefix
-from manta.localplane.node.processes import adopt, is_running
+from manta.localplane.node.host import wire
+from manta.localplane.node.host.plane_id import interface_prefix
+from manta.localplane.node.sandbox.sandbox import adopt, is_running
 from support.node import bench, container_spec, log_text
 
 pytestmark = [
@@ -107,7 +107,7 @@ async def test_two_pods_reach_each_other_by_address(tmp_path: Path) -> None:
         assert log_text(two) == "hi"
 
 
-async def test_a_command_that_is_not_there_is_told_as_a_start_error(tmp_path: Path) -> None:
+async def test_a_command_that_is_not_there_is_reported_as_a_start_error(tmp_path: Path) -> None:
     async with bench(tmp_path) as node:
         pod = await node.sandbox()
         await node.run(pod, "nosuchcommand")
@@ -148,7 +148,7 @@ async def test_a_new_agent_adopts_a_running_pod_and_learns_what_ended_meanwhile(
         pod = await node.sandbox()
         await node.run(pod, "sleep", "1000", name="long")
         await node.next("started")
-        pod.leave()
+        pod.detach()
         await_exit = tmp_path / "pods" / "pod" / "containers" / "short" / "0" / "exit.json"
         second = adopt(pod.directory, node.news.put_nowait)
         assert second is not None

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from manta.cli.planeprocess import plane_processes
+from manta.cli.plane.process import plane_processes
 from manta.localplane.node.cleanup import marked_processes
-from manta.localplane.node.planeid import interface_prefix
+from manta.localplane.node.host.plane_id import interface_prefix
 from support.disks import fill, small_disk
 
 pytestmark = [
@@ -67,6 +67,21 @@ def remove_under_a_running_plane(directory: Path) -> None:
     """It may write a file while we remove: then once more."""
     while (directory / "node" / "network.json").exists():
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def says_of_a_lost_plane(shell: Shell, other: Shell, verb: str, expected: str) -> bool:
+    """Whether `verb` of `other` says so of a plane whose directory was deleted.
+
+    Any plane that starts on this machine removes the lost plane first, for example that of a test
+    in another process. Then there is nothing to say, and the plane is lost again.
+    """
+    for _ in range(5):
+        shell.manta("up")
+        remove_under_a_running_plane(shell.directory)
+        said = other.manta(verb)
+        if expected in said and str(shell.directory) in said:
+            return True
+    return False
 
 
 def kubernetes_address(shell: Shell) -> str:
@@ -141,8 +156,8 @@ def apply_until_full(shell: Shell, disk: Path, tmp_path: Path) -> subprocess.Com
         fill(disk)
         done = shell.try_to("apply", "-f", str(large))
         if done.returncode:
-            break
-    return done
+            return done
+    raise AssertionError("the disk takes ten large objects")
 
 
 def test_a_plane_whose_disk_is_full_says_so_and_goes_on_when_there_is_space(
@@ -180,19 +195,18 @@ def test_services_follow_a_range_that_the_user_names(shell: Shell) -> None:
 def test_a_plane_whose_directory_was_removed_is_found_and_cleared(
     shell: Shell, tmp_path: Path
 ) -> None:
-    shell.manta("up")
-    remove_under_a_running_plane(shell.directory)
-    assert shell.remains()
     elsewhere = Shell(tmp_path / "elsewhere")
-    assert str(shell.directory) in elsewhere.manta("doctor")
-    assert str(shell.directory) in elsewhere.manta("down")
+    assert says_of_a_lost_plane(shell, elsewhere, "doctor", "`manta down` removes them")
+    assert says_of_a_lost_plane(shell, elsewhere, "down", "removed")
     assert shell.remains() == []
 
 
 def test_a_plane_starts_where_an_earlier_one_lost_its_directory(shell: Shell) -> None:
     shell.manta("up")
     remove_under_a_running_plane(shell.directory)
-    assert "removed what" in shell.manta("up")  # the plane may have made the directory anew
+    assert "removed the rest of" in shell.manta(
+        "up"
+    )  # the plane may have created the directory again
     shell.manta("down")
     assert shell.remains() == []
 
@@ -229,10 +243,10 @@ def test_a_directory_that_cannot_be_made_is_named() -> None:
         (("--service-cidr", "10.96.0.1/16"), "--service-cidr 10.96.0.1/16: "),
         (("--pod-cidr", "10.96.0.0/30"), "choose a prefix between /8 and /26"),
         (("--pod-cidr", "127.0.0.0/24"), "--pod-cidr 127.0.0.0/24 overlaps 127.0.0.0/8"),
-        (("--nodes", "-1"), "--nodes -1: a number of nodes is 0 or more"),
-        (("--port", "99999"), "--port 99999: choose one between 1 and 65535"),
+        (("--nodes", "-1"), "--nodes -1: must be 0 or more"),
+        (("--port", "99999"), "--port 99999: must be between 1 and 65535"),
         (("--with", "/no/such/file"), "/no/such/file"),
-        (("--cpus", "0"), "--cpus 0: a node needs more than 0 CPUs"),
+        (("--cpus", "0"), "--cpus 0: must be more than 0"),
         (("--memory", "lots"), "--memory lots: "),
     ],
 )

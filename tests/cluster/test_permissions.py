@@ -36,10 +36,8 @@ from manta.api.resources import (
     SERVICES,
     Resource,
 )
-from manta.cli.operator import assemble, new_manager
-from manta.cli.operator_options import Options
-from manta.cli.operator_platform import Platform
-from manta.cli.permissions import (
+from manta.httpserver.messages import User
+from manta.install.permissions import (
     LEASE_PERMISSIONS,
     MTLS,
     OPENSHIFT,
@@ -49,9 +47,11 @@ from manta.cli.permissions import (
     rules,
 )
 from manta.kube.client import Client
-from manta.localplane.apiserver.messages import User
 from manta.localplane.inprocess import InProcessTransport
 from manta.manifests.rbac import autoscaler_rules
+from manta.operator.options import Options
+from manta.operator.platform import Platform
+from manta.operator.process import assemble, new_manager
 from manta.rules.settings import FeatureGates, Settings
 from manta.runtime.election import Election
 from manta.runtime.gate import WriteGate
@@ -263,7 +263,7 @@ async def a_cluster_with_everything(story: Story) -> None:
     await story.until(RAY_CLUSTERS, "full", lambda one: one["status"]["desiredWorkerReplicas"] == 1)
 
 
-async def what_was_changed_by_others_is_mended(story: Story) -> None:
+async def what_was_changed_by_others_is_repaired(story: Story) -> None:
     await story.change(SERVICES, "full-head-svc", {"spec": {"selector": {"ray.io/cluster": "x"}}})
     await story.change(ROLES, "full", {"rules": []})
     await story.change(ROLE_BINDINGS, "full", {"subjects": []})
@@ -417,7 +417,7 @@ async def a_pod_that_does_not_go_away(story: Story) -> None:
 
 ACTS: tuple[Callable[[Story], Awaitable[None]], ...] = (
     a_cluster_with_everything,
-    what_was_changed_by_others_is_mended,
+    what_was_changed_by_others_is_repaired,
     a_cluster_goes_and_its_redis_is_cleaned,
     a_pod_that_does_not_go_away,
     a_cluster_with_storage_of_its_own,

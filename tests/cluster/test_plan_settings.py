@@ -13,17 +13,17 @@ import pytest
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import CONFIG_MAPS, DEPLOYMENTS, SECRETS
+from manta.api.usage import UsageError
 from manta.cli import plan
-from manta.cli.operator_objects import Installation, all_objects
-from manta.cli.plan_settings import find_origins, origin_for
-from manta.cli.usage import UsageError
+from manta.cli.server.operator_settings import find_origins, origin_for
+from manta.install.operator_manifests import Installation, all_objects
 from manta.kube.client import Client
 from support.raycluster import NAMESPACE, ray_cluster
 from support.rayoperator import Operated, operated
 from support.virtual import virtually
 
 KEY = Key(NAMESPACE, "demo")
-CLOSED = {"networkPolicy": {"mode": "DenyAll"}}
+CLOSED: dict[str, Any] = {"networkPolicy": {"mode": "DenyAll"}}
 GATES = "RayClusterNetworkPolicy=true"
 
 
@@ -102,7 +102,7 @@ async def test_what_is_given_goes_before_what_is_installed(
         config = tmp_path / "config.yaml"
         config.write_text("defaultPodLabels: {team: vision}\n")
         _, err = await _printed(op, monkeypatch, capsys, "--config", str(config))
-        assert "those that were given" in err
+        assert "from the flags" in err
 
 
 @virtually

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_a_plane_is_no_place_to_install_or_uninstall(shell: Shell, words: tuple[
     """U1: `manta uninstall` took the account of the plane's own operator away."""
     kubeconfig = str(shell.directory / "kubeconfig")
     said = shell.manta(*words, "--kubeconfig", kubeconfig, code=2)
-    assert f"this server is the plane of `manta up` in {shell.directory}" in said
+    assert f"this API server is the plane of `manta up` in {shell.directory}" in said
     assert "serviceaccount/manta" in shell.on_plane(
         "get", "serviceaccounts", "-n", "manta-system", "-o", "name"
     ).replace("serviceaccounts/", "serviceaccount/")
@@ -67,9 +68,9 @@ def test_a_directory_that_is_named_wins_over_the_environment(shell: Shell, tmp_p
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("not even a kubeconfig: [")
     flag = ("--dir", str(shell.directory))
-    variable = {"KUBECONFIG": str(elsewhere)}
+    variable: dict[str, Any] = {"KUBECONFIG": str(elsewhere)}
     assert "kube-system" in shell.manta("get", "namespaces", *flag, **variable)
-    assert "was not there" in shell.manta("delete", "pod", "none", *flag, **variable)
+    assert "not found" in shell.manta("delete", "pod", "none", *flag, **variable)
 
 
 def test_the_operators_health_is_a_row_of_status_and_doctor(shell: Shell) -> None:
@@ -83,7 +84,7 @@ def test_the_operators_health_is_a_row_of_status_and_doctor(shell: Shell) -> Non
     assert "exit code -9" in shown["operator"]["state"]
     assert "exit code -9" in _first(shell, "doctor")
     shell.on_plane("up")  # waits until it is ready again
-    assert "operator   ready; it ended once" in shell.on_plane("status")
+    assert "operator   ready; it exited once" in shell.on_plane("status")
 
 
 def _first(shell: Shell, *words: str) -> str:

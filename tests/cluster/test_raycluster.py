@@ -215,17 +215,21 @@ async def test_c05_the_autoscaler_alone_chooses_who_goes() -> None:
         await op.scale(1)
         await asyncio.sleep(60)
         assert op.pod_deletes() == 0
-        victims = [one["metadata"]["name"] for one in await op.pods(node="worker")][:2]
+        candidates = [one["metadata"]["name"] for one in await op.pods(node="worker")][:2]
         group_ = "/spec/workerGroupSpecs/0"
         body = [
-            {"op": "add", "path": f"{group_}/scaleStrategy", "value": {"workersToDelete": victims}},
+            {
+                "op": "add",
+                "path": f"{group_}/scaleStrategy",
+                "value": {"workersToDelete": candidates},
+            },
             {"op": "replace", "path": f"{group_}/replicas", "value": 1},
         ]
         await op.client.patch(RAY_CLUSTERS, Key(NAMESPACE, "demo"), body, kind="json")
         await op.until_pods(1)
         await asyncio.sleep(60)
         assert op.pod_deletes() == 2
-        assert (await op.pods(node="worker"))[0]["metadata"]["name"] not in victims
+        assert (await op.pods(node="worker"))[0]["metadata"]["name"] not in candidates
 
 
 @virtually
@@ -247,7 +251,7 @@ async def test_c10_the_operator_never_writes_a_spec() -> None:
 
 
 @virtually
-async def test_c25_a_quota_is_told_and_lifted() -> None:
+async def test_c25_a_quota_is_reported_and_lifted() -> None:
     async with operated() as op:
         op.faults.deny(lambda one: one.method == "POST" and one.path.endswith("/pods"), times=6)
         await op.create()
@@ -333,11 +337,11 @@ async def test_c92_a_lost_host_of_four_costs_four_and_makes_four() -> None:
         victim = (await op.pods(node="worker"))[0]["metadata"]
         await op.client.delete(PODS, Key(NAMESPACE, victim["name"]))
 
-        async def whole() -> bool:
+        async def pods_ready() -> bool:
             pods = await op.pods(node="worker")
             return len(pods) == 8 and victim["uid"] not in [one["metadata"]["uid"] for one in pods]
 
-        await op.cluster.until(whole)
+        await op.cluster.until(pods_ready)
         await op.until_pods(8)
         assert op.pod_creates() - created == 4
         assert op.pod_deletes() == 3  # the fourth was ours
@@ -424,7 +428,7 @@ async def test_c94_what_another_operator_manages_is_never_written() -> None:
 
 
 @virtually
-async def test_c91_an_invalid_cluster_is_told_and_not_touched() -> None:
+async def test_c91_an_invalid_cluster_is_reported_and_not_touched() -> None:
     async with operated() as op:
         await op.create(groups=[group(minReplicas=3, maxReplicas=1)])
         found = await op.until(lambda one: condition(one, "Blocked"), seconds=5)
@@ -437,11 +441,21 @@ async def test_c91_an_invalid_cluster_is_told_and_not_touched() -> None:
         assert len(op.writes("/status")) == 1
 
 
+@virtually
+async def test_c91_an_invalid_cluster_has_an_event_even_without_conditions() -> None:
+    gates = FeatureGates(ray_cluster_status_conditions=False)
+    async with operated(Settings(gates=gates)) as op:
+        await op.create(groups=[group(minReplicas=3, maxReplicas=1)])
+        await asyncio.sleep(60)
+        assert len(await op.cluster.events("InvalidRayClusterSpec", NAMESPACE)) == 1
+        assert op.writes("/status") == []
+
+
 def test_c61_one_cluster_that_breaks_us_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(seen: Any) -> Any:
-        if seen.cluster.metadata.name == "odd":
+    def breaks(snapshot: Any) -> Any:
+        if snapshot.cluster.metadata.name == "odd":
             raise KeyError("something nobody thought of")
-        return plan(seen)
+        return plan(snapshot)
 
     monkeypatch.setattr(controller, "plan", breaks)
     _one_odd_cluster_among_good_ones()
@@ -458,7 +472,7 @@ async def _one_odd_cluster_among_good_ones() -> None:
 
 
 @virtually
-async def test_c30_a_pod_that_the_server_refuses_is_told_without_a_storm() -> None:
+async def test_c30_a_pod_that_the_server_refuses_is_reported_without_a_storm() -> None:
     async with operated() as op:
         head = template(container())
         head["metadata"] = {"labels": {"no": "label value!"}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
@@ -29,7 +30,7 @@ async def protects(op: Operated) -> bool:
     return bool(found["spec"].get("minAvailable") == 1)
 
 
-async def annotate(op: Operated, annotations: dict[str, str | None]) -> None:
+async def annotate(op: Operated, annotations: Mapping[str, str | None]) -> None:
     body = {"metadata": {"annotations": annotations}}
     await op.client.patch(RAY_CLUSTERS, Key(NAMESPACE, "demo"), body)
 
@@ -45,7 +46,7 @@ async def test_nobody_asks_about_budgets_where_no_head_is_protected() -> None:
 
 
 @virtually
-async def test_what_becomes_of_a_budget_is_noticed_and_mended() -> None:
+async def test_what_becomes_of_a_budget_is_noticed_and_repaired() -> None:
     async with operated() as op:
         await op.create(annotations=PROTECTED)
         await op.until_ready()
@@ -73,7 +74,7 @@ async def test_a_head_that_runs_is_protected_as_soon_as_somebody_asks() -> None:
 
 
 @virtually
-async def test_an_operator_that_begins_anew_writes_no_budget_but_mends_one() -> None:
+async def test_an_operator_that_begins_again_writes_no_budget_but_mends_one() -> None:
     async with operated() as first:
         await first.create(annotations=PROTECTED)
         await first.until_ready()

@@ -12,7 +12,7 @@ from support.virtual import virtually
 
 
 @virtually
-async def test_labels_that_others_change_are_mended_once() -> None:
+async def test_labels_that_others_change_are_repaired_once() -> None:
     async with operated() as op:
         await op.create(enableInTreeAutoscaling=True)
         await op.until_ready()
@@ -58,7 +58,7 @@ async def test_one_of_ours_that_lost_the_label_by_which_we_find_it_gets_it_back(
         for resource in (ROLES, ROLE_BINDINGS):
             change = {"metadata": {"labels": {"ray.io/cluster": None}}}
             await op.client.patch(resource, Key(NAMESPACE, "demo"), change)
-        await asyncio.sleep(400)  # nobody told us: the safety resync finds out
+        await asyncio.sleep(400)  # no watch event came: the safety resync finds the drift
         for resource in (ROLES, ROLE_BINDINGS):
             found = (await op.client.get(resource, Key(NAMESPACE, "demo")))["metadata"]["labels"]
             assert found["ray.io/cluster"] == "demo"

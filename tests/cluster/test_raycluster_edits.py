@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from manta.api.meta import Key
+from manta.api.ray.cluster import ClusterConditionType
 from manta.api.resources import INGRESSES, PODS, SERVICES, Resource
-from manta.controllers.raycluster.conditions import BLOCKED
 from support.faults import status
 from support.raycluster import NAMESPACE, group, template
 from support.rayoperator import Operated, condition, operated
@@ -18,7 +18,7 @@ from support.virtual import virtually
 KEY = Key(NAMESPACE, "demo")
 
 
-async def annotations(op: Operated, resource: Resource, name: str) -> dict[str, str]:
+async def annotations_of(op: Operated, resource: Resource, name: str) -> dict[str, str]:
     found = await op.client.get(resource, Key(NAMESPACE, name))
     return dict(found["metadata"].get("annotations", {}))
 
@@ -33,11 +33,11 @@ async def test_r4_a_head_service_annotation_that_is_taken_back_leaves_the_servic
         await op.client.patch(SERVICES, Key(NAMESPACE, name), foreign)
         await op.patch({"spec": {"headServiceAnnotations": {"b": None, "c": "3"}}})
         await asyncio.sleep(5)
-        found = await annotations(op, SERVICES, name)
+        found = await annotations_of(op, SERVICES, name)
         assert {key: found.get(key) for key in "abc"} == {"a": "1", "b": None, "c": "3"}
         await op.patch({"spec": {"headServiceAnnotations": None}})
         await asyncio.sleep(5)
-        assert await annotations(op, SERVICES, name) == {"foreign": "yes"}
+        assert await annotations_of(op, SERVICES, name) == {"foreign": "yes"}
         before = op.writes("/services")
         await asyncio.sleep(900)
         assert op.writes("/services") == before
@@ -50,7 +50,7 @@ async def test_r4_an_annotation_that_is_taken_back_leaves_the_ingress() -> None:
         await op.until_ready()
         await op.patch({"metadata": {"annotations": {"b": None}}})
         await asyncio.sleep(5)
-        found = await annotations(op, INGRESSES, "demo-head-ingress")
+        found = await annotations_of(op, INGRESSES, "demo-head-ingress")
         assert found["a"] == "1"
         assert "b" not in found
 
@@ -84,8 +84,11 @@ async def test_who_refuses_a_pod_is_quoted_in_the_conditions(message: str) -> No
         refusal = status(403, "Forbidden", message)
         op.faults.answer(_creates_pods, refusal, times=None)
         await op.create()
-        found = await op.until(lambda one: condition(one, BLOCKED), seconds=10)
-        blocked, failure = condition(found, BLOCKED), condition(found, "ReplicaFailure")
+        found = await op.until(lambda one: condition(one, ClusterConditionType.BLOCKED), seconds=10)
+        blocked, failure = (
+            condition(found, ClusterConditionType.BLOCKED),
+            condition(found, "ReplicaFailure"),
+        )
         assert blocked is not None
         assert failure is not None
         assert message in blocked.message
@@ -107,6 +110,6 @@ async def test_workers_that_fail_at_once_leave_their_siblings_alone() -> None:
         good = await op.cluster.pods("ray.io/group=good", NAMESPACE)
         assert len(good) == 2
         assert op.pod_creates() <= 3 + 2 * 10
-        blocked = condition(await op.read(), BLOCKED)
+        blocked = condition(await op.read(), ClusterConditionType.BLOCKED)
         assert blocked is not None
         assert "exited with code 1" in blocked.message

@@ -1,4 +1,4 @@
-"""RayClusters while the world misbehaves: late watches, lost replies, conflicts, crashes."""
+"""RayClusters under faults: late watches, lost replies, conflicts, crashes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def worker_creation(request: Request) -> bool:
 
 
 def status_write(request: Request) -> bool:
-    return request.method == "PATCH" and request.path.endswith("/status")
+    return request.method == "PUT" and request.path.endswith("/status")
 
 
 @pytest.mark.parametrize("seconds", [5, 90])
@@ -67,7 +67,7 @@ async def test_c02_a_lost_reply_makes_no_pod_twice() -> None:
 
 
 @virtually
-async def test_c16_a_list_that_fails_is_not_an_empty_world() -> None:
+async def test_c16_a_list_that_fails_is_not_an_empty_cluster() -> None:
     async with operated() as op:
         await op.create(groups=[group(replicas=3)])
         await op.until_ready()
@@ -139,7 +139,7 @@ async def test_c49_a_swallowed_event_is_made_good() -> None:
         op.faults.break_watches()
         await asyncio.sleep(2)
         await op.create()
-        # Its progress is told after ten seconds, and doubted when nothing follows for a minute.
+        # Progress is written after ten seconds; without news for a minute the cache is checked.
         await op.until_ready(seconds=80)
 
 
@@ -229,13 +229,13 @@ async def test_c38_progress_of_a_cluster_that_is_gone_is_forgotten() -> None:
 def _noticed(op: Operated) -> dict[Key, Any]:
     """What the controller remembers of clusters, beside its caches."""
     [controller] = op.manager._controllers
-    remembered: dict[Key, Any] = getattr(controller._reconcile, "__self__").noticed  # noqa: B009
+    remembered: dict[Key, Any] = getattr(controller._reconcile, "__self__")._held_since  # noqa: B009
     return remembered
 
 
 # ── R2: killed after every single write ──────────────────────────────────────────────────
 
-FULL = {
+FULL: dict[str, Any] = {
     "groups": [group("a", replicas=2), group("b", replicas=1, numOfHosts=2)],
     "enableInTreeAutoscaling": True,
     "authOptions": {"mode": "token"},
@@ -263,7 +263,7 @@ async def test_r2_killed_after_any_write_a_new_operator_finishes_the_work(count:
         async with start_operator(cluster, seed=count) as second:
             found = await second.until_ready(seconds=300)
             await asyncio.sleep(30)
-            # Only a replica that was left half made is made anew, as a whole.
+            # Only an incomplete replica is re-created, as a whole.
             half_made = second.pod_deletes()
             assert half_made <= 1
             assert made + second.pod_creates() - half_made == 5
@@ -336,7 +336,7 @@ async def test_c70_a_cleanup_job_that_is_refused_for_ever_holds_nobody_for_longe
 
 @virtually
 async def test_an_ingress_that_is_refused_for_ever_delays_no_news() -> None:
-    """Progress that is told a little later is told then, however long the Ingress backs off."""
+    """A delayed status write happens on time, however long the Ingress backs off."""
     async with operated() as op:
         op.faults.deny(ingress_creation, times=None)
         op.cluster.nodes.script("ray.io/group=stuck", "start=never")

@@ -62,7 +62,7 @@ async def until_members(op: Operated, members: int) -> dict[str, Any]:
 
 
 @virtually
-async def test_a_gang_is_told_before_its_pods_and_when_it_grows() -> None:
+async def test_a_gang_is_reported_before_its_pods_and_when_it_grows() -> None:
     crds = [*ray_crds(), pod_group_definition(VOLCANO_POD_GROUPS)]
     settings = Settings(batch_scheduler="volcano")
     async with fake_cluster(2, crds=crds) as cluster, start_operator(cluster, settings) as op:

@@ -34,7 +34,7 @@ async def heads(op: Operated) -> list[str]:
 async def test_recreate_gives_the_head_another_name_on_a_server() -> None:
     """E3."""
     async with operated() as op:
-        strategy = {"upgradeStrategy": {"type": "Recreate"}}
+        strategy: dict[str, Any] = {"upgradeStrategy": {"type": "Recreate"}}
         await op.create(groups=[], **strategy)
         await op.until_ready()
         [before] = await heads(op)

@@ -17,9 +17,9 @@ import pytest
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS, LEASES, POD_DISRUPTION_BUDGETS, PODS
-from manta.cli.permissions import default_features, rules
 from manta.controllers.raycluster import controller as raycluster
 from manta.controllers.rayjob import controller as rayjob
+from manta.install.permissions import default_features, rules
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, Invalid
 from manta.localplane.inprocess import InProcessTransport
@@ -73,7 +73,7 @@ async def test_c13_the_server_refuses_two_groups_of_one_name() -> None:
 
 
 @virtually
-async def test_c13_under_kuberays_definition_two_groups_of_one_name_are_told() -> None:
+async def test_c13_under_kuberays_definition_two_groups_of_one_name_are_reported() -> None:
     """KubeRay's CRD, which may still be installed, does not say that a group's name is a key."""
     async with (
         fake_cluster(3, crds=[_without_list_maps(one) for one in ray_crds()]) as cluster,
@@ -114,7 +114,7 @@ async def test_c33_an_hour_of_trouble_costs_few_writes_of_events() -> None:
 
 
 @virtually
-async def test_c33_a_failure_that_repeats_is_told_by_one_event() -> None:
+async def test_c33_a_failure_that_repeats_is_reported_by_one_event() -> None:
     async with operated() as op:
         denial = status(403, "Forbidden", "exceeded quota: compute")
         op.faults.answer(touches(PODS, "POST"), denial, times=None)
@@ -152,7 +152,7 @@ def _replica(cluster: FakeCluster, name: str) -> Replica:
     faults = FaultTransport(InProcessTransport(plane.app))
     gate = WriteGate(plane.clock)
     manager = Manager(Client(GatedTransport(faults, gate)), plane.clock, Random(name), gate=gate)
-    manager.add(raycluster.build(manager, Settings()))
+    raycluster.build(manager, Settings())
     lease = Key("kube-system", "ray-operator-leader")
     leadership = Leadership()
     election = Election(
@@ -218,8 +218,8 @@ async def _all_ready(cluster: FakeCluster, count: int) -> bool:
 async def _with_jobs(cluster: FakeCluster, ray: FakeRay) -> AsyncIterator[None]:
     client = Client(InProcessTransport(cluster.plane.app))
     manager = Manager(client, cluster.plane.clock, Random(7))
-    manager.add(raycluster.build(manager, Settings()))
-    manager.add(rayjob.build(manager, Settings(), Dashboard(ray)))
+    raycluster.build(manager, Settings())
+    rayjob.build(manager, Settings(), Dashboard(ray))
     async with running(manager.run()):
         yield
 

@@ -43,20 +43,20 @@ async def test_a_scrape_follows_a_cluster_from_its_birth_to_its_end() -> None:
 
         found = await op.until_ready()
         await asyncio.sleep(1)
-        told = condition(found, "RayClusterProvisioned")
-        assert told is not None
+        reported = condition(found, "RayClusterProvisioned")
+        assert reported is not None
         born = parse_time(found.metadata.creation_timestamp)
-        took = int((parse_time(told.last_transition_time) - born).total_seconds())
+        took = int((parse_time(reported.last_transition_time) - born).total_seconds())
         assert 20 <= took <= 30
-        whole = {
+        pods_ready = {
             info: "1.0",
             series("condition_provisioned", uid, condition="true"): "1.0",
             series("provisioned_duration_seconds", uid): str(float(took)),
         }
-        assert scraped(op) == whole
+        assert scraped(op) == pods_ready
 
         await asyncio.sleep(3600)
-        assert scraped(op) == whole
+        assert scraped(op) == pods_ready
         await op.client.delete(RAY_CLUSTERS, Key(NAMESPACE, "demo"))
         await op.cluster.until_gone(RAY_CLUSTERS, "demo", NAMESPACE)
         await asyncio.sleep(1)
@@ -64,7 +64,7 @@ async def test_a_scrape_follows_a_cluster_from_its_birth_to_its_end() -> None:
 
 
 @virtually
-async def test_clusters_are_told_with_the_kind_that_made_them() -> None:
+async def test_clusters_are_reported_with_the_kind_that_made_them() -> None:
     async with operated(MEASURED) as op:
         for kind in ("RayJob", "RayService"):
             labels = {

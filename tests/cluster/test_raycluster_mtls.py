@@ -1,4 +1,4 @@
-"""Mutual TLS: certificates are asked for, waited for, kept up with Pods, and told about."""
+"""Mutual TLS: certificates are requested, awaited, kept in step with Pods, and reported in Events."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_c87_the_certificates_name_the_head_and_every_pods_address() -> No
 
 
 @virtually
-async def test_c88_no_pod_starts_before_its_certificate_and_the_wait_is_told() -> None:
+async def test_c88_no_pod_starts_before_its_certificate_and_the_wait_is_reported() -> None:
     async with guarded(issuing=False) as (op, issuer):
         await op.create(tlsOptions=TLS)
         await asyncio.sleep(60)
@@ -121,7 +121,7 @@ async def test_everything_goes_with_the_cluster_its_keys_too() -> None:
 
 
 @virtually
-async def test_an_address_that_is_not_issued_yet_is_told() -> None:
+async def test_an_address_that_is_not_issued_yet_is_reported() -> None:
     async with guarded() as (op, issuer):
         await op.create(groups=[group(replicas=1)], tlsOptions=TLS)
         await op.until_ready()
@@ -131,11 +131,11 @@ async def test_an_address_that_is_not_issued_yet_is_told() -> None:
         found = await op.until(lambda one: condition(one, "Blocked"))
         blocked: Any = condition(found, "Blocked")
         assert blocked.reason == "MTLSCertsNotReady"
-        assert "ray-worker-cert-demo has not been issued anew" in blocked.message
+        assert "ray-worker-cert-demo is not re-issued yet" in blocked.message
 
 
 @virtually
-async def test_a_certificate_that_runs_out_is_told() -> None:
+async def test_a_certificate_that_runs_out_is_reported() -> None:
     async with guarded() as (op, issuer):
         now = op.cluster.plane.clock.now()
         issuer.not_after = now.strftime("%Y-%m-%dT%H:%M:%SZ")

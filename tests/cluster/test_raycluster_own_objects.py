@@ -17,15 +17,15 @@ from manta.api.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from manta.reconcile.perform import FOUND_FOR
+from manta.reconcile.executor import REMEMBER_SECONDS
 from support.raycluster import NAMESPACE
 from support.rayoperator import Operated, condition, operated
 from support.virtual import virtually
 
 Json = dict[str, Any]
 DEMO = Key(NAMESPACE, "demo")
-TOKEN = {"authOptions": {"mode": "token"}}
-AUTOSCALED = {"enableInTreeAutoscaling": True}
+TOKEN: dict[str, Any] = {"authOptions": {"mode": "token"}}
+AUTOSCALED: dict[str, Any] = {"enableInTreeAutoscaling": True}
 MINE: dict[str, tuple[Resource, Json, Json]] = {
     "Secret": (SECRETS, {"data": {"auth_token": "bWluZQ=="}}, TOKEN),
     "ServiceAccount": (SERVICE_ACCOUNTS, {}, AUTOSCALED),
@@ -93,7 +93,7 @@ async def test_what_no_cache_shows_is_not_asked_for_in_every_round() -> None:
             await put(op, resource, body)
         await op.create(**AUTOSCALED)
         await op.until_ready()
-        await asyncio.sleep(FOUND_FOR + 1)
+        await asyncio.sleep(REMEMBER_SECONDS + 1)
         before = [asked(op, one) for one in (ROLES, ROLE_BINDINGS)]
         for number in range(20):  # each of which is a round
             await op.patch({"metadata": {"annotations": {"note": str(number)}}})
@@ -109,7 +109,7 @@ async def test_a_role_of_the_users_that_is_gone_is_made_by_us() -> None:
         await op.create(**AUTOSCALED)
         found = await op.until_ready()
         await op.client.delete(ROLES, DEMO)
-        await asyncio.sleep(FOUND_FOR)
+        await asyncio.sleep(REMEMBER_SECONDS)
         await op.patch({"metadata": {"annotations": {"a": "round"}}})
         await asyncio.sleep(5)
         [owner] = (await op.client.get(ROLES, DEMO))["metadata"]["ownerReferences"]

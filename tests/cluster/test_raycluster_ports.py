@@ -14,7 +14,7 @@ from manta.api.resources import SERVICES
 from support.kuberay import RELEASES
 from support.raycluster import NAMESPACE, container, ray_cluster, template
 from support.rayoperator import Operated, operated
-from support.takeover import World, a_world
+from support.takeover import Scenario, a_scenario
 from support.virtual import virtually
 
 SERVICE = Key(NAMESPACE, "demo-head-svc")
@@ -25,8 +25,8 @@ def head(*ports: tuple[str, int], **fields: Any) -> dict[str, Any]:
     return {"template": template(container(ports=declared)), **fields}
 
 
-async def ports(world: Operated | World) -> dict[str, dict[str, Any]]:
-    found = await world.client.get(SERVICES, SERVICE)
+async def ports(scenario: Operated | Scenario) -> dict[str, dict[str, Any]]:
+    found = await scenario.client.get(SERVICES, SERVICE)
     return {one["name"]: one for one in found["spec"]["ports"]}
 
 
@@ -58,17 +58,17 @@ def test_a_renamed_port_stops_nothing(type_: str) -> None:
 
 @virtually
 async def test_ports_that_were_edited_under_kuberay_are_taken_over() -> None:
-    async with a_world(RELEASES[-1]) as world:
-        await world.kuberay.cluster(ray_cluster())
-        before = await ports(world)
+    async with a_scenario(RELEASES[-1]) as scenario:
+        await scenario.kuberay.cluster(ray_cluster())
+        before = await ports(scenario)
         # KubeRay makes its Services once: this edit has not reached them.
         edited = {"spec": {"headGroupSpec": head(("ui", 8265), ("gcs-server", 6379))}}
-        await world.client.patch(RAY_CLUSTERS, Key(NAMESPACE, "demo"), edited)
-        async with world.taken_over() as faults:
-            after = await ports(world)
+        await scenario.client.patch(RAY_CLUSTERS, Key(NAMESPACE, "demo"), edited)
+        async with scenario.taken_over() as faults:
+            after = await ports(scenario)
             assert set(after) == set(before) - {"dashboard"} | {"ui"}
             quiet = len(faults.accepted_writes())
-            await world.client.patch(
+            await scenario.client.patch(
                 RAY_CLUSTERS, Key(NAMESPACE, "demo"), [_scaled(2)], kind="json"
             )
             await asyncio.sleep(30)

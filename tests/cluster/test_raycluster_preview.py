@@ -1,4 +1,4 @@
-"""`manta plan`: what the operator would do, told without a single write."""
+"""`manta plan`: shows what the operator would do, without a single write."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def ask(op: Operated, manifest: dict[str, Any] | None = None) -> Preview:
 
 
 @virtually
-async def test_a_new_cluster_is_told_action_by_action() -> None:
+async def test_a_new_cluster_is_reported_action_by_action() -> None:
     async with operated() as op:
         found = await ask(op, ray_cluster(groups=[group(replicas=2)]))
         causes = [one.cause for one in found.plan.actions]
@@ -40,7 +40,7 @@ async def test_a_new_cluster_is_told_action_by_action() -> None:
 @virtually
 async def test_edits_of_a_live_cluster_are_weighed() -> None:
     async with operated() as op:
-        recreate = {"upgradeStrategy": {"type": "Recreate"}}
+        recreate: dict[str, Any] = {"upgradeStrategy": {"type": "Recreate"}}
         await op.create(groups=[group(replicas=2)], **recreate)
         await op.until_ready()
         await asyncio.sleep(5)
@@ -53,11 +53,11 @@ async def test_edits_of_a_live_cluster_are_weighed() -> None:
         grown = await ask(op, edited(groups=[group(replicas=3)]))
         assert grown.effect is Effect.IN_PLACE
         shrunk = await ask(op, edited(groups=[group(replicas=1)]))
-        assert shrunk.effect is Effect.SOME_GO
+        assert shrunk.effect is Effect.SOME_DELETED
         assert [one.cause for one in shrunk.plan.actions] == [Cause.SCALE_DOWN]
-        anew = await ask(op, edited(rayVersion="2.61.0", groups=[group(replicas=3)]))
-        assert anew.effect is Effect.ALL_RECREATED
-        assert anew.changes == (
+        recreated = await ask(op, edited(rayVersion="2.61.0", groups=[group(replicas=3)]))
+        assert recreated.effect is Effect.ALL_RECREATED
+        assert recreated.changes == (
             'spec.rayVersion: "2.60.0" -> "2.61.0" (recreates all Pods)',
             "spec.workerGroupSpecs[workers].replicas: 2 -> 3 (in place)",
         )
@@ -78,7 +78,7 @@ async def test_edits_of_a_live_cluster_are_weighed() -> None:
         assert annotated.effect is Effect.IN_PLACE
         assert annotated.remarks == ()
         asleep = await ask(op, edited(suspend=True))
-        assert asleep.effect is Effect.ALL_GO
+        assert asleep.effect is Effect.ALL_DELETED
         wrong = await ask(op, edited(groups=[group(minReplicas=3, maxReplicas=1)]))
         assert wrong.violations
         assert wrong.effect is Effect.INVALID

@@ -1,4 +1,4 @@
-"""Known bugs of the field that show only in numbers: thousands of strangers, hundreds of clusters."""
+"""Known bugs that show only at scale: thousands of foreign Pods, hundreds of clusters."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES
 from manta.api.resources import EVENTS, PODS
 from manta.rules.settings import Settings
 from manta.runtime.manager import Manager
-from support import rayjobworld as jobs
+from support import rayjob_scenario as jobs
 from support import rayservice as services
 from support.raycluster import NAMESPACE, container, group
 from support.rayoperator import Operated, operated
 from support.virtual import until, virtually
 
-STRANGERS = 5000
+FOREIGN_PODS = 5000
 CLUSTERS = 300
 PASSING = 200
 PARENTS = 50
@@ -36,7 +36,7 @@ def cached(op: Operated) -> dict[str, int]:
 
 
 async def crowd(op: Operated, count: int) -> None:
-    """Pods of others, with labels like those that people have, and what is told of them."""
+    """Foreign Pods with common labels, and their Events."""
     labels = {"app.kubernetes.io/name": "kuberay", "app": "web", "ray.io/serve": "true"}
     for number in range(count):
         name = f"stranger-{number}"
@@ -66,9 +66,9 @@ async def test_c34_c37_five_thousand_pods_of_others_wake_nobody_and_are_not_kept
     async with operated() as op:
         await asyncio.sleep(1)
         before, held = rounds(op), cached(op)
-        await crowd(op, STRANGERS)
+        await crowd(op, FOREIGN_PODS)
         await asyncio.sleep(10)
-        assert len(await op.cluster.pods("app=web", NAMESPACE)) == STRANGERS
+        assert len(await op.cluster.pods("app=web", NAMESPACE)) == FOREIGN_PODS
         assert rounds(op) == before
         assert cached(op) == held
 
@@ -114,13 +114,13 @@ async def lose_worker(op: Operated, name: str) -> None:
 def remembered(op: Operated) -> dict[Key, Any]:
     """What the controller itself keeps of clusters, beside its caches."""
     [controller] = op.manager._controllers
-    found: dict[Key, Any] = getattr(controller._reconcile, "__self__").noticed  # noqa: B009
+    found: dict[Key, Any] = getattr(controller._reconcile, "__self__")._held_since  # noqa: B009
     return found
 
 
 def asked(manager: Manager) -> int:
     """How many dashboards are asked, again and again."""
-    [watch] = [run.__self__ for name, run in manager._services if name.endswith(" questions")]  # type: ignore[attr-defined]
+    [watch] = [run.__self__ for name, run in manager._services if name.endswith(" polling")]  # type: ignore[attr-defined]
     return len(watch)
 
 
@@ -131,20 +131,23 @@ def series(manager: Manager, family: str) -> list[str]:
 @virtually
 async def test_c38_of_services_that_came_and_went_nothing_is_remembered() -> None:
     measured = Settings(enable_metrics=True)
-    async with services.a_world(settings=measured) as world, services.operator(world) as manager:
+    async with (
+        services.a_scenario(settings=measured) as scenario,
+        services.operator(scenario) as manager,
+    ):
         keys = [Key(NAMESPACE, f"s{number}") for number in range(PARENTS)]
         for key in keys:
-            await world.create(key.name)
+            await scenario.create(key.name)
         for key in keys:
-            await world.until(
+            await scenario.until(
                 lambda one: services.condition(one, "Ready")[0] == "True", 600, key=key
             )
         assert asked(manager) == PARENTS
         assert len(series(manager, "kuberay_service_info{")) == PARENTS
         for key in keys:
-            await world.client.delete(RAY_SERVICES, key)
+            await scenario.client.delete(RAY_SERVICES, key)
         for key in keys:
-            await world.until_gone(key)
+            await scenario.until_gone(key)
         await asyncio.sleep(900)
         assert asked(manager) == 0
         assert series(manager, "kuberay_service_info{") == []
@@ -158,19 +161,19 @@ async def test_c38_of_services_that_came_and_went_nothing_is_remembered() -> Non
 @virtually
 async def test_c38_of_jobs_that_came_and_went_nothing_is_remembered() -> None:
     measured = Settings(enable_metrics=True)
-    async with jobs.a_world() as world, jobs.operator(world, settings=measured) as manager:
+    async with jobs.a_scenario() as scenario, jobs.operator(scenario, settings=measured) as manager:
         keys = [Key(NAMESPACE, f"j{number}") for number in range(PARENTS)]
         for key in keys:
-            await world.create(key.name, submissionMode="HTTPMode", backoffLimit=1)
+            await scenario.create(key.name, submissionMode="HTTPMode", backoffLimit=1)
         for key in keys:
-            job = await world.until(lambda one: one.status.job_status == "RUNNING", key=key)
-            world.end(job, "FAILED")
-            await world.until(lambda one: one.status.job_deployment_status == "Running", key=key)
+            job = await scenario.until(lambda one: one.status.job_status == "RUNNING", key=key)
+            scenario.end(job, "FAILED")
+            await scenario.until(lambda one: one.status.job_deployment_status == "Running", key=key)
         assert asked(manager) == PARENTS
         assert len(series(manager, "kuberay_job_info{")) == PARENTS
         for key in keys:
-            await world.client.delete(RAY_JOBS, key)
-        await world.until_gone(300)
+            await scenario.client.delete(RAY_JOBS, key)
+        await scenario.until_gone(300)
         await asyncio.sleep(900)
         assert asked(manager) == 0
         assert series(manager, "kuberay_job_") == []

@@ -219,7 +219,7 @@ async def test_an_idle_one_asks_the_server_nothing() -> None:
 
 
 @virtually
-async def test_a_wrong_schedule_is_told_and_mending_it_is_enough() -> None:
+async def test_a_wrong_schedule_is_reported_and_correcting_it_is_enough() -> None:
     async with virtual_plane(cron_crds()) as plane, operating(plane, faulty(plane)):
         await create(plane, schedule="61 * * * *")
         await asyncio.sleep(2 * MINUTE)

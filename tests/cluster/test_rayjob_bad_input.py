@@ -1,4 +1,4 @@
-"""RayJobs that make no sense: told at once by field and cure, and mended by an edit."""
+"""RayJobs that make no sense: rejected at once with field and fix, and corrected by an edit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from manta.api.resources import JOBS
 from manta.kube.errors import Invalid
 from support.raycluster import NAMESPACE, ray_cluster
 from support.rayjob import ray_job
-from support.rayjobworld import KEY, a_world, complete, is_running, operator, stage
+from support.rayjob_scenario import (
+    KEY,
+    a_scenario,
+    complete,
+    has_deployment_status,
+    is_running,
+    operator,
+)
 from support.virtual import virtually
 
 SELECTOR = {"ray.io/cluster": "shared"}
@@ -80,22 +87,22 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", list(BAD))
-def test_it_is_told_by_its_field_and_mended_by_an_edit(what: str) -> None:
+def test_it_is_reported_by_its_field_and_repaired_by_an_edit(what: str) -> None:
     spec, field = BAD[what]
 
     @virtually
     async def scenario() -> None:
-        async with a_world(finish_after=10) as world, operator(world):
-            await world.create(**spec)
-            job = await world.until(stage("ValidationFailed"), 10)
+        async with a_scenario(finish_after=10) as scenario, operator(scenario):
+            await scenario.create(**spec)
+            job = await scenario.until(has_deployment_status("ValidationFailed"), 10)
             assert field in job.status.message
             assert job.status.reason == "ValidationFailed"
-            assert ("Warning", "InvalidRayJobSpec") in await world.events()
-            assert await world.clusters() == []
-            good = await world.client.get(RAY_JOBS, KEY)
-            await world.client.replace(RAY_JOBS, KEY, {**good, "spec": ray_job()["spec"]})
-            await world.until(complete)
-            assert len(world.ray.executions) == 1
+            assert ("Warning", "InvalidRayJobSpec") in await scenario.events()
+            assert await scenario.clusters() == []
+            good = await scenario.client.get(RAY_JOBS, KEY)
+            await scenario.client.replace(RAY_JOBS, KEY, {**good, "spec": ray_job()["spec"]})
+            await scenario.until(complete)
+            assert len(scenario.ray.executions) == 1
 
     scenario()
 
@@ -116,9 +123,9 @@ def test_it_is_told_by_its_field_and_mended_by_an_edit(what: str) -> None:
 def test_what_the_schema_forbids_is_refused_by_the_server(spec: dict[str, Any]) -> None:
     @virtually
     async def scenario() -> None:
-        async with a_world() as world:
+        async with a_scenario() as scenario:
             with pytest.raises(Invalid):
-                await world.create(**spec)
+                await scenario.create(**spec)
 
     scenario()
 
@@ -126,38 +133,38 @@ def test_what_the_schema_forbids_is_refused_by_the_server(spec: dict[str, Any]) 
 @virtually
 async def test_both_a_cluster_and_a_selector_mean_the_selected_one() -> None:
     """As KubeRay reads it: nothing is made where something is named."""
-    async with a_world(finish_after=10) as world, operator(world):
-        await world.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster("shared"))
-        await world.create(clusterSelector=SELECTOR)
-        await world.until(complete)
-        assert [one["metadata"]["name"] for one in await world.clusters()] == ["shared"]
+    async with a_scenario(finish_after=10) as scenario, operator(scenario):
+        await scenario.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster("shared"))
+        await scenario.create(clusterSelector=SELECTOR)
+        await scenario.until(complete)
+        assert [one["metadata"]["name"] for one in await scenario.clusters()] == ["shared"]
 
 
 @virtually
 async def test_a_selector_with_more_than_the_name_uses_the_name() -> None:
-    async with a_world(finish_after=10) as world, operator(world):
+    async with a_scenario(finish_after=10) as scenario, operator(scenario):
         for name in ("shared", "other"):
             cluster = ray_cluster(name, labels={"team": "a"})
-            await world.client.create(RAY_CLUSTERS, NAMESPACE, cluster)
-        await world.create(rayClusterSpec=None, clusterSelector={**SELECTOR, "team": "a"})
-        job = await world.until(complete)
+            await scenario.client.create(RAY_CLUSTERS, NAMESPACE, cluster)
+        await scenario.create(rayClusterSpec=None, clusterSelector={**SELECTOR, "team": "a"})
+        job = await scenario.until(complete)
         assert job.status.ray_cluster_name == "shared"
 
 
 @virtually
 async def test_a_borrowed_cluster_without_dashboard_is_waited_for_by_name() -> None:
-    async with a_world(finish_after=10) as world, operator(world):
+    async with a_scenario(finish_after=10) as scenario, operator(scenario):
         silent = ray_cluster("shared", head={"rayStartParams": {"include-dashboard": "false"}})
-        await world.client.create(RAY_CLUSTERS, NAMESPACE, silent)
-        await world.create(rayClusterSpec=None, clusterSelector=SELECTOR)
-        await world.until(lambda job: "without a dashboard" in job.status.message)
-        assert ("Warning", "NoDashboard") in await world.events()
+        await scenario.client.create(RAY_CLUSTERS, NAMESPACE, silent)
+        await scenario.create(rayClusterSpec=None, clusterSelector=SELECTOR)
+        await scenario.until(lambda job: "without a dashboard" in job.status.message)
+        assert ("Warning", "NoDashboard") in await scenario.events()
 
 
 @virtually
 async def test_a_submitter_whose_name_is_taken_is_said() -> None:
     """A Job of the user's with the RayJob's name is neither used nor touched."""
-    async with a_world() as world, operator(world):
+    async with a_scenario() as scenario, operator(scenario):
         container = {"name": "c", "image": "i"}
         theirs = {
             "apiVersion": "batch/v1",
@@ -170,10 +177,10 @@ async def test_a_submitter_whose_name_is_taken_is_said() -> None:
                 },
             },
         }
-        await world.client.create(JOBS, NAMESPACE, theirs)
-        await world.create()
-        await world.until(lambda job: "already exists and has no owner" in job.status.message)
-        assert (await world.client.get(JOBS, KEY))["metadata"].get("ownerReferences") is None
+        await scenario.client.create(JOBS, NAMESPACE, theirs)
+        await scenario.create()
+        await scenario.until(lambda job: "already exists and has no owner" in job.status.message)
+        assert (await scenario.client.get(JOBS, KEY))["metadata"].get("ownerReferences") is None
 
 
 def _env() -> list[dict[str, str]]:
@@ -185,29 +192,29 @@ def _env() -> list[dict[str, str]]:
 
 @virtually
 async def test_an_edit_that_breaks_a_running_job_and_one_that_mends_it_run_nothing_twice() -> None:
-    async with a_world() as world, operator(world):
-        await world.create(submissionMode="HTTPMode")
-        job = await world.until(is_running)
-        await world.patch(entrypoint="")
-        await world.until(stage("ValidationFailed"))
+    async with a_scenario() as scenario, operator(scenario):
+        await scenario.create(submissionMode="HTTPMode")
+        job = await scenario.until(is_running)
+        await scenario.patch(entrypoint="")
+        await scenario.until(has_deployment_status("ValidationFailed"))
         await asyncio.sleep(30)
-        await world.patch(entrypoint="python main.py")
-        await world.until(stage("Running"))
-        world.end(job, "SUCCEEDED")
-        await world.until(complete)
-        assert len(world.ray.executions) == 1
+        await scenario.patch(entrypoint="python main.py")
+        await scenario.until(has_deployment_status("Running"))
+        scenario.end(job, "SUCCEEDED")
+        await scenario.until(complete)
+        assert len(scenario.ray.executions) == 1
 
 
 @virtually
 async def test_a_job_whose_cluster_went_while_it_was_invalid_is_lost_and_not_run_again() -> None:
-    async with a_world() as world, operator(world):
-        await world.create(submissionMode="HTTPMode")
-        await world.until(is_running)
-        await world.patch(entrypoint="")
-        await world.until(stage("ValidationFailed"))
-        [cluster] = await world.clusters()
-        await world.client.delete(RAY_CLUSTERS, KEY._replace(name=cluster["metadata"]["name"]))
+    async with a_scenario() as scenario, operator(scenario):
+        await scenario.create(submissionMode="HTTPMode")
+        await scenario.until(is_running)
+        await scenario.patch(entrypoint="")
+        await scenario.until(has_deployment_status("ValidationFailed"))
+        [cluster] = await scenario.clusters()
+        await scenario.client.delete(RAY_CLUSTERS, KEY._replace(name=cluster["metadata"]["name"]))
         await asyncio.sleep(10)
-        await world.patch(entrypoint="python main.py")
-        await world.until(stage("Failed"))
-        assert len(world.ray.executions) == 1
+        await scenario.patch(entrypoint="python main.py")
+        await scenario.until(has_deployment_status("Failed"))
+        assert len(scenario.ray.executions) == 1

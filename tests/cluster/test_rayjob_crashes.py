@@ -15,7 +15,16 @@ from manta.kube.client import Client
 from manta.kube.errors import ApiError
 from support.faults import FaultTransport, writes
 from support.raycluster import NAMESPACE
-from support.rayjobworld import KEY, World, a_world, complete, failed, is_running, operator, stage
+from support.rayjob_scenario import (
+    KEY,
+    Scenario,
+    a_scenario,
+    complete,
+    failed,
+    has_deployment_status,
+    is_running,
+    operator,
+)
 from support.virtual import faulty, running, virtually
 
 MODES = ("K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode")
@@ -29,23 +38,23 @@ def lose_first_post() -> Callable[[str, str], str]:
     return lambda method, _path: "lose-reply" if method == "POST" and next(lost, False) else ""
 
 
-async def a_user(world: World) -> None:
+async def a_user(scenario: Scenario) -> None:
     """InteractiveMode: submits once, and says the id until it is taken."""
-    job = await world.until(stage("Waiting"))
-    head = world.head_of(job)
-    world.ray.start(f"{job.status.ray_cluster_name}-head-svc", head, "mine", "python x.py")
+    job = await scenario.until(has_deployment_status("Waiting"))
+    head = scenario.head_of(job)
+    scenario.ray.start(f"{job.status.ray_cluster_name}-head-svc", head, "mine", "python x.py")
     with suppress(ApiError):
-        await world.patch(jobId="mine")
+        await scenario.patch(jobId="mine")
 
 
 async def killed_after(
-    world: World, count: int, then: Callable[[], Awaitable[object]] | None = None
+    scenario: Scenario, count: int, then: Callable[[], Awaitable[object]] | None = None
 ) -> None:
     """Run an operator until its n-th write was accepted, and no longer."""
-    faults = faulty(world.plane)
+    faults = faulty(scenario.plane)
     killed = asyncio.Event()
     faults.kill_after_writes(count, on_kill=killed.set)
-    async with operator(world, Client(faults)):
+    async with operator(scenario, Client(faults)):
         with suppress(TimeoutError):
             async with asyncio.timeout(200):
                 await killed.wait()
@@ -53,10 +62,10 @@ async def killed_after(
         await then()
 
 
-async def start(world: World, mode: str) -> None:
-    world.loses_reply = True
+async def start(scenario: Scenario, mode: str) -> None:
+    scenario.loses_reply = True
     entrypoint = None if mode == "InteractiveMode" else "python main.py"
-    await world.create(submissionMode=mode, entrypoint=entrypoint)
+    await scenario.create(submissionMode=mode, entrypoint=entrypoint)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -64,16 +73,16 @@ async def start(world: World, mode: str) -> None:
 def test_killed_after_any_write_the_job_runs_once_and_succeeds(mode: str, count: int) -> None:
     @virtually
     async def scenario() -> None:
-        async with a_world(weather=lose_first_post(), finish_after=30) as world:
-            await start(world, mode)
-            user = [a_user(world)] if mode == "InteractiveMode" else []
+        async with a_scenario(weather=lose_first_post(), finish_after=30) as scenario:
+            await start(scenario, mode)
+            user = [a_user(scenario)] if mode == "InteractiveMode" else []
             async with running(*user):
-                await killed_after(world, count)
-                async with operator(world, seed=8):
-                    job = await world.until(complete)
+                await killed_after(scenario, count)
+                async with operator(scenario, seed=8):
+                    job = await scenario.until(complete)
             assert (job.status.job_status, job.status.failed or 0) == ("SUCCEEDED", 0)
-            assert len(world.ray.executions) == 1
-            assert len(await world.clusters()) == 1
+            assert len(scenario.ray.executions) == 1
+            assert len(await scenario.clusters()) == 1
 
     scenario()
 
@@ -85,20 +94,20 @@ def test_a_retry_begins_one_attempt_whenever_the_operator_dies(mode: str, count:
 
     @virtually
     async def scenario() -> None:
-        async with a_world() as world:
-            await world.create(submissionMode=mode, backoffLimit=1)
-            async with operator(world):
-                first = await world.until(is_running)
-            world.end(first, "FAILED", "boom")
-            await killed_after(world, count - 3)
-            async with operator(world, seed=9):
-                second = await world.until(
+        async with a_scenario() as scenario:
+            await scenario.create(submissionMode=mode, backoffLimit=1)
+            async with operator(scenario):
+                first = await scenario.until(is_running)
+            scenario.end(first, "FAILED", "boom")
+            await killed_after(scenario, count - 3)
+            async with operator(scenario, seed=9):
+                second = await scenario.until(
                     lambda job: is_running(job) and job.status.job_id != first.status.job_id
                 )
-                world.end(second, "SUCCEEDED")
-                job = await world.until(complete)
+                scenario.end(second, "SUCCEEDED")
+                job = await scenario.until(complete)
             assert (job.status.failed, job.status.succeeded) == (1, 1)
-            assert len(world.ray.executions) == 2
+            assert len(scenario.ray.executions) == 2
 
     scenario()
 
@@ -122,15 +131,15 @@ def test_lost_replies_conflicts_and_refusals_run_nothing_twice(
 
     @virtually
     async def scenario() -> None:
-        async with a_world(weather=lose_first_post(), finish_after=30) as world:
-            faults = faulty(world.plane)
+        async with a_scenario(weather=lose_first_post(), finish_after=30) as scenario:
+            faults = faulty(scenario.plane)
             spoil(faults)
-            async with operator(world, Client(faults)):
-                await world.create(submissionMode=mode)
-                job = await world.until(complete)
+            async with operator(scenario, Client(faults)):
+                await scenario.create(submissionMode=mode)
+                job = await scenario.until(complete)
             assert job.status.job_status == "SUCCEEDED"
-            assert len(world.ray.executions) == 1
-            assert len(await world.clusters()) == 1
+            assert len(scenario.ray.executions) == 1
+            assert len(await scenario.clusters()) == 1
 
     scenario()
 
@@ -138,15 +147,15 @@ def test_lost_replies_conflicts_and_refusals_run_nothing_twice(
 @virtually
 async def test_two_operators_in_turn_hand_a_job_over_once() -> None:
     """A new one takes over every few seconds, with an empty memory."""
-    async with a_world(finish_after=60) as world:
-        await world.create(submissionMode="HTTPMode")
+    async with a_scenario(finish_after=60) as scenario:
+        await scenario.create(submissionMode="HTTPMode")
         for seed in range(20):
-            async with operator(world, seed=seed):
+            async with operator(scenario, seed=seed):
                 await asyncio.sleep(1.5)
-        async with operator(world):
-            await world.until(complete)
-        assert len(world.ray.executions) == 1
-        assert (await world.client.list(RAY_JOBS, NAMESPACE)).items[0]["metadata"][
+        async with operator(scenario):
+            await scenario.until(complete)
+        assert len(scenario.ray.executions) == 1
+        assert (await scenario.client.list(RAY_JOBS, NAMESPACE)).items[0]["metadata"][
             "name"
         ] == KEY.name
 
@@ -154,21 +163,21 @@ async def test_two_operators_in_turn_hand_a_job_over_once() -> None:
 # ── the head dies while nobody watches ───────────────────────────────────────────────────
 
 
-async def head_comes_back_empty(world: World, how: str) -> None:
+async def head_comes_back_empty(scenario: Scenario, how: str) -> None:
     """As a kubelet restarts its container, or as an eviction after which somebody made another."""
-    [pod] = (await world.client.list(PODS, NAMESPACE, labels="ray.io/node-type=head")).items
+    [pod] = (await scenario.client.list(PODS, NAMESPACE, labels="ray.io/node-type=head")).items
     service = f"{pod['metadata']['labels']['ray.io/cluster']}-head-svc"
     if how == "the same Pod":
-        world.ray.restart_head(NAMESPACE, service)
+        scenario.ray.restart_head(NAMESPACE, service)
         statuses = pod["status"]["containerStatuses"]
         statuses[0] |= {"restartCount": statuses[0].get("restartCount", 0) + 1}
         key, body = Key(NAMESPACE, pod["metadata"]["name"]), {"containerStatuses": statuses}
-        await world.client.patch(PODS, key, {"status": body}, subresource="status")
+        await scenario.client.patch(PODS, key, {"status": body}, subresource="status")
         return
     meta = {key: pod["metadata"][key] for key in ("labels", "annotations", "ownerReferences")}
     again = {"metadata": {"name": "another-head", **meta}, "spec": pod["spec"]}
-    await world.kill_head()
-    await world.client.create(PODS, NAMESPACE, again)
+    await scenario.kill_head()
+    await scenario.client.create(PODS, NAMESPACE, again)
 
 
 HOWS = ["the same Pod", "another Pod"]
@@ -181,18 +190,18 @@ def test_a_head_that_is_lost_while_the_operator_is_down_gets_nothing_submitted_a
 ) -> None:
     @virtually
     async def scenario() -> None:
-        async with a_world() as world:
-            await world.create(submissionMode=mode)
-            async with operator(world):
-                await world.until(is_running)
-            await head_comes_back_empty(world, how)
+        async with a_scenario() as scenario:
+            await scenario.create(submissionMode=mode)
+            async with operator(scenario):
+                await scenario.until(is_running)
+            await head_comes_back_empty(scenario, how)
             await asyncio.sleep(300)  # long after the last try of the submitter
-            assert len(world.ray.executions) == 1
-            async with operator(world, seed=8):
-                job = await world.until(failed)
+            assert len(scenario.ray.executions) == 1
+            async with operator(scenario, seed=8):
+                job = await scenario.until(failed)
             assert job.status.reason == "AppFailed"
             assert "the Ray head that ran the job" in job.status.message
-            assert len(world.ray.executions) == 1
+            assert len(scenario.ray.executions) == 1
 
     scenario()
 
@@ -205,20 +214,20 @@ def test_a_submitter_that_comes_too_late_for_its_head_leaves_the_job_to_the_next
 
     @virtually
     async def scenario() -> None:
-        async with a_world(finish_after=30) as world:
-            world.submits_after = 20
-            await world.create(backoffLimit=1)
-            async with operator(world):
-                first = await world.until(stage("Running"))
-            await head_comes_back_empty(world, how)
+        async with a_scenario(finish_after=30) as scenario:
+            scenario.submits_after = 20
+            await scenario.create(backoffLimit=1)
+            async with operator(scenario):
+                first = await scenario.until(has_deployment_status("Running"))
+            await head_comes_back_empty(scenario, how)
             await asyncio.sleep(300)
-            assert world.ray.executions == []
-            world.submits_after = 0.5
-            async with operator(world, seed=8):
-                job = await world.until(complete)
+            assert scenario.ray.executions == []
+            scenario.submits_after = 0.5
+            async with operator(scenario, seed=8):
+                job = await scenario.until(complete)
             assert (job.status.failed, job.status.succeeded) == (1, 1)
             assert job.status.job_id != first.status.job_id
-            assert len(world.ray.executions) == 1
+            assert len(scenario.ray.executions) == 1
 
     scenario()
 
@@ -228,31 +237,31 @@ def test_a_sidecars_head_that_comes_and_goes_while_the_operator_is_down_has_no_s
 
     @virtually
     async def scenario() -> None:
-        async with a_world() as world:
-            world.kubelet.delay = 30
+        async with a_scenario() as scenario:
+            scenario.kubelet.delay = 30
             pending = {"phase": "Pending"}
-            world.kubelet.script = lambda pod: (
+            scenario.kubelet.script = lambda pod: (
                 pending if pod["metadata"]["labels"]["ray.io/node-type"] == "worker" else None
             )
-            await world.create(submissionMode="SidecarMode")
-            async with operator(world):
-                await world.until(lambda job: job.status.ray_cluster_status.head.pod_name, 20)
+            await scenario.create(submissionMode="SidecarMode")
+            async with operator(scenario):
+                await scenario.until(lambda job: job.status.ray_cluster_status.head.pod_name, 20)
             await asyncio.sleep(60)
-            assert len(world.ray.executions) == 1
-            await world.kill_head()
+            assert len(scenario.ray.executions) == 1
+            await scenario.kill_head()
             await asyncio.sleep(60)
-            world.kubelet.delay = 0.2
-            async with operator(world, seed=8):
-                job = await world.until(failed)
+            scenario.kubelet.delay = 0.2
+            async with operator(scenario, seed=8):
+                job = await scenario.until(failed)
                 await asyncio.sleep(120)
             assert (job.status.reason, job.status.message) == (
                 "AppFailed",
                 "Ray head pod not found.",
             )
             assert (
-                await world.client.list(PODS, NAMESPACE, labels="ray.io/node-type=head")
+                await scenario.client.list(PODS, NAMESPACE, labels="ray.io/node-type=head")
             ).items == []
-            assert len(world.ray.executions) == 1
+            assert len(scenario.ray.executions) == 1
 
     scenario()
 
@@ -263,17 +272,17 @@ def test_a_sidecars_head_lost_while_the_operator_is_dead_runs_nothing_twice(coun
 
     @virtually
     async def scenario() -> None:
-        async with a_world(finish_after=30) as world:
-            await world.create(submissionMode="SidecarMode", entrypoint="python main.py")
-            await killed_after(world, count)
+        async with a_scenario(finish_after=30) as scenario:
+            await scenario.create(submissionMode="SidecarMode", entrypoint="python main.py")
+            await killed_after(scenario, count)
             await asyncio.sleep(60)
-            ran_before = len(world.ray.executions)
-            await world.kill_head()
+            ran_before = len(scenario.ray.executions)
+            await scenario.kill_head()
             await asyncio.sleep(60)
-            async with operator(world, seed=8):
-                job = await world.until(lambda job: complete(job) or failed(job))
+            async with operator(scenario, seed=8):
+                job = await scenario.until(lambda job: complete(job) or failed(job))
                 await asyncio.sleep(120)
-            assert len(world.ray.executions) == (ran_before or int(complete(job)))
-            assert len(world.ray.executions) <= 1
+            assert len(scenario.ray.executions) == (ran_before or int(complete(job)))
+            assert len(scenario.ray.executions) <= 1
 
     scenario()

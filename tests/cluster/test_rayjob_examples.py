@@ -12,7 +12,7 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from support.peers import kuberay_samples
 from support.raycluster import NAMESPACE, ray_cluster
-from support.rayjobworld import World, a_world, complete, operator, stage
+from support.rayjob_scenario import Scenario, a_scenario, complete, has_deployment_status, operator
 from support.virtual import virtually
 
 ROOT = Path(__file__).parents[2]
@@ -28,24 +28,24 @@ def jobs_in(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("path", [*EXAMPLES, *SAMPLES], ids=lambda path: path.name)
 @virtually
 async def test_it_runs_to_its_end(path: Path) -> None:
-    async with a_world(finish_after=10) as world, operator(world):
+    async with a_scenario(finish_after=10) as scenario, operator(scenario):
         for document in jobs_in(path):
             if selector := document["spec"].get("clusterSelector"):
                 cluster = ray_cluster(selector["ray.io/cluster"])
-                await world.client.create(RAY_CLUSTERS, NAMESPACE, cluster)
-            await world.client.create(RAY_JOBS, NAMESPACE, document)
+                await scenario.client.create(RAY_CLUSTERS, NAMESPACE, cluster)
+            await scenario.client.create(RAY_JOBS, NAMESPACE, document)
             key = Key(NAMESPACE, document["metadata"]["name"])
             if document["spec"].get("submissionMode") == "InteractiveMode":
-                await _submit_as_user(world, key)
-            job = await world.until(complete, key=key)
+                await _submit_as_user(scenario, key)
+            job = await scenario.until(complete, key=key)
             assert job.status.job_status == "SUCCEEDED"
 
 
-async def _submit_as_user(world: World, key: Key) -> None:
-    job = await world.until(stage("Waiting"), key=key)
+async def _submit_as_user(scenario: Scenario, key: Key) -> None:
+    job = await scenario.until(has_deployment_status("Waiting"), key=key)
     service = f"{job.status.ray_cluster_name}-head-svc"
-    world.ray.start(service, world.head_of(job), "mine", "python x.py")
-    await world.client.patch(RAY_JOBS, key, {"spec": {"jobId": "mine"}})
+    scenario.ray.start(service, scenario.head_of(job), "mine", "python x.py")
+    await scenario.client.patch(RAY_JOBS, key, {"spec": {"jobId": "mine"}})
 
 
 def test_there_is_an_example_of_every_mode() -> None:

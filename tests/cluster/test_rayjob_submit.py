@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,23 +14,25 @@ from manta.api.meta import Key
 from manta.api.ray.job import RayJob
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import CONFIG_MAPS
-from manta.cli import joblogs, submit, submit_follow
-from manta.cli.joblogs import NothingYetError, print_job_log
-from manta.cli.package import Package, pack
-from manta.cli.submission import Wanted
-from manta.cli.usage import UsageError
+from manta.api.usage import UsageError
+from manta.cli import submit
+from manta.cli.output import follow_job
+from manta.client import job_logs, jobs
+from manta.client.job_logs import NoLogError, print_job_log
+from manta.client.package import Package, pack
+from manta.client.submission import Submission
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, NotFound
 from support.raycluster import NAMESPACE, ray_cluster
-from support.rayjobworld import KEY, a_world, failed, is_running, operator
+from support.rayjob_scenario import KEY, a_scenario, failed, is_running, operator
 from support.virtual import virtually
 
 BIG = Package(b"x" * 2_000_000, "a directory")
 
 
-def wanted(**fields: object) -> Wanted:
+def submission(**fields: object) -> Submission:
     base = {"name": "demo", "namespace": NAMESPACE, "command": ("python", "train.py")}
-    return Wanted(**{**base, **fields})  # type: ignore[arg-type]
+    return Submission(**{**base, **fields})  # type: ignore[arg-type]
 
 
 @virtually
@@ -38,92 +41,94 @@ async def test_a_script_becomes_a_job_that_owns_its_package(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print(1)")
-    async with a_world(finish_after=30) as world, operator(world):
-        key = await submit.create(world.client, wanted(), pack(wanted().command, None))
-        carried = await world.client.get(CONFIG_MAPS, Key(NAMESPACE, "demo-package"))
-        job = await world.job()
+    async with a_scenario(finish_after=30) as scenario, operator(scenario):
+        key = await jobs.create(scenario.client, submission(), pack(submission().command, None))
+        carried = await scenario.client.get(CONFIG_MAPS, Key(NAMESPACE, "demo-package"))
+        job = await scenario.job()
         [owner] = carried["metadata"]["ownerReferences"]
         assert owner["uid"] == job.metadata.uid
-        assert await submit_follow.follow(world.client, key, out=lambda _: None) == 0
-        assert len(world.ray.executions) == 1
+        assert await follow_job.follow(scenario.client, key, out=lambda _: None) == 0
+        assert len(scenario.ray.executions) == 1
 
 
 @virtually
 async def test_a_failing_job_ends_with_its_own_code() -> None:
-    async with a_world() as world, operator(world):
-        key = await submit.create(world.client, wanted(command=("python", "-c", "x")), None)
-        following = asyncio.create_task(submit_follow.follow(world.client, key, out=lambda _: None))
-        job = await world.until(is_running)
-        world.end(job, "FAILED", "Job entrypoint command failed with exit code 7, last logs")
+    async with a_scenario() as scenario, operator(scenario):
+        key = await jobs.create(scenario.client, submission(command=("python", "-c", "x")), None)
+        following = asyncio.create_task(follow_job.follow(scenario.client, key, out=lambda _: None))
+        job = await scenario.until(is_running)
+        scenario.end(job, "FAILED", "Job entrypoint command failed with exit code 7, last logs")
         assert await following == 7
 
 
 @virtually
 async def test_a_job_that_is_deleted_meanwhile_ends_with_1() -> None:
-    async with a_world() as world, operator(world):
-        key = await submit.create(world.client, wanted(command=("true",)), None)
-        following = asyncio.create_task(submit_follow.follow(world.client, key, out=lambda _: None))
-        await world.until(is_running)
-        await world.client.delete(RAY_JOBS, key)
+    async with a_scenario() as scenario, operator(scenario):
+        key = await jobs.create(scenario.client, submission(command=("true",)), None)
+        following = asyncio.create_task(follow_job.follow(scenario.client, key, out=lambda _: None))
+        await scenario.until(is_running)
+        await scenario.client.delete(RAY_JOBS, key)
         assert await following == 1
 
 
 @virtually
 async def test_to_stop_what_ray_does_not_have_yet_deletes_it() -> None:
-    async with a_world() as world:
-        key = await submit.create(world.client, wanted(command=("true",)), None)
-        await submit.stop(world.client, key)
+    async with a_scenario() as scenario:
+        key = await jobs.create(scenario.client, submission(command=("true",)), None)
+        await jobs.stop(scenario.client, key)
         with pytest.raises(NotFound):
-            await world.job()
+            await scenario.job()
 
 
 @virtually
 async def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
-    async with a_world() as world:
-        with pytest.raises(UsageError, match="there is no such RayCluster"):
-            await submit.create(world.client, wanted(cluster="nowhere"), None)
+    async with a_scenario() as scenario:
+        with pytest.raises(UsageError, match="has no such RayCluster"):
+            await jobs.create(scenario.client, submission(cluster="nowhere"), None)
 
 
 @virtually
 async def test_a_large_package_travels_in_configmaps_that_go_with_the_job() -> None:
     """U14."""
-    async with a_world(finish_after=30) as world, operator(world):
-        key = await submit.create(world.client, wanted(), BIG)
-        found = (await world.client.list(CONFIG_MAPS, NAMESPACE)).items
+    async with a_scenario(finish_after=30) as scenario, operator(scenario):
+        key = await jobs.create(scenario.client, submission(), BIG)
+        found = (await scenario.client.list(CONFIG_MAPS, NAMESPACE)).items
         carried = [one for one in found if one["metadata"]["name"].startswith("demo-package-")]
-        job = await world.job()
+        job = await scenario.job()
         owners = [one["metadata"]["ownerReferences"][0]["uid"] for one in carried]
         assert owners == [job.metadata.uid] * 3
-        assert await submit_follow.follow(world.client, key, out=lambda _: None) == 0
+        assert await follow_job.follow(scenario.client, key, out=lambda _: None) == 0
 
 
 @virtually
 async def test_a_package_for_a_cluster_that_is_there_goes_straight_to_it() -> None:
-    async with a_world() as world:
-        await world.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster("shared"))
-        with pytest.raises(submit.SubmitError, match="shared"):
-            await submit.create(world.client, wanted(cluster="shared"), BIG)
+    async with a_scenario() as scenario:
+        await scenario.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster("shared"))
+        with pytest.raises(jobs.SubmitError, match="shared"):
+            await jobs.create(scenario.client, submission(cluster="shared"), BIG)
         with pytest.raises(NotFound):
-            await world.job()
+            await scenario.job()
 
 
 @virtually
 async def test_a_name_that_is_taken_is_refused_and_nothing_is_left() -> None:
     """U14."""
-    async with a_world() as world:
-        await submit.create(world.client, wanted(command=("true",)), None)
-        with pytest.raises(UsageError, match="--name demo: there is a RayJob of that name"):
-            await submit.create(world.client, wanted(), BIG)
-        left = (await world.client.list(CONFIG_MAPS, NAMESPACE)).items
+    async with a_scenario() as scenario:
+        await jobs.create(scenario.client, submission(command=("true",)), None)
+        with pytest.raises(
+            UsageError, match="--name demo: namespace default has a RayJob of that name"
+        ):
+            await jobs.create(scenario.client, submission(), BIG)
+        left = (await scenario.client.list(CONFIG_MAPS, NAMESPACE)).items
         assert [one for one in left if "package" in one["metadata"]["name"]] == []
 
 
 @virtually
 async def test_a_job_that_is_refused_leaves_no_package() -> None:
-    async with a_world() as world:
+    async with a_scenario() as scenario:
         with pytest.raises(ApiError):
-            await submit.create(world.client, wanted(retries="two"), BIG)
-        left = (await world.client.list(CONFIG_MAPS, NAMESPACE)).items
+            await jobs.create(scenario.client, submission(retries="two"), BIG)
+        left = (await scenario.client.list(CONFIG_MAPS, NAMESPACE)).items
         assert [one for one in left if "package" in one["metadata"]["name"]] == []
 
 
@@ -133,12 +138,12 @@ def test_ctrl_c_asks_and_does_what_is_said(
 ) -> None:
     @virtually
     async def scenario() -> None:
-        async with a_world() as world:
-            key = await submit.create(world.client, wanted(command=("true",)), None)
+        async with a_scenario() as scenario:
+            key = await jobs.create(scenario.client, submission(command=("true",)), None)
             monkeypatch.setattr(submit, "ask", lambda _question: answer)
-            monkeypatch.setattr(submit, "open_client", world.opened)
+            monkeypatch.setattr(submit, "open_client", scenario.opened)
             assert await submit._interrupted(Namespace(), key) == 130
-            left = (await world.client.list(RAY_JOBS, NAMESPACE)).items
+            left = (await scenario.client.list(RAY_JOBS, NAMESPACE)).items
             assert bool(left) is not stopped
 
     scenario()
@@ -146,23 +151,23 @@ def test_ctrl_c_asks_and_does_what_is_said(
 
 @virtually
 async def test_the_log_of_a_job_that_printed_nothing_yet_says_so() -> None:
-    async with a_world() as world:
-        await world.create()
-        with pytest.raises(NothingYetError, match="has printed nothing yet"):
-            await print_job_log(world.client, KEY, follow=False, out=lambda _: None)
+    async with a_scenario() as scenario:
+        await scenario.create()
+        with pytest.raises(NoLogError, match="has no log yet"):
+            await print_job_log(scenario.client, KEY, follow=False, out=lambda _: None)
 
 
 @virtually
-async def test_a_log_that_went_with_its_cluster_is_told_with_rays_last_words() -> None:
-    async with a_world() as world, operator(world):
-        await world.create(submissionMode="HTTPMode", shutdownAfterJobFinishes=True)
-        world.end(await world.until(is_running), "FAILED", "boom: the last lines")
-        await world.until(failed)
+async def test_a_log_that_went_with_its_cluster_is_reported_with_rays_last_words() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        await scenario.create(submissionMode="HTTPMode", shutdownAfterJobFinishes=True)
+        scenario.end(await scenario.until(is_running), "FAILED", "boom: the last lines")
+        await scenario.until(failed)
         await asyncio.sleep(10)
-        assert await world.clusters() == []
-        with pytest.raises(NothingYetError, match="K8sJobMode keeps it") as told:
-            await print_job_log(world.client, KEY, follow=False, out=lambda _: None)
-        assert "boom: the last lines" in str(told.value)
+        assert await scenario.clusters() == []
+        with pytest.raises(NoLogError, match="K8sJobMode keeps it") as reported:
+            await print_job_log(scenario.client, KEY, follow=False, out=lambda _: None)
+        assert "boom: the last lines" in str(reported.value)
 
 
 def a_submitter_pod(name: str, born: int, exit_code: int) -> dict[str, Any]:
@@ -189,8 +194,9 @@ async def test_the_log_is_that_of_a_submitter_that_followed_the_job(
     pods = [a_submitter_pod(f"pod-{at}", at, code) for at, code in enumerate(codes)]
     streamed: list[str] = []
 
-    async def stream(_: object, key: Key, *__: object) -> None:
+    async def log(_: object, key: Key) -> AsyncIterator[bytes]:
         streamed.append(key.name)
+        yield b""
 
     class Listing:
         async def get(self, *_: object, **__: object) -> RayJob:
@@ -199,6 +205,6 @@ async def test_the_log_is_that_of_a_submitter_that_followed_the_job(
         async def list(self, *_: object, **__: object) -> Namespace:
             return Namespace(items=pods)
 
-    monkeypatch.setattr(joblogs, "stream_pod", stream)
+    monkeypatch.setattr(job_logs, "pod_log", log)
     await print_job_log(cast("Client", Listing()), KEY, follow=False)
     assert streamed == [shown]

@@ -12,7 +12,7 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
 from support.peers import kuberay_samples
 from support.raycluster import NAMESPACE
-from support.rayservice import GATEWAY_CRDS, a_world, accept_routes, is_ready, operator
+from support.rayservice import GATEWAY_CRDS, a_scenario, accept_routes, is_ready, operator
 from support.virtual import running, virtually
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("rayservice*.yaml"))
@@ -28,13 +28,13 @@ def services(path: Path) -> list[dict[str, Any]]:
 @virtually
 async def test_it_comes_up(path: Path) -> None:
     async with (
-        a_world(crds=GATEWAY_CRDS) as world,
-        running(accept_routes(world)),
-        operator(world),
+        a_scenario(crds=GATEWAY_CRDS) as scenario,
+        running(accept_routes(scenario)),
+        operator(scenario),
     ):
         for one in services(path):
-            await world.client.create(RAY_SERVICES, NAMESPACE, one)
-            await world.until(is_ready, key=Key(NAMESPACE, one["metadata"]["name"]))
+            await scenario.client.create(RAY_SERVICES, NAMESPACE, one)
+            await scenario.until(is_ready, key=Key(NAMESPACE, one["metadata"]["name"]))
 
 
 def test_there_are_examples() -> None:

@@ -1,4 +1,4 @@
-"""Whole rollouts as stories to read: tests/golden/rayservice. `make golden` writes them anew."""
+"""Whole rollouts as stories to read: tests/golden/rayservice. `make golden` writes them again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from support.faults import Exchange
 from support.raycluster import NAMESPACE
 from support.rayservice import (
     GATEWAY_CRDS,
-    World,
-    a_world,
+    Scenario,
+    a_scenario,
     accept_routes,
     condition,
     is_ready,
@@ -28,7 +28,7 @@ from support.rayservice import (
     until_killed_or,
 )
 from support.rayservice_objects import cluster_config, incremental, scaled_config
-from support.rayservice_story import Story, told
+from support.rayservice_story import Story, recorded
 from support.virtual import faulty, running, virtually
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rayservice"
@@ -40,39 +40,39 @@ def compare(name: str, story: Story) -> None:
     if os.environ.get("MANTA_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    assert text == path.read_text(), f"{path} tells another story; `make golden` writes it anew"
+    assert text == path.read_text(), f"{path} tells another story; `make golden` writes it again"
 
 
-async def active(world: World, check: Any = is_ready, seconds: float = 600) -> str:
-    return (await world.until(check, seconds)).status.active_service_status.ray_cluster_name
+async def active(scenario: Scenario, check: Any = is_ready, seconds: float = 600) -> str:
+    return (await scenario.until(check, seconds)).status.active_service_status.ray_cluster_name
 
 
 @virtually
 async def test_golden_upgrade() -> None:
-    async with a_world() as world, told(world) as story, operator(world):
-        await world.create()
-        old = await active(world)
+    async with a_scenario() as scenario, recorded(scenario) as story, operator(scenario):
+        await scenario.create()
+        old = await active(scenario)
         await asyncio.sleep(10)
         await story.user("asks for another image", rayClusterConfig=cluster_config(NEXT))
-        await active(world, serves_from(other_than=old))
+        await active(scenario, serves_from(other_than=old))
         await asyncio.sleep(70)
         compare("upgrade", story)
 
 
 @virtually
 async def test_golden_application_fails_then_back_to_the_first_spec() -> None:
-    async with a_world() as world, told(world) as story, operator(world):
-        await world.create()
-        await active(world)
-        world.ray.deploy_after = None
+    async with a_scenario() as scenario, recorded(scenario) as story, operator(scenario):
+        await scenario.create()
+        await active(scenario)
+        scenario.ray.deploy_after = None
         await story.user("asks for another image", rayClusterConfig=cluster_config(NEXT))
-        service = await world.until(lambda one: "DEPLOYING" in message(one, "UpgradeInProgress"))
+        service = await scenario.until(lambda one: "DEPLOYING" in message(one, "UpgradeInProgress"))
         await asyncio.sleep(20)
         pending = service.status.pending_service_status.ray_cluster_name
         story.happens("Serve cannot import the application")
         why = "ModuleNotFoundError: No module named 'demo'"
-        world.ray.set_applications(world.head(pending), None, "DEPLOY_FAILED", why)
-        await world.until(lambda one: why in message(one, "UpgradeInProgress"))
+        scenario.ray.set_applications(scenario.head(pending), None, "DEPLOY_FAILED", why)
+        await scenario.until(lambda one: why in message(one, "UpgradeInProgress"))
         await asyncio.sleep(20)
         await story.user("goes back to the first image", rayClusterConfig=cluster_config())
         await asyncio.sleep(20)
@@ -82,16 +82,16 @@ async def test_golden_application_fails_then_back_to_the_first_spec() -> None:
 @virtually
 async def test_golden_incremental() -> None:
     async with (
-        a_world(crds=GATEWAY_CRDS) as world,
-        running(accept_routes(world)),
-        told(world, with_route=True) as story,
-        operator(world),
+        a_scenario(crds=GATEWAY_CRDS) as scenario,
+        running(accept_routes(scenario)),
+        recorded(scenario, with_route=True) as story,
+        operator(scenario),
     ):
-        await world.create(upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
-        old = await active(world)
+        await scenario.create(upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
+        old = await active(scenario)
         await asyncio.sleep(10)
         await story.user("asks for another image", rayClusterConfig=scaled_config(NEXT))
-        await active(world, serves_from(other_than=old))
+        await active(scenario, serves_from(other_than=old))
         await asyncio.sleep(70)
         compare("incremental", story)
 
@@ -99,20 +99,20 @@ async def test_golden_incremental() -> None:
 @virtually
 async def test_golden_incremental_rollback() -> None:
     async with (
-        a_world(crds=GATEWAY_CRDS) as world,
-        running(accept_routes(world)),
-        told(world, with_route=True) as story,
-        operator(world),
+        a_scenario(crds=GATEWAY_CRDS) as scenario,
+        running(accept_routes(scenario)),
+        recorded(scenario, with_route=True) as story,
+        operator(scenario),
     ):
-        await world.create(upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
-        await active(world)
+        await scenario.create(upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
+        await active(scenario)
         await asyncio.sleep(10)
         await story.user("asks for another image", rayClusterConfig=scaled_config(NEXT))
-        await world.until(
+        await scenario.until(
             lambda one: one.status.pending_service_status.traffic_routed_percent == 50
         )
         await story.user("goes back to the first image", rayClusterConfig=scaled_config())
-        await world.until(
+        await scenario.until(
             lambda one: condition(one, "UpgradeInProgress") == ("False", "NoPendingCluster")
         )
         await asyncio.sleep(70)
@@ -121,33 +121,33 @@ async def test_golden_incremental_rollback() -> None:
 
 @virtually
 async def test_golden_suspend_in_the_middle() -> None:
-    async with a_world() as world, told(world) as story, operator(world):
-        await world.create()
-        await active(world)
+    async with a_scenario() as scenario, recorded(scenario) as story, operator(scenario):
+        await scenario.create()
+        await active(scenario)
         await story.user("asks for another image", rayClusterConfig=cluster_config(NEXT))
         await asyncio.sleep(2)
         await story.user("suspends the service", suspend=True)
-        await world.until(lambda one: condition(one, "Suspended")[0] == "True")
+        await scenario.until(lambda one: condition(one, "Suspended")[0] == "True")
         await asyncio.sleep(60)
         await story.user("resumes it", suspend=False)
-        await active(world)
+        await active(scenario)
         await asyncio.sleep(10)
-        await world.client.delete(RAY_SERVICES, world.key)
-        await world.until_gone()
+        await scenario.client.delete(RAY_SERVICES, scenario.key)
+        await scenario.until_gone()
         await asyncio.sleep(1)
         compare("suspend", story)
 
 
 @virtually
 async def test_golden_head_lost() -> None:
-    async with a_world() as world, told(world) as story, operator(world):
-        await world.create()
-        cluster = await active(world)
+    async with a_scenario() as scenario, recorded(scenario) as story, operator(scenario):
+        await scenario.create()
+        cluster = await active(scenario)
         await asyncio.sleep(30)
         story.happens("the head's machine burns down")
-        (head,) = await world.pods("ray.io/node-type=head")
-        world.ray.restart_head(NAMESPACE, f"{cluster}-head-svc")
-        await world.client.delete(PODS, Key(NAMESPACE, head["metadata"]["name"]))
+        (head,) = await scenario.pods("ray.io/node-type=head")
+        scenario.ray.restart_head(NAMESPACE, f"{cluster}-head-svc")
+        await scenario.client.delete(PODS, Key(NAMESPACE, head["metadata"]["name"]))
         await asyncio.sleep(60)
         compare("head-lost", story)
 
@@ -156,21 +156,21 @@ async def test_golden_head_lost() -> None:
 @virtually
 async def test_golden_operator_killed_after_every_write() -> None:
     """Each operator lives for one write only; the next one finds what is left to do."""
-    async with a_world() as world, told(world) as story:
-        async with operator(world):
-            await world.create()
-            old = await active(world)
+    async with a_scenario() as scenario, recorded(scenario) as story:
+        async with operator(scenario):
+            await scenario.create()
+            old = await active(scenario)
         await story.user("asks for another image", rayClusterConfig=cluster_config(NEXT))
         was_killed = True
         while was_killed:
-            faults = faulty(world.plane)
-            async with operator(world, Client(faults)):
+            faults = faulty(scenario.plane)
+            async with operator(scenario, Client(faults)):
                 was_killed = await until_killed_or(faults, 1, 90)
             if was_killed:
                 written = " and ".join(map(_kind_written, faults.accepted_writes()))
                 story.happens(f"the operator is killed after it wrote one of {written}")
-        assert serves_from(other_than=old)(await world.service())
-        assert len(await world.cluster_names()) == 1
+        assert serves_from(other_than=old)(await scenario.service())
+        assert len(await scenario.cluster_names()) == 1
         compare("operator-killed-after-every-write", story)
 
 
@@ -191,20 +191,20 @@ def _was_killed_at_the_switch(writes: int) -> bool:
 
     @virtually
     async def scenario() -> None:
-        async with a_world() as world, told(world) as story:
-            async with operator(world):
-                await world.create()
-                old = await active(world)
+        async with a_scenario() as scenario, recorded(scenario) as story:
+            async with operator(scenario):
+                await scenario.create()
+                old = await active(scenario)
                 await story.user("asks for another image", rayClusterConfig=cluster_config(NEXT))
-                await world.until(lambda one: "DEPLOYING" in message(one, "UpgradeInProgress"))
-            faults = faulty(world.plane)
-            async with operator(world, Client(faults)):
+                await scenario.until(lambda one: "DEPLOYING" in message(one, "UpgradeInProgress"))
+            faults = faulty(scenario.plane)
+            async with operator(scenario, Client(faults)):
                 await until_killed_or(faults, writes, 30)
                 story.happens("the operator is killed")
             last.append(faults.accepted_writes()[-1].path)
             story.happens("another operator starts")
-            async with operator(world):
-                await active(world, serves_from(other_than=old))
+            async with operator(scenario):
+                await active(scenario, serves_from(other_than=old))
                 await asyncio.sleep(70)
             if last[0].endswith("-serve-svc"):
                 compare("operator-killed", story)

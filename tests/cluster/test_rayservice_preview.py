@@ -12,7 +12,7 @@ from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.preview import Effect, preview
 from manta.reconcile.preview import Preview
 from manta.rules.settings import Settings
-from support.rayservice import GATEWAY_CRDS, World, a_world, accept_routes, is_ready, operator
+from support.rayservice import GATEWAY_CRDS, Scenario, a_scenario, accept_routes, is_ready, operator
 from support.rayservice_objects import (
     CONFIG,
     cluster_config,
@@ -26,45 +26,45 @@ NEXT = "rayproject/ray:2.61.0"
 ANOTHER_CONFIG = CONFIG.replace("demo.app", "other.app")
 
 
-async def ask(world: World, **spec: Any) -> Preview:
+async def ask(scenario: Scenario, **spec: Any) -> Preview:
     """Of an edit, or of the live object when nothing is edited."""
-    before = world.plane.app.store.revision
-    asked = len(world.ray.calls)
+    before = scenario.plane.app.store.revision
+    asked = len(scenario.ray.calls)
     manifest = ray_service(**spec) if spec else None
-    found = await preview(world.client, Settings(), world.plane.clock, world.key, manifest)
+    found = await preview(scenario.client, Settings(), scenario.plane.clock, scenario.key, manifest)
     assert found is not None
-    assert world.plane.app.store.revision == before, "a preview writes nothing"
-    assert len(world.ray.calls) == asked, "a preview asks nobody"
+    assert scenario.plane.app.store.revision == before, "a preview writes nothing"
+    assert len(scenario.ray.calls) == asked, "a preview asks nobody"
     return found
 
 
-async def at_rest(world: World, **spec: Any) -> None:
-    await world.create(**spec)
-    await world.until(is_ready)
+async def at_rest(scenario: Scenario, **spec: Any) -> None:
+    await scenario.create(**spec)
+    await scenario.until(is_ready)
     await asyncio.sleep(10)
 
 
 @virtually
 async def test_a_new_service_gets_its_first_cluster() -> None:
-    async with a_world() as world:
-        found = await ask(world, serveConfigV2=CONFIG)
+    async with a_scenario() as scenario:
+        found = await ask(scenario, serveConfigV2=CONFIG)
         assert found.effect is Effect.FIRST
         assert [one.cause for one in found.plan.actions] == [Cause.CREATE_CLUSTER]
 
 
 @virtually
 async def test_at_rest_nothing_changes() -> None:
-    async with a_world() as world, operator(world):
-        await at_rest(world)
-        assert (await ask(world)).effect is Effect.NOTHING
-        assert (await ask(world, serveConfigV2=CONFIG)).effect is Effect.NOTHING
+    async with a_scenario() as scenario, operator(scenario):
+        await at_rest(scenario)
+        assert (await ask(scenario)).effect is Effect.NOTHING
+        assert (await ask(scenario, serveConfigV2=CONFIG)).effect is Effect.NOTHING
 
 
 @virtually
-async def test_a_serve_config_is_told_in_place_with_its_field() -> None:
-    async with a_world() as world, operator(world):
-        await at_rest(world)
-        found = await ask(world, serveConfigV2=ANOTHER_CONFIG)
+async def test_a_serve_config_is_reported_in_place_with_its_field() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        await at_rest(scenario)
+        found = await ask(scenario, serveConfigV2=ANOTHER_CONFIG)
         assert found.effect is Effect.SERVE_CONFIG
         assert found.changes == (
             'spec.serveConfigV2.applications[app].import_path: "demo.app" -> "other.app"',
@@ -73,73 +73,77 @@ async def test_a_serve_config_is_told_in_place_with_its_field() -> None:
 
 
 @virtually
-async def test_further_groups_and_other_bounds_are_told_in_place() -> None:
-    async with a_world() as world, operator(world):
-        await at_rest(world)
+async def test_further_groups_and_other_bounds_are_reported_in_place() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        await at_rest(scenario)
         config = cluster_config()
         [first] = config["workerGroupSpecs"]
         grown = config | {"workerGroupSpecs": [first, {**first, "groupName": "more"}]}
-        assert (await ask(world, rayClusterConfig=grown)).effect is Effect.WORKER_GROUPS
+        assert (await ask(scenario, rayClusterConfig=grown)).effect is Effect.WORKER_GROUPS
         wider = config | {"workerGroupSpecs": [{**first, "maxReplicas": 9}]}
-        assert (await ask(world, rayClusterConfig=wider)).effect is Effect.WORKER_GROUPS
-        both = await ask(world, rayClusterConfig=wider, serveConfigV2=ANOTHER_CONFIG)
+        assert (await ask(scenario, rayClusterConfig=wider)).effect is Effect.WORKER_GROUPS
+        both = await ask(scenario, rayClusterConfig=wider, serveConfigV2=ANOTHER_CONFIG)
         assert both.effect is Effect.BOTH_IN_PLACE
 
 
 @virtually
-async def test_another_image_is_told_as_a_new_cluster_and_names_the_field() -> None:
-    async with a_world() as world, operator(world):
-        await at_rest(world)
-        found = await ask(world, rayClusterConfig=cluster_config(NEXT))
+async def test_another_image_is_shown_as_a_new_cluster_and_names_the_field() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        await at_rest(scenario)
+        found = await ask(scenario, rayClusterConfig=cluster_config(NEXT))
         assert found.effect is Effect.NEW_CLUSTER
         [why] = found.remarks
         image = "spec.rayClusterConfig.headGroupSpec.template.spec.containers[ray].image"
-        assert why == f'only other Pods can follow {image}: "rayproject/ray:2.60.0" -> "{NEXT}"'
+        assert why == f'needs new Pods: {image}: "rayproject/ray:2.60.0" -> "{NEXT}"'
         assert Cause.CREATE_CLUSTER in [one.cause for one in found.plan.actions]
 
 
 @virtually
 async def test_strategy_none_holds_it_back() -> None:
-    async with a_world() as world, operator(world):
-        await at_rest(world)
+    async with a_scenario() as scenario, operator(scenario):
+        await at_rest(scenario)
         strategy = {"type": "None"}
-        found = await ask(world, rayClusterConfig=cluster_config(NEXT), upgradeStrategy=strategy)
-        assert found.effect is Effect.HELD_BACK
+        found = await ask(scenario, rayClusterConfig=cluster_config(NEXT), upgradeStrategy=strategy)
+        assert found.effect is Effect.KEPT
         assert "image" in found.remarks[0]
 
 
 @virtually
-async def test_steps_of_an_incremental_upgrade_are_told() -> None:
+async def test_steps_of_an_incremental_upgrade_are_reported() -> None:
     async with (
-        a_world(crds=GATEWAY_CRDS) as world,
-        running(accept_routes(world)),
-        operator(world),
+        a_scenario(crds=GATEWAY_CRDS) as scenario,
+        running(accept_routes(scenario)),
+        operator(scenario),
     ):
-        await at_rest(world, upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
+        await at_rest(scenario, upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
         found = await ask(
-            world, upgradeStrategy=incremental(), rayClusterConfig=scaled_config(NEXT)
+            scenario, upgradeStrategy=incremental(), rayClusterConfig=scaled_config(NEXT)
         )
         assert found.effect is Effect.INCREMENTAL
         assert "every 10 s 25 % of the traffic moves" in found.remarks[-1]
-        await world.edit(rayClusterConfig=scaled_config(NEXT))
-        await world.until(
+        await scenario.edit(rayClusterConfig=scaled_config(NEXT))
+        await scenario.until(
             lambda one: bool(one.status.pending_service_status.traffic_routed_percent)
         )
-        back = await ask(world, upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
+        back = await ask(scenario, upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
         assert back.effect is Effect.ROLLBACK
 
 
 @virtually
 async def test_going_back_in_mid_upgrade_drops_the_pending_cluster() -> None:
-    async with a_world(deploy_after=None) as world, operator(world):
-        world.ray.deploy_after = 5
-        await at_rest(world)
-        world.ray.deploy_after = None
-        await world.edit(rayClusterConfig=cluster_config(NEXT))
-        await world.until(lambda one: bool(one.status.pending_service_status.application_statuses))
-        assert (await ask(world, rayClusterConfig=cluster_config())).effect is Effect.BACK
+    async with a_scenario(deploy_after=None) as scenario, operator(scenario):
+        scenario.ray.deploy_after = 5
+        await at_rest(scenario)
+        scenario.ray.deploy_after = None
+        await scenario.edit(rayClusterConfig=cluster_config(NEXT))
+        await scenario.until(
+            lambda one: bool(one.status.pending_service_status.application_statuses)
+        )
+        assert (
+            await ask(scenario, rayClusterConfig=cluster_config())
+        ).effect is Effect.PENDING_DROPPED
         third = cluster_config("rayproject/ray:2.62.0")
-        assert (await ask(world, rayClusterConfig=third)).effect is Effect.NEW_CLUSTER
+        assert (await ask(scenario, rayClusterConfig=third)).effect is Effect.NEW_CLUSTER
 
 
 @virtually
@@ -147,22 +151,24 @@ async def test_going_back_in_mid_upgrade_drops_the_pending_cluster() -> None:
     ("edit", "effect"),
     [
         ({"suspend": True}, Effect.SUSPENDED),
-        ({"serveConfigV2": "applications: ["}, Effect.REFUSED),
-        ({"excludeHeadPodFromServeSvc": True}, Effect.AROUND),
+        ({"serveConfigV2": "applications: ["}, Effect.INVALID),
+        ({"excludeHeadPodFromServeSvc": True}, Effect.OTHERS_IN_PLACE),
     ],
 )
-async def test_other_edits_are_told_for_what_they_are(edit: dict[str, Any], effect: Effect) -> None:
-    async with a_world() as world, operator(world):
-        await at_rest(world)
-        found = await ask(world, **edit)
+async def test_other_edits_are_reported_for_what_they_are(
+    edit: dict[str, Any], effect: Effect
+) -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        await at_rest(scenario)
+        found = await ask(scenario, **edit)
         assert found.effect is effect
-        assert bool(found.violations) == (effect is Effect.REFUSED)
+        assert bool(found.violations) == (effect is Effect.INVALID)
 
 
 @virtually
 async def test_a_service_of_another_operator_has_no_plan() -> None:
-    async with a_world() as world:
+    async with a_scenario() as scenario:
         body = ray_service(managedBy="kueue.x-k8s.io/multikueue")
-        await world.client.create(RAY_SERVICES, world.key.namespace, body)
-        found = await preview(world.client, Settings(), world.plane.clock, world.key, None)
+        await scenario.client.create(RAY_SERVICES, scenario.key.namespace, body)
+        found = await preview(scenario.client, Settings(), scenario.plane.clock, scenario.key, None)
         assert found is None

@@ -19,9 +19,9 @@ from manta.kube.client import Client
 from manta.kube.retry import RetryPolicy
 from manta.kube.transport import Request, Response, StreamResponse, Transport
 from manta.runtime.clock import SystemClock
-from manta.runtime.decisions.lease import Timing
 from manta.runtime.election import Election, ElectionThread, Leadership
 from manta.runtime.gate import GatedTransport, WriteGate, WritesStopped
+from manta.runtime.lease import Timing
 from support.faults import FaultTransport, touches
 from support.plane import MemoryPlane, memory_plane
 from support.virtual import faulty, running, until, virtual_plane, virtually
@@ -215,7 +215,7 @@ async def test_a_blocked_main_loop_does_not_lose_the_lease() -> None:
     clock = SystemClock()
     gate = WriteGate(clock)
     leadership = Leadership()
-    told: list[bool] = []
+    reported: list[bool] = []
     timing = Timing(duration=2.0, renew_deadline=1.5, retry=0.1)
     with served_in_a_thread() as bridge:
 
@@ -224,7 +224,7 @@ async def test_a_blocked_main_loop_does_not_lose_the_lease() -> None:
 
         def election(on_change: Any) -> Election:
             def change(leading: bool) -> None:
-                told.append(leading)
+                reported.append(leading)
                 on_change(leading)
 
             return Election(
@@ -241,8 +241,8 @@ async def test_a_blocked_main_loop_does_not_lose_the_lease() -> None:
         await asyncio.wait_for(leadership.gained(), 10)
         time.sleep(2.5)  # longer than the lease: nothing but another thread can renew it now
         assert gate.remaining > 0
-        assert told == [True]
+        assert reported == [True]
         thread.cancel()
         await asyncio.gather(thread, return_exceptions=True)
         assert gate.remaining == 0
-        assert told == [True, False]
+        assert reported == [True, False]

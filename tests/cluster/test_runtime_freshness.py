@@ -6,10 +6,9 @@ Names given by the server are the hard case: nothing but freshness keeps it from
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from enum import StrEnum
 from random import Random
 from typing import Any
 
@@ -21,14 +20,12 @@ from manta.api.resources import CONFIG_MAPS
 from manta.kube.client import Client
 from manta.kube.transport import Transport
 from manta.reconcile.actions import Create, Delete
-from manta.reconcile.loop import reconcile
-from manta.reconcile.outcome import Outcome
-from manta.reconcile.perform import KubePerformer
-from manta.reconcile.plan import Plan, do
-from manta.runtime.controller import Controller, Watch
-from manta.runtime.freshness import Owner
+from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.plan import do
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
+from manta.runtime.controller import Watch
 from manta.runtime.manager import Manager
-from manta.runtime.queue import Done, Retry
 from support.faults import FaultTransport, is_write, touches
 from support.plane import MemoryPlane
 from support.virtual import faulty, running, until, virtual_plane, virtually
@@ -36,8 +33,8 @@ from support.virtual import faulty, running, until, virtual_plane, virtually
 PARENT = Key("default", "parent")
 
 
-class Why(StrEnum):
-    SCALE = "scale"
+class Why(ActionCause):
+    SCALE = NO_EVENT
 
 
 class Map(View, frozen=True, kw_only=True):
@@ -45,18 +42,24 @@ class Map(View, frozen=True, kw_only=True):
     data: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Rooms:
-    def __init__(self, manager: Manager) -> None:
-        self.maps = manager.informer(CONFIG_MAPS, Map, indexes={"parent": _parent})
-        self._performer = KubePerformer(manager.client, manager.freshness)
-        self.rounds = 0
+class Toy(Reconciler[Map, Any]):
+    name = "toy"
+    workers = 8
+    reconciles = 0
+
+    def watches(self) -> Sequence[Watch[Any]]:
+        self.maps = self.manager.informer(CONFIG_MAPS, Map, indexes={"parent": _parent})
+        return (Watch(self.maps, wake),)
 
     async def observe(self, key: Key) -> Map | None:
-        self.rounds += 1
+        self.reconciles += 1
         return self.maps.get(key)
 
-    def plan(self, seen: Map) -> Plan:
-        wanted = int(seen.data["replicas"])
+    def subject(self, snapshot: Map) -> Subject:
+        return Subject(CONFIG_MAPS, snapshot.metadata)
+
+    def plan(self, snapshot: Map) -> Step[Any]:
+        wanted = int(snapshot.data["replicas"])
         children = self.maps.by("parent", "parent")
         missing = wanted - len(children)
         made = [Create(CONFIG_MAPS, child(), Why.SCALE) for _ in range(missing)]
@@ -64,16 +67,8 @@ class Rooms:
         gone = [
             Delete(CONFIG_MAPS, one.metadata.key, one.metadata.uid, Why.SCALE) for one in surplus
         ]
-        return do(*made, *gone)
-
-    async def apply(self, seen: Map, plan: Plan) -> Outcome:
-        return await self._performer.apply(Owner("toy", seen.metadata.key), plan)
-
-    async def report(self, seen: Map, plan: Plan, outcome: Outcome) -> bool:
-        return False
-
-    def idle_delay(self, seen: Map) -> timedelta | None:
-        return timedelta(seconds=1)  # impatient: looks again long before a slow watch catches up
+        # It wakes up again long before a slow watch catches up.
+        return Step(do(*made, *gone), wake_in=timedelta(seconds=1))
 
 
 def _parent(one: Map) -> tuple[str, ...]:
@@ -95,16 +90,11 @@ def wake(old: Map | None, new: Map | None) -> tuple[Key, ...]:
 
 
 @asynccontextmanager
-async def toy(plane: MemoryPlane, transport: Transport) -> AsyncIterator[Rooms]:
+async def toy(plane: MemoryPlane, transport: Transport) -> AsyncIterator[Toy]:
     manager = Manager(Client(transport), plane.clock, Random(1), namespaces=("default",))
-    rooms = Rooms(manager)
-
-    async def run_round(key: Key) -> Done | Retry:
-        return await reconcile(rooms, key)
-
-    manager.add(Controller("toy", run_round, [Watch(rooms.maps, wake)]))
+    reconciler = Toy(manager)
     async with running(manager.run()):
-        yield rooms
+        yield reconciler
 
 
 async def scale(plane: MemoryPlane, replicas: int) -> None:
@@ -219,15 +209,10 @@ async def test_many_doubtful_objects_cost_one_list_and_not_a_read_each() -> None
 async def test_nothing_is_remembered_of_keys_that_are_settled() -> None:
     async with virtual_plane() as plane:
         manager = Manager(plane.client, plane.clock, Random(1), namespaces=("default",))
-        rooms = Rooms(manager)
-
-        async def run_round(key: Key) -> Done | Retry:
-            return await reconcile(rooms, key)
-
-        manager.add(Controller("toy", run_round, [Watch(rooms.maps, wake)]))
+        reconciler = Toy(manager)
         async with running(manager.run()):
             await make_parent(plane, 30)
-            await until(lambda: len(rooms.maps.by("parent", "parent")) == 30)
+            await until(lambda: len(reconciler.maps.by("parent", "parent")) == 30)
             await asyncio.sleep(10)
             freshness = manager.freshness
             assert len(freshness) == 0
@@ -236,14 +221,14 @@ async def test_nothing_is_remembered_of_keys_that_are_settled() -> None:
 
 
 @virtually
-async def test_a_settled_world_costs_no_request() -> None:
+async def test_unchanged_objects_cost_no_request() -> None:
     async with virtual_plane() as plane:
         faults = faulty(plane)
-        async with toy(plane, faults) as rooms:
+        async with toy(plane, faults) as reconciler:
             await make_parent(plane, 5)
             await asyncio.sleep(30)
             faults.log.clear()
-            before = rooms.rounds
+            before = reconciler.reconciles
             await asyncio.sleep(100)
-            assert rooms.rounds > before
+            assert reconciler.reconciles > before
             assert [one for one in faults.log if not one.watch] == []

@@ -14,11 +14,11 @@ import pytest
 
 from manta.api.meta import Key, Object
 from manta.api.resources import CONFIG_MAPS, Resource
+from manta.api.well_known import ANNOTATION_INITIAL_EVENTS_END
 from manta.kube.client import Client
 from manta.kube.transport import Request, Response, StreamResponse
-from manta.kube.watch_stream import INITIAL_EVENTS_END
 from manta.runtime.informer import Informer
-from manta.runtime.reflector import Pace
+from manta.runtime.reflector import WatchTiming
 from support.faults import FaultTransport, status, touches, watches
 from support.plane import MemoryPlane
 from support.virtual import faulty, running, until, virtual_plane, virtually
@@ -42,8 +42,8 @@ def names(informer: Informer[Object]) -> set[str]:
     return {one.metadata.name for one in informer.all()} - {"kube-root-ca.crt"}
 
 
-class Told:
-    """Records what handlers are told."""
+class Reported:
+    """Records the calls of handlers."""
 
     def __init__(self, informer: Informer[Object]) -> None:
         self.changes: list[tuple[str | None, str | None]] = []
@@ -103,13 +103,13 @@ async def test_a_server_that_breaks_down_on_streaming_lists_is_asked_to_page(
         await put(plane, "a")
         faults = faulty(plane)
         broken = status(500, "InternalError", "no watch cache for this resource")
-        told = _error(broken) if inside_the_stream else broken
-        faults.answer(streamed_lists, told, times=None)
+        reported = _error(broken) if inside_the_stream else broken
+        faults.answer(streamed_lists, reported, times=None)
         informer = an_informer(Client(faults))
         async with running(informer.run()):
             await informer.synced.wait()
             assert names(informer) == {"a"}
-            assert informer.trouble is None
+            assert informer.watch_error is None
             await put(plane, "b")
             await until(lambda: names(informer) == {"a", "b"})
             assert pages_of(faults) == 1
@@ -140,7 +140,7 @@ async def test_a_failure_behind_a_streamed_list_costs_no_new_list() -> None:
         faults.answer(streamed_lists, _stream(head + _error(weak).body), times=1)
         informer = an_informer(Client(faults))
         async with running(informer.run()):
-            await until(lambda: informer.trouble)
+            await until(lambda: informer.watch_error)
             assert names(informer) == {"a"}
             await asyncio.sleep(5)
             assert [one.watch for one in faults.log] == [True, True]
@@ -176,7 +176,7 @@ async def test_a_broken_watch_resumes_without_a_new_list() -> None:
         await put(plane, "a")
         faults = faulty(plane)
         informer = an_informer(Client(faults))
-        told = Told(informer)
+        reported = Reported(informer)
         async with running(informer.run()):
             await informer.synced.wait()
             faults.break_watches()
@@ -184,7 +184,7 @@ async def test_a_broken_watch_resumes_without_a_new_list() -> None:
             await until(lambda: names(informer) == {"a", "b"})
         opened = [one for one in faults.log if one.watch or one.method == "GET"]
         assert len(opened) == 2
-        assert told.changes.count((None, "a")) == 1
+        assert reported.changes.count((None, "a")) == 1
 
 
 class ClosingTransport:
@@ -237,7 +237,7 @@ async def test_a_watch_that_the_server_closes_at_every_tenth_event_loses_nothing
         faults = faulty(plane)
         server = ClosingTransport(faults)
         informer = an_informer(Client(server))
-        told = Told(informer)
+        reported = Reported(informer)
         async with running(informer.run()):
             await informer.synced.wait()
             faults.break_watches()  # the stream that brought the list
@@ -249,7 +249,7 @@ async def test_a_watch_that_the_server_closes_at_every_tenth_event_loses_nothing
                 await asyncio.sleep(0)
             assert names(informer) == {"first", *wanted}
             assert plane.clock.monotonic() == began  # virtual time: nobody has waited for a timer
-        assert [new for _, new in told.changes if new in wanted] == wanted
+        assert [new for _, new in reported.changes if new in wanted] == wanted
         versions = [int(one) for one in server.watches[1:]]
         assert len(versions) == 11
         assert versions == sorted(set(versions))  # each resumes where the last one ended
@@ -264,7 +264,7 @@ async def test_after_410_the_list_is_diffed_and_deletes_are_made_up_for() -> Non
         await put(plane, "a", "b")
         faults = faulty(plane)
         informer = an_informer(Client(faults))
-        told = Told(informer)
+        reported = Reported(informer)
         async with running(informer.run()):
             await informer.synced.wait()
             faults.go_down()
@@ -273,8 +273,8 @@ async def test_after_410_the_list_is_diffed_and_deletes_are_made_up_for() -> Non
             faults.expire(watches(CONFIG_MAPS), times=1)
             faults.come_back()
             await until(lambda: names(informer) == {"b", "c"})
-        assert ("a", None) in told.changes
-        assert told.changes.count((None, "b")) == 1
+        assert ("a", None) in reported.changes
+        assert reported.changes.count((None, "b")) == 1
 
 
 @virtually
@@ -302,12 +302,12 @@ def _event(type_: str, name: str, version: int, **more: Any) -> bytes:
 
 
 def _end_of_list(version: int) -> bytes:
-    return _event("BOOKMARK", "", version, annotations={INITIAL_EVENTS_END: "true"})
+    return _event("BOOKMARK", "", version, annotations={ANNOTATION_INITIAL_EVENTS_END: "true"})
 
 
 def _is_mere_bookmark(event: Any) -> bool:
     marks = event["object"]["metadata"].get("annotations", {})
-    return event["type"] == "BOOKMARK" and INITIAL_EVENTS_END not in marks
+    return event["type"] == "BOOKMARK" and ANNOTATION_INITIAL_EVENTS_END not in marks
 
 
 def _error(refusal: Response) -> Response:
@@ -316,14 +316,14 @@ def _error(refusal: Response) -> Response:
 
 
 @virtually
-async def test_a_server_whose_history_began_anew_is_believed() -> None:
+async def test_a_server_whose_history_began_again_is_believed() -> None:
     """Restored from a backup, or started again without its data: versions count from the start."""
     async with virtual_plane() as plane, virtual_plane() as restored:
         await put(plane, *(f"other-{number}" for number in range(50)), "lost", "kept")
         await put(restored, "kept", "new")
         faults = faulty(plane)
         informer = an_informer(Client(faults))
-        told = Told(informer)
+        reported = Reported(informer)
         async with running(informer.run()):
             await informer.synced.wait()
             faults.go_down()
@@ -337,7 +337,7 @@ async def test_a_server_whose_history_began_anew_is_believed() -> None:
             faults._drops.clear()
             await put(restored, "later")
             await until(lambda: "later" in names(informer))
-        assert ("lost", None) in told.changes
+        assert ("lost", None) in reported.changes
 
 
 @virtually
@@ -346,16 +346,16 @@ async def test_an_error_is_never_an_empty_list() -> None:
         await put(plane, "a")
         faults = faulty(plane)
         informer = an_informer(Client(faults))
-        told = Told(informer)
+        reported = Reported(informer)
         async with running(informer.run()):
             await informer.synced.wait()
             faults.deny(touches(CONFIG_MAPS), times=None)
             faults.break_watches()
             await asyncio.sleep(120)
             assert names(informer) == {"a"}
-            assert informer.trouble is not None
-            assert "denied" in informer.trouble
-        assert all(new is not None for _, new in told.changes)
+            assert informer.watch_error is not None
+            assert "denied" in informer.watch_error
+        assert all(new is not None for _, new in reported.changes)
 
 
 @virtually
@@ -372,7 +372,7 @@ async def test_a_server_gone_for_minutes_is_not_asked_in_a_tight_loop() -> None:
             faults.come_back()
             await put(plane, "late")
             await until(lambda: names(informer) == {"late"})
-            assert informer.trouble is None
+            assert informer.watch_error is None
 
 
 @virtually
@@ -381,8 +381,8 @@ async def test_a_missing_resource_type_is_named_and_awaited() -> None:
         missing = Resource("ray.io", "v1", "rayclusters", "RayCluster")
         informer: Informer[Object] = Informer(plane.client, missing, Object, random=Random(1))
         async with running(informer.run()):
-            await until(lambda: informer.trouble)
-            assert informer.trouble == "rayclusters.ray.io is not installed on the server"
+            await until(lambda: informer.watch_error)
+            assert informer.watch_error == "rayclusters.ray.io is not installed on the server"
             assert not informer.synced.is_set()
 
 
@@ -404,7 +404,7 @@ async def test_a_watch_that_ends_at_once_is_not_reopened_in_a_tight_loop() -> No
 async def test_a_silent_watch_is_given_up_and_nothing_is_missed() -> None:
     async with virtual_plane() as plane:
         faults = faulty(plane)
-        informer = an_informer(Client(faults), pace=Pace(silence=20))
+        informer = an_informer(Client(faults), timing=WatchTiming(idle_timeout=20))
         faults.drop_event(CONFIG_MAPS, lambda event: _named(event, "lost"), times=1)
         async with running(informer.run()):
             await informer.synced.wait()
@@ -518,10 +518,10 @@ def test_an_object_that_cannot_be_read_hides_no_other(caplog: pytest.LogCaptureF
                 await until(lambda: values(informer) == {"good": "fits too"})
                 await set_value(plane, "odd", "fits now")
                 await until(lambda: values(informer).get("odd") == "fits now")
-                assert informer.trouble is None
+                assert informer.watch_error is None
 
     story()
-    said = [one.message for one in caplog.records if "cannot be read" in one.message]
+    said = [one.message for one in caplog.records if "cannot be decoded" in one.message]
     assert len(said) == 1
     assert "default/odd" in said[0]
 

@@ -10,7 +10,7 @@ from manta.api.meta import Key
 from manta.api.resources import SECRETS
 from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, NotFound
-from manta.runtime.kept_secrets import KeptSecrets
+from manta.runtime.secret_cache import SecretCache
 from support.plane import MemoryPlane
 from support.virtual import faulty, virtual_plane, virtually
 
@@ -31,7 +31,7 @@ async def test_a_value_is_read_once_and_again_when_it_was_forgotten() -> None:
     async with virtual_plane() as plane:
         await put(plane, token="first\n")
         faults = faulty(plane)
-        kept = KeptSecrets(Client(faults), "token")
+        kept = SecretCache(Client(faults), "token")
         assert [await kept.read(KEY), await kept.read(KEY)] == ["first", "first"]
         assert [one.path for one in faults.log] == [SECRETS.path(*KEY)]
         await put(plane, token="second")
@@ -41,9 +41,9 @@ async def test_a_value_is_read_once_and_again_when_it_was_forgotten() -> None:
 
 
 @virtually
-async def test_what_is_not_there_is_told_and_looked_for_again() -> None:
+async def test_what_is_not_there_is_reported_and_looked_for_again() -> None:
     async with virtual_plane() as plane:
-        kept = KeptSecrets(plane.client, "token")
+        kept = SecretCache(plane.client, "token")
         with pytest.raises(NotFound):
             await kept.read(KEY)
         await put(plane, other="x")

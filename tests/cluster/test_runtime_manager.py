@@ -148,7 +148,7 @@ async def test_stopping_before_the_caches_are_filled_does_not_hang() -> None:
         run = asyncio.create_task(manager.run())
         await asyncio.sleep(60)
         assert not manager.ready
-        assert manager.troubles
+        assert manager.watch_errors
         manager.stop()
         await asyncio.wait_for(run, 60)
 
@@ -185,9 +185,9 @@ class Replica:
         self.faults: FaultTransport = faulty(plane)
         self.gate = WriteGate(plane.clock)
         self.leadership = Leadership()
-        client = Client(GatedTransport(self.faults, self.gate), chance=Random(name))
+        client = Client(GatedTransport(self.faults, self.gate), rng=Random(name))
         self.manager = Manager(client, plane.clock, Random(name), gate=self.gate)
-        self.manager.add(build(self.manager, Settings()))
+        build(self.manager, Settings())
         election = Election(
             plane.clock,
             Random(name),
@@ -273,8 +273,8 @@ async def test_a_type_that_was_uninstalled_does_not_keep_a_new_leader_from_its_w
         manager.add(Controller("maps", note, watches))
         leadership = Leadership()
         async with running(manager.run(leadership)):
-            gateways.want()
-            await until(lambda: gateways.is_filled)
+            gateways.activate()
+            await until(lambda: gateways.has_synced)
             for one in GATEWAY_CRDS:
                 key = Key("", one["metadata"]["name"])
                 await plane.client.delete(CUSTOM_RESOURCE_DEFINITIONS, key)

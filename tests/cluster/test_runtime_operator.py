@@ -12,12 +12,12 @@ import pytest
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS
 from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS
-from manta.cli.operator import assemble, introduction, new_manager, unsuitable
-from manta.cli.operator_options import Options, add_flags, options_from
-from manta.cli.operator_platform import Platform, missing_crds, recognise, recognise_patiently
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster
 from manta.kube.errors import CredentialsError
+from manta.operator.options import Options, add_flags, options_from
+from manta.operator.platform import Platform, detect, detect_with_retries, missing_crds
+from manta.operator.process import assemble, introduction, new_manager, unsupported
 from manta.rules.settings import FeatureGates
 from manta.runtime.manager import Manager
 from support.faults import everything
@@ -49,12 +49,14 @@ def test_missing_crds_are_named_and_awaited(caplog: pytest.LogCaptureFixture) ->
     async def story() -> None:
         async with virtual_plane() as plane:
             client = Client(faulty(plane))
-            platform = await recognise(client)
+            platform = await detect(client)
             manager = an_operator(plane, client, platform)
             async with running(manager.run()):
                 await asyncio.sleep(120)
                 assert not manager.ready
-                assert any("raycronjobs.ray.io is not installed" in one for one in manager.troubles)
+                assert any(
+                    "raycronjobs.ray.io is not installed" in one for one in manager.watch_errors
+                )
                 await install(plane)
                 await asyncio.sleep(120)
                 assert manager.ready
@@ -80,7 +82,7 @@ def test_crds_that_come_with_the_operator_are_found_at_once(
     async def story() -> None:
         async with virtual_plane() as plane:
             client = Client(faulty(plane))
-            manager = an_operator(plane, client, await recognise(client))
+            manager = an_operator(plane, client, await detect(client))
             async with running(manager.run()):
                 await asyncio.sleep(2)
                 await install(plane)
@@ -99,7 +101,7 @@ def test_crds_that_come_later_are_noticed_within_seconds(caplog: pytest.LogCaptu
     async def story() -> None:
         async with virtual_plane() as plane:
             client = Client(faulty(plane))
-            manager = an_operator(plane, client, await recognise(client))
+            manager = an_operator(plane, client, await detect(client))
             async with running(manager.run()):
                 await asyncio.sleep(300)
                 await install(plane)
@@ -117,7 +119,7 @@ async def test_a_server_that_is_gone_at_the_start_is_waited_for() -> None:
     async with virtual_plane() as plane:
         faults = faulty(plane)
         faults.go_down()
-        asking = asyncio.create_task(recognise_patiently(Client(faults), Random(1)))
+        asking = asyncio.create_task(detect_with_retries(Client(faults), Random(1)))
         await asyncio.sleep(600)
         assert not asking.done()
         assert len(faults.log) < 300
@@ -132,7 +134,7 @@ async def test_broken_credentials_are_not_waited_for() -> None:
         faults = faulty(plane)
         faults.break_with(everything, CredentialsError("the token file is gone"))
         with pytest.raises(CredentialsError, match="the token file is gone"):
-            await recognise_patiently(Client(faults), Random(1))
+            await detect_with_retries(Client(faults), Random(1))
 
 
 @virtually
@@ -146,7 +148,7 @@ async def test_the_crds_that_are_missing_are_counted_one_by_one() -> None:
 @virtually
 async def test_a_gate_off_means_no_controller() -> None:
     async with virtual_plane(ray_crds()) as plane:
-        platform = await recognise(plane.client)
+        platform = await detect(plane.client)
         manager = an_operator(plane, plane.client, platform, "--feature-gates=RayCronJob=false")
         async with running(manager.run()):
             await plane.client.create(RAY_CRON_JOBS, NAMESPACE, ray_cron_job())
@@ -160,8 +162,8 @@ async def test_the_informer_that_is_begun_early_is_the_one_that_controllers_use(
     async with virtual_plane(ray_crds()) as plane:
         manager = new_manager(plane.client, plane.clock, Random(1), options())
         early = manager.informer(RAY_CLUSTERS, RayCluster)
-        manager.begin(early)
-        assemble(manager, options(), await recognise(plane.client))
+        manager.start_informer(early)
+        assemble(manager, options(), await detect(plane.client))
         async with running(manager.run()):
             await early.synced.wait()
             informers = [one for one in manager._informers if one[0] == RAY_CLUSTERS]
@@ -179,10 +181,10 @@ def test_the_first_line_says_who_runs_where_and_for_what() -> None:
 @virtually
 async def test_a_gate_that_needs_a_newer_server_stops_the_start() -> None:
     async with virtual_plane() as plane:
-        platform = await recognise(plane.client)
+        platform = await detect(plane.client)
         gates = FeatureGates(sidecar_submitter_restart=True)
-        assert unsuitable(platform, FeatureGates()) is None
+        assert unsupported(platform, FeatureGates()) is None
         if platform.version < (1, 35):
-            assert "1.35" in str(unsuitable(platform, gates))
+            assert "1.35" in str(unsupported(platform, gates))
         else:
-            assert unsuitable(platform, gates) is None
+            assert unsupported(platform, gates) is None

@@ -13,12 +13,12 @@ from support.faults import touches
 from support.plane import MemoryPlane
 from support.virtual import faulty, running, virtual_plane, virtually
 
-WHOM = ObjectReference("ray.io/v1", "RayCluster", "default", "demo", "uid-1")
+REGARDING = ObjectReference("ray.io/v1", "RayCluster", "default", "demo", "uid-1")
 
 
 def tell(recorder: Recorder, note: str = "Created head Pod demo-head", **more: Any) -> None:
     recorder.event(
-        WHOM, "Normal", "CreatedHeadPod", "Create", note, controller="raycluster", **more
+        REGARDING, "Normal", "CreatedHeadPod", "Create", note, controller="raycluster", **more
     )
 
 
@@ -64,14 +64,18 @@ async def test_an_event_has_the_times_by_which_kubectl_sorts_and_a_count() -> No
 
 
 @virtually
-async def test_a_warning_that_differs_with_every_try_is_told_five_times_in_five_minutes() -> None:
+async def test_a_warning_that_differs_with_every_try_is_reported_five_times_in_five_minutes() -> (
+    None
+):
     """R25: the name of what is refused differs each time."""
     async with virtual_plane() as plane:
         recorder = Recorder(plane.client, plane.clock, Random(1))
         async with running(recorder.run()):
             for number in range(300):
                 note = f"Failed to create Job demo-redis-cleanup-{number}: quota"
-                recorder.event(WHOM, "Warning", "FailedToCreateRedisCleanupJob", "Create", note)
+                recorder.event(
+                    REGARDING, "Warning", "FailedToCreateRedisCleanupJob", "Create", note
+                )
                 await asyncio.sleep(1)
             await asyncio.sleep(300)
         found = await events(plane)
@@ -80,7 +84,7 @@ async def test_a_warning_that_differs_with_every_try_is_told_five_times_in_five_
 
 
 @virtually
-async def test_a_repeated_event_becomes_a_series_that_is_told_ever_more_rarely() -> None:
+async def test_a_repeated_event_becomes_a_series_that_is_reported_ever_more_rarely() -> None:
     async with virtual_plane() as plane:
         faults = faulty(plane)
         recorder = Recorder(Client(faults), plane.clock, Random(1))
@@ -114,8 +118,8 @@ async def test_the_queue_is_bounded_while_the_server_is_gone() -> None:
         recorder = Recorder(Client(faults), plane.clock, Random(1), limits=Limits(queue=50))
         async with running(recorder.run()):
             for number in range(500):
-                whom = WHOM._replace(name=f"c{number}", uid=f"uid-{number}")
-                recorder.event(whom, "Normal", "Reason", "Create", "note")
+                regarding = REGARDING._replace(name=f"c{number}", uid=f"uid-{number}")
+                recorder.event(regarding, "Normal", "Reason", "Create", "note")
             assert recorder.dropped == 450
             await asyncio.sleep(3600)
             assert recorder.dropped == 500
@@ -156,7 +160,7 @@ async def test_an_event_whose_reply_was_lost_is_written_once_and_counted_on() ->
 
 
 @virtually
-async def test_what_happens_while_an_event_is_written_is_told_later() -> None:
+async def test_what_happens_while_an_event_is_written_is_reported_later() -> None:
     async with virtual_plane() as plane:
         faults = faulty(plane)
         faults.slow(touches(CORE_EVENTS, "POST"), 8.0)
@@ -171,7 +175,7 @@ async def test_what_happens_while_an_event_is_written_is_told_later() -> None:
 
 
 @virtually
-async def test_a_series_whose_event_has_expired_begins_anew() -> None:
+async def test_a_series_whose_event_has_expired_begins_again() -> None:
     async with virtual_plane() as plane:
         recorder = Recorder(plane.client, plane.clock, Random(1))
         async with running(recorder.run()):

@@ -23,7 +23,7 @@ async def scheduled(cluster: FakeCluster, name: str) -> dict[str, Any]:
     pod = await cluster.get(PODS, name)
     assert pod is not None
     said = pod["status"].get("conditions") or ()
-    return next(one for one in said if one["type"] == "PodScheduled")  # type: ignore[no-any-return]
+    return next(one for one in said if one["type"] == "PodScheduled")
 
 
 @virtually
@@ -148,7 +148,7 @@ async def test_tests_can_end_and_evict_pods() -> None:
         for name in ("oom", "evicted"):
             await put(cluster, name, restartPolicy="Never")
             await cluster.until_phase(name, "Running")
-        cluster.nodes.kill_for_memory(Key("default", "oom"))
+        cluster.nodes.oom_kill(Key("default", "oom"))
         pod = await cluster.until_phase("oom", "Failed")
         ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
         assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")

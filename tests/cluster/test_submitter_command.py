@@ -66,11 +66,11 @@ class Rehearsal:
             a_job(), a_cluster(), Submission(JOB, self.address, {}, session=session)
         )
         [container] = job["spec"]["template"]["spec"]["containers"]
-        told = {one["name"]: one["value"] for one in container["env"]}
+        reported = {one["name"]: one["value"] for one in container["env"]}
         ran = await asyncio.create_subprocess_exec(
             *container["command"],
             *container["args"],
-            env={**told, "PATH": f"{self.path}:{os.environ['PATH']}", **self.env, **env},
+            env={**reported, "PATH": f"{self.path}:{os.environ['PATH']}", **self.env, **env},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
@@ -80,7 +80,7 @@ class Rehearsal:
 
 
 @asynccontextmanager
-async def rehearsal(path: Path, token: str = "") -> AsyncIterator[Rehearsal]:
+async def dry_run(path: Path, token: str = "") -> AsyncIterator[Rehearsal]:
     (path / "stand_in.py").write_text(RAY)
     for name, text in {"python": '"$@"', "ray": f'{path}/stand_in.py "$@"'}.items():
         (path / name).write_text(f"#!/bin/sh\nexec {sys.executable} -E {text}\n")
@@ -111,7 +111,7 @@ async def rehearsal(path: Path, token: str = "") -> AsyncIterator[Rehearsal]:
 async def test_a_submitter_submits_to_its_session_and_follows_when_it_is_started_again(
     tmp_path: Path,
 ) -> None:
-    async with rehearsal(tmp_path) as stage:
+    async with dry_run(tmp_path) as stage:
         session = stage.head.session
         assert await stage.submit(session) == (0, "")
         assert stage.head.jobs[JOB].entrypoint == "python main.py"
@@ -122,7 +122,7 @@ async def test_a_submitter_submits_to_its_session_and_follows_when_it_is_started
 async def test_a_submitter_that_is_started_again_submits_nothing_to_another_session(
     tmp_path: Path,
 ) -> None:
-    async with rehearsal(tmp_path) as stage:
+    async with dry_run(tmp_path) as stage:
         session = stage.head.session
         await stage.submit(session)
         stage.come_back_empty()
@@ -136,7 +136,7 @@ async def test_a_submitter_that_is_started_again_submits_nothing_to_another_sess
 
 async def test_what_the_first_head_never_got_the_second_does_not_get_either(tmp_path: Path) -> None:
     """Nobody can tell the two cases apart once the first head is gone."""
-    async with rehearsal(tmp_path) as stage:
+    async with dry_run(tmp_path) as stage:
         session = stage.head.session
         stage.come_back_empty()
         assert (await stage.submit(session))[0] == OTHER_SESSION_EXIT_CODE
@@ -146,7 +146,7 @@ async def test_what_the_first_head_never_got_the_second_does_not_get_either(tmp_
 async def test_a_status_that_is_lost_on_its_way_is_no_reason_to_submit_again(
     tmp_path: Path,
 ) -> None:
-    async with rehearsal(tmp_path) as stage:
+    async with dry_run(tmp_path) as stage:
         session = stage.head.session
         await stage.submit(session)
         code, said = await stage.submit(session, STATUS_IS_LOST="yes")
@@ -156,7 +156,7 @@ async def test_a_status_that_is_lost_on_its_way_is_no_reason_to_submit_again(
 
 @pytest.mark.parametrize("where", ["variable", "file"])
 async def test_a_dashboard_that_wants_a_token_gets_it(tmp_path: Path, where: str) -> None:
-    async with rehearsal(tmp_path, token="t0ken") as stage:
+    async with dry_run(tmp_path, token="t0ken") as stage:
         file = tmp_path / "token"
         file.write_text("t0ken\n")
         stage.env = {"RAY_AUTH_TOKEN": "t0ken"}
@@ -170,7 +170,7 @@ async def test_a_dashboard_that_wants_a_token_gets_it(tmp_path: Path, where: str
 
 
 async def test_a_dashboard_that_refuses_the_question_gets_no_job(tmp_path: Path) -> None:
-    async with rehearsal(tmp_path) as stage:
+    async with dry_run(tmp_path) as stage:
         stage.ray.weather = lambda _method, path: "500" if path == "/api/version" else ""
         code, _ = await stage.submit(stage.head.session)
         assert (code, stage.ray.executions) == (1, [])

@@ -1,4 +1,4 @@
-"""Fixtures of the contract suite: a server, a namespace, a custom resource, a tape.
+"""Fixtures of the contract suite: a server, a namespace, a custom resource, a recording.
 
 `api` is the API server alone, in process where it is ours: fast, and most of the contract.
 `cluster` is a whole control plane over TLS, controllers included. With MANTA_CONTRACT_KUBECONFIG
@@ -15,7 +15,7 @@ import pytest
 
 from support.cluster_api import api_over_tls, running_plane
 from support.contract import EXTERNAL, Api, Widgets, api_in_namespace, established_widgets
-from support.tape import Known, Tape, place_of
+from support.recording import Known, Recording, place_of
 
 
 @pytest.fixture
@@ -43,15 +43,15 @@ async def cluster(kubeconfig: Path) -> AsyncIterator[Api]:
         yield found
 
 
-def _settle(tape: Tape, request: pytest.FixtureRequest) -> None:
-    """After a test: the tape is as the real server's, or it becomes the record."""
+def _settle(recording: Recording, request: pytest.FixtureRequest) -> None:
+    """After a test: compare the recording with that of the real server, or store it as the new one."""
     name = request.node.name
     if os.environ.get("MANTA_RECORD"):
         assert os.environ.get(EXTERNAL), "only a real server's answers may be recorded"
-        tape.write(name)
+        recording.write(name)
         return
-    found = tape.differences(name)
-    if tape.embedded:
+    found = recording.differences(name)
+    if recording.embedded:
         known = Known(name)
         if os.environ.get("MANTA_DIFFERENCES"):  # a list to work on, or to justify
             with Path(os.environ["MANTA_DIFFERENCES"]).open("a") as file:
@@ -61,27 +61,27 @@ def _settle(tape: Tape, request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def tape(api: Api, request: pytest.FixtureRequest) -> Iterator[Tape]:
+def recording(api: Api, request: pytest.FixtureRequest) -> Iterator[Recording]:
     """The API server alone; what it answers is compared with the record."""
-    found = Tape(api)
+    found = Recording(api)
     yield found
     _settle(found, request)
 
 
 @pytest.fixture
-def live_tape(cluster: Api, request: pytest.FixtureRequest) -> Iterator[Tape]:
+def live_recording(cluster: Api, request: pytest.FixtureRequest) -> Iterator[Recording]:
     """The whole control plane; what it answers is compared with the record."""
-    found = Tape(cluster)
+    found = Recording(cluster)
     yield found
     _settle(found, request)
 
 
 @pytest.fixture
-async def taped_widgets(tape: Tape) -> AsyncIterator[Widgets]:
-    async with tape.silent():
-        context = established_widgets(tape)
+async def recorded_widgets(recording: Recording) -> AsyncIterator[Widgets]:
+    async with recording.silent():
+        context = established_widgets(recording)
         found = await context.__aenter__()
-    tape.call(found.plural.removeprefix("widgets"), "")
+    recording.call(found.plural.removeprefix("widgets"), "")
     yield found
-    async with tape.silent():
+    async with recording.silent():
         await context.__aexit__(None, None, None)

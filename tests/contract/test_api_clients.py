@@ -191,7 +191,9 @@ async def test_the_asynchronous_client_watches_without_a_gap(plane: Plane) -> No
     await config.load_kube_config(str(plane.kubeconfig), client_configuration=loaded)
     async with client.ApiClient(loaded) as session:
         api = client.CoreV1Api(session)
-        listed = await api.list_namespaced_config_map("default")
+        async with asyncio.timeout(60):  # a controller creates one in every namespace
+            while not (listed := await api.list_namespaced_config_map("default")).items:
+                await asyncio.sleep(0.05)
         version = listed.metadata.resource_version
 
         async def write() -> None:

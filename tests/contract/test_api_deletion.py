@@ -134,7 +134,7 @@ async def test_a_pod_on_a_node_gets_time_to_end(api: Api) -> None:
     assert (await api.get(where)).status == 404
 
 
-async def test_a_job_leaves_its_pods_behind_unless_told_otherwise(api: Api) -> None:
+async def test_a_job_leaves_its_pods_behind_by_default(api: Api) -> None:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
     job = {
         "apiVersion": "batch/v1",

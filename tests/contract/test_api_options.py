@@ -51,7 +51,7 @@ async def test_unknown_fields_are_refused_warned_of_or_ignored(api: Api) -> None
     assert "warning" not in ignored.headers
 
 
-async def test_doubled_fields_are_told(api: Api) -> None:
+async def test_doubled_fields_are_reported(api: Api) -> None:
     body = (
         b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d"},"data":{"a":"1","a":"2"}}'
     )

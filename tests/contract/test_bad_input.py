@@ -235,8 +235,8 @@ def server_of(directory: Path) -> int:
 @pytest.mark.timeout(300)
 async def test_a_thousand_idle_watches_cost_no_growing_memory(tmp_path: Path) -> None:
     with many_files(), running_plane(tmp_path) as kubeconfig:
-        told: Any = yaml.safe_load(kubeconfig.read_text())
-        server = told["clusters"][0]["cluster"]["server"]
+        reported: Any = yaml.safe_load(kubeconfig.read_text())
+        server = reported["clusters"][0]["cluster"]["server"]
         token = (kubeconfig.parent / "pki" / "admin.token").read_text()
         authority = (kubeconfig.parent / "pki" / "ca.crt").read_text()
         client = Peer(int(server.rpartition(":")[2]), token, authority)

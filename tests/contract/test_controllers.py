@@ -136,10 +136,10 @@ async def test_a_deployment_rolls_over_with_a_new_revision(api: Api) -> None:
     async with nodes(api):
         await api.made(api.path("deployments", api=APPS), a_deployment("v1", replicas=2))
         first = await rolled_out(api, 2)
-        told = {
+        reported = {
             one["type"]: (one["status"], one["reason"]) for one in first["status"]["conditions"]
         }
-        assert told == {
+        assert reported == {
             "Available": ("True", "MinimumReplicasAvailable"),
             "Progressing": ("True", "NewReplicaSetAvailable"),
         }
@@ -209,7 +209,7 @@ async def family(api: Api, *, block: bool = True, hold: bool = False) -> None:
         "uid": owner["metadata"]["uid"],
         "blockOwnerDeletion": block,
     }
-    held = {"finalizers": ["example.com/hold"]} if hold else {}
+    held: dict[str, Any] = {"finalizers": ["example.com/hold"]} if hold else {}
     await api.made(api.path("configmaps"), config_map("child", ownerReferences=[ref], **held))
 
 

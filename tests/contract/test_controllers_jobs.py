@@ -65,9 +65,9 @@ async def condition(api: Api, kind: str) -> dict[str, Any]:
         conditions = (await status_of(api)).get("conditions") or ()
         return next((one for one in conditions if one["type"] == kind), None)
 
-    told = await eventually(found)
-    assert told is not None
-    return told
+    reported = await eventually(found)
+    assert reported is not None
+    return reported
 
 
 async def test_an_indexed_job_numbers_its_pods(cluster: Api) -> None:
@@ -135,9 +135,9 @@ async def test_a_fatal_exit_code_ends_the_job(cluster: Api) -> None:
     [one] = await exactly(cluster, 1)
     await end(cluster, one, "Failed", 42)
     for kind in ("FailureTarget", "Failed"):
-        told = await condition(cluster, kind)
-        assert told["reason"] == "PodFailurePolicy"
-        assert told["message"] == (
+        reported = await condition(cluster, kind)
+        assert reported["reason"] == "PodFailurePolicy"
+        assert reported["message"] == (
             f"Container c for pod {cluster.namespace}/{one['metadata']['name']} failed with exit "
             "code 42 matching FailJob rule at index 1"
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.tape import RECORDED, Known
+from support.recording import RECORDED, Known
 
 REASONS = Path(__file__).parents[2] / "docs" / "internals" / "api-differences.md"
 

@@ -93,7 +93,7 @@ async def test_a_namespace_that_is_there_is_left_as_it_is(terminal: Terminal) ->
     path = f"/api/v1/namespaces/{terminal.api.namespace}"
     before = (await terminal.api.get(path)).body["metadata"]
     said = await terminal.install("--no-wait")
-    assert f"namespace/{terminal.api.namespace} is there, and left as it is" in said
+    assert f"namespace/{terminal.api.namespace} unchanged" in said
     assert (await terminal.api.get(path)).body["metadata"] == before
 
 
@@ -128,7 +128,7 @@ async def test_it_does_not_go_beside_a_kuberay_that_runs(terminal: Terminal) -> 
     }
     await terminal.api.made(terminal.api.path("deployments", api="/apis/apps/v1"), rival)
     said = await terminal.install(code=2)
-    assert "KubeRay runs, and Manta must not work beside it" in said
+    assert "a KubeRay operator runs. Manta must not manage" in said
     assert "scale deployment theirs --replicas=0" in said
     assert not await terminal.has(f"{CRDS}/rayclusters.ray.io")
     path = terminal.api.path("deployments", "theirs", api="/apis/apps/v1")
@@ -152,7 +152,7 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 async def test_a_webhook_comes_and_goes_as_it_is_wished(terminal: Terminal) -> None:
     if terminal.api.embedded:
         said = await terminal.install("--webhook", code=2)
-        assert "this API server asks no webhooks" in said
+        assert "this API server does not support webhooks" in said
         assert not await terminal.has(terminal.deployment)
         return
     said = await terminal.install("--webhook")
@@ -174,7 +174,7 @@ async def test_a_webhook_comes_and_goes_as_it_is_wished(terminal: Terminal) -> N
         move = [{"op": "replace", "path": place, "value": namespace}]
         await terminal.api.patch(f"{HOOKS}/manta-webhook", move, JSON_PATCH)
         said = await terminal.install("--webhook", "--no-wait", code=code)
-        assert ("the webhook in another is asked already" in said) is bool(code)
+        assert ("the cluster already has a webhook in another" in said) is bool(code)
 
     said = await terminal.install("--no-wait")
     assert "deployment/manta-webhook deleted" in said
@@ -200,7 +200,7 @@ async def test_an_uninstall_leaves_the_crds_and_the_users_clusters(terminal: Ter
     assert await terminal.has(terminal.deployment)
 
     said = await terminal.manta("uninstall")
-    assert "left alone: 1 RayCluster" in said
+    assert "not deleted: 1 RayCluster" in said
     assert not await terminal.has(terminal.deployment)
     kept = (await terminal.api.get(path)).body
     assert kept["metadata"]["uid"] == made["metadata"]["uid"]

@@ -223,12 +223,12 @@ class Terminal:
     def arguments(self, command: str) -> list[str]:
         if command.startswith("!"):
             return self.arrange(command[1:])
-        told = command.replace("8080:", f"{self._port}:").replace(
+        reported = command.replace("8080:", f"{self._port}:").replace(
             "/etc/x", f"{self._home}/pod.yaml"
         )
-        if "--for=delete" not in told:  # patience on a busy machine; the outcome is the same
-            told = told.replace("--timeout=2s", "--timeout=60s")
-        return shlex.split(told)
+        if "--for=delete" not in reported:  # patience on a busy machine; the outcome is the same
+            reported = reported.replace("--timeout=2s", "--timeout=60s")
+        return shlex.split(reported)
 
     async def start(self, command: str) -> asyncio.subprocess.Process:
         environment = {
@@ -298,7 +298,7 @@ class _Here(LocalConnector):
         super().__init__()
         self._home = home
 
-    async def exec(self, namespace, pod, container, command, *, stdin, tty):  # type: ignore[no-untyped-def]
+    async def exec(self, namespace, pod, container, command, *, stdin, tty):
         moved = ("sh", "-c", 'cd "$0" && exec "$@"', str(self._home), *command)
         return await super().exec(namespace, pod, container, moved, stdin=stdin, tty=tty)
 

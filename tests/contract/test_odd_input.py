@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.contract import GROUP, STRATEGIC, TABLE, Api, Widgets, config_map, pod
-from support.tape import Tape
+from support.recording import Recording
 
 DRY = {"dryRun": "All"}
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
@@ -100,85 +100,91 @@ WIDE: dict[str, tuple[str, list[dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("name", list(ODD))
-async def test_odd_objects_of_a_namespace(tape: Tape, name: str) -> None:
+async def test_odd_objects_of_a_namespace(recording: Recording, name: str) -> None:
     api, plural, bodies = ODD[name]
     for body in bodies:
         about = {
-            k: {**v, "namespace": tape.namespace} if v is ABOUT else v for k, v in body.items()
+            k: {**v, "namespace": recording.namespace} if v is ABOUT else v for k, v in body.items()
         }
-        where = tape.path(plural, api=api)
-        await tape.create(where, {"metadata": {"name": "odd"}, **about}, query=DRY)
+        where = recording.path(plural, api=api)
+        await recording.create(where, {"metadata": {"name": "odd"}, **about}, query=DRY)
 
 
 @pytest.mark.parametrize("name", list(WIDE))
-async def test_odd_objects_of_the_cluster(tape: Tape, name: str) -> None:
+async def test_odd_objects_of_the_cluster(recording: Recording, name: str) -> None:
     where, bodies = WIDE[name]
     for body in bodies:
-        await tape.create(where, {"metadata": {"name": "odd"}, **body}, query=DRY)
+        await recording.create(where, {"metadata": {"name": "odd"}, **body}, query=DRY)
 
 
-async def test_what_never_changes(tape: Tape) -> None:
+async def test_what_never_changes(recording: Recording) -> None:
     for api, plural, body, change in (
         ("/apis/apps/v1", "controllerrevisions", {"data": {"a": "b"}}, {"data": {"a": "c"}}),
         ("/api/v1", "replicationcontrollers", {"spec": {"template": TEMPLATE}}, {"spec": {"selector": {"x": "y"}}}),
-        (EVENTS, "events", {**NEW, "regarding": {**ABOUT, "namespace": tape.namespace}, "note": "n"}, {"note": "m", "action": "b"}),
+        (EVENTS, "events", {**NEW, "regarding": {**ABOUT, "namespace": recording.namespace}, "note": "n"}, {"note": "m", "action": "b"}),
         ("/api/v1", "endpoints", {"subsets": [{"addresses": [{"ip": "10.1.2.3"}]}]}, {"subsets": [{"addresses": []}]}),
     ):  # fmt: skip
-        async with tape.silent():
-            await tape.made(tape.path(plural, api=api), {"metadata": {"name": "a"}, **body})
-        await tape.patch(tape.path(plural, "a", api=api), change)
+        async with recording.silent():
+            await recording.made(
+                recording.path(plural, api=api), {"metadata": {"name": "a"}, **body}
+            )
+        await recording.patch(recording.path(plural, "a", api=api), change)
 
 
-async def test_questions_have_no_metadata(tape: Tape) -> None:
+async def test_questions_have_no_metadata(recording: Recording) -> None:
     named = {"metadata": {"name": "a", "labels": {"x": "y"}, "uid": "u"}}
-    here = {**PODS, "namespace": tape.namespace}
-    local = tape.path("localsubjectaccessreviews", api=AUTHORIZATION)
+    here = {**PODS, "namespace": recording.namespace}
+    local = recording.path("localsubjectaccessreviews", api=AUTHORIZATION)
     mine = f"{AUTHORIZATION}/selfsubjectaccessreviews"
-    await tape.create(mine, {**named, "spec": {"resourceAttributes": PODS}})
+    await recording.create(mine, {**named, "spec": {"resourceAttributes": PODS}})
     theirs = {**named, "spec": {"user": "u", "resourceAttributes": PODS}}
-    await tape.create(f"{AUTHORIZATION}/subjectaccessreviews", theirs)
-    await tape.create(local, {**named, "spec": {"user": "u", "resourceAttributes": here}})
+    await recording.create(f"{AUTHORIZATION}/subjectaccessreviews", theirs)
+    await recording.create(local, {**named, "spec": {"user": "u", "resourceAttributes": here}})
     elsewhere = {"user": "u", "resourceAttributes": PODS, "nonResourceAttributes": {"path": "/x"}}
-    await tape.create(local, {"spec": elsewhere})
-    await tape.create(mine, {"spec": {"resourceAttributes": {}}})
+    await recording.create(local, {"spec": elsewhere})
+    await recording.create(mine, {"spec": {"resourceAttributes": {}}})
     both = {"resourceAttributes": PODS, "nonResourceAttributes": {"path": "/x", "verb": "get"}}
-    await tape.create(mine, {"spec": both})
+    await recording.create(mine, {"spec": both})
     selecting = {**PODS, "fieldSelector": {}, "labelSelector": {"rawSelector": "a", "requirements": [{"key": "a", "operator": "Exists"}]}}  # fmt: skip
-    await tape.create(mine, {"spec": {"resourceAttributes": selecting}})
+    await recording.create(mine, {"spec": {"resourceAttributes": selecting}})
 
 
-async def test_questions_are_read_as_strictly_as_objects(tape: Tape) -> None:
+async def test_questions_are_read_as_strictly_as_objects(recording: Recording) -> None:
     rules = f"{AUTHORIZATION}/selfsubjectrulesreviews"
-    await tape.create(rules, {"spec": {}})
-    await tape.create(rules, {"spec": {"namespace": "x"}}, query={"fieldManager": "\n"})
+    await recording.create(rules, {"spec": {}})
+    await recording.create(rules, {"spec": {"namespace": "x"}}, query={"fieldManager": "\n"})
     me = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-    await tape.create(me, {"spec": {}, "metadata": {"odd": 1}}, query={"fieldValidation": "Strict"})
-    await tape.create(me, {}, query={"dryRun": "Some"})
-    await tape.create(me, {}, accept=PARTIAL)
+    await recording.create(
+        me, {"spec": {}, "metadata": {"odd": 1}}, query={"fieldValidation": "Strict"}
+    )
+    await recording.create(me, {}, query={"dryRun": "Some"})
+    await recording.create(me, {}, accept=PARTIAL)
     mine = f"{AUTHORIZATION}/selfsubjectaccessreviews"
-    await tape.create(f"{mine}/name", {"spec": {"resourceAttributes": PODS}})
-    await tape.create(mine, {"spec": {"resourceAttributes": PODS}}, accept=PARTIAL)
+    await recording.create(f"{mine}/name", {"spec": {"resourceAttributes": PODS}})
+    await recording.create(mine, {"spec": {"resourceAttributes": PODS}}, accept=PARTIAL)
 
 
-async def test_field_managers_are_printable(tape: Tape) -> None:
+async def test_field_managers_are_printable(recording: Recording) -> None:
     for manager in ("\n", "ä\u200b", "x" * 129):
         query = {"fieldManager": manager, **DRY}
-        await tape.create(tape.path("configmaps"), config_map("a"), query=query)
+        await recording.create(recording.path("configmaps"), config_map("a"), query=query)
 
 
-async def test_a_binding_names_its_pod(tape: Tape) -> None:
-    async with tape.silent():
-        await tape.made(tape.path("pods"), pod("a"))
-        await tape.made(tape.path("pods"), pod("b"))
-    where = tape.path("bindings")
+async def test_a_binding_names_its_pod(recording: Recording) -> None:
+    async with recording.silent():
+        await recording.made(recording.path("pods"), pod("a"))
+        await recording.made(recording.path("pods"), pod("b"))
+    where = recording.path("bindings")
     node = {"target": {"kind": "Node", "name": "n"}}
-    await tape.create(where, {"metadata": {"name": "none"}, **node})
-    await tape.create(where, node)
-    await tape.create(where, {"metadata": {"name": "a"}, "target": {"kind": "Pod"}})
-    await tape.create(tape.path("pods", "a", "binding"), {"metadata": {"name": "b"}, **node})
-    await tape.create(where, {"metadata": {"name": "a"}, **node})
-    await tape.create(where, {"metadata": {"name": "a"}, **node})
-    await tape.create("/api/v1/bindings", {"metadata": {"name": "a"}, **node})
+    await recording.create(where, {"metadata": {"name": "none"}, **node})
+    await recording.create(where, node)
+    await recording.create(where, {"metadata": {"name": "a"}, "target": {"kind": "Pod"}})
+    await recording.create(
+        recording.path("pods", "a", "binding"), {"metadata": {"name": "b"}, **node}
+    )
+    await recording.create(where, {"metadata": {"name": "a"}, **node})
+    await recording.create(where, {"metadata": {"name": "a"}, **node})
+    await recording.create("/api/v1/bindings", {"metadata": {"name": "a"}, **node})
 
 
 async def test_a_binding_is_read_before_it_is_looked_for(api: Api) -> None:
@@ -188,8 +194,8 @@ async def test_a_binding_is_read_before_it_is_looked_for(api: Api) -> None:
     assert table.status == 406
 
 
-async def test_some_kinds_are_made_by_a_replacement(tape: Tape) -> None:
-    about = {**ABOUT, "namespace": tape.namespace}
+async def test_some_kinds_are_made_by_a_replacement(recording: Recording) -> None:
+    about = {**ABOUT, "namespace": recording.namespace}
     for api, plural, body in (
         ("/api/v1", "limitranges", {"spec": {"limits": []}}),
         ("/api/v1", "endpoints", {}),
@@ -198,22 +204,22 @@ async def test_some_kinds_are_made_by_a_replacement(tape: Tape) -> None:
         ("/apis/coordination.k8s.io/v1", "leases", {"spec": {}}),
         ("/api/v1", "secrets", {}),
     ):
-        where = tape.path(plural, "made", api=api)
-        await tape.replace(where, {"metadata": {"name": "other"}, **body})
-        await tape.replace(where, {"metadata": {"name": "made", "uid": "u"}, **body})
-        answer = await tape.replace(where, {"metadata": {"name": "made"}, **body})
-        tape.retell(answer.status)
-        answer = await tape.replace(where, {"metadata": {"name": "made"}, **body})
-        tape.retell(answer.body.get("message", ""))
+        where = recording.path(plural, "made", api=api)
+        await recording.replace(where, {"metadata": {"name": "other"}, **body})
+        await recording.replace(where, {"metadata": {"name": "made", "uid": "u"}, **body})
+        answer = await recording.replace(where, {"metadata": {"name": "made"}, **body})
+        recording.retell(answer.status)
+        answer = await recording.replace(where, {"metadata": {"name": "made"}, **body})
+        recording.retell(answer.body.get("message", ""))
 
 
-async def test_a_strategic_patch_may_name_another_type(tape: Tape) -> None:
-    async with tape.silent():
-        await tape.made(tape.path("configmaps"), config_map("a"))
+async def test_a_strategic_patch_may_name_another_type(recording: Recording) -> None:
+    async with recording.silent():
+        await recording.made(recording.path("configmaps"), config_map("a"))
     body = {"apiVersion": "odd/v9", "kind": "Odd", "data": {"k": "2"}}
-    answer = await tape.patch(tape.path("configmaps", "a"), body, STRATEGIC)
-    tape.retell([answer.body["kind"], answer.body["apiVersion"], answer.body["data"]])
-    await tape.patch(tape.path("configmaps", "a"), body)
+    answer = await recording.patch(recording.path("configmaps", "a"), body, STRATEGIC)
+    recording.retell([answer.body["kind"], answer.body["apiVersion"], answer.body["data"]])
+    await recording.patch(recording.path("configmaps", "a"), body)
 
 
 async def test_objects_have_no_head(api: Api) -> None:
@@ -244,15 +250,15 @@ async def test_the_metadata_of_another_kind_may_be_anything(api: Api, widgets: W
     assert answer.status in (400, 422), answer.text
 
 
-async def test_delete_options_may_leave_out_their_kind(tape: Tape) -> None:
+async def test_delete_options_may_leave_out_their_kind(recording: Recording) -> None:
     options = {"kind": None, "apiVersion": "v1"}
-    answer = await tape.delete(tape.path("secrets"), options)
-    tape.retell(answer.status)
+    answer = await recording.delete(recording.path("secrets"), options)
+    recording.retell(answer.status)
 
 
-async def test_labels_without_a_value_are_empty(tape: Tape) -> None:
+async def test_labels_without_a_value_are_empty(recording: Recording) -> None:
     body = {"metadata": {"name": "a", "labels": {"x": None}, "annotations": {"y": None}}}
-    await tape.create(tape.path("configmaps"), body, query=DRY)
+    await recording.create(recording.path("configmaps"), body, query=DRY)
 
 
 async def test_a_namespace_may_be_deleted_twice(api: Api) -> None:

@@ -94,7 +94,9 @@ def run_to_its_end(machine: Machine, path: Path) -> None:
         machine.manta("delete", "rayjob", name)
 
 
-def test_a_job_of_the_users_own_that_fails_is_told_with_the_words_of_ray(machine: Machine) -> None:
+def test_a_job_of_the_users_own_that_fails_is_reported_with_the_words_of_ray(
+    machine: Machine,
+) -> None:
     own = job("by-hand", "InteractiveMode", "")
     del own["spec"]["entrypoint"]
     machine.apply(own)
@@ -114,7 +116,7 @@ def test_a_submitter_presents_the_token_that_its_cluster_wants(machine: Machine)
     machine.manta("delete", "rayjob", "trusted")
 
 
-def test_a_suspended_job_gives_all_back_and_a_resumed_one_runs_anew(
+def test_a_suspended_job_gives_all_back_and_a_resumed_one_runs_again(
     machine: Machine, tmp_path: Path
 ) -> None:
     spec = {"shutdownAfterJobFinishes": True}
@@ -219,7 +221,7 @@ def test_a_head_that_dies_while_the_operator_is_down_gets_nothing_submitted_agai
     machine.manta("delete", "rayjob", "lonely")
 
 
-def test_a_schedule_makes_jobs_and_keeps_as_many_as_it_is_told(machine: Machine) -> None:
+def test_a_schedule_makes_jobs_and_keeps_as_many_as_configured(machine: Machine) -> None:
     machine.apply(cluster("shared", workers=0))
     machine.cluster_ready("shared")
     cron = {

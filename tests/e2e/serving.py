@@ -1,4 +1,4 @@
-"""A RayService of real Ray Serve under load: what is served, who calls it, and what befalls it.
+"""A RayService of real Ray Serve under load: what is served, who calls it, and what goes wrong.
 
 All requests take the worker path: the head runs no replica and takes no request, so that it can die.
 With fault tolerance the workers go on without it (C53).
@@ -184,7 +184,7 @@ def _caller(name: str, url: str) -> list[Json]:
     ]
 
 
-# ── what befalls it ──────────────────────────────────────────────────────────────────────
+# ── what goes wrong ──────────────────────────────────────────────────────────────────────
 
 FREEZE = (
     "import os, signal\n"
@@ -222,7 +222,7 @@ def freeze_dashboard(machine: Machine, active: str) -> None:
     machine.exec(head, "python", "-c", FREEZE % "CONT", container="ray-head")
 
 
-MISHAPS: dict[str, Callable[[Machine, str], None]] = {
+FAULTS: dict[str, Callable[[Machine, str], None]] = {
     "head": kill_head,
     "operator": kill_operator,
     "dashboard": freeze_dashboard,
@@ -252,14 +252,14 @@ class Life:
         self.machine.apply(*self.served.manifests("0"))
         self.machine.until("the service to run", self._is_at_rest, seconds)
 
-    def upgrade(self, mishap: str = "", seconds: float = 600) -> float:
+    def upgrade(self, fault: str = "", seconds: float = 600) -> float:
         """To the next edition; returns how long it took."""
         before, began = self.active(), time.monotonic()
         self.edition += 1
         self.machine.apply(*self.served.manifests(str(self.edition)))
         self.machine.until("the pending cluster", lambda: len(self.clusters()) == 2, 60)
-        if mishap:
-            MISHAPS[mishap](self.machine, before)
+        if fault:
+            FAULTS[fault](self.machine, before)
         self.machine.until(
             f"upgrade {self.edition} to be over",
             lambda: self.active() != before and self._is_at_rest() and len(self.clusters()) == 1,

@@ -14,8 +14,8 @@ import pytest
 
 from e2e.conftest import Machine
 from e2e.objects import cluster
+from manta.kube.config import load
 from manta.kube.connect import connect
-from manta.kube.credentials import load
 from support.certmanager import CertManager, cert_manager_crds
 
 pytestmark = pytest.mark.embedded_only(reason="a plane with a feature of its own")

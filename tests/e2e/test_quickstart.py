@@ -1,7 +1,8 @@
-"""The first hour of a user: real Ray processes, as `make up` starts them."""
+"""The first hour of a user: real Ray processes, as `make up` starts them. The part of tests/e2e that `make test` runs."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import ROOT, Machine
-from manta.localplane.node.planeid import plane_id
+from e2e.serving import Life, Served
+from manta.localplane.node.host.plane_id import plane_id
 
+pytestmark = pytest.mark.smoke
 QUICKSTART = ROOT / "examples/quickstart.yaml"
 HEAD = "svc/quickstart-head-svc"
 
@@ -114,7 +117,7 @@ def test_a_job_runs_once_on_the_cluster(machine: Machine) -> None:
         }
     )
 
-    def ended() -> str:
+    def ended() -> bool:
         return machine.get("rayjob", "hello").get("status", {}).get("jobDeploymentStatus") in (
             "Complete",
             "Failed",
@@ -124,33 +127,71 @@ def test_a_job_runs_once_on_the_cluster(machine: Machine) -> None:
     assert machine.get("rayjob", "hello")["status"]["jobStatus"] == "SUCCEEDED"
 
 
+def test_the_sdk_creates_a_cluster_and_runs_jobs_sync_and_async(
+    machine: Machine, tmp_path: Path
+) -> None:
+    import manta
+
+    script = (
+        "import ray; ray.init(); square = ray.remote(lambda n: n * n);"
+        "print('squares', ray.get([square.remote(n) for n in (2, 3)]))"
+    )
+    (tmp_path / "train.py").write_text(script)
+
+    async def as_async() -> list[str]:
+        async with manta.AsyncClient(plane=machine.directory, namespace=machine.namespace) as ray:
+            shared = await ray.clusters.get("sdk")
+            job = await shared.submit("python train.py", working_dir=tmp_path, name="sdk-async")
+            lines = [line async for line in job.logs(follow=True)]
+            await job.result()
+            return lines
+
+    with manta.Client(plane=machine.directory, namespace=machine.namespace) as ray:
+        there = ray.clusters.get("quickstart").object.spec.head_group_spec.template["spec"]
+        made = ray.clusters.create(
+            name="sdk",
+            image=there["containers"][0]["image"],
+            head=manta.HeadGroup(cpu="500m"),
+            workers=manta.WorkerGroup(replicas=1, cpu="500m", memory="1Gi"),
+        )
+        with made as one:
+            one.wait_ready()
+            assert one.status.ready_worker_replicas == 1
+            job = one.submit("python train.py", working_dir=tmp_path, name="sdk-sync")
+            assert "squares [4, 9]" in asyncio.run(as_async())
+            assert "squares [4, 9]" in list(job.logs(follow=True))
+            assert job.result().job_status == "SUCCEEDED"
+
+
+def test_a_service_answers(machine: Machine) -> None:
+    life = Life(machine, Served())
+    life.start()
+    call = (
+        "import urllib.request as web;"
+        "print(web.urlopen('http://words-serve-svc:8000/count', b'the cat and the dog').read().decode())"
+    )
+    answer = json.loads(machine.exec(HEAD, "python", "-c", call).splitlines()[-1])
+    assert answer == {"words": {"the": 2, "cat": 1, "and": 1, "dog": 1}, "edition": "0"}
+    life.end()
+
+
 def test_suspend_gives_the_processes_back_and_resume_brings_them_again(machine: Machine) -> None:
-    document = {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "metadata": {"name": "quickstart"},
-        "spec": {"suspend": True},
-    }
-    _patch(machine, document)
+    _patch(machine, {"suspend": True})
     machine.until("no Pods", lambda: not machine.list("pods", "ray.io/cluster=quickstart"), 120)
-    document["spec"] = {"suspend": False}
-    _patch(machine, document)
+    _patch(machine, {"suspend": False})
     machine.cluster_ready("quickstart")
 
 
-def _patch(machine: Machine, document: dict[str, object]) -> None:
-    """Merge a part of an object, as `kubectl patch --type=merge` does."""
-    import asyncio
-
+def _patch(machine: Machine, spec: dict[str, object]) -> None:
+    """Merge this into the spec of the RayCluster, as `kubectl patch --type=merge` does."""
     from manta.api.meta import Key
     from manta.api.ray.resources import RAY_CLUSTERS
+    from manta.kube.config import load
     from manta.kube.connect import connect
-    from manta.kube.credentials import load
 
     async def patch() -> None:
         async with await connect(load(Path(machine.directory / "kubeconfig"))) as client:
-            key = Key(machine.namespace, str(document["metadata"]["name"]))  # type: ignore[index]
-            await client.patch(RAY_CLUSTERS, key, {"spec": document["spec"]})
+            await client.patch(RAY_CLUSTERS, Key(machine.namespace, "quickstart"), {"spec": spec})
 
     asyncio.run(patch())
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from e2e.conftest import ROOT, Machine
+from manta.kube.config import load
 from manta.kube.connect import connect
-from manta.kube.credentials import load
 
 EXAMPLE = ROOT / "examples" / "raycluster-token-kubernetes.yaml"
 ON_BOTH = (

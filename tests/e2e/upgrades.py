@@ -19,34 +19,34 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from e2e.conftest import Machine, why_not
-from e2e.serving import INCREMENTAL, MISHAPS, NEW_CLUSTER, Life, Served, Traffic
+from e2e.serving import FAULTS, INCREMENTAL, NEW_CLUSTER, Life, Served, Traffic
 
 
-def planned(count: int, mishaps: list[str]) -> list[str]:
-    """One mishap each, spread over the upgrades; the first upgrade is without."""
+def planned(count: int, faults: list[str]) -> list[str]:
+    """One fault each, spread over the upgrades; the first upgrade is without."""
     every = [""] * count
-    for number, mishap in enumerate(mishaps):
-        at = min(1 + number * max(count // max(len(mishaps), 1), 1), count - 1)
-        every[at] = mishap
+    for number, fault in enumerate(faults):
+        at = min(1 + number * max(count // max(len(faults), 1), 1), count - 1)
+        every[at] = fault
     return every
 
 
-def run(machine: Machine, strategy: str, mishaps: list[str]) -> dict[str, Any]:
+def run(machine: Machine, strategy: str, faults: list[str]) -> dict[str, Any]:
     served = Served(strategy)
     life, traffic = Life(machine, served), Traffic(machine, served)
     life.start()
     traffic.start()
     try:
-        for mishap in mishaps:
-            took = life.upgrade(mishap)
-            _tell(upgrade=life.edition, mishap=mishap, seconds=round(took, 1), **traffic.so_far())
+        for fault in faults:
+            took = life.upgrade(fault)
+            _print(upgrade=life.edition, fault=fault, seconds=round(took, 1), **traffic.so_far())
         seen = traffic.stop()
     finally:
         traffic.kill()
     life.end()
     return {
         "strategy": strategy,
-        "upgrades": len(mishaps),
+        "upgrades": len(faults),
         "requests": sum(one["requests"] for one in seen.values()),
         "failed": {who: one["failed"] for who, one in seen.items()},
         "failures": [text for one in seen.values() for text in one["failures"]],
@@ -55,8 +55,8 @@ def run(machine: Machine, strategy: str, mishaps: list[str]) -> dict[str, Any]:
     }
 
 
-def _tell(**told: Any) -> None:
-    sys.stdout.write(json.dumps(told) + "\n")
+def _print(**values: Any) -> None:
+    sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()
 
 
@@ -65,7 +65,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10)
     strategies = (NEW_CLUSTER, INCREMENTAL)
     parser.add_argument("--strategy", choices=strategies, action="append")
-    parser.add_argument("--mishaps", default=",".join(MISHAPS), help="which, in this order")
+    parser.add_argument("--faults", default=",".join(FAULTS), help="which, in this order")
     parser.add_argument("--logs", type=Path, help="keep the plane's logs here")
     args = parser.parse_args()
     if reason := why_not():
@@ -76,14 +76,14 @@ def main() -> int:
             machine = Machine(Path(directory))
             machine.manta("up", "--cpus", "8")
             try:
-                mishaps = [one for one in args.mishaps.split(",") if one]
-                result = run(machine, strategy, planned(args.count, mishaps))
+                faults = [one for one in args.faults.split(",") if one]
+                result = run(machine, strategy, planned(args.count, faults))
             finally:
                 if args.logs:
                     args.logs.mkdir(parents=True, exist_ok=True)
                     (args.logs / f"{strategy}.log").write_text(machine.logs())
                 machine.manta("down", "--purge", check=False)
-        _tell(**result)
+        _print(**result)
         failed += sum(result["failed"].values())
     return 1 if failed else 0
 

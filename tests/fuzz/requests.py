@@ -157,7 +157,8 @@ def _query(rng: Random, verb: str) -> str:
 
 
 def _body(rng: Random, kind: Kind, verb: str, name: str) -> tuple[str, bytes]:
-    content_type, value = "application/json", kind.body(name)
+    content_type = "application/json"
+    value: Any = kind.body(name)
     if verb == "patch":
         content_type, change = rng.choice(sorted(PATCHES.items()))
         value = (

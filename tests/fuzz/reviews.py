@@ -9,7 +9,7 @@ from typing import Any
 
 from fuzz.resources import generate
 from fuzz.values import damaged, mutated, nested
-from manta.admission.review import BadReview, review
+from manta.admission.review import InvalidReview, review
 from manta.rules.settings import Settings
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
@@ -49,7 +49,7 @@ def fuzz_reviews(seed: int, count: int) -> tuple[dict[str, Any], list[str]]:
         bugs: list[Any] = []
         try:
             response = json.loads(review(body, Settings(), bugs.append))["response"]
-        except BadReview:
+        except InvalidReview:
             counts["not a review"] += 1
             continue
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding

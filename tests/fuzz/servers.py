@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz.wire import Target
-from manta.kube.credentials import load
+from manta.kube.config import load
 from manta.kube.tls import client_context, read_pem
 
 START = 60.0

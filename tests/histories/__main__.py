@@ -16,38 +16,38 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from histories.nursery import Nursery, a_nursery
-from histories.runner import Plan, Told, run_history
+from histories.fork_server import ForkServer, a_fork_server
+from histories.runner import HistoryResult, Plan, run_history
 
 SHORTEST, LONGEST = 0.2, 0.8
 """Seconds that a server lives before it is killed."""
 
 
 async def _one(
-    seed: int, nursery: Nursery, limit: asyncio.Semaphore, args: argparse.Namespace
-) -> Told:
+    seed: int, fork_server: ForkServer, limit: asyncio.Semaphore, args: argparse.Namespace
+) -> HistoryResult:
     options = ("--durable",) if args.durable else ()
     if not args.controllers:
         options = (*options, "--no-controllers")
     async with limit:
         with tempfile.TemporaryDirectory() as directory:
             plan = Plan(seed, args.kills, SHORTEST, LONGEST, options)
-            told = await run_history(Path(directory), plan, nursery)
-    sys.stdout.write(f"seed {seed}: {told}\n")
-    for violation in told.violations[:20]:
+            result = await run_history(Path(directory), plan, fork_server)
+    sys.stdout.write(f"seed {seed}: {result}\n")
+    for violation in result.violations[:20]:
         sys.stdout.write(f"  {violation}\n")
     sys.stdout.flush()
-    return told
+    return result
 
 
 async def _all(args: argparse.Namespace) -> int:
     limit = asyncio.Semaphore(args.jobs)
     seeds = range(args.seed, args.seed + args.count)
     began = time.monotonic()
-    async with a_nursery() as nursery:
-        results = await asyncio.gather(*(_one(seed, nursery, limit, args) for seed in seeds))
-    bad = sum(bool(told.violations) for told in results)
-    calls = sum(len(told.history.calls) for told in results)
+    async with a_fork_server() as fork_server:
+        results = await asyncio.gather(*(_one(seed, fork_server, limit, args) for seed in seeds))
+    bad = sum(bool(result.violations) for result in results)
+    calls = sum(len(result.history.calls) for result in results)
     kills = args.kills * len(results)
     seconds = time.monotonic() - began
     sys.stdout.write(

@@ -1,4 +1,4 @@
-"""Clients that write down what they asked and what they were told.
+"""Clients that record their requests and the answers to them.
 
 They speak through the plain transport: nothing is repeated behind their back, and an answer that
 did not come is written down as such.
@@ -144,7 +144,7 @@ class Writer:
         try:
             answer = await self._transport.send(request(method, path, body))
             end = loop.time()
-            outcome = told(kind, answer)
+            outcome = outcome_of(kind, answer)
             if outcome == "ok" and kind != "delete":
                 _, (value, revision) = held(json.loads(answer.body))
                 self._known[key] = revision
@@ -166,7 +166,7 @@ def request(method: str, path: str, body: dict[str, Any] | None = None) -> Reque
     return Request(method, path, (), headers, data, CALL_SECONDS)
 
 
-def told(kind: Kind, answer: Response) -> Outcome:
+def outcome_of(kind: Kind, answer: Response) -> Outcome:
     if answer.status in (200, 201):
         return "ok"
     if answer.status == 404:
@@ -209,7 +209,7 @@ class Watcher:
         streaming: bool = False,
         patience: float = 60.0,
     ) -> None:
-        self.told = Watch(name)
+        self.observed = Watch(name)
         self.position = 0
         self._transport = transport
         self._random = random
@@ -234,10 +234,10 @@ class Watcher:
             return
         if not self.position:
             whole = await listed(self._transport)
-            self.told.sessions.append(Session(whole.revision, whole.objects))
+            self.observed.sessions.append(Session(whole.revision, whole.objects))
             self.position = whole.revision
         else:
-            self.told.sessions.append(Session(self.position))
+            self.observed.sessions.append(Session(self.position))
         query = (("resourceVersion", str(self.position)),)
         async for kind, body in self._lines(query):
             self._note(kind, body)
@@ -252,7 +252,7 @@ class Watcher:
             elif kind == "BOOKMARK":
                 begun = True
                 self.position = int(body["metadata"]["resourceVersion"])
-                self.told.sessions.append(Session(self.position, initial))
+                self.observed.sessions.append(Session(self.position, initial))
             elif body["metadata"]["name"][0] == "x":
                 key, value = held(body)
                 initial[key] = value
@@ -265,7 +265,7 @@ class Watcher:
             if meta["name"][0] != "x":
                 return
             key, (value, _) = held(body)
-        self.told.sessions[-1].events.append(Event(kind, self.position, key, value))
+        self.observed.sessions[-1].events.append(Event(kind, self.position, key, value))
 
     async def _lines(
         self, query: tuple[tuple[str, str], ...]

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from histories.clients import PATH, Stop, Unexpected, Watcher, Writer, listed, object_named, request
-from histories.nursery import Nursery
+from histories.fork_server import ForkServer
 from histories.server import TORN, Server
 from manta.kube.transport import Request, Transport
 from support.histories import History
@@ -33,7 +33,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HistoryResult:
     """What came of one history."""
 
     history: History
@@ -52,9 +52,11 @@ class Told:
         )
 
 
-async def run_history(directory: Path, plan: Plan, nursery: Nursery | None = None) -> Told:
+async def run_history(
+    directory: Path, plan: Plan, fork_server: ForkServer | None = None
+) -> HistoryResult:
     random = Random(plan.seed)
-    server = Server(directory / "plane", *plan.options, nursery=nursery)
+    server = Server(directory / "plane", *plan.options, fork_server=fork_server)
     server.directory.mkdir(parents=True)
     history, stop = History(), Stop()
     try:
@@ -75,8 +77,8 @@ async def run_history(directory: Path, plan: Plan, nursery: Nursery | None = Non
             await transport.close()
     finally:
         await server.kill()
-    history.watches += [watcher.told for watcher in watchers]
-    return Told(history, [*stuck, *history.violations()])
+    history.watches += [watcher.observed for watcher in watchers]
+    return HistoryResult(history, [*stuck, *history.violations()])
 
 
 def _namespace() -> Request:
@@ -134,6 +136,6 @@ async def _drained(watchers: list[Watcher], last: int) -> list[str]:
     end = loop.time() + DRAIN_SECONDS
     while behind := [one for one in watchers if one.position < last]:
         if loop.time() > end:
-            return [f"{one.told.name}: stands at {one.position} for ever" for one in behind]
+            return [f"{one.observed.name}: stands at {one.position} for ever" for one in behind]
         await asyncio.sleep(0.05)
     return []

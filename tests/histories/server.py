@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from histories.nursery import Nursery
-from manta.kube.credentials import load
+from histories.fork_server import ForkServer
+from manta.kube.config import load
 from manta.kube.transport import HttpTransport
 
 START_PATIENCE = 60.0
@@ -22,12 +22,14 @@ TORN = 4096
 class Server:
     """Always at the same place and port, so that clients outlive it."""
 
-    def __init__(self, directory: Path, *options: str, nursery: Nursery | None = None) -> None:
+    def __init__(
+        self, directory: Path, *options: str, fork_server: ForkServer | None = None
+    ) -> None:
         self.directory = directory
         self.starts = 0
         self._options = options
         self._port = _free_port()
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = 0
 
@@ -63,8 +65,8 @@ class Server:
         return False
 
     async def _launch(self, arguments: list[str]) -> None:
-        if self._nursery is not None:
-            self._pid = await self._nursery.start(arguments, self._log)
+        if self._fork_server is not None:
+            self._pid = await self._fork_server.start(arguments, self._log)
             return
         with self._log.open("ab") as log:
             command = [str(Path(sys.executable).with_name("manta")), *arguments]

@@ -22,7 +22,7 @@ PLANS = [
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"seed-{plan.seed}")
 async def test_nothing_acknowledged_is_lost_and_no_event_missed(plan: Plan, tmp_path: Path) -> None:
-    told = await run_history(tmp_path, plan)
-    assert told.violations == []
+    result = await run_history(tmp_path, plan)
+    assert result.violations == []
     # How many calls fit between two kills is the machine's affair; that some did is ours.
-    assert told.history.calls
+    assert result.history.calls

@@ -1,4 +1,4 @@
-"""One stage and one operator for the whole run: see `support.stage`.
+"""One control plane and one operator for the whole run: see `support.operator_fixture`.
 
 Every test works with objects of its own name, and leaves none.
 """
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from support.stage import OperatorProcess, Stage, empty, set_stage
+from support.operator_fixture import OperatorFixture, OperatorProcess, empty, start_operator_fixture
 
 SESSION = pytest.mark.asyncio(loop_scope="session")
 
@@ -23,26 +23,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    async with set_stage(tmp_path_factory.mktemp("stage")) as found:
+async def operator_fixture(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[OperatorFixture]:
+    async with start_operator_fixture(tmp_path_factory.mktemp("operator_fixture")) as found:
         yield found
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def leader(stage: Stage) -> AsyncIterator[OperatorProcess]:
+async def leader(operator_fixture: OperatorFixture) -> AsyncIterator[OperatorProcess]:
     """The operator that does the work; whoever kills it starts it again."""
-    async with stage.operator() as operator:
+    async with operator_fixture.operator() as operator:
         await operator.until_leading()
         try:
             yield operator
         finally:
-            await empty(stage)
+            await empty(operator_fixture)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def operated(stage: Stage, leader: OperatorProcess) -> Stage:
-    """The stage, with an operator that works there."""
-    return stage
+async def operated(operator_fixture: OperatorFixture, leader: OperatorProcess) -> OperatorFixture:
+    """The control plane with an operator running on it."""
+    return operator_fixture
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS, SERVICES
+from support.operator_fixture import OperatorFixture, OperatorProcess
+from support.operator_objects import a_cluster
 from support.raycluster import group
-from support.stage import OperatorProcess, Stage
-from support.stage_objects import a_cluster
 
 Json = dict[str, Any]
 
@@ -20,17 +20,17 @@ def is_ready(status: Json) -> bool:
     return bool(status.get("state") == "ready")
 
 
-async def versions(stage: Stage, name: str) -> dict[str, str]:
+async def versions(operator_fixture: OperatorFixture, name: str) -> dict[str, str]:
     """Of the cluster and everything that it owns."""
-    found = [await stage.get(RAY_CLUSTERS, name)]
+    found = [await operator_fixture.get(RAY_CLUSTERS, name)]
     for resource in (PODS, SERVICES):
-        found += await stage.all(resource, f"ray.io/cluster={name}")
+        found += await operator_fixture.all(resource, f"ray.io/cluster={name}")
     return {one["metadata"]["uid"]: one["metadata"]["resourceVersion"] for one in found if one}
 
 
 @pytest.mark.timeout(240)
 async def test_a_killed_leader_is_replaced_and_its_successor_finds_everything_in_order(
-    operated: Stage, leader: OperatorProcess, name: str
+    operated: OperatorFixture, leader: OperatorProcess, name: str
 ) -> None:
     async with operated.operator() as second:
         await operated.make(RAY_CLUSTERS, a_cluster(operated, name, groups=[group(replicas=3)]))

@@ -23,9 +23,9 @@ from manta.api.resources import (
     SERVICES,
 )
 from manta.kube.errors import ApiError
+from support.operator_fixture import OperatorFixture, until
+from support.operator_objects import a_cluster
 from support.raycluster import group
-from support.stage import Stage, until
-from support.stage_objects import a_cluster
 
 Json = dict[str, Any]
 
@@ -39,17 +39,21 @@ def said(status: Json, type_: str) -> Json:
     return found[0] if found else {}
 
 
-async def ready(stage: Stage, name: str, **fields: Any) -> Json:
-    await stage.make(RAY_CLUSTERS, a_cluster(stage, name, **fields))
-    return await stage.until(RAY_CLUSTERS, name, is_ready)
+async def ready(operator_fixture: OperatorFixture, name: str, **fields: Any) -> Json:
+    await operator_fixture.make(RAY_CLUSTERS, a_cluster(operator_fixture, name, **fields))
+    return await operator_fixture.until(RAY_CLUSTERS, name, is_ready)
 
 
-async def scale(stage: Stage, name: str, replicas: int) -> None:
+async def scale(operator_fixture: OperatorFixture, name: str, replicas: int) -> None:
     at = "/spec/workerGroupSpecs/0/replicas"
-    await stage.edit(RAY_CLUSTERS, name, [{"op": "replace", "path": at, "value": replicas}])
+    await operator_fixture.edit(
+        RAY_CLUSTERS, name, [{"op": "replace", "path": at, "value": replicas}]
+    )
 
 
-async def test_a_cluster_becomes_ready_with_children_of_its_own(operated: Stage, name: str) -> None:
+async def test_a_cluster_becomes_ready_with_children_of_its_own(
+    operated: OperatorFixture, name: str
+) -> None:
     found = await ready(operated, name, groups=[group(replicas=2)])
     status = found["status"]
     assert (status["desiredWorkerReplicas"], status["readyWorkerReplicas"]) == (2, 2)
@@ -70,7 +74,7 @@ async def test_a_cluster_becomes_ready_with_children_of_its_own(operated: Stage,
     assert len(await until(reachable)) == 1
 
 
-async def test_workers_come_and_go_with_replicas(operated: Stage, name: str) -> None:
+async def test_workers_come_and_go_with_replicas(operated: OperatorFixture, name: str) -> None:
     await ready(operated, name)
     await scale(operated, name, 6)
     await operated.until_pods(6, name)
@@ -79,7 +83,7 @@ async def test_workers_come_and_go_with_replicas(operated: Stage, name: str) -> 
     await operated.until(RAY_CLUSTERS, name, lambda status: status["readyWorkerReplicas"] == 2)
 
 
-async def test_the_autoscaler_names_who_goes(operated: Stage, name: str) -> None:
+async def test_the_autoscaler_names_who_goes(operated: OperatorFixture, name: str) -> None:
     await ready(operated, name, groups=[group(replicas=3)], enableInTreeAutoscaling=True)
     pods = [one["metadata"]["name"] for one in await operated.pods(name, "worker")]
     at = "/spec/workerGroupSpecs/0"
@@ -93,7 +97,7 @@ async def test_the_autoscaler_names_who_goes(operated: Stage, name: str) -> None
     assert {one["metadata"]["name"] for one in left} == set(pods[1:])
 
 
-async def test_a_lost_pod_is_replaced(operated: Stage, name: str) -> None:
+async def test_a_lost_pod_is_replaced(operated: OperatorFixture, name: str) -> None:
     await ready(operated, name)
     for node in ("head", "worker"):
         [before] = await operated.pods(name, node)
@@ -110,7 +114,7 @@ async def test_a_lost_pod_is_replaced(operated: Stage, name: str) -> None:
 
 
 async def test_a_new_spec_recreates_all_pods_where_that_is_asked_for(
-    operated: Stage, name: str
+    operated: OperatorFixture, name: str
 ) -> None:
     await ready(operated, name, upgradeStrategy={"type": "Recreate"})
     before = {one["metadata"]["uid"] for one in await operated.pods(name)}
@@ -118,16 +122,18 @@ async def test_a_new_spec_recreates_all_pods_where_that_is_asked_for(
     image = "rayproject/ray:2.61.0"
     await operated.edit(RAY_CLUSTERS, name, [{"op": "replace", "path": at, "value": image}])
 
-    async def anew() -> bool:
+    async def recreated() -> bool:
         pods = await operated.pods(name)
         return len(pods) == 2 and not before & {one["metadata"]["uid"] for one in pods}
 
-    await until(anew)
+    await until(recreated)
     [head] = await operated.until_pods(1, name, "head")
     assert head["spec"]["containers"][0]["image"] == image
 
 
-async def test_a_suspended_cluster_has_no_pods_and_comes_back(operated: Stage, name: str) -> None:
+async def test_a_suspended_cluster_has_no_pods_and_comes_back(
+    operated: OperatorFixture, name: str
+) -> None:
     await ready(operated, name)
     await operated.edit(RAY_CLUSTERS, name, {"spec": {"suspend": True}})
     found = await operated.until(RAY_CLUSTERS, name, lambda one: one["state"] == "suspended")
@@ -139,7 +145,7 @@ async def test_a_suspended_cluster_has_no_pods_and_comes_back(operated: Stage, n
 
 
 async def test_a_deleted_cluster_empties_its_redis_first_and_leaves_nothing(
-    operated: Stage, name: str
+    operated: OperatorFixture, name: str
 ) -> None:
     storage = {"redisAddress": "redis://redis.example.com:6379"}
     found = await ready(operated, name, gcsFaultToleranceOptions=storage)
@@ -156,9 +162,9 @@ async def test_a_deleted_cluster_empties_its_redis_first_and_leaves_nothing(
         await operated.until_none(resource, f"ray.io/cluster={name}")
 
 
-def everything(stage: Stage, name: str) -> Json:
+def everything(operator_fixture: OperatorFixture, name: str) -> Json:
     return a_cluster(
-        stage,
+        operator_fixture,
         name,
         groups=[group("a", replicas=2), group("b", numOfHosts=2)],
         annotations={"ray.io/enable-serve-service": "true", "note": "passed on"},
@@ -170,7 +176,9 @@ def everything(stage: Stage, name: str) -> Json:
     )
 
 
-async def test_all_children_are_made_stay_as_they_are_and_go(operated: Stage, name: str) -> None:
+async def test_all_children_are_made_stay_as_they_are_and_go(
+    operated: OperatorFixture, name: str
+) -> None:
     """What a server fills in by itself is no drift: nothing is written a second time."""
     await operated.make(RAY_CLUSTERS, everything(operated, name))
     await operated.until(RAY_CLUSTERS, name, is_ready)
@@ -202,7 +210,9 @@ async def test_all_children_are_made_stay_as_they_are_and_go(operated: Stage, na
         await operated.until_gone(resource, child)
 
 
-async def test_a_host_that_is_lost_takes_its_replica_along(operated: Stage, name: str) -> None:
+async def test_a_host_that_is_lost_takes_its_replica_along(
+    operated: OperatorFixture, name: str
+) -> None:
     await ready(operated, name, groups=[group(replicas=2, numOfHosts=2)])
     label = "ray.io/worker-group-replica-name"
     pods = await operated.until_pods(4, name)
@@ -214,17 +224,19 @@ async def test_a_host_that_is_lost_takes_its_replica_along(operated: Stage, name
     }
     operated.nodes.evict(operated.key(lost["name"]))
 
-    async def mended() -> bool:
+    async def corrected() -> bool:
         now = {one["metadata"]["uid"] for one in await operated.pods(name, "worker")}
         return len(now) == 4 and lost["uid"] not in now
 
-    await until(mended)
+    await until(corrected)
     after = {one["metadata"]["uid"] for one in await operated.until_pods(4, name)}
     before = {one["metadata"]["uid"] for one in pods}
     assert after & before == kept
 
 
-async def test_a_quota_is_told_in_the_servers_words_and_lifted(operated: Stage, name: str) -> None:
+async def test_a_quota_is_reported_in_the_servers_words_and_lifted(
+    operated: OperatorFixture, name: str
+) -> None:
     quota = {"metadata": {"name": name}, "spec": {"hard": {"count/pods": "0"}}}
     await operated.make(RESOURCE_QUOTAS, quota)
 
@@ -235,15 +247,17 @@ async def test_a_quota_is_told_in_the_servers_words_and_lifted(operated: Stage, 
     await until(counted)
     await operated.make(RAY_CLUSTERS, a_cluster(operated, name))
     found = await operated.until(RAY_CLUSTERS, name, lambda one: said(one, "ReplicaFailure"))
-    told = said(found["status"], "ReplicaFailure")
-    assert told["reason"] == "FailedCreateHeadPod"
-    assert "exceeded quota" in told["message"]
+    reported = said(found["status"], "ReplicaFailure")
+    assert reported["reason"] == "FailedCreateHeadPod"
+    assert "exceeded quota" in reported["message"]
     await operated.delete(RESOURCE_QUOTAS, name)
     found = await operated.until(RAY_CLUSTERS, name, is_ready)
     assert said(found["status"], "ReplicaFailure") == {}
 
 
-async def test_an_invalid_cluster_is_told_what_is_wrong(operated: Stage, name: str) -> None:
+async def test_an_invalid_cluster_is_reported_what_is_wrong(
+    operated: OperatorFixture, name: str
+) -> None:
     limits = {"authOptions": {"mode": "token"}, "rayVersion": "2.40.0"}
     await operated.make(RAY_CLUSTERS, a_cluster(operated, name, **limits))
 
@@ -260,6 +274,8 @@ async def test_an_invalid_cluster_is_told_what_is_wrong(operated: Stage, name: s
     assert await operated.pods(name) == []
 
 
-async def test_what_the_schema_forbids_is_refused_by_the_server(operated: Stage, name: str) -> None:
+async def test_what_the_schema_forbids_is_refused_by_the_server(
+    operated: OperatorFixture, name: str
+) -> None:
     with pytest.raises(ApiError, match=r"managedBy"):
         await operated.make(RAY_CLUSTERS, a_cluster(operated, name, managedBy="somebody"))

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from manta.api.ray.resources import RAY_CRON_JOBS, RAY_JOBS
-from support.stage import Stage, until
-from support.stage_objects import a_job
+from support.operator_fixture import OperatorFixture, until
+from support.operator_objects import a_job
 
 Json = dict[str, Any]
 
 
 @pytest.mark.timeout(240)
 async def test_every_minute_makes_one_ray_job_until_it_is_suspended(
-    operated: Stage, name: str, monkeypatch: pytest.MonkeyPatch
+    operated: OperatorFixture, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("support.stage.PATIENCE", 90.0)
+    monkeypatch.setattr("support.operator_fixture.PATIENCE", 90.0)
     template = a_job(operated, name, submissionMode="HTTPMode")["spec"]
     spec = {"schedule": "* * * * *", "jobTemplate": template}
     await operated.make(RAY_CRON_JOBS, {"metadata": {"name": name}, "spec": spec} | KIND)

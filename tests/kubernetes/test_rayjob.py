@@ -11,8 +11,8 @@ import pytest
 
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS, PODS
-from support.stage import Stage, until
-from support.stage_objects import a_cluster, a_job
+from support.operator_fixture import OperatorFixture, until
+from support.operator_objects import a_cluster, a_job
 from support.virtual import running
 
 Json = dict[str, Any]
@@ -34,20 +34,24 @@ def service_of(status: Json) -> str:
     return f"{status['rayClusterName']}-head-svc"
 
 
-def end(stage: Stage, found: Json, outcome: str = "SUCCEEDED", message: str = "") -> None:
+def end(
+    operator_fixture: OperatorFixture, found: Json, outcome: str = "SUCCEEDED", message: str = ""
+) -> None:
     """What Ray says about the job of this RayJob from now on."""
     status = found["status"]
-    head = stage.ray.head(stage.namespace, service_of(status))
+    head = operator_fixture.ray.head(operator_fixture.namespace, service_of(status))
     assert status["jobId"] in head.jobs
-    stage.ray.end(head, status["jobId"], outcome, message)
+    operator_fixture.ray.end(head, status["jobId"], outcome, message)
 
 
-def executions(stage: Stage, name: str) -> list[str]:
-    return [job for service, job in stage.ray.executions if service.startswith(f"{name}-")]
+def executions(operator_fixture: OperatorFixture, name: str) -> list[str]:
+    return [
+        job for service, job in operator_fixture.ray.executions if service.startswith(f"{name}-")
+    ]
 
 
 async def test_http_mode_runs_the_job_once_and_deletes_the_cluster(
-    operated: Stage, name: str
+    operated: OperatorFixture, name: str
 ) -> None:
     spec = {"submissionMode": "HTTPMode", "shutdownAfterJobFinishes": True}
     await operated.make(RAY_JOBS, a_job(operated, name, **spec))
@@ -60,13 +64,13 @@ async def test_http_mode_runs_the_job_once_and_deletes_the_cluster(
 
 
 @asynccontextmanager
-async def submitters(stage: Stage, name: str) -> AsyncIterator[None]:
+async def submitters(operator_fixture: OperatorFixture, name: str) -> AsyncIterator[None]:
     """Plays what runs in the Pod of a submitter Job: it submits once, whoever else did."""
 
     async def submit() -> None:
         async def variables() -> list[Json]:
-            job = await stage.get(JOBS, name)
-            pods = await stage.all(PODS, f"job-name={name}")
+            job = await operator_fixture.get(JOBS, name)
+            pods = await operator_fixture.all(PODS, f"job-name={name}")
             if job is None or not pods:
                 return []
             env: list[Json] = job["spec"]["template"]["spec"]["containers"][0]["env"]
@@ -74,16 +78,21 @@ async def submitters(stage: Stage, name: str) -> AsyncIterator[None]:
 
         env = {one["name"]: one.get("value", "") for one in await until(variables)}
         service = env["RAY_DASHBOARD_ADDRESS"].partition(".")[0]
-        head, job_id = stage.ray.head(stage.namespace, service), env["RAY_JOB_SUBMISSION_ID"]
+        head, job_id = (
+            operator_fixture.ray.head(operator_fixture.namespace, service),
+            env["RAY_JOB_SUBMISSION_ID"],
+        )
         if job_id not in head.jobs:
-            stage.ray.start(service, head, job_id, "python main.py")
+            operator_fixture.ray.start(service, head, job_id, "python main.py")
         await asyncio.Event().wait()
 
     async with running(submit()):
         yield
 
 
-async def test_k8s_job_mode_follows_its_submitter_to_the_end(operated: Stage, name: str) -> None:
+async def test_k8s_job_mode_follows_its_submitter_to_the_end(
+    operated: OperatorFixture, name: str
+) -> None:
     operated.nodes.script(f"job-name={name}", "exit=0@2")
     async with submitters(operated, name):
         await operated.make(RAY_JOBS, a_job(operated, name))
@@ -98,7 +107,7 @@ async def test_k8s_job_mode_follows_its_submitter_to_the_end(operated: Stage, na
 
 
 async def test_interactive_mode_takes_the_id_that_the_user_gives(
-    operated: Stage, name: str
+    operated: OperatorFixture, name: str
 ) -> None:
     spec = {"submissionMode": "InteractiveMode", "entrypoint": None}
     await operated.make(RAY_JOBS, a_job(operated, name, **spec))
@@ -115,7 +124,7 @@ async def test_interactive_mode_takes_the_id_that_the_user_gives(
     assert (found["status"]["reason"], found["status"]["message"]) == ("AppFailed", "boom")
 
 
-async def test_sidecar_mode_submits_from_the_head(operated: Stage, name: str) -> None:
+async def test_sidecar_mode_submits_from_the_head(operated: OperatorFixture, name: str) -> None:
     await operated.make(RAY_JOBS, a_job(operated, name, submissionMode="SidecarMode"))
     found = await operated.until(RAY_JOBS, name, lambda one: one.get("rayClusterName"))
     [head_pod] = await operated.until_pods(1, found["status"]["rayClusterName"], "head")
@@ -133,7 +142,9 @@ async def test_sidecar_mode_submits_from_the_head(operated: Stage, name: str) ->
     assert len(executions(operated, name)) == 1
 
 
-async def test_a_failed_job_is_tried_again_on_a_new_cluster(operated: Stage, name: str) -> None:
+async def test_a_failed_job_is_tried_again_on_a_new_cluster(
+    operated: OperatorFixture, name: str
+) -> None:
     spec = {"submissionMode": "HTTPMode", "backoffLimit": 1}
     await operated.make(RAY_JOBS, a_job(operated, name, **spec))
     first = await operated.until(RAY_JOBS, name, is_running)
@@ -151,7 +162,7 @@ async def test_a_failed_job_is_tried_again_on_a_new_cluster(operated: Stage, nam
     assert len(executions(operated, name)) == 2
 
 
-async def test_a_suspended_job_gives_its_cluster_back(operated: Stage, name: str) -> None:
+async def test_a_suspended_job_gives_its_cluster_back(operated: OperatorFixture, name: str) -> None:
     spec = {"submissionMode": "HTTPMode", "shutdownAfterJobFinishes": True}
     await operated.make(RAY_JOBS, a_job(operated, name, **spec))
     first = await operated.until(RAY_JOBS, name, is_running)
@@ -165,7 +176,7 @@ async def test_a_suspended_job_gives_its_cluster_back(operated: Stage, name: str
 
 
 async def test_deletion_rules_take_the_workers_and_then_everything(
-    operated: Stage, name: str
+    operated: OperatorFixture, name: str
 ) -> None:
     rules = [
         {"policy": policy, "condition": {"jobStatus": "SUCCEEDED", "ttlSeconds": seconds}}
@@ -184,7 +195,7 @@ async def test_deletion_rules_take_the_workers_and_then_everything(
 
 @pytest.mark.parametrize("reachable", [True, False])
 async def test_a_deleted_job_is_stopped_if_ray_can_be_reached_and_gone_in_any_case(
-    operated: Stage, name: str, reachable: bool
+    operated: OperatorFixture, name: str, reachable: bool
 ) -> None:
     await operated.make(RAY_JOBS, a_job(operated, name, submissionMode="HTTPMode"))
     found = await operated.until(RAY_JOBS, name, is_running)
@@ -202,7 +213,9 @@ async def test_a_deleted_job_is_stopped_if_ray_can_be_reached_and_gone_in_any_ca
     await operated.until_gone(RAY_CLUSTERS, found["status"]["rayClusterName"])
 
 
-async def test_a_job_on_a_cluster_that_is_there_leaves_it_there(operated: Stage, name: str) -> None:
+async def test_a_job_on_a_cluster_that_is_there_leaves_it_there(
+    operated: OperatorFixture, name: str
+) -> None:
     await operated.make(RAY_CLUSTERS, a_cluster(operated, name))
     await operated.until(RAY_CLUSTERS, name, lambda one: one.get("state") == "ready")
     spec = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": name}}

@@ -10,10 +10,10 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS, GATEWAYS, HTTP_ROUTES, SERVICES
 from manta.kube.errors import AlreadyExists
+from support.operator_fixture import OperatorFixture, until
+from support.operator_objects import a_service, settle
 from support.rayservice import GATEWAY_CRDS
 from support.rayservice_objects import cluster_config, incremental, scaled_config
-from support.stage import Stage, until
-from support.stage_objects import a_service, settle
 
 Json = dict[str, Any]
 NEXT = "rayproject/ray:2.61.0"
@@ -36,22 +36,24 @@ def serves(status: Json) -> bool:
     return said(status, "Ready") == ("True", "NonZeroServeEndpoints") and not pending(status)
 
 
-async def serving(stage: Stage, name: str, **spec: Any) -> str:
+async def serving(operator_fixture: OperatorFixture, name: str, **spec: Any) -> str:
     """A RayService that serves; the name of its cluster."""
-    await stage.make(RAY_SERVICES, a_service(stage, name, **spec))
-    return active((await stage.until(RAY_SERVICES, name, serves))["status"])
+    await operator_fixture.make(RAY_SERVICES, a_service(operator_fixture, name, **spec))
+    return active((await operator_fixture.until(RAY_SERVICES, name, serves))["status"])
 
 
-async def selected(stage: Stage, service: str) -> str:
-    found = await stage.get(SERVICES, service)
+async def selected(operator_fixture: OperatorFixture, service: str) -> str:
+    found = await operator_fixture.get(SERVICES, service)
     return str(found["spec"]["selector"]["ray.io/cluster"]) if found else ""
 
 
-async def upgrade(stage: Stage, name: str, config: Json) -> None:
-    await stage.edit(RAY_SERVICES, name, {"spec": {"rayClusterConfig": settle(stage, config)}})
+async def upgrade(operator_fixture: OperatorFixture, name: str, config: Json) -> None:
+    await operator_fixture.edit(
+        RAY_SERVICES, name, {"spec": {"rayClusterConfig": settle(operator_fixture, config)}}
+    )
 
 
-async def test_a_service_serves_from_all_its_pods(operated: Stage, name: str) -> None:
+async def test_a_service_serves_from_all_its_pods(operated: OperatorFixture, name: str) -> None:
     cluster = await serving(operated, name)
     found = await operated.until(
         RAY_SERVICES, name, lambda status: status.get("numServeEndpoints") == 2
@@ -64,22 +66,24 @@ async def test_a_service_serves_from_all_its_pods(operated: Stage, name: str) ->
     assert len(head.puts) == 1
 
 
-async def test_a_new_serve_config_reaches_the_same_cluster(operated: Stage, name: str) -> None:
+async def test_a_new_serve_config_reaches_the_same_cluster(
+    operated: OperatorFixture, name: str
+) -> None:
     cluster = await serving(operated, name)
     config = "applications: [{name: app, import_path: demo.better}]"
     await operated.edit(RAY_SERVICES, name, {"spec": {"serveConfigV2": config}})
     head = operated.ray.head(operated.namespace, f"{cluster}-head-svc")
 
-    async def told() -> bool:
+    async def reported() -> bool:
         return bool(head.puts[-1]["applications"][0]["import_path"] == "demo.better")
 
-    await until(told)
+    await until(reported)
     found = await operated.until(RAY_SERVICES, name, serves)
     assert active(found["status"]) == cluster
 
 
 async def test_a_new_spec_moves_to_a_new_cluster_and_the_old_one_goes(
-    operated: Stage, name: str
+    operated: OperatorFixture, name: str
 ) -> None:
     old = await serving(operated, name, rayClusterDeletionDelaySeconds=2)
     before = await operated.get(SERVICES, f"{name}-serve-svc")
@@ -97,7 +101,9 @@ async def test_a_new_spec_moves_to_a_new_cluster_and_the_old_one_goes(
     assert await operated.get(RAY_CLUSTERS, new) is not None
 
 
-async def test_a_suspended_service_has_nothing_and_serves_again(operated: Stage, name: str) -> None:
+async def test_a_suspended_service_has_nothing_and_serves_again(
+    operated: OperatorFixture, name: str
+) -> None:
     old = await serving(operated, name)
     await operated.edit(RAY_SERVICES, name, {"spec": {"suspend": True}})
     await operated.until(
@@ -110,7 +116,7 @@ async def test_a_suspended_service_has_nothing_and_serves_again(operated: Stage,
     assert active(found["status"]) != old
 
 
-async def test_a_deleted_service_leaves_nothing(operated: Stage, name: str) -> None:
+async def test_a_deleted_service_leaves_nothing(operated: OperatorFixture, name: str) -> None:
     cluster = await serving(operated, name)
     await operated.delete(RAY_SERVICES, name)
     await operated.until_gone(RAY_SERVICES, name)
@@ -123,7 +129,7 @@ async def test_a_deleted_service_leaves_nothing(operated: Stage, name: str) -> N
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def gateways(operated: Stage) -> Any:
+async def gateways(operated: OperatorFixture) -> Any:
     """The kinds of the Gateway API, where nobody has installed them."""
     made = []
     for crd in GATEWAY_CRDS:
@@ -139,7 +145,7 @@ async def gateways(operated: Stage) -> Any:
         await operated.client.delete(CUSTOM_RESOURCE_DEFINITIONS, Key("", one))
 
 
-async def accept(stage: Stage, name: str) -> None:
+async def accept(operator_fixture: OperatorFixture, name: str) -> None:
     """Play the gateway controller: whatever is asked for is done."""
     good = [
         {"type": type_, "status": "True", "reason": type_, "message": ""}
@@ -147,24 +153,24 @@ async def accept(stage: Stage, name: str) -> None:
     ]
 
     async def both() -> bool:
-        gateway = await stage.get(GATEWAYS, f"{name}-gateway")
-        route = await stage.get(HTTP_ROUTES, f"{name}-httproute")
+        gateway = await operator_fixture.get(GATEWAYS, f"{name}-gateway")
+        route = await operator_fixture.get(HTTP_ROUTES, f"{name}-httproute")
         return gateway is not None and route is not None
 
     await until(both)
-    key = stage.key(f"{name}-gateway")
+    key = operator_fixture.key(f"{name}-gateway")
     body: Json = {"status": {"conditions": good}}
-    await stage.client.patch(GATEWAYS, key, body, subresource="status")
-    route = await stage.get(HTTP_ROUTES, f"{name}-httproute")
+    await operator_fixture.client.patch(GATEWAYS, key, body, subresource="status")
+    route = await operator_fixture.get(HTTP_ROUTES, f"{name}-httproute")
     assert route is not None
     parent = {"parentRef": route["spec"]["parentRefs"][0], "controllerName": "test"}
     body = {"status": {"parents": [parent | {"conditions": good}]}}
-    key = stage.key(f"{name}-httproute")
-    await stage.client.patch(HTTP_ROUTES, key, body, subresource="status")
+    key = operator_fixture.key(f"{name}-httproute")
+    await operator_fixture.client.patch(HTTP_ROUTES, key, body, subresource="status")
 
 
 async def test_an_incremental_upgrade_moves_the_traffic_step_by_step(
-    gateways: Stage, name: str
+    gateways: OperatorFixture, name: str
 ) -> None:
     steps = incremental(step=50, surge=100, interval=1)
     config = scaled_config()

@@ -11,40 +11,42 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES
 from manta.api.resources import PODS
 from support.fake_ray import FakeJob
 from support.kuberay import RELEASES, KubeRay, would_do
+from support.operator_fixture import OperatorFixture, OperatorProcess
+from support.operator_objects import a_cluster, a_job, a_service
 from support.raycluster import group
-from support.stage import OperatorProcess, Stage
-from support.stage_objects import a_cluster, a_job, a_service
 
 Json = dict[str, Any]
 SERVED = {"applications": [{"name": "app", "import_path": "demo.app"}]}
 
 
-async def a_world(stage: Stage, kuberay: KubeRay, name: str) -> None:
+async def a_scenario(operator_fixture: OperatorFixture, kuberay: KubeRay, name: str) -> None:
     """A cluster, a service that serves and a job that runs, as KubeRay leaves them."""
-    await kuberay.cluster(a_cluster(stage, name, groups=[group(replicas=2)]))
-    service = await kuberay.service(a_service(stage, f"{name}-s"))
-    document = a_cluster(stage, f"{name}-s-old")
+    await kuberay.cluster(a_cluster(operator_fixture, name, groups=[group(replicas=2)]))
+    service = await kuberay.service(a_service(operator_fixture, f"{name}-s"))
+    document = a_cluster(operator_fixture, f"{name}-s-old")
     document["spec"] = service["spec"]["rayClusterConfig"]
     serving = await kuberay.cluster(document, origin=service)
     await kuberay.service_services(service, serving)
     await kuberay.service_status(service, f"{name}-s-old")
-    head = stage.ray.head(stage.namespace, f"{name}-s-old-head-svc")
+    head = operator_fixture.ray.head(operator_fixture.namespace, f"{name}-s-old-head-svc")
     head.serve_config = SERVED
     app = {"status": "RUNNING", "deployments": {"Main": {"status": "HEALTHY", "message": ""}}}
     head.applications = {"app": app}
     job = await kuberay.job(
-        a_job(stage, f"{name}-j", submissionMode="HTTPMode"), f"{name}-j-abcde", f"{name}-id"
+        a_job(operator_fixture, f"{name}-j", submissionMode="HTTPMode"),
+        f"{name}-j-abcde",
+        f"{name}-id",
     )
-    await kuberay.cluster(a_cluster(stage, f"{name}-j-abcde"), origin=job)
-    head = stage.ray.head(stage.namespace, f"{name}-j-abcde-head-svc")
+    await kuberay.cluster(a_cluster(operator_fixture, f"{name}-j-abcde"), origin=job)
+    head = operator_fixture.ray.head(operator_fixture.namespace, f"{name}-j-abcde-head-svc")
     head.jobs[f"{name}-id"] = FakeJob("python main.py", start_time=1)
 
 
-async def uids(stage: Stage, name: str) -> dict[str, set[str]]:
+async def uids(operator_fixture: OperatorFixture, name: str) -> dict[str, set[str]]:
     return {
         resource.plural: {
             one["metadata"]["uid"]
-            for one in await stage.all(resource)
+            for one in await operator_fixture.all(resource)
             if one["metadata"]["name"].startswith(name)
         }
         for resource in (PODS, RAY_CLUSTERS, RAY_JOBS)
@@ -53,13 +55,13 @@ async def uids(stage: Stage, name: str) -> dict[str, set[str]]:
 
 @pytest.mark.timeout(240)
 async def test_what_kuberay_left_goes_on_untouched(
-    operated: Stage, leader: OperatorProcess, name: str
+    operated: OperatorFixture, leader: OperatorProcess, name: str
 ) -> None:
     release = RELEASES[-1]
     await leader.stop()
     try:
         kuberay = KubeRay(operated.client, release, operated.namespace)
-        await a_world(operated, kuberay, name)
+        await a_scenario(operated, kuberay, name)
         for cluster, workers in ((name, 2), (f"{name}-s-old", 1), (f"{name}-j-abcde", 1)):
             await operated.until_pods(workers, cluster)
             await operated.until_pods(1, cluster, "head")

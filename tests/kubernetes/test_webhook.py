@@ -18,8 +18,8 @@ from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from manta.kube.errors import ApiError
 from support.contract import EXTERNAL
-from support.stage import Stage, until
-from support.stage_objects import a_cluster
+from support.operator_fixture import OperatorFixture, until
+from support.operator_objects import a_cluster
 
 Json = dict[str, Any]
 pytestmark = [
@@ -33,16 +33,16 @@ pytestmark = [
 ]
 
 
-async def configured(stage: Stage, port: int) -> str:
+async def configured(operator_fixture: OperatorFixture, port: int) -> str:
     """The webhook's configuration, without a certificate: for our namespace alone."""
-    name = f"{stage.namespace}-webhook"
+    name = f"{operator_fixture.namespace}-webhook"
     rule = {
         "apiGroups": ["ray.io"],
         "apiVersions": ["v1"],
         "operations": ["CREATE", "UPDATE"],
         "resources": ["rayclusters", "rayjobs", "rayservices", "raycronjobs"],
     }
-    here = {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}}
+    here = {"matchLabels": {"kubernetes.io/metadata.name": operator_fixture.namespace}}
     hook = {
         "name": "validate.manta.io",
         "clientConfig": {"url": f"https://127.0.0.1:{port}/validate"},
@@ -54,17 +54,19 @@ async def configured(stage: Stage, port: int) -> str:
         "timeoutSeconds": 5,
     }
     body = {"metadata": {"name": name}, "webhooks": [hook]}
-    await stage.client.create(VALIDATING_WEBHOOK_CONFIGURATIONS, "", body)
+    await operator_fixture.client.create(VALIDATING_WEBHOOK_CONFIGURATIONS, "", body)
     return name
 
 
 @asynccontextmanager
-async def webhook(stage: Stage, kubeconfig: str, name: str, port: int) -> AsyncIterator[Path]:
-    log = stage.directory / f"webhook-{port}.log"
+async def webhook(
+    operator_fixture: OperatorFixture, kubeconfig: str, name: str, port: int
+) -> AsyncIterator[Path]:
+    log = operator_fixture.directory / f"webhook-{port}.log"
     command = [
         *(str(Path(sys.executable).with_name("manta")), "webhook", "--kubeconfig", kubeconfig),
         *("--listen", f"127.0.0.1:{port}", "--host", "127.0.0.1"),
-        *("--namespace", stage.namespace, "--configuration", name),
+        *("--namespace", operator_fixture.namespace, "--configuration", name),
     ]
     with log.open("wb") as file:
         process = await asyncio.create_subprocess_exec(*command, stdout=file, stderr=file)
@@ -89,14 +91,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def refused(stage: Stage, document: Json) -> str:
+async def refused(operator_fixture: OperatorFixture, document: Json) -> str:
     with pytest.raises(ApiError) as caught:
-        await stage.make(RAY_CLUSTERS, document)
+        await operator_fixture.make(RAY_CLUSTERS, document)
     return str(caught.value)
 
 
 async def test_invalid_objects_are_refused_at_the_door_in_the_controllers_words(
-    operated: Stage, name: str
+    operated: OperatorFixture, name: str
 ) -> None:
     kubeconfig, port = os.environ[EXTERNAL], free_port()
     # What the schema of the CRD allows, and the rules do not.
@@ -123,16 +125,22 @@ async def test_invalid_objects_are_refused_at_the_door_in_the_controllers_words(
         await operated.client.delete(VALIDATING_WEBHOOK_CONFIGURATIONS, key)
 
 
-async def _two_replicas_agree(stage: Stage, kubeconfig: str, configuration: str) -> None:
+async def _two_replicas_agree(
+    operator_fixture: OperatorFixture, kubeconfig: str, configuration: str
+) -> None:
     """A second one serves what the first has made."""
 
     async def state() -> tuple[Any, Any]:
-        secret = await stage.client.get(SECRETS, Key(stage.namespace, "manta-webhook-certificates"))
-        found = await stage.client.get(VALIDATING_WEBHOOK_CONFIGURATIONS, Key("", configuration))
+        secret = await operator_fixture.client.get(
+            SECRETS, Key(operator_fixture.namespace, "manta-webhook-certificates")
+        )
+        found = await operator_fixture.client.get(
+            VALIDATING_WEBHOOK_CONFIGURATIONS, Key("", configuration)
+        )
         return secret["data"], found["webhooks"][0]["clientConfig"]["caBundle"]
 
     before = await state()
     assert before[1] == before[0]["ca.crt"]
     assert b"BEGIN CERTIFICATE" in base64.b64decode(before[1])
-    async with webhook(stage, kubeconfig, configuration, free_port()):
+    async with webhook(operator_fixture, kubeconfig, configuration, free_port()):
         assert await state() == before

@@ -13,7 +13,7 @@ from manta.localplane.apiserver.builtin_kinds.reading import read_object
 from manta.localplane.apiserver.patching.apply import server_side_apply
 from manta.localplane.apiserver.patching.field_sets import difference, intersection, paths, union
 from manta.localplane.apiserver.patching.managed_fields import Manager, track_update
-from manta.localplane.apiserver.patching.ownership import compare, everything
+from manta.localplane.apiserver.patching.ownership import all_fields, compare
 
 NODE = node_of_kind("apps/v1", "Deployment")
 EMPTY = read_object("apps/v1", "Deployment", {})
@@ -60,7 +60,7 @@ CONFIGS = st.builds(deployment, LABELS, FINALIZERS, st.none() | st.integers(0, 2
 STEPS = st.lists(
     st.tuples(st.sampled_from(["m1", "m2", "update"]), CONFIGS), min_size=1, max_size=4
 )
-TREES = CONFIGS.map(lambda config: {"f:spec": everything(None, config["spec"])})
+TREES = CONFIGS.map(lambda config: {"f:spec": all_fields(None, config["spec"])})
 
 
 def model(tree: dict[str, Any]) -> set[str]:
@@ -68,7 +68,7 @@ def model(tree: dict[str, Any]) -> set[str]:
 
 
 @given(TREES, TREES)
-def test_trees_behave_as_the_sets_of_their_paths(left, right):
+def test_trees_behave_as_the_sets_of_their_paths(left, right) -> None:
     before = copy.deepcopy((left, right))
     assert model(union(left, right)) == model(left) | model(right)
     assert model(difference(left, right)) == model(left) - model(right)
@@ -109,7 +109,7 @@ def run(history: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
 
 
 @given(STEPS, CONFIGS)
-def test_what_is_applied_by_force_is_then_there(history, config):
+def test_what_is_applied_by_force_is_then_there(history, config) -> None:
     live = apply(run(history), config, "m1")
     difference_now = compare(NODE, config, live)
     assert not difference_now.removed
@@ -118,7 +118,7 @@ def test_what_is_applied_by_force_is_then_there(history, config):
 
 
 @given(STEPS)
-def test_the_last_apply_again_changes_nothing(history):
+def test_the_last_apply_again_changes_nothing(history) -> None:
     live = run(history)
     manager, config = history[-1]
     if manager != "update":
@@ -126,12 +126,12 @@ def test_the_last_apply_again_changes_nothing(history):
 
 
 @given(STEPS)
-def test_nobody_owns_what_is_not_there(history):
+def test_nobody_owns_what_is_not_there(history) -> None:
     live = run(history)
     entries = live["metadata"]["managedFields"]
     bare = {key: value for key, value in live.items() if key != "metadata"}
     bare["metadata"] = {k: v for k, v in live["metadata"].items() if k != "managedFields"}
-    there = model({f"f:{name}": everything(_node(name), value) for name, value in bare.items()})
+    there = model({f"f:{name}": all_fields(_node(name), value) for name, value in bare.items()})
     for entry in entries:
         assert model(entry["fieldsV1"]) <= there
 
@@ -142,7 +142,7 @@ def _node(name: str) -> Any:
 
 
 @given(STEPS)
-def test_every_entry_owns_something_and_comes_once(history):
+def test_every_entry_owns_something_and_comes_once(history) -> None:
     entries = run(history)["metadata"]["managedFields"]
     assert all(entry["fieldsV1"] for entry in entries)
     names = [(entry["manager"], entry["operation"]) for entry in entries]

@@ -6,11 +6,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from manta.api.names import (
+    dns1123_label_errors,
+    dns1123_subdomain_errors,
     is_dns1035_label,
-    is_dns1123_label,
-    is_dns1123_subdomain,
-    is_label_key,
-    is_label_value,
+    label_value_errors,
+    qualified_name_errors,
 )
 from manta.api.ray.naming import check_label, check_name, check_route_name, pod_name_prefix
 
@@ -21,11 +21,11 @@ anything = st.text(alphabet="abz019-._A", max_size=80)
 @given(anything)
 def test_rules_contain_each_other(text: str) -> None:
     if is_dns1035_label(text):
-        assert is_dns1123_label(text)
-    if is_dns1123_label(text):
-        assert is_dns1123_subdomain(text)
-        assert is_label_value(text)
-        assert is_label_key(text)
+        assert not dns1123_label_errors(text)
+    if not dns1123_label_errors(text):
+        assert not dns1123_subdomain_errors(text)
+        assert not label_value_errors(text)
+        assert not qualified_name_errors(text)
 
 
 @given(cluster_names)
@@ -37,13 +37,13 @@ def test_a_cut_name_of_a_valid_name_is_valid(name: str) -> None:
 
 @given(cluster_names, st.sampled_from(["head", "worker"]))
 def test_a_cut_label_of_a_valid_name_is_valid(name: str, node: str) -> None:
-    assert is_label_value(check_label(f"{name}-{node}"))
+    assert not label_value_errors(check_label(f"{name}-{node}"))
 
 
 @given(cluster_names, st.sampled_from(["head", "worker"]))
 def test_a_pod_prefix_leaves_room_for_five_random_characters(name: str, node: str) -> None:
     assume(not name[:50].endswith("-"))
-    assert is_dns1123_label(pod_name_prefix(name, node) + "bcdfg")
+    assert not dns1123_label_errors(pod_name_prefix(name, node) + "bcdfg")
 
 
 @given(cluster_names, cluster_names)

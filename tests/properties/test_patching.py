@@ -26,7 +26,7 @@ DEPLOYMENT = node_of_kind("apps/v1", "Deployment")
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_merge_patch_applied_twice_is_applied_once(obj, patch):
+def test_a_merge_patch_applied_twice_is_applied_once(obj, patch) -> None:
     before = copy.deepcopy((obj, patch))
     once = apply_merge_patch(obj, patch)
     assert apply_merge_patch(once, patch) == once
@@ -34,7 +34,7 @@ def test_a_merge_patch_applied_twice_is_applied_once(obj, patch):
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_merge_patch_has_its_way(obj, patch):
+def test_a_merge_patch_has_its_way(obj, patch) -> None:
     def holds(found: Any, wanted: Any) -> bool:
         if isinstance(wanted, dict):
             return isinstance(found, dict) and all(
@@ -68,7 +68,7 @@ def steps(old: Any, new: Any, path: list[str]) -> list[dict[str, Any]]:
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_json_patch_leads_from_any_object_to_any_other(old, new):
+def test_a_json_patch_leads_from_any_object_to_any_other(old, new) -> None:
     before = copy.deepcopy((old, new))
     assert apply_json_patch(old, steps(old, new, [])) == new
     assert (old, new) == before
@@ -88,7 +88,7 @@ OPERATIONS = st.lists(
 
 
 @given(OBJECTS, OPERATIONS)
-def test_any_json_patch_works_or_is_refused_and_changes_nothing_in_place(obj, operations):
+def test_any_json_patch_works_or_is_refused_and_changes_nothing_in_place(obj, operations) -> None:
     before = copy.deepcopy((obj, operations))
     try:
         result = apply_json_patch(obj, operations)
@@ -117,9 +117,10 @@ def plain(containers: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @given(CONTAINERS.map(plain), CONTAINERS)
-def test_a_strategic_patch_merges_lists_as_if_they_were_maps(current, patch):
+def test_a_strategic_patch_merges_lists_as_if_they_were_maps(current, patch) -> None:
     live, change = deployment(current), deployment(patch)
     before = copy.deepcopy((live, change))
+    assert DEPLOYMENT is not None
     result = apply_strategic_patch(live, change, DEPLOYMENT)["spec"]["template"]["spec"][
         "containers"
     ]

@@ -1,6 +1,6 @@
 """RayCronJob: crash safety, convergence, idempotence and bounds, from generated histories.
 
-The world here is a dozen lines: a clock, the children by name, and the recorded tick. A history
+The scenario here is a dozen lines: a clock, the children by name, and the recorded tick. A history
 is any sequence of rounds, each of which may die before its writes, between them, or not at all,
 or work from a cache that has not seen the last ones.
 """
@@ -36,7 +36,7 @@ class Fate(Enum):
 
 
 @dataclass
-class World:
+class Scenario:
     spec: dict[str, Any]
     settings: Settings
     now: datetime = CREATED
@@ -50,9 +50,9 @@ class World:
         known = () if stale else tuple(self.children.values())
         return seen(self.now, cron, *known, settings=self.settings)
 
-    def round(self, fate: Fate = Fate.WELL) -> None:
+    def reconcile(self, fate: Fate = Fate.WELL) -> None:
         snapshot = self.look(stale=fate is Fate.STALE_CHILDREN)
-        wanted = plan(snapshot)
+        wanted = plan(snapshot).plan
         if fate is Fate.DIES_BEFORE_WRITING:
             return
         done = []
@@ -103,19 +103,19 @@ OPERATORS = st.builds(
 )
 
 
-def live(schedule: str, operator: Settings, steps: list[tuple[str, Any]]) -> World:
-    world = World({"schedule": schedule}, operator)
+def live(schedule: str, operator: Settings, steps: list[tuple[str, Any]]) -> Scenario:
+    scenario = Scenario({"schedule": schedule}, operator)
     for what, how in steps:
         match what:
             case "pass":
-                world.now += timedelta(seconds=how)
+                scenario.now += timedelta(seconds=how)
             case "round":
-                world.round(how)
+                scenario.reconcile(how)
             case "succeed":
-                world.finish(how, "SUCCEEDED")
+                scenario.finish(how, "SUCCEEDED")
             case _:
-                world.finish(how, "FAILED")
-    return world
+                scenario.finish(how, "FAILED")
+    return scenario
 
 
 @given(SCHEDULES, OPERATORS, STEPS)
@@ -123,8 +123,8 @@ def live(schedule: str, operator: Settings, steps: list[tuple[str, Any]]) -> Wor
 def test_no_tick_ever_has_two_children(
     schedule: str, operator: Settings, steps: list[tuple[str, Any]]
 ) -> None:
-    world = live(schedule, operator, steps)
-    assert len(world.ever) == len(set(world.ever))
+    scenario = live(schedule, operator, steps)
+    assert len(scenario.ever) == len(set(scenario.ever))
 
 
 @given(SCHEDULES, OPERATORS, STEPS)
@@ -132,10 +132,10 @@ def test_no_tick_ever_has_two_children(
 def test_every_child_serves_a_tick_of_the_schedule_and_none_before_its_time(
     schedule: str, operator: Settings, steps: list[tuple[str, Any]]
 ) -> None:
-    world = live(schedule, operator, steps)
-    for child in world.children.values():
+    scenario = live(schedule, operator, steps)
+    for child in scenario.children.values():
         assert child.tick is not None
-        assert CREATED < child.tick <= world.now
+        assert CREATED < child.tick <= scenario.now
 
 
 @given(SCHEDULES, OPERATORS, STEPS)
@@ -143,33 +143,33 @@ def test_every_child_serves_a_tick_of_the_schedule_and_none_before_its_time(
 def test_once_the_faults_stop_the_latest_tick_is_served_and_then_all_is_quiet(
     schedule: str, operator: Settings, steps: list[tuple[str, Any]]
 ) -> None:
-    world = live(schedule, operator, steps)
+    scenario = live(schedule, operator, steps)
     rounds = 0
-    while plan(world.look()).actions or world.recorded != _after_round(world):
-        world.round()
+    while plan(scenario.look()).plan.actions or scenario.recorded != _after_round(scenario):
+        scenario.reconcile()
         rounds += 1
         assert rounds < 5000
-    latest = schedule_of(world.look()).latest(world.recorded or CREATED, world.now)
+    latest = schedule_of(scenario.look()).latest(scenario.recorded or CREATED, scenario.now)
     assert latest is None
-    upcoming = next_tick(world.look())
+    upcoming = next_tick(scenario.look())
     assert upcoming is not None
-    assert upcoming > world.now
+    assert upcoming > scenario.now
 
 
-def _after_round(world: World) -> datetime | None:
-    status = next_status(world.look(), Outcome())
+def _after_round(scenario: Scenario) -> datetime | None:
+    status = next_status(scenario.look(), Outcome())
     return parse_time(status.last_schedule_time) if status.last_schedule_time else None
 
 
 @given(SCHEDULES, st.integers(1, 3))
 @settings(max_examples=15, deadline=None)
 def test_kuberays_way_serves_every_tick_of_a_downtime(schedule: str, hours: int) -> None:
-    world = World({"schedule": schedule}, Settings(cron_replay_missed=True))
-    world.now = CREATED + timedelta(hours=hours)
-    due = list(ticks(schedule_of(world.look()), CREATED, world.now))
+    scenario = Scenario({"schedule": schedule}, Settings(cron_replay_missed=True))
+    scenario.now = CREATED + timedelta(hours=hours)
+    due = list(ticks(schedule_of(scenario.look()), CREATED, scenario.now))
     for _ in due:
-        world.round()
-    assert len(world.ever) == len(due)
+        scenario.reconcile()
+    assert len(scenario.ever) == len(due)
 
 
 @given(SCHEDULES, OPERATORS, STEPS)
@@ -177,5 +177,5 @@ def test_kuberays_way_serves_every_tick_of_a_downtime(schedule: str, hours: int)
 def test_equal_snapshots_give_equal_plans(
     schedule: str, operator: Settings, steps: list[tuple[str, Any]]
 ) -> None:
-    world = live(schedule, operator, steps)
-    assert plan(world.look()) == plan(world.look())
+    scenario = live(schedule, operator, steps)
+    assert plan(scenario.look()).plan == plan(scenario.look()).plan

@@ -1,8 +1,7 @@
-"""The RayJob controller, whatever it sees: it always answers, twice the same, and within bounds.
+"""The RayJob controller on any snapshot: it always plans, deterministically and within bounds.
 
-What a job must never do hangs on one rule: an identity (the cluster's name, the submission's id) is
-in the status one round before anything bears it. Crashes between the two are played with a server
-in tests/cluster/test_rayjob_crashes.py.
+A name (of the cluster, of the submission) is in the status one reconcile before an object has it.
+tests/cluster/test_rayjob_crashes.py tests crashes between the two.
 """
 
 from __future__ import annotations
@@ -19,21 +18,19 @@ from manta.api.ray.job import SubmissionMode
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import JOBS
 from manta.api.times import format_time
-from manta.controllers.rayjob.events import EVENTS, Cause
-from manta.controllers.rayjob.plan import plan
+from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.snapshot import (
-    AtSession,
+    DashboardReply,
+    DashboardUnreachable,
+    JobNotFound,
     JobSnapshot,
-    NotAsked,
-    Silent,
-    Told,
-    Unknown,
+    NotQueried,
+    SessionReply,
 )
-from manta.controllers.rayjob.status import next_status
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
 from support.raycluster import ray_cluster
-from support.rayjob import NOW, a_cluster, a_head, a_submitter, seen
+from support.rayjob import NOW, a_cluster, a_head, a_snapshot, a_submitter, planned, status_after
 
 CLUSTER, ID = "demo-abcde", "demo-12345"
 ENDED = (Stage.COMPLETE, Stage.FAILED)
@@ -41,7 +38,7 @@ ENDED = (Stage.COMPLETE, Stage.FAILED)
 ages = st.none() | st.integers(0, 4000).map(lambda age: format_time(NOW - timedelta(seconds=age)))
 statuses = st.fixed_dictionaries(
     {
-        # Where most is decided, most is looked at.
+        # Most examples start in the stages with the most decisions.
         "jobDeploymentStatus": st.sampled_from(
             [*Stage, *[Stage.INITIALIZING] * 4, *[Stage.RUNNING] * 4]
         ).map(str),
@@ -68,12 +65,12 @@ specs = st.fixed_dictionaries(
 )
 answers = st.sampled_from(
     [
-        NotAsked(),
-        Unknown(),
-        Silent("it hangs"),
-        AtSession("session_1"),
-        AtSession(""),
-        *(Told(one) for one in ("PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED")),
+        NotQueried(),
+        JobNotFound(),
+        DashboardUnreachable("it hangs"),
+        SessionReply("session_1"),
+        SessionReply(""),
+        *(DashboardReply(one) for one in ("PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED")),
     ]
 )
 facts = st.fixed_dictionaries(
@@ -96,7 +93,7 @@ def snapshots(draw: st.DrawFn) -> JobSnapshot:
         own = None
         spec |= {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": CLUSTER}}
     status = {key: value for key, value in draw(statuses).items() if value is not None}
-    looked = seen(status, spec=spec, cluster_spec=own, **draw(facts))
+    looked = a_snapshot(status, spec=spec, cluster_spec=own, **draw(facts))
     if draw(st.booleans()):
         return looked
     meta = msgspec.structs.replace(looked.job.metadata, deletion_timestamp=format_time(NOW))
@@ -105,23 +102,22 @@ def snapshots(draw: st.DrawFn) -> JobSnapshot:
 
 
 @given(snapshots())
-def test_two_looks_at_one_world_agree(looked: JobSnapshot) -> None:
-    assert plan(looked) == plan(looked)
-    assert next_status(looked, UNTRIED) == next_status(looked, UNTRIED)
+def test_two_plans_from_one_snapshot_agree(looked: JobSnapshot) -> None:
+    assert planned(looked) == planned(looked)
+    assert status_after(looked, UNTRIED) == status_after(looked, UNTRIED)
 
 
 @given(snapshots(), st.booleans())
-def test_every_outcome_can_be_told_in_a_status(looked: JobSnapshot, fails: bool) -> None:
-    actions = plan(looked).actions
+def test_every_outcome_has_a_status(looked: JobSnapshot, fails: bool) -> None:
+    actions = planned(looked).actions
     failures = tuple(Failure(one, RuntimeError("injected")) for one in actions) if fails else ()
     done = () if fails else tuple(Result(one, one.key) for one in actions)
-    Stage(next_status(looked, Outcome(done, failures)).job_deployment_status)
+    Stage(status_after(looked, Outcome(done, failures)).job_deployment_status)
 
 
 @given(snapshots())
-def test_nothing_is_made_or_deleted_out_of_bounds(looked: JobSnapshot) -> None:
-    actions = plan(looked).actions
-    assert {one.cause for one in actions} <= set(EVENTS)
+def test_nothing_is_created_or_deleted_out_of_bounds(looked: JobSnapshot) -> None:
+    actions = planned(looked).actions
     deletes = [one for one in actions if isinstance(one, Delete)]
     assert all(one.uid for one in deletes)
     assert len({(one.resource, one.key) for one in deletes}) == len(deletes)
@@ -137,13 +133,13 @@ def test_nothing_is_made_or_deleted_out_of_bounds(looked: JobSnapshot) -> None:
 
 
 @given(snapshots())
-def test_an_identity_is_written_down_before_anything_bears_it(looked: JobSnapshot) -> None:
-    for one in plan(looked).actions:
+def test_a_name_is_in_the_status_before_an_object_has_it(looked: JobSnapshot) -> None:
+    for one in planned(looked).actions:
         if _creates(one, "RayCluster"):
             assert one.key.name == looked.status.ray_cluster_name
         if _submits(one):
             assert looked.status.job_id
-            assert next_status(looked, UNTRIED).job_id == looked.status.job_id
+            assert status_after(looked, UNTRIED).job_id == looked.status.job_id
 
 
 def _creates(action: object, kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""The RayService controller, whatever it sees: it always answers, twice the same, and within bounds."""
+"""The RayService controller on any snapshot: it always plans, deterministically and within bounds."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from hypothesis import strategies as st
 
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.times import format_time
-from manta.controllers.rayservice.events import EVENTS, Cause
-from manta.controllers.rayservice.plan import Phase, phase, plan
+from manta.controllers.rayservice.events import Cause
+from manta.controllers.rayservice.facts.phase import Phase, phase
 from manta.controllers.rayservice.snapshot import (
-    ClusterSight,
-    NotAsked,
+    ClusterView,
+    DashboardReply,
+    DashboardUnreachable,
+    NotQueried,
     ServiceSnapshot,
-    Silent,
-    Told,
 )
-from manta.controllers.rayservice.status import next_status
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
 from support.rayservice_objects import (
     NOW,
     a_cluster,
     a_pod,
-    a_sight,
+    a_snapshot,
+    a_view,
     incremental,
+    planned,
     running,
     scaled_config,
-    seen,
+    status_after,
 )
 
 IMAGES = ("rayproject/ray:2.60.0", "rayproject/ray:2.61.0")
-GIVING_BACK = (Phase.LEAVING, Phase.SUSPENDING, Phase.SUSPENDED, Phase.SUSPEND_REQUESTED)
+GIVING_BACK = (Phase.DELETING, Phase.SUSPENDING, Phase.SUSPENDED, Phase.SUSPEND_REQUESTED)
 
 shares = st.none() | st.sampled_from([0, 25, 50, 100])
 moments = st.none() | st.integers(0, 60).map(lambda age: format_time(NOW - timedelta(seconds=age)))
@@ -50,11 +51,19 @@ specs = st.fixed_dictionaries(
         "excludeHeadPodFromServeSvc": st.booleans(),
     },
 )
-answers = st.sampled_from([NotAsked(), Silent("it hangs"), Told({}), running(), running("other")])
+answers = st.sampled_from(
+    [
+        NotQueried(),
+        DashboardUnreachable("it hangs"),
+        DashboardReply({}),
+        running(),
+        running("other"),
+    ]
+)
 
 
 @st.composite
-def sights(draw: st.DrawFn, name: str) -> ClusterSight | None:
+def views(draw: st.DrawFn, name: str) -> ClusterView | None:
     if not draw(st.integers(0, 4)):
         return None
     made = a_cluster(name, rayClusterConfig=scaled_config(draw(st.sampled_from(IMAGES))))
@@ -62,13 +71,13 @@ def sights(draw: st.DrawFn, name: str) -> ClusterSight | None:
     worker = a_pod(f"{name}-worker", ready=draw(st.booleans()))
     pods = (head, worker) if draw(st.booleans()) else (head,)
     is_there = draw(st.booleans())
-    return a_sight(
+    return a_view(
         name,
         made,
         head_pod=head if is_there else None,
         pods=pods if is_there else (),
         answer=draw(answers),
-        proxy_answers=draw(st.none() | st.booleans()),
+        proxy_healthy=draw(st.none() | st.booleans()),
     )
 
 
@@ -89,12 +98,12 @@ def snapshots(draw: st.DrawFn) -> ServiceSnapshot:
         "activeServiceStatus": draw(sides("demo-a")),
         "pendingServiceStatus": draw(sides("demo-b")),
     }
-    active, pending = draw(sights("demo-a")), draw(sights("demo-b"))
+    active, pending = draw(views("demo-a")), draw(views("demo-b"))
     if not status["activeServiceStatus"]["rayClusterName"]:
         active = None
     if not status["pendingServiceStatus"]["rayClusterName"]:
         pending = None
-    looked = seen(
+    looked = a_snapshot(
         status, spec=draw(specs), active=active, pending=pending, seed=draw(st.integers(0, 3))
     )
     if draw(st.integers(0, 4)):
@@ -105,23 +114,22 @@ def snapshots(draw: st.DrawFn) -> ServiceSnapshot:
 
 
 @given(snapshots())
-def test_two_looks_at_one_world_agree(looked: ServiceSnapshot) -> None:
-    assert plan(looked) == plan(looked)
-    assert next_status(looked, UNTRIED) == next_status(looked, UNTRIED)
+def test_two_plans_from_one_snapshot_agree(looked: ServiceSnapshot) -> None:
+    assert planned(looked) == planned(looked)
+    assert status_after(looked, UNTRIED) == status_after(looked, UNTRIED)
 
 
 @given(snapshots(), st.booleans())
-def test_every_outcome_can_be_told_in_a_status(looked: ServiceSnapshot, fails: bool) -> None:
-    actions = plan(looked).actions
+def test_every_outcome_has_a_status(looked: ServiceSnapshot, fails: bool) -> None:
+    actions = planned(looked).actions
     failures = tuple(Failure(one, RuntimeError("injected")) for one in actions) if fails else ()
     done = () if fails else tuple(Result(one, one.key) for one in actions)
-    next_status(looked, Outcome(done, failures))
+    status_after(looked, Outcome(done, failures))
 
 
 @given(snapshots())
-def test_nothing_is_made_or_deleted_out_of_bounds(looked: ServiceSnapshot) -> None:
-    actions = plan(looked).actions
-    assert {one.cause for one in actions} <= set(EVENTS)
+def test_nothing_is_created_or_deleted_out_of_bounds(looked: ServiceSnapshot) -> None:
+    actions = planned(looked).actions
     deletes = [one for one in actions if isinstance(one, Delete)]
     assert all(one.uid for one in deletes)
     assert len({(one.resource, one.key) for one in deletes}) == len(deletes)
@@ -135,18 +143,18 @@ def test_nothing_is_made_or_deleted_out_of_bounds(looked: ServiceSnapshot) -> No
 
 
 @given(snapshots())
-def test_a_clusters_name_is_written_down_before_the_cluster_is_made(
+def test_a_clusters_name_is_in_the_status_before_the_cluster_is_created(
     looked: ServiceSnapshot,
 ) -> None:
     known = {looked.active_name, looked.pending_name} - {""}
-    for one in plan(looked).actions:
+    for one in planned(looked).actions:
         if one.cause == Cause.CREATE_CLUSTER:
             assert one.key.name in known
 
 
 @given(snapshots())
 def test_traffic_and_capacity_stay_within_their_bounds(looked: ServiceSnapshot) -> None:
-    status = next_status(looked, UNTRIED)
+    status = status_after(looked, UNTRIED)
     sides = (status.active_service_status, status.pending_service_status)
     for side in sides:
         assert side.target_capacity is None or 0 <= side.target_capacity <= 100

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from manta.localplane.apiserver.messages import User
+from manta.httpserver.messages import User
 from support.plane import MemoryPlane, memory_plane
 from support.sender import Sender
 from support.tenants import Tenants

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any
+from typing import Any, Never
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ from manta.api.addresses import special_address
 from manta.api.discovery import EndpointSlice
 from manta.localplane.apiserver.auth.roles import cluster_roles
 from manta.localplane.apiserver.bootstrap import bootstrap
-from manta.localplane.node.services import endpoints
+from manta.localplane.node.services.proxy import endpoints
 from support.tenants import ALICE, AMY, OTHER, OWN, RBAC, VICTOR, Ask, a_pod, app_of, named, person
 
 READ = ("get", "list", "watch")
@@ -111,12 +111,12 @@ def permissions(role: dict[str, Any]) -> Permissions:
 DEFAULTS = {role["metadata"]["name"]: role for role in cluster_roles()}
 
 
-def test_the_default_roles_are_those_of_the_table():
+def test_the_default_roles_are_those_of_the_table() -> None:
     assert set(DEFAULTS) == set(UPSTREAM)
 
 
 @pytest.mark.parametrize("name", UPSTREAM)
-def test_a_default_role_gives_what_kubernetes_gives(name):
+def test_a_default_role_gives_what_kubernetes_gives(name) -> None:
     """X7."""
     assert permissions(DEFAULTS[name]) == UPSTREAM[name]
 
@@ -125,7 +125,7 @@ AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
 @pytest.mark.parametrize(("name", "part_of"), [("view", "edit"), ("edit", "admin"), ("admin", "")])
-def test_a_personal_role_aggregates_by_its_own_label(name, part_of):
+def test_a_personal_role_aggregates_by_its_own_label(name, part_of) -> None:
     role = DEFAULTS[name]
     chosen = [{"matchLabels": {f"{AGGREGATE}{name}": "true"}}]
     assert role["aggregationRule"] == {"clusterRoleSelectors": chosen}
@@ -133,7 +133,7 @@ def test_a_personal_role_aggregates_by_its_own_label(name, part_of):
     assert labels == ({f"{AGGREGATE}{part_of}"} if part_of else set())
 
 
-async def test_what_a_chart_adds_to_view_reaches_edit_and_admin(tenants):
+async def test_what_a_chart_adds_to_view_reaches_edit_and_admin(tenants) -> None:
     rule = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}
     labelled = {"metadata": {"name": "chart", "labels": {f"{AGGREGATE}view": "true"}}}
     await tenants.create(f"{RBAC}/clusterroles", labelled | {"rules": [rule]})
@@ -142,7 +142,7 @@ async def test_what_a_chart_adds_to_view_reaches_edit_and_admin(tenants):
         assert (await tenants.ask(Ask("GET", path), user)).status == 404
 
 
-async def test_roles_that_aggregate_each_other_end(tenants):
+async def test_roles_that_aggregate_each_other_end(tenants) -> None:
     for name, other in (("one", "two"), ("two", "one")):
         body = {"metadata": {"name": name, "labels": {"part": name}}}
         chosen = {"clusterRoleSelectors": [{"matchLabels": {"part": other}}]}
@@ -159,18 +159,18 @@ OWN_RULE = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["g
 
 def older(app, name: str, *rules: dict[str, Any], **annotations: str) -> None:
     """Put a default role back into the state in which an earlier version left it."""
-    shelf = "clusterroles.rbac.authorization.k8s.io"
-    body = app.store.get(shelf, name).decode()
+    resource = "clusterroles.rbac.authorization.k8s.io"
+    body = app.store.get(resource, name).decode()
     body["rules"] = [*body["rules"], *rules]
     body["metadata"]["annotations"] |= annotations
-    app.store.put(shelf, name, body)
+    app.store.put(resource, name, body)
 
 
 def stored(app, name: str) -> Permissions:
     return permissions(app.store.get("clusterroles.rbac.authorization.k8s.io", name).decode())
 
 
-def test_a_default_role_of_an_older_store_loses_what_it_should_not_have(tmp_path):
+def test_a_default_role_of_an_older_store_loses_what_it_should_not_have(tmp_path) -> None:
     """X7: `edit` of stores that earlier versions have made."""
     app = app_of(tmp_path)
     older(app, "system:aggregate-to-edit", ENDPOINTS, SLICES, OWN_RULE)
@@ -181,7 +181,7 @@ def test_a_default_role_of_an_older_store_loses_what_it_should_not_have(tmp_path
     assert stored(app, "system:aggregate-to-edit") == UPSTREAM["system:aggregate-to-edit"] | added
 
 
-def test_a_default_role_that_is_not_to_be_updated_stays(tmp_path):
+def test_a_default_role_that_is_not_to_be_updated_stays(tmp_path) -> None:
     app = app_of(tmp_path)
     annotation = {"rbac.authorization.kubernetes.io/autoupdate": "false"}
     older(app, "system:aggregate-to-edit", SLICES, **annotation)
@@ -191,7 +191,7 @@ def test_a_default_role_that_is_not_to_be_updated_stays(tmp_path):
     )
 
 
-def test_a_start_without_a_change_writes_no_role(tmp_path):
+def test_a_start_without_a_change_writes_no_role(tmp_path) -> None:
     app = app_of(tmp_path)
     revision = app.store.revision
     bootstrap(app)
@@ -215,7 +215,7 @@ def a_slice(*addresses: str, kind: str = "IPv4", **endpoint: Any) -> dict[str, A
 
 
 @pytest.mark.parametrize("address", [*SPECIAL, *SPECIAL_6])
-async def test_an_endpoint_slice_holds_no_special_address(tenants, address):
+async def test_an_endpoint_slice_holds_no_special_address(tenants, address) -> None:
     """X7."""
     kind = "IPv6" if ":" in address else "IPv4"
     answer = await tenants.ask(Ask("POST", SLICE_PATH, a_slice(address, kind=kind)))
@@ -226,7 +226,7 @@ async def test_an_endpoint_slice_holds_no_special_address(tenants, address):
 
 @pytest.mark.parametrize("part", ["addresses", "notReadyAddresses"])
 @pytest.mark.parametrize("address", SPECIAL)
-async def test_endpoints_hold_no_special_address(tenants, address, part):
+async def test_endpoints_hold_no_special_address(tenants, address, part) -> None:
     """X7."""
     body = named("web") | {"subsets": [{part: [{"ip": address}], "ports": [{"port": 80}]}]}
     answer = await tenants.ask(Ask("POST", f"{OWN}/endpoints", body))
@@ -235,18 +235,18 @@ async def test_endpoints_hold_no_special_address(tenants, address, part):
 
 
 @pytest.mark.parametrize("address", ORDINARY)
-async def test_ordinary_addresses_are_accepted(tenants, address):
+async def test_ordinary_addresses_are_accepted(tenants, address) -> None:
     await tenants.create(SLICE_PATH, a_slice(address))
     assert special_address(address) == ""
 
 
 @pytest.mark.parametrize("address", ["::ffff:127.0.0.1", "localhost", "127.1", ""])
-def test_other_spellings_are_no_way_around(address):
+def test_other_spellings_are_no_way_around(address) -> None:
     """X7."""
     assert special_address(address)
 
 
-async def test_a_slice_may_name_a_pod_that_lives_on_the_loopback(tenants):
+async def test_a_slice_may_name_a_pod_that_lives_on_the_loopback(tenants) -> None:
     """With `--isolation none` Pods have such addresses: their status says so, and nodes write it."""
     await tenants.create(f"{OWN}/pods", a_pod("here"))
     status = {"status": {"podIP": "127.31.0.2", "podIPs": [{"ip": "127.31.0.2"}]}}
@@ -257,7 +257,7 @@ async def test_a_slice_may_name_a_pod_that_lives_on_the_loopback(tenants):
     await tenants.create(SLICE_PATH, a_slice("127.31.0.2", targetRef=target))
 
 
-async def test_a_slice_may_not_name_a_pod_of_another_namespace_for_that(tenants):
+async def test_a_slice_may_not_name_a_pod_of_another_namespace_for_that(tenants) -> None:
     """X7."""
     status = {"status": {"podIP": "127.31.0.2", "podIPs": [{"ip": "127.31.0.2"}]}}
     assert (await tenants.ask(Ask("PATCH", f"{OTHER}/pods/web/status", status))).status == 200
@@ -272,13 +272,13 @@ class Dialled:
     def __init__(self) -> None:
         self.pods: list[tuple[str, str, int]] = []
 
-    async def dial(self, namespace: str, pod: str, port: int):
+    async def dial(self, namespace: str, pod: str, port: int) -> Never:
         self.pods.append((namespace, pod, port))
         raise ConnectionRefusedError("noted")
 
 
 @pytest.mark.parametrize("namespace", ["team-b", "kube-system"])
-async def test_the_service_proxy_does_not_leave_the_namespace(tenants, namespace):
+async def test_the_service_proxy_does_not_leave_the_namespace(tenants, namespace) -> None:
     """X7."""
     tenants.app.connector = dialled = Dialled()
     target = {"kind": "Pod", "namespace": namespace, "name": "web"}
@@ -287,7 +287,7 @@ async def test_the_service_proxy_does_not_leave_the_namespace(tenants, namespace
     assert (answer.status, dialled.pods) == (503, [])
 
 
-async def test_the_service_proxy_reaches_the_pods_of_its_namespace(tenants):
+async def test_the_service_proxy_reaches_the_pods_of_its_namespace(tenants) -> None:
     tenants.app.connector = dialled = Dialled()
     await tenants.create(SLICE_PATH, a_slice("10.1.2.3", targetRef={"kind": "Pod", "name": "web"}))
     await tenants.ask(Ask("GET", f"{OWN}/services/web/proxy/"))
@@ -295,7 +295,7 @@ async def test_the_service_proxy_reaches_the_pods_of_its_namespace(tenants):
 
 
 @pytest.mark.parametrize("kind", ["external name", "no target"])
-async def test_the_service_proxy_dials_pods_only(tenants, kind):
+async def test_the_service_proxy_dials_pods_only(tenants, kind) -> None:
     """X7: neither an ExternalName nor an address alone is an end of the proxy."""
     tenants.app.connector = dialled = Dialled()
     if kind == "external name":
@@ -315,17 +315,17 @@ def in_cluster(*addresses: str, kind: str = "IPv4", namespace: str = "team-a", *
 
 
 @pytest.mark.parametrize("address", [*SPECIAL, *SPECIAL_6, "239.1.1.1", "localhost"])
-def test_a_service_address_leads_to_no_special_address(address):
+def test_a_service_address_leads_to_no_special_address(address) -> None:
     """X7: also from a slice that an older version has stored."""
     assert endpoints([in_cluster(address)], "") == ()
 
 
-def test_a_service_address_leads_to_no_host_name():
+def test_a_service_address_leads_to_no_host_name() -> None:
     """X7: kube-proxy ignores slices of host names."""
     assert endpoints([in_cluster("localhost", kind="FQDN")], "") == ()
 
 
-def test_a_service_address_leads_to_no_pod_of_another_namespace():
+def test_a_service_address_leads_to_no_pod_of_another_namespace() -> None:
     """X7."""
     foreign = {"kind": "Pod", "namespace": "team-b", "name": "web"}
     assert endpoints([in_cluster("10.88.0.9", targetRef=foreign)], "") == ()
@@ -333,7 +333,7 @@ def test_a_service_address_leads_to_no_pod_of_another_namespace():
     assert endpoints([in_cluster("10.88.0.9", targetRef=own)], "") == (("10.88.0.9", 80),)
 
 
-def test_pods_on_the_machines_network_are_reached_by_loopback_addresses():
+def test_pods_on_the_machines_network_are_reached_by_loopback_addresses() -> None:
     one = in_cluster("127.31.0.2")
     assert endpoints([one], "", shared=True) == (("127.31.0.2", 80),)
     assert endpoints([in_cluster("169.254.169.254")], "", shared=True) == ()
@@ -364,7 +364,9 @@ async def reviewed(tenants, token: str, *audiences: str) -> dict[str, Any]:
         ([], [], [OURS]),
     ],
 )
-async def test_a_token_review_answers_the_shared_audiences(tenants, made_for, asked, shared):
+async def test_a_token_review_answers_the_shared_audiences(
+    tenants, made_for, asked, shared
+) -> None:
     """X9."""
     status = await reviewed(tenants, await a_token(tenants, audiences=made_for), *asked)
     assert status["authenticated"] is True
@@ -375,7 +377,7 @@ async def test_a_token_review_answers_the_shared_audiences(tenants, made_for, as
 @pytest.mark.parametrize(
     ("made_for", "asked"), [(["a"], ["b"]), (["a"], []), ([OURS], ["a"]), ([], ["a"])]
 )
-async def test_a_token_for_others_is_no_token(tenants, made_for, asked):
+async def test_a_token_for_others_is_no_token(tenants, made_for, asked) -> None:
     """X9."""
     status = await reviewed(tenants, await a_token(tenants, audiences=made_for), *asked)
     assert not status.get("authenticated")
@@ -383,14 +385,14 @@ async def test_a_token_for_others_is_no_token(tenants, made_for, asked):
     assert "is invalid for the target audiences" in status["error"]
 
 
-async def test_the_admin_token_is_for_this_server_only(tenants):
+async def test_the_admin_token_is_for_this_server_only(tenants) -> None:
     """X9."""
     assert (await reviewed(tenants, "admin-token"))["audiences"] == [OURS]
     assert not (await reviewed(tenants, "admin-token", "vault")).get("authenticated")
 
 
 @pytest.mark.parametrize("audiences", [[1], "a", {"a": 1}, [["a"]]])
-async def test_audiences_of_the_wrong_type_are_refused(tenants, audiences):
+async def test_audiences_of_the_wrong_type_are_refused(tenants, audiences) -> None:
     """X19."""
     answer = await tenants.ask(Ask("POST", TOKEN, {"spec": {"audiences": audiences}}))
     assert answer.status == 400
@@ -398,19 +400,19 @@ async def test_audiences_of_the_wrong_type_are_refused(tenants, audiences):
 
 
 @pytest.mark.parametrize("spec", [[], "x", {"boundObjectRef": "p"}, {"expirationSeconds": "1h"}])
-async def test_a_token_request_of_the_wrong_shape_is_refused(tenants, spec):
+async def test_a_token_request_of_the_wrong_shape_is_refused(tenants, spec) -> None:
     """X19."""
     assert (await tenants.ask(Ask("POST", TOKEN, {"spec": spec}))).status == 400
 
 
-async def test_audiences_of_a_review_of_the_wrong_type_are_refused(tenants):
+async def test_audiences_of_a_review_of_the_wrong_type_are_refused(tenants) -> None:
     """X19."""
     path = "/apis/authentication.k8s.io/v1/tokenreviews"
     ask = Ask("POST", path, {"spec": {"token": "x", "audiences": [1]}})
     assert (await tenants.ask(ask)).status == 400
 
 
-async def test_a_token_ends_with_the_node_that_it_is_bound_to(tenants):
+async def test_a_token_ends_with_the_node_that_it_is_bound_to(tenants) -> None:
     """X19."""
     token = await a_token(tenants, boundObjectRef={"kind": "Node", "name": "node-1"})
     assert tenants.app.authenticator.by_token(token) is not None
@@ -420,7 +422,7 @@ async def test_a_token_ends_with_the_node_that_it_is_bound_to(tenants):
     assert tenants.app.authenticator.by_token(token) is None
 
 
-async def test_a_token_ends_a_minute_after_its_pod_should_have(tenants):
+async def test_a_token_ends_a_minute_after_its_pod_should_have(tenants) -> None:
     """As in Kubernetes: a Pod that a finalizer keeps does not keep its token."""
     kept = {"metadata": {"name": "kept", "finalizers": ["example.com/wait"]}}
     await tenants.create(f"{OWN}/pods", a_pod("kept") | kept)
@@ -445,19 +447,19 @@ EVERYWHERE = "/apis/authorization.k8s.io/v1/localsubjectaccessreviews"
         {"nonResourceAttributes": {"verb": "get", "path": "/metrics"}},
     ],
 )
-async def test_a_local_review_is_about_its_namespace(tenants, asked):
+async def test_a_local_review_is_about_its_namespace(tenants, asked) -> None:
     """X19: a namespace's admin asks nothing about the rest of the cluster."""
     answer = await tenants.ask(Ask("POST", LOCAL, {"spec": {"user": "alice"} | asked}), AMY)
     assert answer.status == 422, answer
 
 
-async def test_a_local_review_needs_a_namespace(tenants):
+async def test_a_local_review_needs_a_namespace(tenants) -> None:
     """X19."""
     spec = {"user": "alice", "resourceAttributes": {"verb": "get", "resource": "nodes"}}
     assert (await tenants.ask(Ask("POST", EVERYWHERE, {"spec": spec}))).status == 404
 
 
-async def test_a_local_review_answers(tenants):
+async def test_a_local_review_answers(tenants) -> None:
     attributes = {"verb": "get", "resource": "pods", "namespace": "team-a"}
     spec = {"user": "alice", "resourceAttributes": attributes}
     answer = await tenants.ask(Ask("POST", LOCAL, {"spec": spec}), AMY)

@@ -50,7 +50,7 @@ async def plane(tmp_path):
     return directory
 
 
-async def test_what_was_backed_up_comes_back(plane, tmp_path):
+async def test_what_was_backed_up_comes_back(plane, tmp_path) -> None:
     truth = read_state(plane)
     file = made(plane, tmp_path / "file.tar")
     restored(file, tmp_path / "new")
@@ -58,7 +58,7 @@ async def test_what_was_backed_up_comes_back(plane, tmp_path):
     assert (tmp_path / "new" / "pki" / "sa.key").read_text() == "the sa.key"
 
 
-async def test_a_backup_is_its_owners_alone(plane, tmp_path):
+async def test_a_backup_is_its_owners_alone(plane, tmp_path) -> None:
     file = made(plane, tmp_path / "file.tar")
     restored(file, tmp_path / "new")
     private = [file, tmp_path / "new" / NAME, tmp_path / "new" / "pki" / "sa.key"]
@@ -66,7 +66,7 @@ async def test_a_backup_is_its_owners_alone(plane, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-async def test_a_backup_of_a_plane_that_writes_is_one_moment(tmp_path):
+async def test_a_backup_of_a_plane_that_writes_is_one_moment(tmp_path) -> None:
     """Every object is there as it was at one revision, and the plane goes on."""
     directory = tmp_path / "plane"
     directory.mkdir()
@@ -80,7 +80,7 @@ async def test_a_backup_of_a_plane_that_writes_is_one_moment(tmp_path):
     assert read_state(tmp_path / "new") == first
 
 
-async def test_a_restored_store_goes_on(plane, tmp_path):
+async def test_a_restored_store_goes_on(plane, tmp_path) -> None:
     restored(made(plane, tmp_path / "file.tar"), tmp_path / "new")
     for _ in range(2):
         store = open_store(tmp_path / "new")
@@ -90,7 +90,7 @@ async def test_a_restored_store_goes_on(plane, tmp_path):
         assert read_state(tmp_path / "new") == truth
 
 
-async def test_a_state_is_not_replaced_unless_one_says_so(plane, tmp_path):
+async def test_a_state_is_not_replaced_unless_one_says_so(plane, tmp_path) -> None:
     file = made(plane, tmp_path / "file.tar")
     before = tree(plane)
     with pytest.raises(BackupError, match="--replace-state"):
@@ -98,7 +98,7 @@ async def test_a_state_is_not_replaced_unless_one_says_so(plane, tmp_path):
     assert tree(plane) == before
 
 
-async def test_a_replaced_state_is_kept_aside(plane, tmp_path):
+async def test_a_replaced_state_is_kept_aside(plane, tmp_path) -> None:
     file = made(plane, tmp_path / "file.tar")
     before = tree(plane)
     store = open_store(plane)
@@ -116,7 +116,7 @@ async def test_a_replaced_state_is_kept_aside(plane, tmp_path):
 
 
 @pytest.mark.parametrize("place", [0.001, 0.1, 0.3, 0.5, 0.7, 0.9])
-async def test_a_damaged_backup_changes_nothing(plane, tmp_path, place):
+async def test_a_damaged_backup_changes_nothing(plane, tmp_path, place) -> None:
     file = made(plane, tmp_path / "file.tar")
     content = bytearray(file.read_bytes())
     content[int(len(content) * place)] ^= 0xFF
@@ -128,7 +128,7 @@ async def test_a_damaged_backup_changes_nothing(plane, tmp_path, place):
 
 
 @pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.8])
-async def test_a_backup_that_was_cut_short_changes_nothing(plane, tmp_path, share):
+async def test_a_backup_that_was_cut_short_changes_nothing(plane, tmp_path, share) -> None:
     file = made(plane, tmp_path / "file.tar")
     os.truncate(file, int(file.stat().st_size * share))
     before = tree(plane)
@@ -159,7 +159,7 @@ def member(name: str, **attributes) -> tarfile.TarInfo:
 @pytest.mark.parametrize(
     "name", ["../evil", "/etc/evil", "pki/../../evil", "pki/a/b", "pki/..", "node/x", "lock"]
 )
-def test_a_backup_writes_nowhere_else(tmp_path, name):
+def test_a_backup_writes_nowhere_else(tmp_path, name) -> None:
     file = forged(tmp_path / "f", {NAME: "", name: ""}, member(NAME), member(name))
     with pytest.raises(BackupError):
         restored(file, tmp_path / "new")
@@ -168,26 +168,26 @@ def test_a_backup_writes_nowhere_else(tmp_path, name):
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_a_backup_holds_plain_files_only(tmp_path, kind):
+def test_a_backup_holds_plain_files_only(tmp_path, kind) -> None:
     odd = member(NAME, type=kind, linkname="/etc/passwd")
     with pytest.raises(BackupError):
         restored(forged(tmp_path / "f", {NAME: ""}, odd), tmp_path / "new")
     assert tree(tmp_path / "new") == {}
 
 
-def test_a_backup_of_another_format_is_refused(tmp_path):
+def test_a_backup_of_another_format_is_refused(tmp_path) -> None:
     with pytest.raises(BackupError, match="format 9"):
         restored(forged(tmp_path / "f", {NAME: ""}, format_=9), tmp_path / "new")
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", os.urandom(4096), b"{}" * 999])
-def test_any_other_file_is_refused(tmp_path, content):
+def test_any_other_file_is_refused(tmp_path, content) -> None:
     (tmp_path / "f").write_bytes(content)
     with pytest.raises(BackupError):
         restored(tmp_path / "f", tmp_path / "new")
 
 
-async def test_a_damaged_plane_does_not_replace_a_good_backup(plane, tmp_path):
+async def test_a_damaged_plane_does_not_replace_a_good_backup(plane, tmp_path) -> None:
     file = made(plane, tmp_path / "file.tar")
     good = file.read_bytes()
     content = bytearray((plane / NAME).read_bytes())
@@ -200,7 +200,7 @@ async def test_a_damaged_plane_does_not_replace_a_good_backup(plane, tmp_path):
 
 
 # ── the commands ─────────────────────────────────────────────────────────────────────────
-async def test_a_running_plane_is_backed_up_by_command_and_restored(tmp_path, capsys):
+async def test_a_running_plane_is_backed_up_by_command_and_restored(tmp_path, capsys) -> None:
     options = PlaneOptions(dir=tmp_path / "plane", controllers=False)
     file = tmp_path / "file.tar"
     async with Plane(options) as plane:
@@ -219,13 +219,13 @@ async def test_a_running_plane_is_backed_up_by_command_and_restored(tmp_path, ca
         assert (tmp_path / "new" / "pki" / "admin.token").read_text() == token_text
 
 
-def test_a_backup_of_nothing_says_where_to_look(tmp_path, capsys):
+def test_a_backup_of_nothing_says_where_to_look(tmp_path, capsys) -> None:
     assert main(["backup", str(tmp_path / "f"), "--dir", str(tmp_path / "none")]) == 1
     assert "name its directory: --dir" in capsys.readouterr().err
     assert not (tmp_path / "f").exists()
 
 
-def test_replacing_needs_a_file(tmp_path, capsys):
+def test_replacing_needs_a_file(tmp_path, capsys) -> None:
     command = ["up", "--foreground", "--nodes", "0", "--replace-state", "--dir", str(tmp_path)]
     assert main(command) == 2
     assert "--restore FILE" in capsys.readouterr().err

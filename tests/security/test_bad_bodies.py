@@ -167,12 +167,12 @@ def fault(media: str, shape: str, answer: Response) -> str:
     harmless = shape in HARMLESS or (media == STRATEGIC and shape in UNREAD)
     if harmless and answer.status < 400:
         return ""
-    told = json.loads(answer.body)
-    if told["kind"] != "Status" or not told.get("message"):
+    reported = json.loads(answer.body)
+    if reported["kind"] != "Status" or not reported.get("message"):
         return f"{answer.status}, no Status that says why: {answer.body[:200]!r}"
-    if 400 <= answer.status < 500 or (shape in HARMLESS and told["message"] == NO_TARGET):
+    if 400 <= answer.status < 500 or (shape in HARMLESS and reported["message"] == NO_TARGET):
         return ""
-    return f"{answer.status}: {told['message'][:200]}"
+    return f"{answer.status}: {reported['message'][:200]}"
 
 
 @pytest.mark.parametrize("name", kinds())

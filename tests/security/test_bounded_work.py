@@ -53,8 +53,8 @@ async def test_two_billion_replicas_make_no_pod_and_say_why(kind: str) -> None:
         found = (await all_.client.list(PODS, NAMESPACE)).items
         assert not [one for one in found if "huge" in one["metadata"]["name"]]
         said = str(await all_.get(kind, "huge"))
-        told = await all_.client.list(EVENTS, NAMESPACE)
-        notes = [one["note"] for one in told.items if one["regarding"]["name"] == "huge"]
+        reported = await all_.client.list(EVENTS, NAMESPACE)
+        notes = [one["note"] for one in reported.items if one["regarding"]["name"] == "huge"]
         assert "150000" in said or any("150000" in one for one in notes)
         if kind != "RayCronJob":
             assert (await all_.get(kind, "good"))["status"]

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from manta.cli.dashboards import ProxyCourier
+from manta.client.dashboard import ProxyTransport
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster
 from manta.kube.transport import HttpTransport
 from manta.ray import dashboard as dashboards
 from manta.ray.dashboard import Dashboard, job_path
 from manta.ray.models import Accepted, JobInfo, ServeStatus, Target, Unreachable
-from manta.ray.transport import MAX_ANSWER, Courier, DirectCourier, Reply
+from manta.ray.transport import MAX_REPLY_BYTES, DashboardTransport, DirectTransport, Reply
 
 BOMB = gzip.compress(bytes(64 << 20))
 
@@ -46,15 +46,15 @@ async def listening(head: Head) -> AsyncIterator[Head]:
 
 
 @asynccontextmanager
-async def reached(head: Head, way: str) -> AsyncIterator[tuple[Courier, Target]]:
+async def reached(head: Head, way: str) -> AsyncIterator[tuple[DashboardTransport, Target]]:
     target = Target("ns", "svc", "127.0.0.1", head.port, token="t0ken")
     if way == "direct":
-        courier: Courier = DirectCourier(timeout=20)
-        yield courier, target
-        await courier.close()
+        transport: DashboardTransport = DirectTransport(timeout=20)
+        yield transport, target
+        await transport.close()
         return
     client = Client(HttpTransport(Cluster(server=f"http://127.0.0.1:{head.port}")))
-    yield ProxyCourier(client), target
+    yield ProxyTransport(client), target
     await client.close()
 
 
@@ -69,8 +69,8 @@ async def test_no_redirect_is_followed_and_no_token_travels(way: str, status: st
     async with listening(Head(answered(b"{}"))) as elsewhere:
         where = f"Location: http://127.0.0.1:{elsewhere.port}/steal"
         async with listening(Head(answered(b"", where, status=status))) as head:
-            async with reached(head, way) as (courier, target):
-                ray = Dashboard(courier)
+            async with reached(head, way) as (transport, target):
+                ray = Dashboard(transport)
                 assert isinstance(await ray.job(target, "id"), Unreachable)
                 put = await ray.put_serve_config(target, {"applications": []})
                 assert isinstance(put, Unreachable)
@@ -85,9 +85,9 @@ async def test_a_compressed_answer_is_not_unpacked(way: str) -> None:
     assert len(BOMB) < 70_000
     async with (
         listening(Head(answered(BOMB, "Content-Encoding: gzip"))) as head,
-        reached(head, way) as (courier, target),
+        reached(head, way) as (transport, target),
     ):
-        answer = await Dashboard(courier).session(target)
+        answer = await Dashboard(transport).session(target)
         assert isinstance(answer, Unreachable)
         assert b"identity" in head.asked[0]
 
@@ -95,12 +95,12 @@ async def test_a_compressed_answer_is_not_unpacked(way: str) -> None:
 @pytest.mark.parametrize("way", ["direct", "proxy"])
 async def test_a_long_answer_is_read_to_the_limit_only(way: str) -> None:
     async with (
-        listening(Head(answered(b"x" * (MAX_ANSWER + 1)))) as head,
-        reached(head, way) as (courier, target),
+        listening(Head(answered(b"x" * (MAX_REPLY_BYTES + 1)))) as head,
+        reached(head, way) as (transport, target),
     ):
-        answer = await courier.send(target, "GET", "/api/version")
+        answer = await transport.send(target, "GET", "/api/version")
         assert isinstance(answer, Unreachable)
-        assert str(MAX_ANSWER) in answer.why
+        assert str(MAX_REPLY_BYTES) in answer.why
         assert answer.sent
 
 
@@ -120,8 +120,8 @@ async def test_a_job_id_stays_one_segment_of_the_path(
     way: str, job_id: str, segment: bytes
 ) -> None:
     async with listening(Head(answered(b"{}"))) as head:
-        async with reached(head, way) as (courier, target):
-            assert await Dashboard(courier).stop(target, job_id) == Accepted()
+        async with reached(head, way) as (transport, target):
+            assert await Dashboard(transport).stop(target, job_id) == Accepted()
         line = head.asked[0].split(b"\r\n")[0]
         assert segment in line
         assert b"\r\nEvil" not in head.asked[0]

@@ -6,16 +6,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from manta.admission import review as reviews
-from manta.admission import server as servers
 from manta.admission.review import review
-from manta.admission.server import LARGEST, ReviewServer
+from manta.admission.server import LIMITS, ReviewServer
+from manta.httpserver.address import Address
 from manta.rules.settings import Settings
-from manta.runtime.health import Address
 from support.rayjob import ray_job
 from support.rayservice_objects import ray_service
 
@@ -79,8 +79,10 @@ def test_an_object_that_nobody_can_read_is_refused(depth: int) -> None:
 
 
 @asynccontextmanager
-async def served(judge: Any = None) -> AsyncIterator[ReviewServer]:
-    server = ReviewServer(Address("127.0.0.1", 0), None, judge or (lambda body: body))  # type: ignore[arg-type]
+async def served(judge: Any = None, **limits: Any) -> AsyncIterator[ReviewServer]:
+    judge = judge or (lambda body: body)
+    changed = replace(LIMITS, **limits)
+    server = ReviewServer(Address("127.0.0.1", 0), None, judge, changed)  # type: ignore[arg-type]
     task = asyncio.create_task(server.run())
     await server.listening.wait()
     try:
@@ -103,7 +105,7 @@ async def said(server: ReviewServer, request: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "length", [str(LARGEST + 1), "9" * 5000, "-1", "1_0", "٣", ""], ids=range(6)
+    "length", [str(LIMITS.body_bytes + 1), "9" * 5000, "-1", "1_0", "٣", ""], ids=range(6)
 )
 async def test_an_odd_length_is_refused_before_a_byte_is_read(length: str) -> None:
     async with served() as server:
@@ -111,42 +113,35 @@ async def test_an_odd_length_is_refused_before_a_byte_is_read(length: str) -> No
         assert (await said(server, head)).split(b" ")[1] in (b"400", b"413")
 
 
-async def test_a_request_that_trickles_in_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "SLOWEST", 0.2)
-    async with served() as server:
+async def test_a_request_that_trickles_in_is_given_up() -> None:
+    async with served(request_seconds=0.2, anonymous_request_seconds=0.2) as server:
         assert await said(server, b"POST / HT") == b""
         assert await said(server, b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nab") == b""
 
 
-async def test_connections_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "MAX_CONNECTIONS", 1)
-    async with served() as server:
-        _, first = await asyncio.open_connection("127.0.0.1", server.port)
-        first.write(b"POST")
-        await first.drain()
+async def test_connections_beyond_the_limit_end_the_oldest() -> None:
+    """Otherwise a client with silent connections would keep the API server out."""
+    async with served(connections=1) as server:
+        silent, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"POST")
+        await writer.drain()
         await asyncio.sleep(0.1)
-        assert await said(server, b"GET /healthz HTTP/1.1\r\n\r\n") == b""
-        first.close()
-        await first.wait_closed()
-        answer = b""
-        for _ in range(50):
-            await asyncio.sleep(0.05)
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")
-            with suppress(ConnectionError):
-                answer = await reader.read(15)
-            writer.close()
-            if answer:
-                break
-        assert answer == b"HTTP/1.1 200 OK"
+        request = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"
+        assert (await said(server, request)).startswith(b"HTTP/1.1 200 OK")
+        with suppress(ConnectionError):
+            assert await silent.read() == b""
+        writer.close()
 
 
 async def test_a_judge_that_raises_ends_no_server(caplog: pytest.LogCaptureFixture) -> None:
     def raises(_: bytes) -> bytes:
-        raise ZeroDivisionError
+        raise ZeroDivisionError("secret")
 
+    close = b"Connection: close\r\n"
     async with served(raises) as server:
-        assert await said(server, b"POST / HTTP/1.1\r\nContent-Length: 1\r\n\r\nx") == b""
+        failed = await said(server, b"POST / HTTP/1.1\r\n" + close + b"Content-Length: 1\r\n\r\nx")
+        assert failed.startswith(b"HTTP/1.1 500")
+        assert b"secret" not in failed
         assert "could not be answered" in caplog.text
         with pytest.raises(TimeoutError):  # it keeps the connection for the next request
             await asyncio.wait_for(said(server, b"GET /healthz HTTP/1.1\r\n\r\n"), 0.3)
@@ -154,7 +149,7 @@ async def test_a_judge_that_raises_ends_no_server(caplog: pytest.LogCaptureFixtu
 
 def test_bytes_that_are_not_utf_8_are_refused_and_raise_nothing() -> None:
     """Found by the fuzzer."""
-    with pytest.raises(reviews.BadReview):
+    with pytest.raises(reviews.InvalidReview):
         review(b'{"kind":"Admission\xffReview"}', Settings())
     body = body_of("RayJob", json.dumps(ray_job()).encode()).replace(
         b"admission.k8s", b"adm\xffssion"

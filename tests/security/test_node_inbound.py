@@ -15,14 +15,14 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: network namespaces"),
 ]
 
-WORLD = """
+SCENARIO = """
 import json, os, signal, socket, sys, threading, time
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
-from manta.localplane.node import libc
-from manta.localplane.node.egress import PlaneNetwork, open_way
-from manta.localplane.node.launch import configure_network
-from manta.localplane.node.netlink import Netlink
+from manta.localplane.node.host import libc
+from manta.localplane.node.net.egress import PlaneNetwork, open_egress
+from manta.localplane.node.sandbox.launch import configure_network
+from manta.localplane.node.host.netlink import Netlink
 
 PODS, SERVICES, LAN = (IPv4Network(one) for one in ("10.77.0.0/24", "10.78.0.0/24", "192.168.77.0/24"))
 
@@ -95,7 +95,7 @@ if sys.argv[1] == "forwarding only":
         Path(f"/proc/sys/net/ipv4/conf/{name}/forwarding").write_text("1")
 else:
     out = sys.argv[1] == "guarded"
-    assert open_way(PlaneNetwork("test", PODS, SERVICES, "pods"), out=out)
+    assert open_egress(PlaneNetwork("test", PODS, SERVICES, "pods"), out=out)
     if not out:  # the machine forwards for reasons of its own
         for name in ("pods", "lan"):
             Path(f"/proc/sys/net/ipv4/conf/{name}/forwarding").write_text("1")
@@ -119,7 +119,7 @@ REFUSED = "TimeoutError"
 def reached(directory: Path, how: str) -> dict[str, str]:
     """Who got through, and under which address."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(directory)}
-    command = [sys.executable, "-c", WORLD, how]
+    command = [sys.executable, "-c", SCENARIO, how]
     run = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, timeout=60
     )
@@ -131,7 +131,7 @@ def reached(directory: Path, how: str) -> dict[str, str]:
 
 
 def test_a_neighbour_that_routes_through_the_machine_would_reach_pods(tmp_path: Path) -> None:
-    """What the rules are against: without them this world lets everybody through."""
+    """What the rules are against: without them everybody gets through."""
     found = reached(tmp_path, "forwarding only")
     assert found["neighbour to pod"] == found["neighbour to service"] == "192.168.77.2"
 
@@ -140,8 +140,8 @@ def test_a_neighbour_that_routes_through_the_machine_would_reach_pods(tmp_path: 
 def test_nothing_that_a_neighbour_begins_reaches_pods_or_services(tmp_path: Path, how: str) -> None:
     """X21."""
     found = reached(tmp_path, how)
-    for whom in ("pod", "gateway", "service"):
-        assert found[f"neighbour to {whom}"] == REFUSED
+    for regarding in ("pod", "gateway", "service"):
+        assert found[f"neighbour to {regarding}"] == REFUSED
     assert found["neighbour to machine"] == "192.168.77.2"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.resources import CONFIG_MAPS
-from manta.localplane.node import libc
+from manta.localplane.node.host import libc
 from support.nodeplane import NodePlane, a_container, node_plane, state
 
 pytestmark = [
@@ -169,7 +169,7 @@ async def test_a_mount_path_makes_nothing_on_the_machine(place: Path, mount_path
 async def test_a_mount_behind_a_link_of_another_volume_stays_in_the_container(place: Path) -> None:
     """X13."""
     (place / "victim").mkdir()
-    volumes = [{"name": name, "emptyDir": {}} for name in ("a", "b")]
+    volumes: list[Any] = [{"name": name, "emptyDir": {}} for name in ("a", "b")]
     init = a_container(
         "sh",
         "-c",

@@ -12,17 +12,17 @@ import pytest
 from manta.api.meta import Key
 from manta.api.resources import PODS
 from manta.kube.errors import Invalid
-from manta.localplane.node import beneath
-from manta.localplane.node.beneath import Directory, Escape, Links, open_beneath
-from manta.localplane.node.environment import ConfigError, Place, Sources
-from manta.localplane.node.logpump import LogFile
-from manta.localplane.node.logs import last_lines, older_lines
-from manta.localplane.node.volumefiles import Content, token_projections
-from manta.localplane.node.volumes import Volumes
+from manta.localplane.node.host import confined_files
+from manta.localplane.node.host.confined_files import Directory, Escape, Links, open_beneath
+from manta.localplane.node.sandbox.log_reader import last_lines, older_lines
+from manta.localplane.node.sandbox.log_writer import LogFile
+from manta.localplane.node.spec.environment import ConfigError, PodPlacement, Sources
+from manta.localplane.node.storage.volume_files import Content, token_projections
+from manta.localplane.node.storage.volumes import Volumes
 from support.node import a_pod
 from support.plane import memory_plane
 
-PLACE = Place("manta", "10.88.0.1", "10.88.0.7", {})
+PLACE = PodPlacement("manta", "10.88.0.1", "10.88.0.7", {})
 SOURCES = Sources({"cm": {"key": b"tenant"}}, {"pw": {"key": b"tenant"}})
 NAME = {"fieldRef": {"fieldPath": "metadata.name"}}
 OUTSIDE = ["/{}/target", "../../../{}/target", "a/../../../../{}/target"]
@@ -131,7 +131,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         def absent(*_: object) -> int:
             raise NotImplementedError
 
-        monkeypatch.setattr(beneath, "_openat2", absent)
+        monkeypatch.setattr(confined_files, "_openat2", absent)
     return str(request.param)
 
 

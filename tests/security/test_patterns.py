@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
-from manta.localplane.apiserver.schema.regex import re2
 from support.sender import Sender
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -27,7 +27,7 @@ def crd(field: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.skipif(re2 is None, reason="there is no google-re2 wheel for this system")
+@pytest.mark.skipif(find_spec("re2") is None, reason="there is no google-re2 wheel for this system")
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "field",

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import pytest
 
-from manta.cli.foreground import node_options
-from manta.localplane.node.planeid import plane_of
-from manta.localplane.node.ranges import Ranges
+from manta.cli.plane.foreground import node_options
+from manta.localplane.node.host.plane_id import plane_of
+from manta.localplane.node.net.address_ranges import Ranges
 from manta.localplane.plane import Plane, PlaneOptions
-from manta.localplane.privatedir import make_private_directory
+from manta.localplane.private_files import make_private_directory
 
 
 def mode(path: Path) -> int:

@@ -218,7 +218,7 @@ def found(pod: Json, level: str, minor: int | None = None) -> str:
 
 
 @pytest.mark.parametrize("name", BASELINE)
-def test_baseline_refuses(name):
+def test_baseline_refuses(name) -> None:
     """X20."""
     pod, words = BASELINE[name]
     assert words in found(pod, "baseline")
@@ -227,7 +227,7 @@ def test_baseline_refuses(name):
 
 
 @pytest.mark.parametrize("name", RESTRICTED)
-def test_restricted_refuses_more(name):
+def test_restricted_refuses_more(name) -> None:
     """X20."""
     pod, words = RESTRICTED[name]
     assert words in found(pod, "restricted")
@@ -235,7 +235,7 @@ def test_restricted_refuses_more(name):
 
 
 @pytest.mark.parametrize("name", FINE_BY_BOTH)
-def test_what_both_levels_allow(name):
+def test_what_both_levels_allow(name) -> None:
     assert found(FINE_BY_BOTH[name], "restricted") == found(FINE_BY_BOTH[name], "baseline") == ""
 
 
@@ -257,25 +257,25 @@ def test_what_both_levels_allow(name):
         ),
     ],
 )
-def test_a_version_has_the_rules_of_its_time(pod, level, refused_at, allowed_at):
+def test_a_version_has_the_rules_of_its_time(pod, level, refused_at, allowed_at) -> None:
     """X20."""
     assert found(pod, level, refused_at)
     assert found(pod, level, allowed_at) == ""
 
 
-def test_a_version_of_the_future_has_the_latest_rules():
+def test_a_version_of_the_future_has_the_latest_rules() -> None:
     pod = BASELINE["a probe of another host"][0]
     assert found(pod, "baseline", 99) == found(pod, "baseline")
 
 
-def test_warnings_follow_what_is_enforced_unless_the_labels_say_otherwise():
+def test_warnings_follow_what_is_enforced_unless_the_labels_say_otherwise() -> None:
     enforced = {f"{PREFIX}enforce": "baseline", f"{PREFIX}enforce-version": "v1.30"}
     assert policy_of(enforced).warn == Standard("baseline", 30)
     assert policy_of(enforced | {f"{PREFIX}warn": "privileged"}).warn == Standard("privileged")
     assert policy_of({}).enforce == Standard("privileged")
 
 
-def test_a_label_that_cannot_be_read_enforces_the_strictest_level():
+def test_a_label_that_cannot_be_read_enforces_the_strictest_level() -> None:
     policy = policy_of({f"{PREFIX}enforce": "strict", f"{PREFIX}warn": "loud"})
     assert (policy.enforce.level, policy.warn.level) == ("restricted", "privileged")
     assert len(policy.problems) == 2
@@ -287,7 +287,7 @@ async def label(tenants, **labels: str) -> Any:
     return await tenants.ask(Ask("PATCH", OWN, {"metadata": {"labels": marks}}))
 
 
-async def test_a_pod_that_violates_the_level_is_forbidden(tenants):
+async def test_a_pod_that_violates_the_level_is_forbidden(tenants) -> None:
     """X20."""
     assert (await label(tenants, enforce="baseline")).status == 200
     answer = await tenants.ask(Ask("POST", f"{OWN}/pods", container(privileged=True)), ALICE)
@@ -299,7 +299,7 @@ async def test_a_pod_that_violates_the_level_is_forbidden(tenants):
     await tenants.create(f"{OWN}/pods", good(), ALICE)
 
 
-async def test_the_cluster_admin_is_not_exempt(tenants):
+async def test_the_cluster_admin_is_not_exempt(tenants) -> None:
     """X20."""
     await label(tenants, enforce="restricted", enforce_version="v1.30")
     answer = await tenants.ask(Ask("POST", f"{OWN}/pods", named("p") | {"spec": good()["spec"]}))
@@ -310,12 +310,12 @@ async def test_the_cluster_admin_is_not_exempt(tenants):
     assert 'violates PodSecurity "restricted:v1.30": allowPrivilegeEscalation' in answer.message
 
 
-async def test_a_volume_that_says_nothing_is_an_empty_directory(tenants):
+async def test_a_volume_that_says_nothing_is_an_empty_directory(tenants) -> None:
     await label(tenants, enforce="restricted")
     await tenants.create(f"{OWN}/pods", good(volumes=[{"name": "scratch"}]))
 
 
-async def test_a_pod_may_be_warned_of(tenants):
+async def test_a_pod_may_be_warned_of(tenants) -> None:
     """X20."""
     await label(tenants, warn="baseline")
     answer = await tenants.ask(Ask("POST", f"{OWN}/pods", good(hostNetwork=True)))
@@ -324,10 +324,10 @@ async def test_a_pod_may_be_warned_of(tenants):
     assert 'would violate PodSecurity \\"baseline:latest\\": host namespaces' in warning
 
 
-async def test_a_template_is_warned_of_and_not_refused(tenants):
+async def test_a_template_is_warned_of_and_not_refused(tenants) -> None:
     """X20."""
     await label(tenants, enforce="restricted")
-    template = {
+    template: dict[str, Any] = {
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
@@ -343,7 +343,7 @@ async def test_a_template_is_warned_of_and_not_refused(tenants):
     assert any("would violate PodSecurity" in warning for warning in answer.warnings)
 
 
-async def test_a_running_pod_stays_and_can_be_changed_in_other_ways(tenants):
+async def test_a_running_pod_stays_and_can_be_changed_in_other_ways(tenants) -> None:
     await tenants.create(f"{OWN}/pods", good(hostNetwork=True))
     answer = await label(tenants, enforce="restricted")
     assert answer.status == 200
@@ -358,7 +358,7 @@ async def test_a_running_pod_stays_and_can_be_changed_in_other_ways(tenants):
     assert (await tenants.ask(Ask("DELETE", f"{OWN}/pods/p"))).status == 200
 
 
-async def test_an_ephemeral_container_must_obey_too(tenants):
+async def test_an_ephemeral_container_must_obey_too(tenants) -> None:
     """X20: `kubectl debug` is no way around."""
     await tenants.create(f"{OWN}/pods", good())
     await label(tenants, enforce="restricted")
@@ -382,7 +382,7 @@ async def test_an_ephemeral_container_must_obey_too(tenants):
         ("warn-version", "v2.0", 'must be "latest" or "v1.x"'),
     ],
 )
-async def test_a_label_that_means_nothing_is_refused(tenants, name, value, wish):
+async def test_a_label_that_means_nothing_is_refused(tenants, name, value, wish) -> None:
     """X20."""
     body = {"metadata": {"name": "new", "labels": {f"{PREFIX}{name}": value}}}
     answer = await tenants.ask(Ask("POST", "/api/v1/namespaces", body))
@@ -392,5 +392,5 @@ async def test_a_label_that_means_nothing_is_refused(tenants, name, value, wish)
     assert (await label(tenants, **{name.replace("-", "_"): value})).status == 422
 
 
-async def test_a_namespace_without_labels_takes_every_pod(tenants):
+async def test_a_namespace_without_labels_takes_every_pod(tenants) -> None:
     await tenants.create(f"{OWN}/pods", good(hostNetwork=True, hostPID=True))

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -29,7 +30,7 @@ from support.journals import NAME, closed_store, killed_store, open_store, read_
 from support.tenants import Ask, Tenants, named
 
 PAGE = 4096
-Mutation = Callable[[Path], None]
+Mutation = Callable[[Path], object]
 
 
 # ── mutations ────────────────────────────────────────────────────────────────────────────
@@ -137,7 +138,9 @@ OF_A_STOPPED_PLANE: dict[str, Mutation] = {
         f"UPDATE objects SET raw = CAST(replace(raw, 'uid', 'uie') AS BLOB) WHERE key = {FIRST_KEPT}"
     ),
     "a renamed object": sql(f"UPDATE objects SET key = 'ns/other' WHERE key = {FIRST_KEPT}"),
-    "an object on another shelf": sql(f"UPDATE objects SET shelf='nodes' WHERE key={FIRST_KEPT}"),
+    "an object of another resource": sql(
+        f"UPDATE objects SET shelf='nodes' WHERE key={FIRST_KEPT}"
+    ),
     "an object of another revision": sql(f"UPDATE objects SET revision=1 WHERE key={FIRST_KEPT}"),
     "an object of another schema": sql(f"UPDATE objects SET epoch = 9 WHERE key = {FIRST_KEPT}"),
     "a lost object": sql(f"DELETE FROM objects WHERE key = {FIRST_KEPT}"),
@@ -198,7 +201,7 @@ HARMLESS = {"noise behind the end", "another journal mode", "a log of noise"}
 
 
 @pytest.mark.parametrize("name", OF_A_STOPPED_PLANE)
-async def test_damage_to_a_stopped_plane_is_found(tmp_path, name):
+async def test_damage_to_a_stopped_plane_is_found(tmp_path, name) -> None:
     """X17."""
     truth = await closed_store(tmp_path / "plane")
     keys = tmp_path / "plane" / "keys"
@@ -213,7 +216,7 @@ async def test_damage_to_a_stopped_plane_is_found(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", OF_A_KILLED_PLANE)
-async def test_damage_to_a_killed_plane_is_found(tmp_path, name):
+async def test_damage_to_a_killed_plane_is_found(tmp_path, name) -> None:
     """X17: SQLite takes what is left of its log for the whole; the head file knows better."""
     truth = await killed_store(tmp_path / "plane")
     OF_A_KILLED_PLANE[name](tmp_path / "plane")
@@ -221,18 +224,18 @@ async def test_damage_to_a_killed_plane_is_found(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", HARMLESS_OF_A_KILLED_PLANE)
-async def test_what_can_be_made_again_is_not_missed(tmp_path, name):
+async def test_what_can_be_made_again_is_not_missed(tmp_path, name) -> None:
     truth = await killed_store(tmp_path / "plane")
     HARMLESS_OF_A_KILLED_PLANE[name](tmp_path / "plane")
     assert outcome(tmp_path / "plane", truth) == "the same"
 
 
-async def test_an_undamaged_journal_opens(tmp_path):
+async def test_an_undamaged_journal_opens(tmp_path) -> None:
     assert outcome(tmp_path / "a", await closed_store(tmp_path / "a")) == "the same"
     assert outcome(tmp_path / "b", await killed_store(tmp_path / "b")) == "the same"
 
 
-async def test_the_log_of_another_moment_is_refused(tmp_path):
+async def test_the_log_of_another_moment_is_refused(tmp_path) -> None:
     """X17."""
     truth = await killed_store(tmp_path / "plane")
     await killed_store(tmp_path / "other", count=90)
@@ -242,14 +245,14 @@ async def test_the_log_of_another_moment_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("parts", [(NAME,), (NAME, WAL)])
-async def test_an_earlier_state_beside_a_newer_head_is_refused(tmp_path, parts):
+async def test_an_earlier_state_beside_a_newer_head_is_refused(tmp_path, parts) -> None:
     """X17: a file system that forgot what the plane has acknowledged."""
     early, late = tmp_path / "early", tmp_path / "late"
     await closed_store(early)
     shutil.copytree(early, late)
     store = open_store(late)
     store.put("pods", "ns/late", named("late"))
-    await store.settled(store.revision)
+    await store.wait_durable(store.revision)
     truth = state_of(store)
     await store.close()
     for part in parts:
@@ -259,7 +262,7 @@ async def test_an_earlier_state_beside_a_newer_head_is_refused(tmp_path, parts):
     assert outcome(late, truth) == "refused"
 
 
-async def test_the_journal_of_another_plane_is_refused(tmp_path):
+async def test_the_journal_of_another_plane_is_refused(tmp_path) -> None:
     """X17."""
     truth = await closed_store(tmp_path / "plane")
     await closed_store(tmp_path / "other")
@@ -267,7 +270,7 @@ async def test_the_journal_of_another_plane_is_refused(tmp_path):
     assert outcome(tmp_path / "plane", truth) == "refused"
 
 
-async def test_no_flipped_bit_is_served(tmp_path):
+async def test_no_flipped_bit_is_served(tmp_path) -> None:
     """X17: 400 bits spread over the whole file; each is found, or lies where nothing is kept."""
     truth = await closed_store(tmp_path / "plane")
     whole = (tmp_path / "plane" / NAME).read_bytes()
@@ -283,7 +286,9 @@ async def test_no_flipped_bit_is_served(tmp_path):
     assert outcomes.count("refused") > 200
 
 
-async def test_writes_that_a_power_loss_took_are_reported_and_the_rest_is_served(tmp_path, caplog):
+async def test_writes_that_a_power_loss_took_are_reported_and_the_rest_is_served(
+    tmp_path, caplog
+) -> None:
     """Without --durable a commit may be lost with the machine, but only then."""
     early, late = tmp_path / "early", tmp_path / "late"
     await closed_store(early)
@@ -307,7 +312,7 @@ def outcome_after_reboot(directory, text):
     return read_state(directory)
 
 
-# ── journals of before ───────────────────────────────────────────────────────────────────
+# ── journals of older versions ───────────────────────────────────────────────────────────────────
 OLD_SCHEMA = """
 CREATE TABLE objects (
     shelf TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, epoch INTEGER NOT NULL,
@@ -337,14 +342,14 @@ def old_journal(directory: Path, *, stored: bytes = OLD % 3) -> None:
     database.close()
 
 
-async def test_a_journal_without_checksums_is_brought_up_to_date(tmp_path):
+async def test_a_journal_without_checksums_is_brought_up_to_date(tmp_path) -> None:
     """X17."""
     old_journal(tmp_path / "plane")
     store = open_store(tmp_path / "plane")
     assert state_of(store) == {("pods", "ns/a"): OLD % 3}
     assert len(store.watch("pods", 1).take()) == 2
     store.put("pods", "ns/b", named("b"))
-    await store.settled(store.revision)
+    await store.wait_durable(store.revision)
     truth = state_of(store)
     await store.close()
     assert outcome(tmp_path / "plane", truth) == "the same"
@@ -353,7 +358,7 @@ async def test_a_journal_without_checksums_is_brought_up_to_date(tmp_path):
 
 
 @pytest.mark.parametrize("stored", [b"{", OLD % 2, b'{"metadata":{"name":"b"}}', b"\xff\xfe"])
-def test_a_damaged_journal_without_checksums_is_refused_and_left_alone(tmp_path, stored):
+def test_a_damaged_journal_without_checksums_is_refused_and_left_alone(tmp_path, stored) -> None:
     """X17."""
     old_journal(tmp_path / "plane", stored=stored)
     assert outcome(tmp_path / "plane", {}) == "refused"
@@ -368,7 +373,7 @@ def options(directory: Path, **more) -> PlaneOptions:
 
 
 @pytest.mark.parametrize("harm", [cut(NAME, 0), remove(NAME)])
-async def test_a_plane_without_its_store_does_not_start_empty(tmp_path, harm):
+async def test_a_plane_without_its_store_does_not_start_empty(tmp_path, harm) -> None:
     """X17."""
     async with Plane(options(tmp_path)):
         pass
@@ -379,7 +384,7 @@ async def test_a_plane_without_its_store_does_not_start_empty(tmp_path, harm):
             pytest.fail("an empty plane is served")
 
 
-async def test_a_plane_that_kept_nothing_may_keep_something_from_now_on(tmp_path):
+async def test_a_plane_that_kept_nothing_may_keep_something_from_now_on(tmp_path) -> None:
     async with Plane(options(tmp_path, memory=True)):
         pass
     for _ in range(2):
@@ -404,7 +409,7 @@ def refused_start(directory: Path, *arguments: str) -> str:
     ],
 )
 @pytest.mark.parametrize("harm", ["the file emptied", "a page in the middle zeroed", "no facts"])
-async def test_a_refused_start_says_how_to_recover(tmp_path, arguments, harm):
+async def test_a_refused_start_says_how_to_recover(tmp_path, arguments, harm) -> None:
     """X17."""
     await closed_store(tmp_path / "plane")
     OF_A_STOPPED_PLANE[harm](tmp_path / "plane")
@@ -446,38 +451,38 @@ async def until_writable(store) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_is_stored_can_be_read_while_the_disk_is_full(tmp_path, disk):
+async def test_what_is_stored_can_be_read_while_the_disk_is_full(tmp_path, disk) -> None:
     """X19: and nothing of what was refused is seen."""
     (tmp_path / "plane").mkdir()
     store = open_store(tmp_path / "plane")
     store.put("pods", "ns/a", named("a"))
-    await store.settled(store.revision)
+    await store.wait_durable(store.revision)
     kept, revision = state_of(store), store.revision
     disk.full = True
     refused = store.put("pods", "ns/a", named("a") | {"x": 1})
     store.put("pods", "ns/b", named("b"))
     with pytest.raises(StoreFailed, match="disk is full"):
-        await store.settled(refused.revision)
+        await store.wait_durable(refused.revision)
     assert (state_of(store), store.revision) == (kept, revision)
-    await store.settled(store.revision)
+    await store.wait_durable(store.revision)
     with pytest.raises(StoreFailed):
         store.put("pods", "ns/c", named("c"))
     disk.full = False
     await until_writable(store)
     store.remove("pods", "ns/a", named("a"))
     store.put("pods", "ns/d", named("d"))
-    await store.settled(store.revision)
+    await store.wait_durable(store.revision)
     truth = state_of(store)
     await store.close()
     assert set(truth) == {("pods", "ns/d")}
     assert outcome(tmp_path / "plane", truth) == "the same"
 
 
-async def test_a_store_can_be_closed_while_the_disk_is_full(tmp_path, disk):
+async def test_a_store_can_be_closed_while_the_disk_is_full(tmp_path, disk) -> None:
     (tmp_path / "plane").mkdir()
     store = open_store(tmp_path / "plane")
     store.put("pods", "ns/a", named("a"))
-    await store.settled(store.revision)
+    await store.wait_durable(store.revision)
     truth = state_of(store)
     disk.full = True
     store.put("pods", "ns/b", named("b"))
@@ -489,7 +494,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-def a_definition() -> dict:
+def a_definition() -> dict[str, Any]:
     schema = {"openAPIV3Schema": {"type": "object"}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     names = {"plural": "widgets", "kind": "Widget"}
@@ -497,7 +502,7 @@ def a_definition() -> dict:
     return named("widgets.example.com") | {"spec": spec}
 
 
-async def test_the_api_serves_reads_while_the_disk_is_full(tmp_path, disk):
+async def test_the_api_serves_reads_while_the_disk_is_full(tmp_path, disk) -> None:
     """X19: reads answered 500 until a restart."""
     async with Plane(options(tmp_path)) as plane:
         client = Tenants.of(plane.app)
@@ -521,7 +526,7 @@ async def test_the_api_serves_reads_while_the_disk_is_full(tmp_path, disk):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
-async def test_a_disk_that_is_really_full_is_outlasted(tmp_path, monkeypatch):
+async def test_a_disk_that_is_really_full_is_outlasted(tmp_path, monkeypatch) -> None:
     """X19."""
     monkeypatch.setattr(journals, "_RETRY_PAUSE", 0.01)
     with small_disk(tmp_path / "disk", "8m") as place:
@@ -539,7 +544,7 @@ async def test_a_disk_that_is_really_full_is_outlasted(tmp_path, monkeypatch):
             await client.create(CONFIG_MAPS, named("later"))
 
 
-def test_a_journal_is_never_half_made(tmp_path):
+def test_a_journal_is_never_half_made(tmp_path) -> None:
     """A crash while a journal is made leaves none, so that an empty file is always damage."""
     open_database(tmp_path / NAME, durable=False).close()
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600

@@ -9,19 +9,20 @@ import struct
 import tracemalloc
 import zlib
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from manta.api.meta import Key
 from manta.api.resources import PODS
-from manta.localplane.apiserver.messages import HttpRequest
+from manta.httpserver.messages import HttpRequest
+from manta.httpserver.upgrade import UpgradedConnection
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
-from manta.localplane.apiserver.streaming.pipe import Pipe
+from manta.localplane.apiserver.streaming.logs import _log_options
 from manta.localplane.apiserver.streaming.spdy import DICTIONARY, SpdySession
-from manta.localplane.apiserver.streaming.streams import _log_options
 from manta.localplane.node import connector as node_connector
-from manta.localplane.node.sessions import AttachSession, LineReader
-from manta.localplane.node.snapshot import ContainerFacts, Task, Trouble
+from manta.localplane.node.pod.snapshot import ContainerFacts, Failure, Progress
+from manta.localplane.node.sandbox.sessions import AttachSession, LineReader
 from support.connector import LocalConnector
 from support.contract import pod
 from support.raw_http import raw_server
@@ -33,12 +34,12 @@ POD = "/api/v1/namespaces/default/pods/p"
 class Listener:
     """What listens in the Pod: keeps what it was sent, and answers as it was made to."""
 
-    def __init__(self, answer=b"", *, reads=True, closes=True):
-        self.heard = []
+    def __init__(self, answer=b"", *, reads=True, closes=True) -> None:
+        self.heard: list[Any] = []
         self._answer = answer
         self._reads = reads
         self._closes = closes
-        self.held = []
+        self.held: list[Any] = []
 
     async def __call__(self, reader, writer):
         if not self._reads:
@@ -72,7 +73,7 @@ async def listen(server):
     """Have a Listener at port 8000 of the Pod."""
     opened = []
 
-    async def start(listener):
+    async def start(listener) -> None:
         local = await asyncio.start_server(listener, "127.0.0.1", 0, limit=MIB)
         server.plane.connector.ports[8000] = local.sockets[0].getsockname()[1]
         opened.append((local, listener))
@@ -125,7 +126,7 @@ async def accepted(line, piece, most):
 
 
 # ── memory ───────────────────────────────────────────────────────────────────────────────
-async def test_input_that_no_process_reads_waits_with_the_client(server):
+async def test_input_that_no_process_reads_waits_with_the_client(server) -> None:
     """X15: 64 messages of any size were queued for a process."""
     path = f"{POD}/exec?command=sleep&command=60&stdin=1&stdout=1"
     line = await upgraded(server, path, "v5.channel.k8s.io")
@@ -142,7 +143,7 @@ def spdy_open(number, deflate, **headers):
     return struct.pack(">HHB", 0x8003, 1, 0) + len(body).to_bytes(3) + body
 
 
-async def test_forwarded_data_that_no_port_reads_waits_with_the_client(server, listen):
+async def test_forwarded_data_that_no_port_reads_waits_with_the_client(server, listen) -> None:
     """X15: SPDY in a WebSocket, as kubectl speaks it, had no back-pressure."""
     await listen(Listener(reads=False))
     line = await upgraded(server, f"{POD}/portforward", "SPDY/3.1+portforward.k8s.io")
@@ -153,7 +154,7 @@ async def test_forwarded_data_that_no_port_reads_waits_with_the_client(server, l
     assert await accepted(line, frame(piece), 100 * MIB) < 24 * MIB
 
 
-async def test_attached_output_that_nobody_reads_stays_on_disk():
+async def test_attached_output_that_nobody_reads_stays_on_disk() -> None:
     """X15: the lines of a container were queued without end."""
     read = 0
 
@@ -175,24 +176,24 @@ async def test_attached_output_that_nobody_reads_stays_on_disk():
 class Peer:
     """A SPDY session without a socket."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.reader = asyncio.StreamReader(limit=2**26)
         self.sent = b""
         self.opened = 0
         self.deflate = zlib.compressobj(9, zlib.DEFLATED, 15, 9, 0, DICTIONARY)
-        pipe = Pipe(self.reader, self._take, self._drain, lambda: None)
+        pipe = UpgradedConnection(self.reader, self._take, self._drain, lambda: None)
         self.session = SpdySession(pipe, self._on)
 
-    def _take(self, data):
+    def _take(self, data) -> None:
         self.sent += data
 
-    async def _drain(self):
+    async def _drain(self) -> None:
         return
 
-    async def _on(self, stream):
+    async def _on(self, stream) -> None:
         self.opened += 1
 
-    def control(self, kind, body):
+    def control(self, kind, body) -> None:
         self.reader.feed_data(struct.pack(">HHB", 0x8003, kind, 0) + len(body).to_bytes(3) + body)
 
     def kinds(self):
@@ -203,13 +204,13 @@ class Peer:
             rest = rest[8 + size :]
         return found
 
-    async def run(self):
+    async def run(self) -> None:
         self.reader.feed_eof()
         async with asyncio.timeout(20):
             await self.session.run()
 
 
-async def test_a_header_block_that_inflates_is_refused():
+async def test_a_header_block_that_inflates_is_refused() -> None:
     """X5: 40 KB became 40 MB."""
     peer = Peer()
     bomb = peer.deflate.compress(bytes(40 * MIB)) + peer.deflate.flush(zlib.Z_SYNC_FLUSH)
@@ -226,7 +227,7 @@ async def test_a_header_block_that_inflates_is_refused():
     assert peer.opened == 0
 
 
-async def test_streams_have_a_limit():
+async def test_streams_have_a_limit() -> None:
     """X5."""
     peer = Peer()
     for number in range(1, 2001, 2):
@@ -251,7 +252,7 @@ async def test_streams_have_a_limit():
     ],
     ids=["large control frame", "short frame", "stream twice", "server's stream", "many headers"],
 )
-async def test_a_client_that_breaks_the_protocol_is_sent_away(frames):
+async def test_a_client_that_breaks_the_protocol_is_sent_away(frames) -> None:
     """X5."""
     peer = Peer()
     frames(peer)
@@ -259,14 +260,14 @@ async def test_a_client_that_breaks_the_protocol_is_sent_away(frames):
     assert peer.kinds()[-1][0] == 7
 
 
-async def test_streams_that_are_over_are_forgotten():
+async def test_streams_that_are_over_are_forgotten() -> None:
     """X5: a long port-forward kept every stream that it ever had."""
     peer = Peer()
     for number in range(1, 4001, 2):
         peer.reader.feed_data(spdy_open(number, peer.deflate, streamtype="data"))
         peer.reader.feed_data(struct.pack(">I", number) + b"\x01" + bytes(3))
 
-    async def finish(stream):
+    async def finish(stream) -> None:
         peer.opened += 1
         await stream.finish()
 
@@ -276,7 +277,7 @@ async def test_streams_that_are_over_are_forgotten():
 
 
 # ── protocols ────────────────────────────────────────────────────────────────────────────
-async def test_a_broken_frame_gets_a_close_code(server):
+async def test_a_broken_frame_gets_a_close_code(server) -> None:
     """P2."""
     path = f"{POD}/exec?command=cat&stdin=1&stdout=1"
     line = await upgraded(server, path, "v5.channel.k8s.io")
@@ -299,7 +300,7 @@ async def test_a_broken_frame_gets_a_close_code(server):
         ("sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z", "sinceSeconds"),
     ],
 )
-async def test_bad_options_of_logs_are_refused(server, query, field):
+async def test_bad_options_of_logs_are_refused(server, query, field) -> None:
     """X18."""
     line = await server.connect()
     line.send(server.request("GET", f"{POD}/log?{query}"))
@@ -308,7 +309,7 @@ async def test_bad_options_of_logs_are_refused(server, query, field):
     assert field in json.loads(body)["message"]
 
 
-def test_the_longest_time_is_no_fault():
+def test_the_longest_time_is_no_fault() -> None:
     """X18: the clock minus this is no date."""
     options = _log_options(HttpRequest("GET", "/", (("sinceSeconds", str(2**62)),)))
     assert options.since_seconds is not None
@@ -327,7 +328,7 @@ def test_the_longest_time_is_no_fault():
         "",
     ],
 )
-async def test_bad_ports_are_refused(server, ports):
+async def test_bad_ports_are_refused(server, ports) -> None:
     """X18."""
     line = await server.connect()
     line.send(
@@ -346,11 +347,11 @@ async def test_bad_ports_are_refused(server, ports):
     assert "ports" in json.loads(body)["message"]
 
 
-def test_a_container_that_cannot_be_made_has_no_log_to_wait_for(tmp_path):
+def test_a_container_that_cannot_be_made_has_no_log_to_wait_for(tmp_path) -> None:
     """X18: `kubectl logs` waited for ever at CreateContainerConfigError."""
     (tmp_path / "containers" / "c" / "0").mkdir(parents=True)
-    task = Task(trouble=Trouble("CreateContainerConfigError", "no such secret", 0.0))
-    worker = SimpleNamespace(
+    task = Progress(failure=Failure("CreateContainerConfigError", "no such secret", 0.0))
+    worker: Any = SimpleNamespace(
         runtime=SimpleNamespace(directory=tmp_path),
         facts=SimpleNamespace(containers={"c": ContainerFacts(start=task)}),
         pod=SimpleNamespace(
@@ -365,7 +366,7 @@ def test_a_container_that_cannot_be_made_has_no_log_to_wait_for(tmp_path):
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-async def test_a_pod_is_not_told_who_the_server_believes(server, listen):
+async def test_a_pod_does_not_learn_who_the_server_believes(server, listen) -> None:
     """X19."""
     listener = Listener(OK)
     await listen(listener)
@@ -404,7 +405,7 @@ async def test_a_pod_is_not_told_who_the_server_believes(server, listen):
     ],
     ids=["short", "no last chunk", "broken chunk"],
 )
-async def test_half_an_answer_is_not_shown_as_whole(server, listen, answer):
+async def test_half_an_answer_is_not_shown_as_whole(server, listen, answer) -> None:
     """X19."""
     await listen(Listener(answer))
     line = await server.connect()
@@ -420,7 +421,7 @@ async def test_half_an_answer_is_not_shown_as_whole(server, listen, answer):
     assert not received.endswith(b"0\r\n\r\n")
 
 
-async def test_an_answer_that_ends_with_its_connection_is_whole(server, listen):
+async def test_an_answer_that_ends_with_its_connection_is_whole(server, listen) -> None:
     await listen(Listener(b"HTTP/1.1 200 OK\r\n\r\nall of it"))
     line = await server.connect()
     line.send(server.request("GET", f"{POD}:8000/proxy/"))
@@ -438,7 +439,7 @@ async def test_an_answer_that_ends_with_its_connection_is_whole(server, listen):
     ],
     ids=["many headers", "long header", "nonsense", "switches"],
 )
-async def test_a_pod_with_endless_headers_is_unreachable(server, listen, answer):
+async def test_a_pod_with_endless_headers_is_unreachable(server, listen, answer) -> None:
     """X15: the headers of a proxied answer were unlimited."""
     await listen(Listener(answer, closes=False))
     line = await server.connect()
@@ -446,7 +447,7 @@ async def test_a_pod_with_endless_headers_is_unreachable(server, listen, answer)
     assert (await line.answer())[0] == 503
 
 
-async def test_head_through_the_proxy_has_no_body(server, listen):
+async def test_head_through_the_proxy_has_no_body(server, listen) -> None:
     """X16: also when the Pod sends one."""
     await listen(Listener(OK))
     line = await server.connect()
@@ -459,7 +460,7 @@ async def test_head_through_the_proxy_has_no_body(server, listen):
     assert json.loads(body)["major"] == "1"
 
 
-async def test_the_answer_to_head_of_logs_has_no_body(server):
+async def test_the_answer_to_head_of_logs_has_no_body(server) -> None:
     """X16."""
     line = await server.connect()
     line.send(server.request("HEAD", f"{POD}/log") + server.request("GET", "/version"))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from manta.localplane.apiserver.messages import ADMIN, HttpRequest, User
+from manta.httpserver.messages import HttpRequest, User
+from manta.localplane.apiserver.auth.authenticator import ADMIN
 from manta.localplane.apiserver.registry import Registry
 from support.tenants import ALICE, AMY, VICTOR, Ask, named
 
@@ -100,13 +101,13 @@ def path_of(name: str) -> str:
     return f"{base}{where}/{one.plural}/web/{sub.name}{tail}"
 
 
-def test_every_subresource_has_its_row():
+def test_every_subresource_has_its_row() -> None:
     assert set(SERVED) - set(RIGHTS) == set(), "say here who may use them"
     assert set(RIGHTS) - set(SERVED) <= NOT_SERVED_YET, "rows of subresources that are gone"
 
 
 @pytest.mark.parametrize("name", sorted(set(SERVED) & set(RIGHTS)))
-async def test_a_subresource_is_open_to_whom_its_row_says(tenants, name):
+async def test_a_subresource_is_open_to_whom_its_row_says(tenants, name) -> None:
     """X7, X8."""
     view, edit = RIGHTS[name]
     _, sub = SERVED[name]
@@ -128,7 +129,7 @@ class NoPipe:
 
 
 @pytest.mark.parametrize("name", [*STREAMED, "pods/proxy", "services/proxy"])
-async def test_an_upgrade_is_authorized_like_a_request(tenants, name):
+async def test_an_upgrade_is_authorized_like_a_request(tenants, name) -> None:
     headers = {"connection": "Upgrade", "upgrade": "SPDY/3.1"}
     refused = HttpRequest("POST", path_of(name), headers=headers, user=VICTOR)
     answer = await tenants.app.upgrade(refused, NoPipe())
@@ -142,7 +143,7 @@ async def test_an_upgrade_is_authorized_like_a_request(tenants, name):
 
 
 @pytest.mark.parametrize("sub", ["status", "scale"])
-async def test_a_custom_subresource_is_closed_until_a_role_opens_it(tenants, sub):
+async def test_a_custom_subresource_is_closed_until_a_role_opens_it(tenants, sub) -> None:
     subresources = {
         "status": {},
         "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"},

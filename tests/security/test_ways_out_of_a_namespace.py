@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from manta.localplane.apiserver.messages import ADMIN
+from manta.localplane.apiserver.auth.authenticator import ADMIN
 from support.tenants import ALICE, AMY, OTHER, OWN, RBAC, SYSTEM, Ask, a_pod, binding, named, person
 
 AUTHN, AUTHZ = "/apis/authentication.k8s.io/v1", "/apis/authorization.k8s.io/v1"
@@ -158,14 +158,14 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("way", FORBIDDEN)
-async def test_edit_does_not_lead_out(tenants, way):
+async def test_edit_does_not_lead_out(tenants, way) -> None:
     """X7, X8."""
     answer = await tenants.ask(FORBIDDEN[way], ALICE)
     assert answer.status == 403, answer
 
 
 @pytest.mark.parametrize("way", FORBIDDEN)
-async def test_the_way_exists_for_the_cluster_admin(tenants, way):
+async def test_the_way_exists_for_the_cluster_admin(tenants, way) -> None:
     assert (await tenants.ask(FORBIDDEN[way], ADMIN)).status != 403
 
 
@@ -208,7 +208,7 @@ UNACCEPTABLE = {
 
 
 @pytest.mark.parametrize("way", UNACCEPTABLE)
-async def test_edit_is_refused_what_is_invalid(tenants, way):
+async def test_edit_is_refused_what_is_invalid(tenants, way) -> None:
     """X7."""
     ask, status = UNACCEPTABLE[way]
     answer = await tenants.ask(ask, ALICE)
@@ -227,9 +227,9 @@ ORDINARY = {
 }
 
 
-@pytest.mark.parametrize("deed", ORDINARY)
-async def test_edit_still_works_in_its_namespace(tenants, deed):
-    assert (await tenants.ask(ORDINARY[deed], ALICE)).status in (200, 201)
+@pytest.mark.parametrize("task", ORDINARY)
+async def test_edit_still_works_in_its_namespace(tenants, task) -> None:
+    assert (await tenants.ask(ORDINARY[task], ALICE)).status in (200, 201)
 
 
 # ── admin of a namespace ─────────────────────────────────────────────────────────────────
@@ -284,7 +284,7 @@ PRIVILEGED = {
 
 
 @pytest.mark.parametrize("way", PRIVILEGED)
-async def test_admin_of_a_namespace_cannot_give_more_than_it_has(tenants, way):
+async def test_admin_of_a_namespace_cannot_give_more_than_it_has(tenants, way) -> None:
     """X8."""
     await tenants.create(ROLES, named("strong") | {"rules": [EVERYTHING]})
     await tenants.create(BINDINGS, binding("strong", "strong", person("ops"), "Role"))
@@ -293,13 +293,13 @@ async def test_admin_of_a_namespace_cannot_give_more_than_it_has(tenants, way):
     assert (await tenants.ask(PRIVILEGED[way], ADMIN)).status in (200, 201)
 
 
-async def test_the_role_of_a_binding_is_for_life(tenants):
+async def test_the_role_of_a_binding_is_for_life(tenants) -> None:
     await tenants.create(BINDINGS, binding("mine", "view", AMY), AMY)
     changed = {"roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "edit"}}
     assert (await tenants.ask(Ask("PATCH", f"{BINDINGS}/mine", changed), AMY)).status == 422
 
 
-async def test_admin_may_still_give_what_it_has(tenants):
+async def test_admin_may_still_give_what_it_has(tenants) -> None:
     await tenants.create(ROLES, named("reader") | {"rules": [SECRETS]}, AMY)
     await tenants.create(BINDINGS, binding("reader", "reader", person("bob"), "Role"), AMY)
     assert (await tenants.ask(Ask("GET", f"{OWN}/secrets/password"), person("bob"))).status == 200
@@ -363,14 +363,14 @@ CLUSTER_WIDE = {
 
 
 @pytest.mark.parametrize("way", CLUSTER_WIDE)
-async def test_who_writes_cluster_roles_cannot_rise(role_writer, way):
+async def test_who_writes_cluster_roles_cannot_rise(role_writer, way) -> None:
     """X8."""
     answer = await role_writer.ask(CLUSTER_WIDE[way], CLARA)
     assert answer.status == 403, answer
     assert (await role_writer.ask(Ask("GET", "/api/v1/secrets"), CLARA)).status == 403
 
 
-async def test_a_cluster_role_with_all_rights_may_aggregate(tenants):
+async def test_a_cluster_role_with_all_rights_may_aggregate(tenants) -> None:
     """X8: `*` is enough, as in Kubernetes; system:masters is not needed."""
     await tenants.create(
         f"{RBAC}/clusterrolebindings", binding("ops", "cluster-admin", person("ops"))
@@ -379,7 +379,7 @@ async def test_a_cluster_role_with_all_rights_may_aggregate(tenants):
     await tenants.create(CLUSTER_ROLES, body, person("ops"))
 
 
-async def test_escalate_lets_aggregate(role_writer):
+async def test_escalate_lets_aggregate(role_writer) -> None:
     """X8: `escalate` is enough, as in Kubernetes."""
     rule = {"apiGroups": [GROUP], "resources": ["clusterroles"], "verbs": ["escalate"]}
     await role_writer.create(CLUSTER_ROLES, named("escalate") | {"rules": [rule]})
@@ -390,7 +390,7 @@ async def test_escalate_lets_aggregate(role_writer):
 # ── a few bytes that stand for millions of permissions ───────────────────────────────────
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("held", [False, True], ids=["not held", "held"])
-async def test_a_role_whose_rules_multiply_is_refused_at_once(tenants, held):
+async def test_a_role_whose_rules_multiply_is_refused_at_once(tenants, held) -> None:
     """Found after X8: 853 bytes took 0.6 s and were answered with 3.5 MB, 20 KB ended the server."""
     many = [f"x{number}" for number in range(1000)]
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": many}
@@ -404,7 +404,7 @@ async def test_a_role_whose_rules_multiply_is_refused_at_once(tenants, held):
     assert "at most 20000 are compared" in answer.message
 
 
-async def test_a_refusal_names_a_hundred_permissions_at_most(tenants):
+async def test_a_refusal_names_a_hundred_permissions_at_most(tenants) -> None:
     many = [f"x{number}" for number in range(25)]
     role = named("many") | {"rules": [{"apiGroups": many, "resources": many, "verbs": many}]}
     answer = await tenants.ask(Ask("POST", f"{RBAC}/namespaces/team-a/roles", role), AMY)

@@ -51,11 +51,11 @@ def _metadata(name: str, number: int) -> dict[str, Any]:
 
 
 def _managed_fields() -> list[dict[str, Any]]:
-    container = {
+    container: dict[str, Any] = {
         f"f:{field}": {}
         for field in ("args", "command", "image", "imagePullPolicy", "name", "resources")
     }
-    env = {
+    env: dict[str, Any] = {
         f'k:{{"name":"RAY_SETTING_{n}"}}': {".": {}, "f:name": {}, "f:value": {}} for n in range(14)
     }
     fields = {
@@ -76,7 +76,9 @@ def _managed_fields() -> list[dict[str, Any]]:
 
 
 def _spec(name: str) -> dict[str, Any]:
-    env = [{"name": f"RAY_SETTING_{n}", "value": f"value-of-setting-{n}"} for n in range(12)]
+    env: list[dict[str, Any]] = [
+        {"name": f"RAY_SETTING_{n}", "value": f"value-of-setting-{n}"} for n in range(12)
+    ]
     env.append(
         {
             "name": "RAY_CLUSTER_NAME",

@@ -100,7 +100,7 @@ class Signer:
 
 @dataclass
 class CertManager:
-    """Issues every Certificate at each change of its spec, unless it is told to refuse."""
+    """Issues every Certificate at each change of its spec, unless `refuses` is set."""
 
     client: Client
     refuses: str = ""

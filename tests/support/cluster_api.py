@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from manta.kube.credentials import load
+from manta.kube.config import load
 from manta.kube.transport import HttpTransport
 from support.contract import EXTERNAL, Api
 

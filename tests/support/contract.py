@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from manta.kube.credentials import load
+from manta.kube.config import load
 from manta.kube.transport import HttpTransport, Request, Transport
 from manta.localplane.inprocess import InProcessTransport
 from support.plane import memory_plane

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from random import Random
 
 from manta.kube.client import Client
 from manta.localplane.controllers import ControllerOptions, built_in_controllers
-from manta.localplane.fakenodes.kubelet import FakeNodes
-from manta.localplane.fakenodes.machines import FakeNodeOptions
+from manta.localplane.fakenodes.controller import FakeNodes
+from manta.localplane.fakenodes.options import FakeNodeOptions
 from manta.localplane.fakenodes.script import Script
 from manta.runtime.clock import SystemClock
 from manta.runtime.manager import Manager
@@ -36,7 +37,8 @@ async def nodes(api: Api, count: int = 1) -> AsyncIterator[FakeNodes]:
     )
     kubelets = FakeNodes(manager, names)
     async with running(manager.run()):
-        await until(lambda: _is_ready(api, names.names()[-1]))
+        for name in names.names():
+            await until(partial(_is_ready, api, name))
         try:
             yield kubelets
         finally:

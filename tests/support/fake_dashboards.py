@@ -1,7 +1,7 @@
 """The dashboards of `FakeRay` as HTTP servers: what the API server's proxy reaches in every fake Pod.
 
-All fake Pods share one address. Which head a request is meant for is told by the path on the API
-server that it came by, which every kube-apiserver passes on as `X-Forwarded-Uri`.
+All fake Pods share one address. The path of the request to the API server says which head it is for;
+every kube-apiserver passes that path on as `X-Forwarded-Uri`.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from manta.api.resources import EVENTS, PODS, Resource
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 from manta.localplane.controllers import ControllerOptions, built_in_controllers
-from manta.localplane.fakenodes.kubelet import FakeNodes
-from manta.localplane.fakenodes.machines import FakeNodeOptions
+from manta.localplane.fakenodes.controller import FakeNodes
+from manta.localplane.fakenodes.options import FakeNodeOptions
 from manta.runtime.manager import Manager
 from support.plane import MemoryPlane
 from support.virtual import running, virtual_plane

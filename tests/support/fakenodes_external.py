@@ -10,10 +10,10 @@ from random import Random
 from manta.api.meta import Key
 from manta.api.resources import NODES
 from manta.kube.client import Client
-from manta.kube.credentials import load
+from manta.kube.config import load
 from manta.kube.transport import HttpTransport
-from manta.localplane.fakenodes.kubelet import FakeNodes
-from manta.localplane.fakenodes.machines import FakeNodeOptions
+from manta.localplane.fakenodes.controller import FakeNodes
+from manta.localplane.fakenodes.options import FakeNodeOptions
 from manta.runtime.clock import SystemClock
 from manta.runtime.manager import Manager
 from support.virtual import running

@@ -146,8 +146,8 @@ class FaultTransport:
         self.answer(match, status(409, "Conflict", "the object has been modified"), times=times)
 
     def throttle(self, match: Match, *, times: int | None = 1, retry_after: int = 1) -> None:
-        told = status(429, "TooManyRequests", retryAfterSeconds=retry_after)
-        self.answer(match, told, times=times)
+        busy = status(429, "TooManyRequests", retryAfterSeconds=retry_after)
+        self.answer(match, busy, times=times)
 
     def deny(self, match: Match, *, times: int | None = 1) -> None:
         self.answer(match, status(403, "Forbidden", "denied by injection"), times=times)

@@ -15,7 +15,7 @@ ELSEWHERE: dict[tuple[str, str], str] = {
     ("jobs.md", "$ manta submit"): "tests/cluster/test_rayjob_submit.py",
     ("laptop.md", "$ manta up --with examples/quickstart.yaml"): "tests/e2e/test_quickstart.py",
     ("laptop.md", "$ manta backup"): "tests/security/test_backup.py",
-    ("laptop.md", "# ~/.manta/node/images.yaml"): "tests/unit/localplane/node/test_imagetable.py",
+    ("laptop.md", "# ~/.manta/node/images.yaml"): "tests/unit/localplane/node/images/test_table.py",
     ("serving.md", "$ kubectl apply -f examples/rayservice.yaml"): "tests/e2e/test_rayservice.py",
     ("serving.md", "$ manta plan -f service.yaml"): "tests/unit/cli/test_plan.py",
     ("serving.md", "$ manta upgrade echo"): "tests/e2e/test_rayservice.py",

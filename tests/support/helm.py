@@ -1,4 +1,4 @@
-"""Helm for tests: the binary that tools/helm.sh built, or the reason why there is none."""
+"""Helm for tests: the binary that tools/helm.sh built, or a skip."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "manta
 
 @functools.cache
 def binary() -> Path:
-    """Not built here: it takes minutes. `make chart` and `make test-kubernetes` build it."""
+    """Not built here: it takes minutes. `make helm` builds it, before the suites that use it."""
     found = Path(os.environ.get("MANTA_HELM_CACHE", CACHE)) / "helm"
     if not found.exists():
-        pytest.skip("helm is not built: run tools/helm.sh, which needs Go")
+        pytest.skip("helm is not built: run `make helm`")
     return found
 
 
@@ -43,10 +43,13 @@ def helm(
 
 
 def rendered(
-    *options: str | Path, release: str = "manta", namespace: str = "manta-system"
+    *options: str | Path,
+    release: str = "manta",
+    namespace: str = "manta-system",
+    chart: Path = CHART,
 ) -> list[dict[str, Any]]:
     """The objects, in the order in which Helm prints them."""
     text = helm(
-        "template", release, CHART, "-n", namespace, "--kube-version", KUBERNETES, *options
+        "template", release, chart, "-n", namespace, "--kube-version", KUBERNETES, *options
     ).stdout
     return [one for one in yaml.load_all(text, Loader=LOADER) if one]

@@ -82,7 +82,7 @@ class Event:
 
 @dataclass(slots=True)
 class Session:
-    """One connection of a watch. With a snapshot it begins anew, without it goes on."""
+    """One connection of a watch. With a snapshot it starts again, without one it continues."""
 
     since: int
     snapshot: Mapping[str, Held] | None = None
@@ -264,21 +264,21 @@ def revisions(
 def _one_meaning(
     calls: Sequence[Call], snapshots: Sequence[Snapshot], watches: Sequence[Watch]
 ) -> Iterator[str]:
-    """One revision is one value under one key, whoever tells of it."""
+    """One revision is one value under one key, whichever client saw it."""
     known: dict[int, tuple[str, str]] = {}
-    told: list[tuple[int, str, str]] = [
+    seen: list[tuple[int, str, str]] = [
         (call.revision, call.key, call.value) for call in calls if call.revision
     ]
     for snapshot in snapshots:
-        told += [(held.revision, key, held.value) for key, held in snapshot.objects.items()]
+        seen += [(held.revision, key, held.value) for key, held in snapshot.objects.items()]
     for watch in watches:
         for session in watch.sessions:
-            told += [
+            seen += [
                 (event.revision, event.key, event.value if event.type != "DELETED" else GONE)
                 for event in session.events
                 if event.type != "BOOKMARK"
             ]
-    for revision, key, value in told:
+    for revision, key, value in seen:
         if known.setdefault(revision, (key, value)) != (key, value):
             yield f"revision {revision} is {known[revision]} and also {(key, value)}"
 

@@ -161,7 +161,9 @@ class WireServer:
 
 def _peer(writer: asyncio.StreamWriter) -> str:
     certificate = writer.get_extra_info("peercert") or {}
-    subject = {key: value for part in certificate.get("subject", ()) for key, value in part}
+    subject: dict[str, str] = {
+        key: value for part in certificate.get("subject", ()) for key, value in part
+    }
     return subject.get("commonName", "")
 
 

@@ -33,8 +33,8 @@ def read_state(directory: Path) -> State:
 def state_of(store: Store) -> State:
     return {
         (name, key): record.raw
-        for name, shelf in store.shelves().items()
-        for key, record in shelf.records.items()
+        for name, resource in store.resources().items()
+        for key, record in resource.records.items()
     }
 
 
@@ -52,8 +52,8 @@ async def fill(store: Store, count: int, prefix: str = "pod") -> None:
         if number % 7 == 0:
             written = store.remove("pods", f"ns/{name}", an_object(name))
         if number % 10 == 0:
-            await store.settled(written.revision)
-    await store.settled(store.revision)
+            await store.wait_durable(written.revision)
+    await store.wait_durable(store.revision)
 
 
 async def closed_store(directory: Path, count: int = 120) -> State:

@@ -1,4 +1,4 @@
-"""Worlds as KubeRay 1.5 to 1.7 leaves them, and what KubeRay would do with what it finds.
+"""Objects as KubeRay 1.5 to 1.7 leaves them, and what KubeRay would do with what it finds.
 
 Built by hand from the facts about its object shapes, without a line of Manta's own builders: a
 take-over that only works on what Manta itself would have made proves nothing. What changed between
@@ -527,4 +527,4 @@ async def _with_pending(client: Client, service: Json) -> list[str]:
     cluster = await client.get(RAY_CLUSTERS, Key(service["metadata"]["namespace"], name))
     notes = cluster["metadata"].get("annotations") or {}
     known = notes.get(HASH) in (A_HASH, ANOTHER_HASH)
-    return [f"{name}: begin the upgrade anew"] if not known and notes[GROUPS].isdecimal() else []
+    return [f"{name}: restart the upgrade"] if not known and notes[GROUPS].isdecimal() else []

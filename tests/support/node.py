@@ -12,27 +12,30 @@ from typing import Any
 import msgspec
 
 from manta.localplane.node.cleanup import remove_everything
-from manta.localplane.node.network import PodNetwork
-from manta.localplane.node.podspec import NodePod
-from manta.localplane.node.processes import Launcher, Sandbox, SandboxSpec
-from manta.localplane.node.ranges import Wish, claim_ranges
-from manta.localplane.node.snapshot import (
+from manta.localplane.node.net.address_ranges import RangeRequest, claim_ranges
+from manta.localplane.node.net.pod_network import PodNetwork
+from manta.localplane.node.pod.snapshot import (
     ContainerFacts,
-    Ended,
-    Life,
+    ContainerState,
     PodFacts,
     PodSnapshot,
+    Progress,
     Step,
-    Task,
+    Termination,
 )
+from manta.localplane.node.sandbox.launcher import Launcher, SandboxSpec
+from manta.localplane.node.sandbox.sandbox import Sandbox
+from manta.localplane.node.spec.pod_spec import NodePod
 
 
 class Bench:
-    """A launcher and a network in a directory, and the news of every sandbox made here."""
+    """A launcher and a network in a directory, and the events of every sandbox created here."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.network = PodNetwork.open(directory, claim_ranges(directory, Wish(), shared=True))
+        self.network = PodNetwork.open(
+            directory, claim_ranges(directory, RangeRequest(), shared=True)
+        )
         self.launcher = Launcher(directory, "root")
         self.sandboxes: list[Sandbox] = []
         self.news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -53,7 +56,7 @@ class Bench:
         """Start a container; returns its id."""
         spec = container_spec(sandbox, *argv, **more)
         await sandbox.start(spec)
-        return spec["id"]
+        return str(spec["id"])
 
     async def next(self, event: str) -> dict[str, Any]:
         while True:
@@ -98,7 +101,7 @@ async def bench(directory: Path) -> AsyncIterator[Bench]:
 
 
 def a_pod(name: str = "pod", *, status: dict[str, Any] | None = None, **spec: Any) -> NodePod:
-    """A Pod as the agent reads it; `spec` in the API's words, one container unless given."""
+    """A Pod as the agent reads it; `spec` as in the API, one container by default."""
     spec.setdefault("containers", [{"name": "main", "image": "busybox"}])
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", **spec.pop("metadata", {})}
     return msgspec.convert(
@@ -106,16 +109,16 @@ def a_pod(name: str = "pod", *, status: dict[str, Any] | None = None, **spec: An
     )
 
 
-def seen(
-    pod: NodePod, *, now: float = 1000.0, accepted: float = 900.0, **facts: Any
+def a_snapshot(
+    pod: NodePod, *, now: float = 1000.0, start_time: float = 900.0, **facts: Any
 ) -> PodSnapshot:
     """A snapshot of a Pod whose volumes and sandbox are there."""
-    done = Task(Step.DONE)
+    done = Progress(Step.DONE)
     facts = {"volumes": done, "sandbox": done, "address": "10.88.0.2", **facts}
-    return PodSnapshot(pod, PodFacts(**facts), now, "10.88.0.1", accepted)
+    return PodSnapshot(pod, PodFacts(**facts), now, "10.88.0.1", start_time)
 
 
-PULLED = Task(Step.DONE)
+PULLED = Progress(Step.DONE)
 
 
 def idle(**more: Any) -> ContainerFacts:
@@ -124,10 +127,10 @@ def idle(**more: Any) -> ContainerFacts:
 
 def running(**more: Any) -> ContainerFacts:
     more = {"attempt": 0, "started": 950.0, **more}
-    return ContainerFacts(life=Life.RUNNING, image=PULLED, **more)
+    return ContainerFacts(state=ContainerState.RUNNING, image=PULLED, **more)
 
 
 def ended(code: int = 0, *, finished: float = 990.0, **more: Any) -> ContainerFacts:
     more = {"attempt": 0, "crashes": 1, **more}
-    how = Ended(code=code, started=950.0, finished=finished, error=more.pop("error", ""))
-    return ContainerFacts(life=Life.ENDED, image=PULLED, ended=how, **more)
+    how = Termination(code=code, started=950.0, finished=finished, error=more.pop("error", ""))
+    return ContainerFacts(state=ContainerState.TERMINATED, image=PULLED, termination=how, **more)

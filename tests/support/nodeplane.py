@@ -11,13 +11,14 @@ from typing import Any
 
 from manta.api.meta import Key
 from manta.api.resources import EVENTS, PODS
+from manta.cli.plane.foreground import RAY_PROGRAMS
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 from manta.localplane.apiserver.streaming.connector import LogOptions
 from manta.localplane.node.agent import NodeAgent, NodeOptions
 from manta.localplane.node.cleanup import remove_everything
-from manta.localplane.node.machine import way_of
-from manta.localplane.node.ranges import Wish, claim_ranges
+from manta.localplane.node.machine import launcher_mode
+from manta.localplane.node.net.address_ranges import RangeRequest, claim_ranges
 from manta.runtime.clock import SystemClock
 from support.plane import MemoryPlane, memory_plane
 
@@ -68,7 +69,7 @@ class NodePlane:
         return await self.client.get(PODS, Key("default", name))
 
     async def until(self, wanted: Callable[[Pod], Any], name: str = "pod") -> Pod:
-        """Wait for the Pod to look as wanted; the last look is shown when it never does."""
+        """Wait until the Pod is as wanted; a timeout shows its last state."""
         pod: Pod = {}
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
@@ -110,7 +111,7 @@ class NodePlane:
         return output.decode()
 
     async def reasons(self, name: str = "pod") -> dict[str, str]:
-        """Events told about a Pod: reason -> note."""
+        """Events of a Pod: reason -> note."""
         events = (await self.client.list(EVENTS, "default")).items
         about = [event for event in events if event["regarding"]["name"] == name]
         return {event["reason"]: event.get("note", "") for event in about}
@@ -157,8 +158,11 @@ async def stop(task: asyncio.Task[None]) -> None:
 
 @asynccontextmanager
 async def node_plane(directory: Path, **options: Any) -> AsyncIterator[NodePlane]:
-    chosen = NodeOptions(dir=directory, **{"cache": directory / "images", **options})
-    ranges = claim_ranges(directory, Wish(), shared=way_of(chosen) == "root")
+    chosen = NodeOptions(
+        dir=directory,
+        **{"cache": directory / "images", "programs": RAY_PROGRAMS, **options},
+    )
+    ranges = claim_ranges(directory, RangeRequest(), shared=launcher_mode(chosen) == "root")
     chosen = replace(chosen, ranges=ranges)
     async with memory_plane(services=ranges.services) as plane:
         agent, task = await start(plane, chosen)

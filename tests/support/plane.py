@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
+from manta.httpserver.messages import User
 from manta.kube.client import Client
+from manta.localplane.apiserver.admission_context import SERVICE_NETWORK
 from manta.localplane.apiserver.app import App
+from manta.localplane.apiserver.auth.authenticator import ADMIN
 from manta.localplane.apiserver.bootstrap import bootstrap
-from manta.localplane.apiserver.messages import ADMIN, User
-from manta.localplane.apiserver.surroundings import SERVICE_NETWORK
 from manta.localplane.inprocess import InProcessTransport
 from manta.localplane.store.store import Store
 from manta.runtime.clock import Clock, SystemClock

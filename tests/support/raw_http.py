@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from manta.httpserver.limits import Limits
 from manta.localplane.plane import Plane, PlaneOptions
 
 
@@ -79,8 +80,8 @@ class RawServer:
 
 
 @asynccontextmanager
-async def raw_server(directory: Path) -> AsyncIterator[RawServer]:
-    options = PlaneOptions(directory, memory=True, controllers=False)
+async def raw_server(directory: Path, limits: Limits | None = None) -> AsyncIterator[RawServer]:
+    options = PlaneOptions(directory, memory=True, controllers=False, limits=limits or Limits())
     async with Plane(options) as plane:
         served = RawServer(plane, (options.dir / "pki" / "admin.token").read_text())
         yield served

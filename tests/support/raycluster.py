@@ -139,7 +139,7 @@ async def operator(
     plane: MemoryPlane, settings: Settings | None = None, client: Client | None = None
 ) -> AsyncIterator[Manager]:
     manager = Manager(client or plane.client, plane.clock, Random(7))
-    manager.add(raycluster.build(manager, settings or Settings()))
+    raycluster.build(manager, settings or Settings())
     task = asyncio.create_task(manager.run())
     try:
         yield manager

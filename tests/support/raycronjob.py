@@ -11,14 +11,15 @@ from typing import Any
 
 import msgspec
 
+from manta.api.ray.cronjob import RayCronJob
 from manta.api.ray.resources import RAY_CRON_JOBS, RAY_JOBS
 from manta.api.times import format_time
 from manta.controllers.raycronjob.controller import build
-from manta.controllers.raycronjob.snapshot import ChildJob, CronJob, CronSnapshot
-from manta.controllers.raycronjob.validate import violations
+from manta.controllers.raycronjob.snapshot import ChildJob, CronSnapshot
 from manta.kube.client import Client
 from manta.kube.transport import Transport
 from manta.rules.settings import Settings
+from manta.rules.validation.cronjob import cronjob_violations
 from manta.runtime.manager import Manager
 from support.plane import MemoryPlane
 from support.raycrds import ray_crds
@@ -45,12 +46,12 @@ def ray_cron_job(name: str = "tick", **spec: Any) -> dict[str, Any]:
 
 def a_cron(
     *, last: datetime | None = None, meta: dict[str, Any] | None = None, **spec: Any
-) -> CronJob:
+) -> RayCronJob:
     document = ray_cron_job(**spec)
     document["metadata"] |= {"uid": "cron-uid", "creationTimestamp": format_time(CREATED)}
     document["metadata"] |= meta or {}
     document["status"] = {"lastScheduleTime": format_time(last)} if last else {}
-    return msgspec.json.decode(msgspec.json.encode(document), type=CronJob)
+    return msgspec.json.decode(msgspec.json.encode(document), type=RayCronJob)
 
 
 def a_child(tick: datetime, outcome: str = "", uid: str = "") -> ChildJob:
@@ -71,12 +72,12 @@ def a_child(tick: datetime, outcome: str = "", uid: str = "") -> ChildJob:
 
 def seen(
     now: datetime,
-    cron: CronJob | None = None,
+    cron: RayCronJob | None = None,
     *children: ChildJob,
     settings: Settings | None = None,
 ) -> CronSnapshot:
     cron, settings = cron or a_cron(), settings or Settings()
-    return CronSnapshot(cron, children, now, settings, violations(cron, settings))
+    return CronSnapshot(cron, children, now, settings, cronjob_violations(cron, settings))
 
 
 def cron_crds() -> list[dict[str, Any]]:
@@ -85,8 +86,8 @@ def cron_crds() -> list[dict[str, Any]]:
 
 
 def operator(plane: MemoryPlane, transport: Transport, settings: Settings | None = None) -> Manager:
-    manager = Manager(Client(transport, chance=Random(2)), plane.clock, Random(1))
-    manager.add(build(manager, settings or Settings()))
+    manager = Manager(Client(transport, rng=Random(2)), plane.clock, Random(1))
+    build(manager, settings or Settings())
     return manager
 
 

@@ -1,4 +1,4 @@
-"""RayJobs for tests: builders of snapshots, and of objects."""
+"""RayJobs for tests: builders of objects and snapshots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from manta.api.ray.cluster import RayCluster, RayClusterStatus
 from manta.api.ray.job import RayJob, RayJobSpec, RayJobStatus
 from manta.api.ray.names import FINALIZER_RAY_JOB
 from manta.api.times import format_time
+from manta.controllers.rayjob.plan import plan
 from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot
+from manta.controllers.rayjob.status import next_status
+from manta.reconcile.outcome import UNTRIED, Outcome
+from manta.reconcile.plan import Plan
 from manta.rules.settings import Settings
 from support.raycluster import NAMESPACE, ray_cluster
 
@@ -59,7 +63,7 @@ def a_head(uid: str = "head-1") -> Pod:
 def a_submitter(
     finished: str = "", head: str = "head-1/0", message: str = "", ago: int = 10
 ) -> Job:
-    """The submitter Job of the attempt that `running` shows; it ended so many seconds ago."""
+    """The submitter Job of the attempt in `running`; it ended `ago` seconds ago."""
     meta = ObjectMeta(
         name="demo",
         namespace=NAMESPACE,
@@ -75,7 +79,7 @@ def a_submitter(
     return Job(metadata=meta, status=JobStatus(conditions=(condition,)))
 
 
-def seen(
+def a_snapshot(
     status: dict[str, Any] | None = None, *, spec: dict[str, Any] | None = None, **facts: Any
 ) -> JobSnapshot:
     """A snapshot at NOW, started a minute ago; facts override."""
@@ -92,4 +96,12 @@ def running(**facts: Any) -> JobSnapshot:
         **facts.pop("status", {}),
     }
     base: dict[str, Any] = {"cluster": a_cluster(), "head_pod": a_head()}
-    return seen(status, **{**base, **facts})
+    return a_snapshot(status, **{**base, **facts})
+
+
+def planned(snapshot: JobSnapshot) -> Plan:
+    return plan(snapshot).plan
+
+
+def status_after(snapshot: JobSnapshot, outcome: Outcome = UNTRIED) -> RayJobStatus:
+    return next_status(snapshot, plan(snapshot), outcome)

@@ -123,7 +123,7 @@ async def start_operator(
     faults = FaultTransport(InProcessTransport(cluster.plane.app))
     client = Client(faults)
     manager = Manager(client, cluster.plane.clock, Random(seed))
-    manager.add(raycluster.build(manager, settings or Settings()))
+    raycluster.build(manager, settings or Settings())
     async with running(manager.run()):
         yield Operated(cluster, faults, manager)
     await client.close()

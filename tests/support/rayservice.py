@@ -1,4 +1,4 @@
-"""RayServices for tests: objects, and a small world in which they live under virtual time."""
+"""RayServices for tests: objects, and a scenario that runs them under virtual time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from manta.controllers.rayservice import controller as rayservice
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, NotFound
 from manta.localplane.builtin.endpoints.controller import EndpointsController
-from manta.localplane.builtin.everything.watcher import Everything
 from manta.localplane.builtin.garbage_collector.controller import GarbageCollector
+from manta.localplane.builtin.metadata_watcher.watcher import MetadataWatcher
 from manta.ray.dashboard import Dashboard
 from manta.rules.settings import Settings
 from manta.runtime.election import Leadership
@@ -60,7 +60,7 @@ class FullKubelet(Kubelet):
 
 
 @dataclass
-class World:
+class Scenario:
     """The embedded server with endpoints and garbage collection, a kubelet, and a Ray."""
 
     plane: MemoryPlane
@@ -129,17 +129,17 @@ class World:
 
     def runs(self, cluster: str) -> bool:
         """Do all applications of this cluster's Serve run?"""
-        told = self.head(cluster).applications.values()
-        return bool(told) and all(one["status"] == "RUNNING" for one in told)
+        applications = self.head(cluster).applications.values()
+        return bool(applications) and all(one["status"] == "RUNNING" for one in applications)
 
 
 @asynccontextmanager
 async def operator(
-    world: World, client: Client | None = None, leadership: Leadership | None = None
+    scenario: Scenario, client: Client | None = None, leadership: Leadership | None = None
 ) -> AsyncIterator[Manager]:
-    manager = Manager(client or world.client, world.plane.clock, Random(7))
-    manager.add(raycluster.build(manager, world.settings))
-    manager.add(rayservice.build(manager, world.settings, Dashboard(world.ray)))
+    manager = Manager(client or scenario.client, scenario.plane.clock, Random(7))
+    raycluster.build(manager, scenario.settings)
+    rayservice.build(manager, scenario.settings, Dashboard(scenario.ray))
     task = asyncio.create_task(manager.run(leadership))
     try:
         yield manager
@@ -149,25 +149,25 @@ async def operator(
 
 
 @asynccontextmanager
-async def a_world(
+async def a_scenario(
     *, settings: Settings | None = None, crds: Any = (), **ray: Any
-) -> AsyncIterator[World]:
+) -> AsyncIterator[Scenario]:
     needed = [one for one in ray_crds() if one["spec"]["names"]["kind"] in KINDS]
     async with virtual_plane(crds=[*needed, *crds]) as plane:
         fake = FakeRay(**{"deploy_after": 5.0, **ray})
-        world = World(plane, fake, FullKubelet(plane.client), settings or Settings())
+        scenario = Scenario(plane, fake, FullKubelet(plane.client), settings or Settings())
         await plane.client.create(NODES, "", {"metadata": {"name": NODE}})
         builtin = Manager(plane.client, plane.clock, Random(3))
-        everything = Everything(builtin, {})
-        builtin.add_service("all kinds", everything.run)
-        GarbageCollector(builtin, everything)
+        metadata_watcher = MetadataWatcher(builtin, {})
+        builtin.add_service("all kinds", metadata_watcher.run)
+        GarbageCollector(builtin, metadata_watcher)
         EndpointsController(builtin)
         tasks = [
-            asyncio.create_task(world.kubelet.run()),
+            asyncio.create_task(scenario.kubelet.run()),
             asyncio.create_task(builtin.run()),
         ]
         try:
-            yield world
+            yield scenario
         finally:
             for task in tasks:
                 task.cancel()
@@ -237,7 +237,7 @@ def _true(*types: str) -> list[dict[str, str]]:
     return [{"type": type_, "status": "True", "reason": type_} for type_ in types]
 
 
-async def accept_routes(world: World) -> None:
+async def accept_routes(scenario: Scenario) -> None:
     """Plays a Gateway controller that finds nothing to complain about."""
 
     def status(resource: Resource, one: dict[str, Any]) -> dict[str, Any]:
@@ -248,10 +248,12 @@ async def accept_routes(world: World) -> None:
 
     while True:
         for resource in (GATEWAYS, HTTP_ROUTES):
-            for one in (await world.client.list(resource, NAMESPACE)).items:
+            for one in (await scenario.client.list(resource, NAMESPACE)).items:
                 if "status" not in one:
                     key, body = Key(NAMESPACE, one["metadata"]["name"]), status(resource, one)
-                    await world.client.patch(resource, key, {"status": body}, subresource="status")
+                    await scenario.client.patch(
+                        resource, key, {"status": body}, subresource="status"
+                    )
         await asyncio.sleep(0.5)
 
 
@@ -260,9 +262,9 @@ async def accept_routes(world: World) -> None:
 
 @dataclass
 class Oracle:
-    """Watches the world all the time, and keeps what should never have been."""
+    """Watches every object all the time, and keeps what must never happen."""
 
-    world: World
+    scenario: Scenario
     most_clusters: int = 2
     violations: list[str] = field(default_factory=list)
     served_by: list[str] = field(default_factory=list)
@@ -276,23 +278,23 @@ class Oracle:
 
     async def _watch_services(self) -> None:
         while True:
-            async for event in self.world.client.watch(SERVICES, initial_events=True):
+            async for event in self.scenario.client.watch(SERVICES, initial_events=True):
                 if event.type in ("ADDED", "MODIFIED"):
                     self._see_service(event.object)
 
     def _see_service(self, service: dict[str, Any]) -> None:
-        if service["metadata"]["name"] != f"{self.world.name}-serve-svc":
+        if service["metadata"]["name"] != f"{self.scenario.name}-serve-svc":
             return
         cluster = service["spec"]["selector"]["ray.io/cluster"]
         if cluster in self.served_by[-1:]:
             return
         self.served_by.append(cluster)
-        if not self.world.runs(cluster):
+        if not self.scenario.runs(cluster):
             self.violations.append(f"the Service was pointed at {cluster}, which does not serve")
 
     async def _watch_clusters(self) -> None:
         while True:
-            async for event in self.world.client.watch(RAY_CLUSTERS, initial_events=True):
+            async for event in self.scenario.client.watch(RAY_CLUSTERS, initial_events=True):
                 if event.type in ("ADDED", "MODIFIED", "DELETED"):
                     self._see_cluster(event.type, event.object["metadata"])
 
@@ -304,8 +306,8 @@ class Oracle:
 
 
 @asynccontextmanager
-async def watched(world: World, **what: Any) -> AsyncIterator[Oracle]:
-    oracle = Oracle(world, **what)
+async def watched(scenario: Scenario, **what: Any) -> AsyncIterator[Oracle]:
+    oracle = Oracle(scenario, **what)
     async with running(oracle.run()):
         yield oracle
     assert oracle.violations == []

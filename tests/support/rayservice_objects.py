@@ -19,13 +19,17 @@ from manta.api.ray.service import (
     RayServiceStatuses,
     ServeSubmission,
 )
-from manta.controllers.rayservice.planners.serve import order_for
+from manta.controllers.rayservice.facts.serve import desired_serve
+from manta.controllers.rayservice.plan import plan
 from manta.controllers.rayservice.snapshot import (
-    ClusterSight,
+    ClusterView,
+    DashboardReply,
     ServiceSnapshot,
-    Told,
 )
+from manta.controllers.rayservice.status import next_status
 from manta.manifests.service_cluster import build_service_cluster
+from manta.reconcile.outcome import UNTRIED, Outcome
+from manta.reconcile.plan import Plan
 from manta.rules.serve_config import config_hash, parse_serve_config
 from manta.rules.settings import Settings
 from manta.rules.validation.violation import Violation
@@ -85,7 +89,7 @@ def a_service(status: dict[str, Any] | None = None, **spec: Any) -> RayService:
 
 
 def a_cluster(name: str, annotations: dict[str, str] | None = None, **spec: Any) -> RayCluster:
-    """As a RayService of this spec would have made it."""
+    """As a RayService with this spec creates it."""
     service = a_service(**spec)
     raw = ray_service(**spec)["spec"]["rayClusterConfig"]
     document = build_service_cluster(service, raw, name, Settings().version)
@@ -111,31 +115,35 @@ def a_pod(name: str, *, head: bool = False, serves: bool = True, ready: bool = T
     return Pod(metadata=meta, status=status)
 
 
-def running(*applications: str) -> Told:
-    return Told({name: AppStatus(status="RUNNING") for name in applications or ("app",)})
+def running(*applications: str) -> DashboardReply:
+    return DashboardReply({name: AppStatus(status="RUNNING") for name in applications or ("app",)})
 
 
-def a_sight(name: str, cluster: RayCluster | None = None, **facts: Any) -> ClusterSight:
+def a_view(name: str, cluster: RayCluster | None = None, **facts: Any) -> ClusterView:
     """A cluster that serves, unless the facts say otherwise."""
     head = a_pod(f"{name}-head", head=True)
     base: dict[str, Any] = {
         "head_pod": head,
         "pods": (head, a_pod(f"{name}-worker")),
         "answer": running(),
-        "proxy_answers": True,
+        "proxy_healthy": True,
     }
-    return ClusterSight(cluster or a_cluster(name), **{**base, **facts})
+    return ClusterView(cluster or a_cluster(name), **{**base, **facts})
 
 
-def told(seen: ServiceSnapshot, sight: ClusterSight, percent: int | None = None) -> ClusterSight:
-    """The same cluster, with a note that it was given what it should hold."""
-    order = order_for(seen, sight, percent)
-    config = msgspec.json.encode(order.config).decode()
-    given = ServeSubmission(config_hash=config_hash(order.told), head=sight.head, config=config)
-    return replace(sight, submission=given)
+def with_submission(
+    snapshot: ServiceSnapshot, view: ClusterView, percent: int | None = None
+) -> ClusterView:
+    """The same cluster, with a record that its config was submitted."""
+    desired = desired_serve(snapshot, view, percent)
+    config = msgspec.json.encode(desired.config).decode()
+    given = ServeSubmission(
+        config_hash=config_hash(desired.document), head=view.head, config=config
+    )
+    return replace(view, submission=given)
 
 
-def seen(
+def a_snapshot(
     status: dict[str, Any] | None = None, *, spec: dict[str, Any] | None = None, **facts: Any
 ) -> ServiceSnapshot:
     """A snapshot at NOW; facts override."""
@@ -149,25 +157,25 @@ def seen(
         "cluster_spec": raw["rayClusterConfig"],
         "serve_config": {} if isinstance(config, Violation) else config,
     }
-    sights = [one for one in (facts.get("active"), facts.get("pending")) if one is not None]
-    base["clusters"] = tuple(one.cluster for one in sights)
+    views = [one for one in (facts.get("active"), facts.get("pending")) if one is not None]
+    base["clusters"] = tuple(one.cluster for one in views)
     return ServiceSnapshot(service, **{**base, **facts})
 
 
 def serving(**facts: Any) -> ServiceSnapshot:
-    """One active cluster `demo-a` that does what it should."""
+    """One healthy active cluster `demo-a`."""
     spec, status = facts.pop("spec", None), facts.pop("status", {})
     body = {"activeServiceStatus": {"rayClusterName": "demo-a"}, **status}
     made_of = {key: value for key, value in (spec or {}).items() if key != "annotations"}
-    facts.setdefault("active", a_sight("demo-a", a_cluster("demo-a", **made_of)))
-    snapshot = seen(body, spec=spec, **facts)
+    facts.setdefault("active", a_view("demo-a", a_cluster("demo-a", **made_of)))
+    snapshot = a_snapshot(body, spec=spec, **facts)
     if snapshot.active is not None and not snapshot.active.submitted:
-        snapshot = replace(snapshot, active=told(snapshot, snapshot.active))
+        snapshot = replace(snapshot, active=with_submission(snapshot, snapshot.active))
     return snapshot
 
 
 def upgrading(**facts: Any) -> ServiceSnapshot:
-    """`demo-a` serves, and `demo-b` of a newer spec is to take over."""
+    """`demo-a` serves, and `demo-b` of a newer spec is pending."""
     newer = {"rayClusterConfig": cluster_config("rayproject/ray:2.61.0")}
     spec = {**newer, **facts.pop("spec", {})}
     status = {
@@ -176,6 +184,14 @@ def upgrading(**facts: Any) -> ServiceSnapshot:
         **facts.pop("status", {}),
     }
     made_of = {key: value for key, value in spec.items() if key == "rayClusterConfig"}
-    facts.setdefault("active", a_sight("demo-a"))
-    facts.setdefault("pending", a_sight("demo-b", a_cluster("demo-b", **made_of)))
-    return seen(status, spec=spec, **facts)
+    facts.setdefault("active", a_view("demo-a"))
+    facts.setdefault("pending", a_view("demo-b", a_cluster("demo-b", **made_of)))
+    return a_snapshot(status, spec=spec, **facts)
+
+
+def planned(snapshot: ServiceSnapshot) -> Plan:
+    return plan(snapshot).plan
+
+
+def status_after(snapshot: ServiceSnapshot, outcome: Outcome = UNTRIED) -> RayServiceStatuses:
+    return next_status(snapshot, plan(snapshot), outcome)

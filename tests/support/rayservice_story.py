@@ -15,7 +15,7 @@ from typing import Any
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.resources import HTTP_ROUTES, PODS, SERVICES, Resource
 from support.raycluster import NAMESPACE
-from support.rayservice import World
+from support.rayservice import Scenario
 from support.virtual import running
 
 Object = dict[str, Any]
@@ -24,7 +24,7 @@ LETTERS = "ABCDEFGHIJ"
 
 @dataclass
 class Story:
-    world: World
+    scenario: Scenario
     with_route: bool = False
     _lines: list[tuple[int, float, str, str]] = field(default_factory=list)
     _before: dict[tuple[str, str], Object] = field(default_factory=dict)
@@ -34,15 +34,15 @@ class Story:
     _start: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     async def user(self, text: str, **edit: Any) -> None:
-        """The user does something; told at the revision of what he wrote."""
+        """The user patches the RayService; the line has the revision of that write."""
         body = {"spec": edit}
-        written = await self.world.client.patch(RAY_SERVICES, self.world.key, body, into=dict)
+        written = await self.scenario.client.patch(RAY_SERVICES, self.scenario.key, body, into=dict)
         self._add(written, "user", text)
 
     def happens(self, text: str) -> None:
-        """Something that no object shows: told after all that has been seen so far."""
+        """Something that no object shows; the line comes after all others so far."""
         last = max((line[0] for line in self._lines), default=0)
-        self._lines.append((last, self._now(), "world", text))
+        self._lines.append((last, self._now(), "fault", text))
 
     async def run(self, since: str) -> None:
         watched = [RAY_SERVICES, RAY_CLUSTERS, SERVICES, PODS]
@@ -60,7 +60,7 @@ class Story:
             HTTP_ROUTES: self._route,
         }[resource]
         while True:
-            async for event in self.world.client.watch(
+            async for event in self.scenario.client.watch(
                 resource, NAMESPACE, resource_version=version
             ):
                 version = event.resource_version or version
@@ -72,8 +72,8 @@ class Story:
 
     def text(self) -> str:
         lines = sorted(self._lines, key=lambda line: line[0])
-        told = [f"{_clock(at)}  {who:<9} {what}" for _, at, who, what in lines]
-        story = "\n".join(told) + "\n"
+        text = [f"{_clock(at)}  {who:<9} {what}" for _, at, who, what in lines]
+        story = "\n".join(text) + "\n"
         for name, alias in self._clusters.items():
             story = story.replace(name, alias)
         return story
@@ -100,12 +100,12 @@ class Story:
             self._add(new, "status", f"{name} is no longer said")
 
     def _side(self, new: Object, word: str, before: Object, after: Object) -> None:
-        name = after.get("rayClusterName")
+        name: Any = after.get("rayClusterName")
         submission = after.get("serveSubmission") or {}
         given = f"{submission.get('configHash')}@{submission.get('head')}"
         if submission and given != self._given.get(name):
             self._given[name] = given
-            percent = self.world.head(name).puts[-1].get("target_capacity")
+            percent = self.scenario.head(name).puts[-1].get("target_capacity")
             share = "" if percent is None else f", and asked it for {percent} % of its capacity"
             self._add(new, "operator", f"has given the Serve config to {name}{share}")
         if before.get("rayClusterName") != name:
@@ -118,7 +118,7 @@ class Story:
         meta, was = new["metadata"], (old.get("metadata") or {})
         name = meta["name"]
         if name not in self._clusters:
-            self._clusters[name] = f"{self.world.name}-{LETTERS[len(self._clusters)]}"
+            self._clusters[name] = f"{self.scenario.name}-{LETTERS[len(self._clusters)]}"
         if type_ == "ADDED":
             head = new["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
             self._add(new, "operator", f"creates RayCluster {name} with {head['image']}")
@@ -136,7 +136,7 @@ class Story:
             self._add(new, "operator", f"changes RayCluster {name} where it stands")
 
     def _kube_service(self, type_: str, old: Object, new: Object) -> None:
-        name, prefix = new["metadata"]["name"], f"{self.world.name}-"
+        name, prefix = new["metadata"]["name"], f"{self.scenario.name}-"
         if name not in (f"{prefix}serve-svc", f"{prefix}head-svc"):
             return
         if type_ == "DELETED":
@@ -197,8 +197,8 @@ def _clock(seconds: float) -> str:
 
 
 @asynccontextmanager
-async def told(world: World, *, with_route: bool = False) -> AsyncIterator[Story]:
-    story = Story(world, with_route)
-    since = (await world.client.list(RAY_SERVICES, NAMESPACE)).resource_version
+async def recorded(scenario: Scenario, *, with_route: bool = False) -> AsyncIterator[Story]:
+    story = Story(scenario, with_route)
+    since = (await scenario.client.list(RAY_SERVICES, NAMESPACE)).resource_version
     async with running(story.run(since)):
         yield story

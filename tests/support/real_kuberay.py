@@ -13,17 +13,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from support.contract import EXTERNAL
+from support.operator_fixture import OperatorFixture
 from support.peers import kuberay_binary
-from support.stage import Stage
 
 
 @asynccontextmanager
-async def kuberay(stage: Stage, release: str) -> AsyncIterator[Path]:
-    """At work in the stage's namespace, as its admin, until the end of the block. Yields its log."""
-    log = stage.directory / f"kuberay-{release}.log"
+async def kuberay(operator_fixture: OperatorFixture, release: str) -> AsyncIterator[Path]:
+    """Runs KubeRay in the namespace of the fixture, as its admin, until the end of the block. Yields its log."""
+    log = operator_fixture.directory / f"kuberay-{release}.log"
     flags = (
-        *(f"--watch-namespace={stage.namespace}", "--use-kubernetes-proxy"),
-        *(f"--leader-election-namespace={stage.namespace}", "--metrics-addr=0"),
+        *(f"--watch-namespace={operator_fixture.namespace}", "--use-kubernetes-proxy"),
+        *(f"--leader-election-namespace={operator_fixture.namespace}", "--metrics-addr=0"),
         "--health-probe-bind-address=0",
         "--feature-gates=RayServiceIncrementalUpgrade=false",  # it wants the kinds of a Gateway
     )

@@ -13,8 +13,11 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS, RAY_JOBS, RAY_S
 from manta.api.resources import EVENTS, Resource
 from manta.controllers.raycluster import controller as raycluster
 from manta.controllers.raycronjob import controller as raycronjob
+from manta.controllers.raycronjob.events import CONTROLLER as RAY_CRON_JOB_CONTROLLER
 from manta.controllers.rayjob import controller as rayjob
+from manta.controllers.rayjob.events import CONTROLLER as RAY_JOB_CONTROLLER
 from manta.controllers.rayservice import controller as rayservice
+from manta.controllers.rayservice.events import CONTROLLER as RAY_SERVICE_CONTROLLER
 from manta.kube.client import Client
 from manta.ray.dashboard import Dashboard
 from manta.rules.settings import Settings
@@ -28,9 +31,9 @@ from support.virtual import running, virtual_plane
 
 BY_KIND: dict[str, tuple[Resource, Any, str]] = {
     "RayCluster": (RAY_CLUSTERS, raycluster, "raycluster"),
-    "RayJob": (RAY_JOBS, rayjob, rayjob.CONTROLLER),
-    "RayService": (RAY_SERVICES, rayservice, rayservice.CONTROLLER),
-    "RayCronJob": (RAY_CRON_JOBS, raycronjob, raycronjob.CONTROLLER),
+    "RayJob": (RAY_JOBS, rayjob, RAY_JOB_CONTROLLER),
+    "RayService": (RAY_SERVICES, rayservice, RAY_SERVICE_CONTROLLER),
+    "RayCronJob": (RAY_CRON_JOBS, raycronjob, RAY_CRON_JOB_CONTROLLER),
 }
 
 
@@ -81,10 +84,10 @@ async def operated(plane: MemoryPlane, client: Client | None = None) -> AsyncIte
     settings = Settings()
     manager = Manager(client or plane.client, plane.clock, Random(1))
     dashboard = Dashboard(FakeRay())
-    manager.add(raycluster.build(manager, settings))
-    manager.add(rayjob.build(manager, settings, dashboard))
-    manager.add(rayservice.build(manager, settings, dashboard))
-    manager.add(raycronjob.build(manager, settings))
+    raycluster.build(manager, settings)
+    rayjob.build(manager, settings, dashboard)
+    rayservice.build(manager, settings, dashboard)
+    raycronjob.build(manager, settings)
     async with running(manager.run()):
         yield Operated(plane, manager)
 

@@ -1,4 +1,4 @@
-"""Worlds that KubeRay's own operator has made, kept as files and made again on any server.
+"""Objects that KubeRay's own operator has made, kept as files and made again on any server.
 
 Recorded on a real control plane by `tests/kubernetes/test_takeover_from_kuberay.py` (MANTA_RECORD=1), with KubeRay's names,
 hashes, annotations and finalizers. Times are made the same, what a server gives to objects is left to the server, and what containers run is left out.
@@ -88,24 +88,24 @@ def _silence(pod: Json) -> None:
 # ── making them again ────────────────────────────────────────────────────────────────────
 
 
-def world_of(release: str) -> list[Json]:
+def objects_of(release: str) -> list[Json]:
     found: list[Json] = json.loads((DIRECTORY / f"{release}.json").read_text())
     return found
 
 
-async def make_again(client: Client, world: list[Json]) -> None:
+async def make_again(client: Client, scenario: list[Json]) -> None:
     resources = {one.kind: one for one in _OWNERS_FIRST}
     uids: dict[str, str] = {}
-    for one in world:
+    for one in scenario:
         resource, status = resources[one["kind"]], one.get("status")
         made = await client.create(resource, "default", _as_new(resource, one, uids), into=dict)
         uids[one["metadata"]["uid"]] = made["metadata"]["uid"]
         if status:
-            told = dict(status)
-            if "observedGeneration" in told:
-                told["observedGeneration"] = made["metadata"]["generation"]
+            written = dict(status)
+            if "observedGeneration" in written:
+                written["observedGeneration"] = made["metadata"]["generation"]
             key = Key("default", one["metadata"]["name"])
-            await client.patch(resource, key, {"status": told}, subresource="status")
+            await client.patch(resource, key, {"status": written}, subresource="status")
 
 
 def _as_new(resource: Resource, one: Json, uids: dict[str, str]) -> Json:

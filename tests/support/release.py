@@ -71,8 +71,8 @@ def _install(namespace: str) -> None:
         *("--wait", "--timeout", "180s"),
     )
     if done.returncode:
-        told = kubectl("get", "pods,events", "-n", namespace, check=False)
-        raise AssertionError(f"helm: {done.stderr}\n{told}")
+        state = kubectl("get", "pods,events", "-n", namespace, check=False)
+        raise AssertionError(f"helm: {done.stderr}\n{state}")
 
 
 def _uninstall(namespace: str) -> None:

@@ -26,11 +26,12 @@ class Sender:
         if isinstance(body, dict | list):
             body = json.dumps(body)
         path, _, query = path.partition("?")
+        pairs = (pair.partition("=") for pair in query.split("&") if pair)
         return await self.client.transport.send(
             Request(
                 method,
                 path,
-                query=tuple(tuple(pair.split("=", 1)) for pair in query.split("&") if pair),
+                query=tuple((name, value) for name, _, value in pairs),
                 headers={"Content-Type": content_type},
                 body=body.encode() if isinstance(body, str) else body,
             )

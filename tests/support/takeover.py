@@ -1,4 +1,4 @@
-"""A world in which KubeRay has worked until now, and Manta may begin.
+"""A scenario in which KubeRay has worked until now, and Manta may begin.
 
 See `support.kuberay` for what KubeRay leaves behind.
 """
@@ -21,8 +21,8 @@ from manta.controllers.rayjob import controller as rayjob
 from manta.controllers.rayservice import controller as rayservice
 from manta.kube.client import Client
 from manta.localplane.builtin.endpoints.controller import EndpointsController
-from manta.localplane.builtin.everything.watcher import Everything
 from manta.localplane.builtin.garbage_collector.controller import GarbageCollector
+from manta.localplane.builtin.metadata_watcher.watcher import MetadataWatcher
 from manta.ray.dashboard import Dashboard
 from manta.rules.settings import Settings
 from manta.runtime.manager import Manager
@@ -42,7 +42,7 @@ A_WHILE = 900.0
 
 
 @dataclass
-class World:
+class Scenario:
     plane: MemoryPlane
     ray: FakeRay
     kuberay: KubeRay
@@ -79,10 +79,10 @@ class World:
         faults = faulty(self.plane)
         manager = Manager(Client(faults), self.plane.clock, Random(7))
         settings, dashboard = settings or Settings(), Dashboard(self.ray)
-        manager.add(raycluster.build(manager, settings))
-        manager.add(rayservice.build(manager, settings, dashboard))
-        manager.add(rayjob.build(manager, settings, dashboard))
-        manager.add(raycronjob.build(manager, settings))
+        raycluster.build(manager, settings)
+        rayservice.build(manager, settings, dashboard)
+        rayjob.build(manager, settings, dashboard)
+        raycronjob.build(manager, settings)
         async with running(manager.run()):
             yield faults
 
@@ -102,40 +102,40 @@ class World:
         head.applications = {one["name"]: app for one in config["applications"]}
 
     def puts(self, cluster: str) -> list[Json]:
-        told: list[Json] = self.ray.head(NAMESPACE, f"{cluster}-head-svc").puts
-        return told
+        puts: list[Json] = self.ray.head(NAMESPACE, f"{cluster}-head-svc").puts
+        return puts
 
 
 @asynccontextmanager
-async def a_world(release: Release) -> AsyncIterator[World]:
+async def a_scenario(release: Release) -> AsyncIterator[Scenario]:
     async with virtual_plane(crds=ray_crds()) as plane:
         await plane.client.create(NODES, "", {"metadata": {"name": NODE}})
         builtin = Manager(plane.client, plane.clock, Random(3))
-        everything = Everything(builtin, {})
-        builtin.add_service("all kinds", everything.run)
-        GarbageCollector(builtin, everything)
+        metadata_watcher = MetadataWatcher(builtin, {})
+        builtin.add_service("all kinds", metadata_watcher.run)
+        GarbageCollector(builtin, metadata_watcher)
         EndpointsController(builtin)
-        world = World(plane, FakeRay(deploy_after=5.0), KubeRay(plane.client, release))
+        scenario = Scenario(plane, FakeRay(deploy_after=5.0), KubeRay(plane.client, release))
         async with running(FullKubelet(plane.client).run(), builtin.run()):
-            yield world
+            yield scenario
 
 
 SERVED = {"applications": [{"name": "app", "import_path": "demo.app"}]}
 
 
-async def a_service(world: World, **spec: Any) -> tuple[Json, Json]:
+async def a_service(scenario: Scenario, **spec: Any) -> tuple[Json, Json]:
     """It serves from demo-old."""
-    kuberay = world.kuberay
+    kuberay = scenario.kuberay
     service = await kuberay.service(ray_service(**spec))
     config = ray_cluster("demo-old") | {"spec": cluster_config()}
     cluster = await kuberay.cluster(config, origin=service)
     await kuberay.service_services(service, cluster)
-    world.serve("demo-old", SERVED)
+    scenario.serve("demo-old", SERVED)
     return service, cluster
 
 
-async def a_job(world: World, mode: str, **status: Any) -> Json:
-    kuberay = world.kuberay
+async def a_job(scenario: Scenario, mode: str, **status: Any) -> Json:
+    kuberay = scenario.kuberay
     document = ray_job(submissionMode=mode)
     if mode == "InteractiveMode":
         del document["spec"]["entrypoint"]
@@ -148,5 +148,5 @@ async def a_job(world: World, mode: str, **status: Any) -> Json:
     if mode == "K8sJobMode":
         await kuberay.submitter(job)
     if status.get("jobDeploymentStatus") != "Waiting":
-        world.run_job("demo-abcde", "demo-12345")
+        scenario.run_job("demo-abcde", "demo-12345")
     return job

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl, unquote
 
+from manta.httpserver.messages import HttpRequest, User
 from manta.localplane.apiserver.app import App
+from manta.localplane.apiserver.auth.authenticator import ADMIN
 from manta.localplane.apiserver.bootstrap import bootstrap
-from manta.localplane.apiserver.messages import ADMIN, HttpRequest, User
 from manta.localplane.certificates import Authority
 from manta.localplane.store.store import Store
 
@@ -90,7 +91,7 @@ class Tenants:
         answer = await self.app.handle(request)
         warnings = tuple(value for name, value in answer.headers if name == "Warning")
         if not isinstance(answer.body, bytes):
-            await answer.body.aclose()
+            await cast("AsyncGenerator[bytes]", answer.body).aclose()
             return Answer(answer.status, {}, warnings)
         try:
             return Answer(answer.status, json.loads(answer.body or b"{}"), warnings)

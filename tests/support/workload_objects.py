@@ -49,7 +49,7 @@ def a_stateful_set(
 
 
 def a_member(ordinal: int, image: str = "v1", **more: Any) -> views.Pod:
-    """A ready Pod of the StatefulSet `s`, unless told otherwise."""
+    """A ready Pod of the StatefulSet `s`, unless the arguments say otherwise."""
     revision = revision_name(ObjectMeta(name="s"), a_template(image, "s"))
     meta = {**owned_by("StatefulSet", "s", "uid-s", api_version="apps/v1"), **more.pop("meta", {})}
     labels = more.pop("labels", {"app": "s", "controller-revision-hash": revision})
@@ -71,7 +71,7 @@ def a_daemon_set(*, meta: dict[str, Any] | None = None, **spec: Any) -> workload
 
 
 def a_daemon(name: str, node: str, image: str = "v1", **more: Any) -> views.Pod:
-    """A ready Pod of the DaemonSet `d` on a node, unless told otherwise."""
+    """A ready Pod of the DaemonSet `d` on a node, unless the arguments say otherwise."""
     mark = template_hash(a_template(image, "d"))
     meta = {**owned_by("DaemonSet", "d", "uid-d", api_version="apps/v1"), **more.pop("meta", {})}
     settings: dict[str, Any] = {"phase": "Running", "ready": True, "node": node, **more}

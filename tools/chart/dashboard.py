@@ -41,13 +41,13 @@ PANELS: tuple[Panel, ...] = (
         "{{namespace}}",
     ),
     Panel(
-        "Rounds",
+        "Reconciles",
         "sum by (controller, result) (rate(controller_runtime_reconcile_total[5m]))",
         "{{controller}} {{result}}",
         "ops",
     ),
     Panel(
-        "Duration of a round, p99",
+        "Duration of a reconcile, p99",
         _p99("controller_runtime_reconcile_time_seconds", "controller"),
         "{{controller}}",
         "s",

@@ -1,4 +1,4 @@
-"""values.yaml as its schema and as a page: both follow from the values and the comments above them."""
+"""The schema and the page of values.yaml, from its values and the comments above them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FREE_FORM = frozenset(
         "metrics.grafanaDashboard.labels",
     )
 )
-"""Values that are passed on to Kubernetes as they are."""
+"""Values that go to Kubernetes unchanged."""
 
 _NAMES: Json = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
 _PORTS: Json = {
@@ -41,6 +41,7 @@ KNOWN: Mapping[str, Json] = {
     "image.pullPolicy": {"type": "string", "enum": ["IfNotPresent", "Always", "Never"]},
     "watchNamespaces": _NAMES,
     "watchNamespace": _NAMES,
+    "recording.sizeMiB": {"type": "integer", "minimum": 1},
     "logging.stdoutEncoder": _ENCODER,
     "logging.fileEncoder": _ENCODER,
     "batchScheduler.name": {"type": "string", "enum": ["", "default", *SCHEDULERS]},
@@ -63,29 +64,35 @@ KNOWN: Mapping[str, Json] = {
         },
     },
 }
-"""More than the type of the default says."""
+"""Schemas of values that need more than the type of their default."""
 
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
 
 
 def schema_of(text: str) -> str:
-    """A misspelt or mistyped value is an error, and not a surprise."""
+    """The schema of charts/manta, as JSON."""
+    return json.dumps(values_schema(text, KNOWN), indent=2) + "\n"
+
+
+def values_schema(text: str, known: Mapping[str, Json]) -> Json:
+    """The schema of a values.yaml: unknown keys and wrong types are errors."""
     comments = dict(_comments(text))
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        **_schema(yaml.safe_load(text), "", comments),
+        **_schema(yaml.safe_load(text), "", comments, known),
     }
     schema["properties"]["global"] = {"type": "object", "description": "Helm's own."}
-    return json.dumps(schema, indent=2) + "\n"
+    return schema
 
 
-def _schema(value: Any, path: str, comments: Mapping[str, str]) -> Json:
+def _schema(value: Any, path: str, comments: Mapping[str, str], known: Mapping[str, Json]) -> Json:
     about = {"description": comments[path]} if path in comments else {}
-    if path in KNOWN:
-        return {**KNOWN[path], **about}
+    if path in known:
+        return {**known[path], **about}
     if isinstance(value, Mapping) and value and path not in FREE_FORM:
         inner = {
-            key: _schema(item, f"{path}.{key}".lstrip("."), comments) for key, item in value.items()
+            key: _schema(item, f"{path}.{key}".lstrip("."), comments, known)
+            for key, item in value.items()
         }
         return {"type": "object", **about, "properties": inner, "additionalProperties": False}
     return {"type": _TYPES.get(type(value), "object"), **about}

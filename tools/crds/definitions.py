@@ -147,7 +147,8 @@ def _root_schema(view: type[msgspec.Struct], dialect: Dialect) -> Schema:
     text = {"type": "string"}
     return {
         "type": "object",
-        "description": view.__doc__ or "",
+        # The SDK adds a line for each field below the first paragraph.
+        "description": (view.__doc__ or "").partition("\n\n")[0],
         "properties": {
             "apiVersion": text,
             "kind": text,

@@ -13,7 +13,7 @@ from manta.api.meta import Condition
 
 Schema = dict[str, Any]
 
-_MODELS = json.loads(Path(__file__).with_name("kubernetes_models.json").read_bytes())
+MODELS = json.loads(Path(__file__).with_name("kubernetes_models.json").read_bytes())
 
 _INT_OR_STRING: Schema = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -62,12 +62,13 @@ _CONDITION: Schema = {
 }
 """The conventions of metav1.Condition, which its OpenAPI document does not print."""
 
-_SPECIAL: dict[str, Schema] = {
+SPECIAL: dict[str, Schema] = {
     "Quantity": _QUANTITY,
     "IntOrString": _INT_OR_STRING,
     "ObjectMeta": _OBJECT_META,
     "Condition": _CONDITION,
 }
+"""Models that a CRD spells differently."""
 
 
 # ── Kubernetes' models ───────────────────────────────────────────────────────────────────
@@ -75,13 +76,13 @@ _SPECIAL: dict[str, Schema] = {
 
 def model_schema(name: str) -> Schema:
     """The schema of a Kubernetes model by its short name, with all references written out."""
-    return _expand({"ref": _MODELS["roots"].get(name, name)})
+    return _expand({"ref": MODELS["roots"].get(name, name)})
 
 
 def _expand(model: Schema) -> Schema:
     reference = model.get("ref")
     if reference:
-        target = _SPECIAL.get(reference) or _expand(_MODELS["models"][reference])
+        target = SPECIAL.get(reference) or _expand(MODELS["models"][reference])
         extra = {word: value for word, value in model.items() if word != "ref"}
         return {**target, **extra}
     expanded = dict(model)
@@ -148,6 +149,8 @@ def _extra(kind: inspect.Type) -> dict[str, Any]:
 def _type_schema(kind: inspect.Type, dialect: Dialect, model: str) -> Schema:
     if isinstance(kind, inspect.Metadata):
         extra = _extra(kind)
+        if struct := extra.get("struct"):
+            return struct_schema(struct, dialect)
         inner = _type_schema(kind.type, dialect, extra.get("model") or model)
         return {**inner, **extra.get("schema", {})}
     if isinstance(kind, inspect.UnionType):

@@ -1,6 +1,6 @@
-"""What annotations, finalizers and environment variables mean: the words of docs/reference/annotations.md and environment.md.
+"""Meaning of annotations, finalizers and environment variables: docs/reference/annotations.md and environment.md.
 
-`tests/architecture/test_docs.py` holds these tables against the code: every name is there, and none that is not.
+`tests/architecture/test_docs.py` checks that these tables and the code have the same names.
 """
 
 from __future__ import annotations
@@ -10,35 +10,35 @@ from collections.abc import Mapping
 SET_BY_USERS: Mapping[str, tuple[str, str]] = {
     "ray.io/ft-enabled": (
         "RayCluster",
-        "`true`: GCS fault tolerance, as before `spec.gcsFaultToleranceOptions`",
+        "`true` enables GCS fault tolerance; superseded by `spec.gcsFaultToleranceOptions`",
     ),
     "ray.io/external-storage-namespace": (
         "RayCluster",
-        "where in Redis the GCS keeps its state; default: the UID of the cluster",
+        "Redis key prefix of the GCS state; default: the UID of the cluster",
     ),
     "ray.io/gcs-ft-deletion-timeout": (
         "RayCluster",
-        "seconds until a cluster goes although its Redis could not be cleaned",
+        "seconds after which a cluster is deleted even if its Redis keys could not be removed",
     ),
     "ray.io/overwrite-container-cmd": (
         "RayCluster",
-        "`true`: your command runs as it is; ours is in KUBERAY_GEN_RAY_START_CMD",
+        "`true`: the container's own command is used; the generated one is in KUBERAY_GEN_RAY_START_CMD",
     ),
     "ray.io/enable-serve-service": (
         "RayCluster",
-        "`true`: a Service for Serve, without RayService",
+        "`true` creates a Service for Ray Serve without a RayService",
     ),
     "ray.io/disable-provisioned-head-restart": (
         "RayCluster",
-        "`true`: a head that ends is not made again once the cluster was provisioned",
+        "`true`: the head is not re-created after the cluster has been provisioned",
     ),
     "ray.io/initializing-timeout": (
         "RayService",
-        "how long it may take to serve for the first time, such as `30m` or 1800 (seconds)",
+        "maximum time until it serves for the first time, such as `30m` or 1800 (seconds)",
     ),
     "manta.ray.io/drain-seconds": (
         "RayCluster",
-        "how long a worker that has to go may take to finish its work",
+        "maximum time that a deleted worker may take to finish its tasks",
     ),
     "manta.ray.io/protect-head": (
         "RayCluster",
@@ -46,139 +46,133 @@ SET_BY_USERS: Mapping[str, tuple[str, str]] = {
     ),
     "manta.ray.io/replace-unserving-workers-after": (
         "RayService",
-        "how long a worker's Serve proxy may be silent until its Pod is replaced",
+        "replace a worker whose Serve proxy has not answered for this long",
+    ),
+    "manta.ray.io/history": (
+        "RayCluster, RayJob, RayService",
+        "`false`: no history is kept of it (see the operator's `--history-store`)",
     ),
     "manta.ray.io/successful-jobs-history-limit": (
         "RayCronJob",
-        "as `spec.successfulJobsHistoryLimit`, where KubeRay's CRDs are installed",
+        "same as `spec.successfulJobsHistoryLimit`, for KubeRay's CRDs",
     ),
     "manta.ray.io/failed-jobs-history-limit": (
         "RayCronJob",
-        "as `spec.failedJobsHistoryLimit`, where KubeRay's CRDs are installed",
+        "same as `spec.failedJobsHistoryLimit`, for KubeRay's CRDs",
     ),
 }
-"""On which kind, and what for."""
+"""Kind and meaning."""
 
 WRITTEN_BY_US: Mapping[str, tuple[str, str]] = {
     "ray.io/hash-without-replicas-and-workers-to-delete": (
         "RayCluster of a RayService",
-        "the spec that it was made of",
+        "hash of the spec that the cluster was created from",
     ),
-    "ray.io/num-worker-groups": ("RayCluster of a RayService", "how many groups that spec had"),
+    "ray.io/num-worker-groups": (
+        "RayCluster of a RayService",
+        "number of worker groups in that spec",
+    ),
     "ray.io/kuberay-version": (
         "RayCluster of a RayService, head Pod",
-        "whose hash that is; another's is never compared with ours",
+        "version of the operator that computed the hash; hashes of other versions are not compared",
     ),
-    "ray.io/upgrade-strategy-recreate-hash": ("head Pod", "for `upgradeStrategy.type: Recreate`"),
-    "ray.io/cronjob-scheduled-timestamp": ("RayJob of a RayCronJob", "its tick"),
-    "ray.io/secret-owner": ("Certificate (mTLS)", "its own UID, once its Secret is owned by it"),
-    "manta.ray.io/submitted-to": ("RayJob", "the attempt and the head that it was handed to"),
+    "ray.io/upgrade-strategy-recreate-hash": (
+        "head Pod",
+        "hash of the spec, for `upgradeStrategy.type: Recreate`",
+    ),
+    "ray.io/cronjob-scheduled-timestamp": ("RayJob of a RayCronJob", "the scheduled time"),
+    "ray.io/secret-owner": (
+        "Certificate (mTLS)",
+        "UID of the Certificate, set after it owns its Secret",
+    ),
+    "manta.ray.io/submitted-to": ("RayJob", "the attempt, and the head that it was submitted to"),
+    "manta.ray.io/history-ray-version": (
+        "Pod",
+        "the Ray version, for the history; `manta.ray.io/history` has the owner there",
+    ),
     "manta.ray.io/passed-on": (
         "Service, Ingress, Route",
-        "which of its keys and ports a spec asked for",
+        "keys and ports that were set from the spec",
     ),
     "manta.ray.io/serve-config": (
         "RayCluster of a RayService",
-        "what Serve was given last, by earlier versions; only read",
+        "hash of the last submitted Serve config, written by earlier versions",
     ),
     "manta.ray.io/serve-config-document": (
         "RayCluster of a RayService",
-        "that config itself; only read",
+        "the last submitted Serve config, written by earlier versions",
     ),
     "manta.ray.io/replicas": (
         "RayCluster of a RayService",
-        "the replicas that the RayService asked for, to tell an edit there from others'",
+        "replicas that the RayService requested, to detect edits by others",
     ),
-    "manta.ray.io/delete-after": ("RayCluster of a RayService", "when an old cluster goes"),
+    "manta.ray.io/delete-after": ("RayCluster of a RayService", "deletion time of an old cluster"),
     "manta.ray.io/serve-proxies": (
         "RayCluster of a RayService",
-        "`head`: its workers have no Serve proxy",
+        "`head`: only the head runs a Serve proxy",
     ),
 }
 
 FINALIZERS: Mapping[str, tuple[str, str]] = {
-    "ray.io/gcs-ft-redis-cleanup-finalizer": ("RayCluster", "until its Redis is clean"),
-    "ray.io/rayjob-finalizer": ("RayJob", "until its job is stopped"),
-    "ray.io/rayservice-finalizer": ("RayService", "until its clusters are gone"),
+    "ray.io/gcs-ft-redis-cleanup-finalizer": (
+        "RayCluster",
+        "removed when its Redis keys are deleted",
+    ),
+    "ray.io/rayjob-finalizer": ("RayJob", "removed when its job is stopped"),
+    "ray.io/rayservice-finalizer": ("RayService", "removed when its clusters are deleted"),
 }
 
 SCHEDULING_GATES: Mapping[str, tuple[str, str]] = {
     "manta.ray.io/head-noted": (
         "head Pod of a RayJob in SidecarMode",
-        "until the status of its RayCluster names it",
+        "removed when the status of its RayCluster names the Pod",
     ),
 }
-
-OPERATOR_ENVIRONMENT: Mapping[str, tuple[str, str]] = {
-    "OPERATOR_PODS": (
-        "-",
-        "`NAMESPACE/LABEL=VALUE,...`, set by the chart: the operator's own Pods, which the NetworkPolicies of clusters let in",
-    ),
-    "CLUSTER_DOMAIN": ("cluster.local", "the DNS domain of the cluster"),
-    "ENABLE_INIT_CONTAINER_INJECTION": ("true", "workers wait for the GCS before they start"),
-    "ENABLE_PROBES_INJECTION": ("true", "Ray containers get probes"),
-    "ENABLE_LOGIN_SHELL": ("false", "commands run in a login shell"),
-    "ENABLE_DETERMINISTIC_HEAD_POD_NAME": (
-        "false",
-        "all heads of a cluster are called `<cluster>-head`",
-    ),
-    "ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE": ("false", "head Services get an address of their own"),
-    "ENABLE_RANDOM_POD_DELETE": ("false", "workers above `replicas` go also with an autoscaler"),
-    "ENABLE_GCS_FT_REDIS_CLEANUP": ("true", "Redis is cleaned when a cluster goes"),
-    "ENABLE_ZERO_DOWNTIME": ("true", "RayServices are upgraded by a new cluster"),
-    "DELETE_RAYJOB_CR_AFTER_JOB_FINISHES": ("false", "RayJobs go when they are over"),
-    "USE_INGRESS_ON_OPENSHIFT": ("false", "Ingresses instead of Routes"),
-    "RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV": ("300", "a look at every cluster, without a cause"),
-    "RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS": (
-        "300",
-        "how long Ray's word and a submitter's may differ",
-    ),
-    "RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS": ("300", "how long a dashboard may be silent"),
-    "ENABLE_WEBHOOKS": ("", "no effect; the webhook is a process of its own"),
-}
-"""The default, and what is so when it is `true`, or what it says."""
 
 RAY_ENVIRONMENT: Mapping[str, str] = {
     "FQ_RAY_IP": "the name of the head Service, on workers",
     "RAY_IP": "the same without the domain, on workers",
-    "RAY_PORT": "of the GCS",
-    "RAY_ADDRESS": "of the head, for drivers in the Pod",
-    "RAY_CLUSTER_NAME": "of the RayCluster",
-    "RAY_CLUSTER_NAMESPACE": "of the RayCluster",
+    "RAY_PORT": "port of the GCS",
+    "RAY_ADDRESS": "address of the head, for drivers in the Pod",
+    "RAY_CLUSTER_NAME": "name of the RayCluster",
+    "RAY_CLUSTER_NAMESPACE": "namespace of the RayCluster",
     "RAY_CLOUD_INSTANCE_ID": "the name of the Pod",
     "RAY_NODE_TYPE_NAME": "the worker group",
-    "KUBERAY_GEN_RAY_START_CMD": "the `ray start` that we made",
-    "KUBERAY_GEN_AUTOSCALER_START_CMD": "the autoscaler's command that we made",
-    "RAY_START_ULIMIT_OPEN_FILES": "yours to set: open files of Ray's processes (65536)",
+    "KUBERAY_GEN_RAY_START_CMD": "the generated `ray start` command",
+    "KUBERAY_GEN_AUTOSCALER_START_CMD": "the generated command of the autoscaler",
     "RAY_USAGE_STATS_KUBERAY_IN_USE": "for Ray's usage statistics",
     "RAY_USAGE_STATS_EXTRA_TAGS": "for Ray's usage statistics",
-    "RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE": "the dashboard shows the Pod's own disk",
-    "RAY_enable_autoscaler_v2": "yours to set, or by `autoscalerOptions.version`",
+    "RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE": "the dashboard shows the disk usage of the Pod",
+    "RAY_task_events_report_interval_ms": "workers report tasks twice a second, with history on `manta up`",
+    "RAY_enable_autoscaler_v2": "set by users, or by `autoscalerOptions.version`",
     "RAY_HEAD_POD_NAME": "for the autoscaler",
     "KUBERAY_CRD_VER": "for the autoscaler",
-    "RAY_timeout_ms_task_wait_for_death_info": "of clusters that serve",
-    "RAY_gcs_server_request_timeout_seconds": "of clusters that serve",
-    "RAY_SERVE_KV_TIMEOUT_S": "of clusters that serve",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "how long workers wait for a head that comes back",
-    "RAY_external_storage_namespace": "where in Redis the state is",
-    "RAY_REDIS_ADDRESS": "of Redis",
-    "REDIS_USERNAME": "of Redis",
-    "REDIS_PASSWORD": "of Redis",
-    "RAY_redis_db_connect_retries": "while Redis is cleaned",
-    "RAY_redis_db_connect_wait_milliseconds": "while Redis is cleaned",
+    "RAY_timeout_ms_task_wait_for_death_info": "timeout for clusters of a RayService",
+    "RAY_gcs_server_request_timeout_seconds": "timeout for clusters of a RayService",
+    "RAY_SERVE_KV_TIMEOUT_S": "timeout for clusters of a RayService",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "seconds for which workers wait for a restarted head",
+    "RAY_external_storage_namespace": "Redis key prefix of the GCS state",
+    "RAY_REDIS_ADDRESS": "address of Redis",
+    "REDIS_USERNAME": "user of Redis",
+    "REDIS_PASSWORD": "password of Redis",
+    "RAY_redis_db_connect_retries": "for the Redis cleanup Job",
+    "RAY_redis_db_connect_wait_milliseconds": "for the Redis cleanup Job",
     "RAY_gcs_storage": "embedded storage of the GCS",
     "RAY_gcs_storage_path": "embedded storage of the GCS",
     "RAY_AUTH_MODE": "`token` with `authOptions`",
-    "RAY_AUTH_TOKEN": "out of the cluster's Secret",
-    "RAY_ENABLE_K8S_TOKEN_AUTH": "Kubernetes' own tokens count too",
+    "RAY_AUTH_TOKEN": "token from the cluster's Secret",
+    "RAY_ENABLE_K8S_TOKEN_AUTH": "Ray also accepts Kubernetes tokens",
     "RAY_USE_TLS": "mTLS",
     "RAY_TLS_SERVER_CERT": "mTLS",
     "RAY_TLS_SERVER_KEY": "mTLS",
     "RAY_TLS_CA_CERT": "mTLS",
-    "RAY_DASHBOARD_ADDRESS": "of the head, for a submitter",
-    "RAY_JOB_SUBMISSION_ID": "for a submitter",
-    "MANTA_RAY_SESSION": "the Ray session that a submitter may hand its job to",
-    "PYTHONUNBUFFERED": "a submitter's output comes at once",
+    "RAY_DASHBOARD_ADDRESS": "address of the head, for a submitter",
+    "RAY_JOB_SUBMISSION_ID": "submission id, for a submitter",
+    "MANTA_RAY_SESSION": "the Ray session that a submitter may submit to",
+    "PYTHONUNBUFFERED": "unbuffered output of a submitter",
+    "POD_NAME": "for `manta collect`",
+    "RAY_VERSION": "for `manta collect`",
+    "MANTA_HISTORY_STORE": "for `manta collect`: the history store",
     "POD_IP": "for certificates, and for the collector",
     "RAY_ROLE": "for the history collector",
     "OWNER_KIND": "for the history collector",
@@ -193,10 +187,7 @@ RAY_ENVIRONMENT: Mapping[str, str] = {
         "for the history collector"
     ),
     "GCS_BUCKET": "storage of the history collector",
-    "S3_BUCKET": "storage of the history collector",
-    "S3_ENDPOINT": "storage of the history collector",
     "S3_REGION": "storage of the history collector",
-    "AZURE_STORAGE_CONTAINER": "storage of the history collector",
     "AZURE_STORAGE_CONNECTION_STRING": "storage of the history collector",
     "AZURE_STORAGE_ACCOUNT_URL": "storage of the history collector",
     "AZURE_STORAGE_AUTH_MODE": "storage of the history collector",
@@ -205,7 +196,15 @@ RAY_ENVIRONMENT: Mapping[str, str] = {
     "OSS_REGION": "storage of the history collector",
 }
 
+USER_ENVIRONMENT: Mapping[str, str] = {
+    "RAY_START_ULIMIT_OPEN_FILES": "set by users: open files of Ray's processes (65536)",
+    "S3_BUCKET": "storage of the history collector",
+    "S3_ENDPOINT": "storage of the history collector",
+    "AZURE_STORAGE_CONTAINER": "storage of the history collector",
+}
+"""Variables of Ray's containers that only users set."""
+
 COMMAND_ENVIRONMENT: Mapping[str, str] = {
-    "KUBECONFIG": "the server that commands talk to",
-    "MANTA_DIR": "where `manta up` keeps a plane (`~/.manta`)",
+    "KUBECONFIG": "kubeconfig files of the cluster",
+    "MANTA_DIR": "directory of the control plane (`~/.manta`)",
 }

@@ -137,11 +137,11 @@ def page(verdicts: Sequence[Verdict]) -> str:
     return f"""\
 # Known bugs of KubeRay, and what keeps us from them
 
-The numbers are those of a catalogue of bugs that users of KubeRay met. Each has tests that bear it
+The numbers are those of a list of bugs that users of KubeRay reported. Each has tests whose names contain it
 (`test_c04_...`) and a guard in our code. `python -m tools.knownbugs.check` takes each guard away, in
 a copy, and runs the tests of its number: *red* says whether one of them failed. The cuts themselves are
 in `tools/knownbugs/`. Where only real Ray shows the bug, the test is in `tests/e2e`. Which tests are smaller than the
-catalogue proposes, and why: [sizes](known-bugs-sizes.md).
+list proposes, and why: [sizes](known-bugs-sizes.md).
 
 | Number | Bug | Guard | Where | Red | By |
 |---|---|---|---|---|---|

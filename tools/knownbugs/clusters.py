@@ -11,21 +11,21 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         1,
         "two heads",
-        "of several heads one is kept",
+        "of several head Pods only one is kept",
         (f"{_PLANNERS}/head_pod.py", "if len(live) > 1:", "if len(live) > 9:"),
     ),
     guard(
         2,
         "extra Pods from a stale cache",
-        "no round on a cache older than our own writes",
+        "no reconcile on a cache older than our own writes",
         ("runtime/controller.py", "if not freshness.is_fresh(owner):", "if False:"),
     ),
     guard(
         2,
         "a Pod made twice after a lost reply",
-        "a lost reply is unknown, and looked up",
+        "a lost reply counts as unknown; the object is read",
         (
-            "reconcile/perform.py",
+            "reconcile/executor.py",
             "        self._freshness.note_unknown(owner, action.resource, action.key, named=named)",
             "        assert named is not None",
         ),
@@ -33,22 +33,22 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         3,
         "expectations that expire",
-        "a watch that stays silent is not believed: the object is read",
+        "if the watch stays silent, the object is read",
         (
             "runtime/freshness.py",
-            "                    await self._read_namespace(doubt)",
+            "                    await self._read_namespace(write)",
             "                    pass",
         ),
         (
             "runtime/freshness.py",
-            "                    await self._read_one(doubt)",
+            "                    await self._read_one(write)",
             "                    pass",
         ),
     ),
     guard(
         4,
-        "more deleted than asked",
-        "Pods on their way out are no surplus",
+        "more Pods are deleted than requested",
+        "terminating Pods do not count as surplus",
         (
             f"{_PLANNERS}/worker_group.py",
             "    living = [pod for pod in kept if not is_terminating(pod)]",
@@ -57,8 +57,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         4,
-        "a Pod deleted again while it goes",
-        "one Delete for each Pod that is not going",
+        "a terminating Pod is deleted again",
+        "only Pods that are not terminating are deleted",
         (
             f"{_PLANNERS}/worker_group.py",
             "        for pod in pods\n        if not is_terminating(pod)\n    ]",
@@ -67,28 +67,28 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         5,
-        "the operator picks victims of an autoscaler",
-        "with the autoscaler on, only it chooses",
+        "the operator chooses workers to delete although an autoscaler does",
+        "with the autoscaler enabled, only the autoscaler chooses",
         (
-            f"{_PLANNERS}/worker_group.py",
-            "    return not autoscaling(seen.cluster.spec) or seen.settings.random_pod_delete",
+            f"{_CLUSTER}/facts.py",
+            "    return not autoscaling(snapshot.cluster.spec) or snapshot.settings.random_pod_delete",
             "    return True",
         ),
     ),
     guard(
         5,
-        "victims by chance",
+        "workers to delete are chosen at random",
         "a documented order",
         (
-            f"{_PLANNERS}/victims.py",
+            f"{_PLANNERS}/scale_down_order.py",
             "    return sorted(by_age, key=usefulness)",
             "    return list(by_age)",
         ),
     ),
     guard(
         6,
-        "a named worker counted twice",
-        "named Pods are not among those that are kept",
+        "a worker in workersToDelete is counted twice",
+        "Pods in workersToDelete do not count as kept",
         (
             f"{_PLANNERS}/worker_group.py",
             "    kept = [pod for pod in pods if pod.metadata.name not in asked_for]",
@@ -97,8 +97,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         7,
-        "growth waits for a worker that went by itself",
-        "absent names count for nothing",
+        "scale-up waits for a worker that is already gone",
+        "names without a Pod are ignored",
         (
             f"{_PLANNERS}/worker_group.py",
             "    if wanted > occupied:",
@@ -107,13 +107,13 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         8,
-        "a Pod that is gone stops the loop",
-        "NotFound is success",
+        "a Pod that no longer exists stops the reconcile",
+        "NotFound of a delete is success",
         ("kube/client.py", "        except NotFound:\n", "        except TimeoutError:\n"),
     ),
     guard(
         9,
-        "the parent undoes the autoscaler",
+        "a RayService overwrites the autoscaler's replicas",
         "a RayService passes `replicas` on only without autoscaler",
         (
             "controllers/rayservice/planners/clusters.py",
@@ -123,7 +123,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         10,
-        "GitOps against autoscaler",
+        "GitOps and the autoscaler overwrite each other",
         "worker groups are a map by name for server-side apply",
         (
             "api/schemas/rayclusters.ray.io.json",
@@ -133,8 +133,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         11,
-        "changed bounds get lost",
-        "bounds are patched into the live cluster",
+        "changed minReplicas and maxReplicas are ignored",
+        "they are patched into the live cluster",
         (
             "controllers/rayservice/planners/clusters.py",
             'for field in ("minReplicas", "maxReplicas", *_edited_replicas(cluster, goal))',
@@ -143,8 +143,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         12,
-        "replicas beyond the bounds",
-        "held between min and max",
+        "replicas outside minReplicas and maxReplicas",
+        "clamped between both",
         (
             "rules/scaling.py",
             "    return min(max(wanted, min_replicas(group)), max_replicas(group))",
@@ -153,8 +153,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         12,
-        "and nobody says so",
-        "a warning, once",
+        "replicas are clamped without a message",
+        "one warning Event",
         (
             "rules/advice.py",
             "if group.replicas and not low <= group.replicas <= high:",
@@ -164,7 +164,7 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         13,
         "two groups of one name",
-        "names are unique, also under KubeRay's definition",
+        "group names are unique, also with KubeRay's CRD",
         (
             "rules/validation/cluster_groups.py",
             "        if times[group.group_name] > 1:",
@@ -177,42 +177,42 @@ GUARDS: tuple[Guard, ...] = (
         "they are deleted",
         (
             f"{_PLANNERS}/worker_group.py",
-            "    plans = [_plan_removed_groups(seen)]",
+            "    plans = [_plan_removed_groups(snapshot)]",
             "    plans = []",
         ),
     ),
     guard(
         15,
-        "headGroupSpec.replicas makes two heads",
-        "a head is one: the field is not even kept",
+        "headGroupSpec.replicas creates two heads",
+        "the field is dropped; there is always one head",
         (
             f"{_PLANNERS}/head_pod.py",
-            "    return plan_auth_secret(seen).then(do(Create(PODS, pod, Cause.NO_HEAD)))",
+            "    return plan_auth_secret(snapshot).then(do(Create(PODS, pod, Cause.NO_HEAD)))",
             (
                 '    two = {**pod, "metadata": {**pod["metadata"], "name": "second"}}\n'
                 "    pods = do(Create(PODS, pod, Cause.NO_HEAD), Create(PODS, two, Cause.NO_HEAD))\n"
-                "    return plan_auth_secret(seen).then(pods)"
+                "    return plan_auth_secret(snapshot).then(pods)"
             ),
         ),
     ),
     guard(
         16,
-        "a failed list read as an empty one",
+        "a failed list is taken for an empty one",
         "an error is never an empty list",
         (
             "runtime/reflector.py",
-            "        self._sink.trouble_in(self._scope, self._reason(error))\n",
+            "        self._sink.on_watch_error(self._scope, self._reason(error))\n",
             (
-                "        self._sink.trouble_in(self._scope, self._reason(error))\n"
+                "        self._sink.on_watch_error(self._scope, self._reason(error))\n"
                 '        if not self._version and self._selection.resource.plural == "pods":\n'
-                '            self._sink.listed(self._scope, (), "")\n'
+                '            self._sink.on_list(self._scope, (), "")\n'
             ),
         ),
     ),
     guard(
         17,
         "restarted workers confuse autoscaler v2",
-        "its Pods never restart",
+        "with v2, restartPolicy is Never",
         (
             "rules/traits.py",
             "    return autoscaling(spec) and runs_autoscaler_v2(spec)",
@@ -221,17 +221,21 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         18,
-        "pending Pods outlive running ones",
-        "those that serve nobody go first",
-        (f"{_PLANNERS}/victims.py", "    return 1 if pod.spec.node_name else 0", "    return 3"),
-        (f"{_PLANNERS}/victims.py", "    if is_ready(pod):\n        return 3\n", ""),
+        "running Pods are deleted before pending ones",
+        "pending Pods are deleted first",
+        (
+            f"{_PLANNERS}/scale_down_order.py",
+            "    return 1 if pod.spec.node_name else 0",
+            "    return 3",
+        ),
+        (f"{_PLANNERS}/scale_down_order.py", "    if is_ready(pod):\n        return 3\n", ""),
     ),
     guard(
         19,
-        "acknowledgements come too late",
-        "a change of the wanted number is news, and written at once",
+        "the status reports a new replica count too late",
+        "a change of the desired count is written at once",
         (
-            f"{_CLUSTER}/pacing.py",
+            f"{_CLUSTER}/status_throttle.py",
             (
                 "    if (old.state, old.desired_worker_replicas) != (new.state, new.desired_worker_replicas):\n"
                 "        return True\n"
@@ -239,15 +243,15 @@ GUARDS: tuple[Guard, ...] = (
             "",
         ),
         (
-            f"{_CLUSTER}/pacing.py",
-            "PROGRESS_WAITS: Final = timedelta(seconds=2)",
-            "PROGRESS_WAITS: Final = timedelta(seconds=400)",
+            f"{_CLUSTER}/status_throttle.py",
+            "PROGRESS_DELAY: Final = timedelta(seconds=2)",
+            "PROGRESS_DELAY: Final = timedelta(seconds=400)",
         ),
     ),
     guard(
         20,
         "an idle worker is not removed",
-        "Pods named in workersToDelete go always",
+        "Pods in workersToDelete are always deleted",
         (
             f"{_PLANNERS}/worker_group.py",
             '    going = do(*deletions(named, Cause.NAMED_FOR_DELETION, "named in workersToDelete"))',
@@ -258,32 +262,32 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         21,
-        "no limits, no CPUs",
-        "requests stand in for limits",
+        "Ray gets no CPUs when a container has no limits",
+        "requests are used instead of limits",
         ("manifests/ray_start.py", ' or _nonzero(requests.get("cpu"))', ""),
     ),
     guard(
         22,
-        "a sidecar that others inject recreates for ever",
-        "hashes of what we submitted are compared, never live Pods",
+        "an injected sidecar makes the operator re-create Pods forever",
+        "hashes of submitted specs are compared, never live Pods",
         (
-            f"{_PLANNERS}/recreate.py",
-            "    return bool(known) and known != spec_hash(seen.cluster.spec)",
+            f"{_CLUSTER}/facts.py",
+            "    return bool(known) and known != spec_hash(snapshot.cluster.spec)",
             (
-                '    made = seen.cluster.spec.head_group_spec.template["spec"]["containers"]\n'
+                '    made = snapshot.cluster.spec.head_group_spec.template["spec"]["containers"]\n'
                 "    return bool(known) and len(made) != len(head.spec.containers)"
             ),
         ),
         (
             f"{_PLANNERS}/recreate.py",
-            "    if not seen.is_edited:",
+            "    if not snapshot.is_edited:",
             "    if False:",
         ),
     ),
     guard(
         23,
-        "failing Pods made all the time",
-        "ever longer pauses",
+        "failing Pods are re-created without pause",
+        "exponential back-off",
         (
             f"{_PLANNERS}/backoff.py",
             "    return ended + _pause(ended - since)",
@@ -292,28 +296,28 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         24,
-        "ready while Pending",
-        "ready means that every Pod is",
+        "the cluster is ready while a Pod is Pending",
+        "ready requires that every Pod is ready",
         (
-            f"{_CLUSTER}/status.py",
+            f"{_CLUSTER}/facts.py",
             "    return len(pods) == wanted and all_ready(pods)",
             "    return len(pods) == wanted",
         ),
     ),
     guard(
         25,
-        "a quota is only in the log",
+        "an exceeded quota shows only in the log",
         "the condition ReplicaFailure",
         (
             f"{_CLUSTER}/status.py",
-            "    reason = _REPLICA_FAILURES.get(Cause(failure.action.cause))",
+            "    reason = _REPLICA_FAILURES.get(failure.action.cause)",
             "    reason = None",
         ),
     ),
     guard(
         26,
-        "hosts are not counted",
-        "replicas times hosts",
+        "numOfHosts is not counted",
+        "the count is replicas times hosts",
         (
             "rules/scaling.py",
             "    return desired_replicas(group) * hosts(group)",
@@ -322,28 +326,28 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         27,
-        "an error flips the state",
-        "once ready, ready until suspended",
+        "an error changes the state of a ready cluster",
+        "a ready cluster stays ready until it is suspended",
         (
             f"{_CLUSTER}/status.py",
-            "    return ClusterState.READY if whole else old",
-            '    return ClusterState.READY if whole else ""',
+            "    return ClusterState.READY if pods_ready else old",
+            '    return ClusterState.READY if pods_ready else ""',
         ),
     ),
     guard(
         28,
-        "the parent's copy is out of date",
-        "the nested status is the cluster's own",
+        "the RayService's copy of the cluster status is out of date",
+        "the nested status is copied from the RayCluster",
         (
-            "controllers/rayjob/step.py",
-            '    return {"ray_cluster_status": seen.cluster.status} if seen.cluster else {}',
+            "controllers/rayjob/transitions.py",
+            '    return {"ray_cluster_status": snapshot.cluster.status} if snapshot.cluster else {}',
             "    return {}",
         ),
     ),
     guard(
         29,
         "an image that cannot be pulled is invisible",
-        "the container that waits is named",
+        "the status names the waiting container",
         (
             "rules/pod_health.py",
             "    if waiting and waiting.reason not in _NORMAL_WAITS:",
@@ -352,38 +356,38 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         30,
-        "a refused Pod is only in the log, and tried for ever",
-        "a Warning, and a key's backoff",
+        "a rejected Pod shows only in the log and is retried without pause",
+        "a Warning Event, and back-off",
         (
-            "reconcile/loop.py",
-            "        return Retry(str(outcome.failure.error), due, unwritten)",
-            "        return Done(timedelta(milliseconds=100))",
+            "reconcile/reconciler.py",
+            "            return Retry(str(outcome.failure.error), due, error)",
+            "            return Done(timedelta(milliseconds=100))",
         ),
     ),
     guard(
         31,
         "a conflict loses a status",
-        "the round is run again",
+        "the reconcile runs again",
         (
-            "reconcile/loop.py",
-            '        return Retry(f"{why}: {unwritten}", due, unwritten)',
-            "        assert why\n        return Done()",
+            "reconcile/reconciler.py",
+            '            return Retry(f"{why}: {error}", due, error)',
+            "            assert why\n            return Done()",
         ),
     ),
     guard(
         31,
         "a lost reply to a status write is taken for a failure",
-        "the object is read before the next round",
+        "the object is read before the next reconcile",
         (
-            "reconcile/report.py",
-            "                self._freshness.note_unknown(owner, resource, seen.key)",
+            "reconcile/status_writer.py",
+            "                self._freshness.note_unknown(owner, resource, metadata.key)",
             "                pass",
         ),
     ),
     guard(
         32,
-        "a suspended cluster is looked at for ever",
-        "who rests is left alone",
+        "a suspended cluster is reconciled forever",
+        "a suspended cluster is not reconciled",
         (
             f"{_CLUSTER}/snapshot.py",
             "        return self.condition(ClusterConditionType.SUSPENDED) and bool(self.cluster.spec.suspend)",
@@ -394,7 +398,7 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         33,
         "a flood of Events",
-        "told once for each new trouble, and put together",
+        "one Event for each new problem; repeats are counted in a series",
         (
             "runtime/recorder.py",
             "        if known and now - known.seen_at <= self._limits.forget_after:",
@@ -408,12 +412,12 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         34,
-        "strangers' Pods wake the operator",
-        "only Pods with our label have a key",
+        "foreign Pods wake the operator",
+        "only Pods with our label are watched",
         (
-            f"{_CLUSTER}/observe.py",
-            "    return (str(Key(one.metadata.namespace, name)),) if name else ()",
-            '    return (str(Key(one.metadata.namespace, name or "demo")),)',
+            f"{_CLUSTER}/controller.py",
+            "    return (Key(pod.metadata.namespace, name),) if name else ()",
+            '    return (Key(pod.metadata.namespace, name or "demo"),)',
         ),
         (
             "rules/selection.py",
@@ -424,7 +428,7 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         35,
         "two replicas write",
-        "no write without the lease",
+        "no write without the leader lease",
         ("runtime/gate.py", "        self._gate.check()\n", ""),
         (
             "runtime/manager.py",
@@ -434,15 +438,15 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         36,
-        "a big cluster holds up a small one",
-        "several rounds at once, and few requests of each",
+        "a large cluster delays a small one",
+        "several concurrent reconciles, with few requests each",
         (f"{_CLUSTER}/controller.py", "WORKERS: Final = 8", "WORKERS: Final = 1"),
-        ("reconcile/pace.py", "MOST_AT_ONCE = 16", "MOST_AT_ONCE = 1"),
+        ("reconcile/concurrency.py", "MAX_CONCURRENT = 16", "MAX_CONCURRENT = 1"),
     ),
     guard(
         37,
-        "a template's labels hide Pods",
-        "three labels are ours alone",
+        "labels of a template hide Pods from the operator",
+        "a template cannot override our three labels",
         (
             "manifests/pod_metadata.py",
             "        **user,\n        names.LABEL_CLUSTER: name,\n        names.LABEL_NODE_TYPE: node_type,\n        names.LABEL_GROUP: group,\n",
@@ -451,18 +455,18 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         38,
-        "what is gone is remembered",
-        "who is gone is forgotten everywhere",
+        "memory grows with deleted objects",
+        "deleted objects are removed from every map",
         (
             f"{_CLUSTER}/controller.py",
-            "        if seen is None:\n            shop.noticed.pop(key, None)\n",
+            "        if snapshot is None:\n            self._held_since.pop(key, None)\n",
             "",
         ),
     ),
     guard(
         39,
-        "a dashboard that hangs holds up the others",
-        "dashboards are asked beside the rounds, and many rounds may wait",
+        "a dashboard that hangs delays other objects",
+        "dashboards are polled outside of reconciles, and many reconciles may wait",
         (
             "controllers/rayjob/controller.py",
             "WORKERS = 64",
@@ -470,44 +474,44 @@ GUARDS: tuple[Guard, ...] = (
         ),
         (
             "controllers/rayjob/observe.py",
-            "        return replace(seen, answer=self._answer(key, seen))",
+            "        return replace(snapshot, answer=self._answer(key, snapshot))",
             """\
-        asked = question(seen)
-        if asked is not None:
-            await self._ask(asked)
-        return replace(seen, answer=self._answer(key, seen))""",
+        query = due_query(snapshot)
+        if query is not None:
+            await self.query_dashboard(query)
+        return replace(snapshot, answer=self._answer(key, snapshot))""",
         ),
     ),
     guard(
         40,
-        "a dashboard that is down for ever",
-        "borne for 300 seconds, then the job fails",
+        "a dashboard that stays down blocks the job forever",
+        "after 300 seconds the job fails",
         (
-            "controllers/rayjob/stages/silence.py",
-            "    limit = seen.settings.job_status_check_timeout\n",
-            "    limit = 99 * seen.settings.job_status_check_timeout\n",
+            "controllers/rayjob/stages/dashboard_timeout.py",
+            "    limit = snapshot.settings.job_status_check_timeout\n",
+            "    limit = 99 * snapshot.settings.job_status_check_timeout\n",
         ),
     ),
     guard(
         41,
         "a resync costs requests",
-        "a whole cluster is never read",
+        "a resync reads caches only",
         (
-            f"{_CLUSTER}/doubts.py",
-            "or seen.is_being_deleted or is_whole(seen):",
-            "or seen.is_being_deleted:",
+            f"{_CLUSTER}/stale_cache.py",
+            "    if all_pods_ready(snapshot):\n        return False\n",
+            "",
         ),
     ),
     guard(
         42,
-        "a restart writes",
-        "times and resources alone are not worth a write",
+        "a restart of the operator writes every status",
+        "a status that differs only in times and resources is not written",
         (f"{_CLUSTER}/status.py", "    return _compared(old) != _compared(new)", "    return True"),
     ),
     guard(
         69,
-        "a new cluster finds old tables",
-        "its UID is their namespace",
+        "a new cluster reads the old cluster's tables in Redis",
+        "the RayCluster's UID is the storage namespace",
         (
             "rules/traits.py",
             "    return chosen or annotated or cluster.metadata.uid",
@@ -516,29 +520,33 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         70,
-        "a failing cleanup holds the finalizer",
-        "never longer than its timeout",
-        (f"{_PLANNERS}/deletion.py", "    if _time_left(seen) <= timedelta(0):", "    if False:"),
+        "a failing cleanup keeps the finalizer",
+        "at most until its timeout",
+        (
+            f"{_PLANNERS}/deletion.py",
+            "    if _time_left(snapshot) <= timedelta(0):",
+            "    if False:",
+        ),
     ),
     guard(
         71,
-        "fault tolerance switched off, finalizer stays",
-        "it is let go",
+        "the finalizer stays after fault tolerance is disabled",
+        "the finalizer is removed",
         (
             f"{_PLANNERS}/deletion.py",
-            "    if not _cleans_redis(seen):\n        # The option",
+            "    if not _cleans_redis(snapshot):\n        # The option",
             "    if False:\n        # The option",
         ),
     ),
     guard(
         72,
-        "the head writes while it is cleaned",
-        "the Job waits until it is gone",
-        (f"{_PLANNERS}/deletion.py", "    if seen.head_pods:\n", "    if False:\n"),
+        "the head writes to Redis during the cleanup",
+        "the cleanup Job starts after the head is gone",
+        (f"{_PLANNERS}/deletion.py", "    if snapshot.head_pods:\n", "    if False:\n"),
     ),
     guard(
         73,
-        "the Redis password as text",
+        "the Redis password stands in the Pod as text",
         "a reference to the user's Secret",
         (
             "manifests/gcs_fault_tolerance.py",
@@ -548,7 +556,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         74,
-        "owners that no collector understands",
+        "owner references that the garbage collector cannot resolve",
         "apiVersion, kind, name, UID, controller and block",
         (
             "manifests/ownership.py",
@@ -567,34 +575,34 @@ GUARDS: tuple[Guard, ...] = (
         ),
         (
             f"{_PLANNERS}/ensure.py",
-            "        if owner is None or owner.uid == seen.cluster.metadata.uid:",
+            "        if owner is None or owner.uid == snapshot.cluster.metadata.uid:",
             "        if True:",
         ),
     ),
     guard(
         76,
-        "the user's account is owned by a cluster",
-        "an account that the user named is never made",
+        "the user's ServiceAccount gets a RayCluster as owner",
+        "a ServiceAccount that the user names is never created",
         (
             f"{_PLANNERS}/autoscaler_rbac.py",
-            "    if names_own_service_account(seen.cluster):\n        return NOTHING\n",
+            "    if names_own_service_account(snapshot.cluster):\n        return NOTHING\n",
             "",
         ),
     ),
     guard(
         77,
-        "OpenShift refuses owners",
-        "the right to update finalizers",
+        "OpenShift rejects owner references",
+        "RBAC allows to update finalizers",
         (
-            "cli/permissions.py",
+            "install/permissions.py",
             '    _may("ray.io", _sub(RAY_KINDS, "finalizers"), "update", held_for=TO_OWN),\n',
             "",
         ),
     ),
     guard(
         78,
-        "names are cut in silence",
-        "a limit that all derived names keep",
+        "names are truncated silently",
+        "validation limits the length, so that all derived names fit",
         (
             "api/ray/naming.py",
             "MAX_RAY_CLUSTER_NAME: Final = 53",
@@ -603,8 +611,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         79,
-        "another cluster domain",
-        "the setting ends the head's name",
+        "a cluster domain other than cluster.local",
+        "the setting is the suffix of the head's name",
         (
             "rules/traits.py",
             '    return f"{head_service_name(cluster)}.{cluster.metadata.namespace}.svc.{domain}"',
@@ -614,7 +622,7 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         80,
         "workers wait for a head that is not ready",
-        "addresses that are not ready are published",
+        "the head Service publishes addresses that are not ready",
         (
             "manifests/services.py",
             '        spec |= {"clusterIP": "None", "publishNotReadyAddresses": True}',
@@ -623,8 +631,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         81,
-        "workers never find the new head",
-        "they know it by name, and a failed one is replaced",
+        "workers never connect to the new head",
+        "workers use the Service name, and failed workers are replaced",
         (
             "manifests/worker_pod.py",
             '    return complete_worker(params, head_address=f"{node.fqdn}:{node.port}")',
@@ -634,8 +642,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         82,
-        "restart or replace, or both",
-        "by the restart policy",
+        "a failed Pod is restarted and replaced",
+        "the restart policy decides",
         (
             "rules/pod_health.py",
             '    if is_running(pod) and ray and ended and pod.spec.restart_policy == "Never":',
@@ -644,8 +652,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         83,
-        "a probe that outlasts itself",
-        "one try, and all tries within the kubelet's time",
+        "a probe takes longer than its timeout",
+        "one attempt per probe, all within the kubelet's timeout",
         ("manifests/probes.py", "wget --tries 1 -T {each}", "wget -T {timeout}"),
     ),
     guard(
@@ -660,14 +668,14 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         84,
-        "the shell splits values",
-        "quoted where it would",
+        "the shell splits values of rayStartParams",
+        "values are quoted",
         ("manifests/shell_words.py", "        return shlex.quote(text)\n", "        return text\n"),
     ),
     guard(
         85,
-        "an Ingress that leads nowhere",
-        "its rules are kept true",
+        "an Ingress points to a Service that does not exist",
+        "its rules are corrected",
         (
             f"{_PLANNERS}/ingress.py",
             '    if not holds(plain.get("rules", []), spec["rules"]):',
@@ -686,8 +694,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         87,
-        "certificates that name nobody",
-        "the head's name and every Pod's address",
+        "certificates lack the names of the Pods",
+        "they contain the head's name and every Pod's address",
         (
             "manifests/certificates.py",
             '    hosts = ["localhost", *([head_fqdn(cluster, domain)] if head else [])]',
@@ -706,7 +714,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         88,
-        "Pods before their certificates",
+        "Pods start before their certificates exist",
         "no Pod starts before they are issued",
         (
             f"{_PLANNERS}/certificates.py",
@@ -717,7 +725,7 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         89,
         "the user's Secret is ignored",
-        "no Secret is made where the user names one, or Kubernetes issues tokens",
+        "no Secret is created if the user names one or Kubernetes issues tokens",
         (
             "rules/traits.py",
             "    return token_auth(spec) and not own and not kubernetes_token_auth(spec)",
@@ -726,8 +734,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         90,
-        "many Services with many ports",
-        "one Service unless more are asked for",
+        "one Service is created per port",
+        "one Service unless the spec asks for more",
         (
             "manifests/services.py",
             "    return any(group.num_of_hosts > 1 for group in cluster.spec.worker_group_specs)",
@@ -737,17 +745,17 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         91,
         "validation only by a webhook",
-        "an invalid object is told and left alone",
+        "an invalid object is reported and not changed",
         (
-            f"{_PLANNERS}/validity.py",
-            "    if not seen.violations:\n        return NOTHING\n",
-            "    if seen:\n        return NOTHING\n",
+            f"{_CLUSTER}/plan.py",
+            "    if not snapshot.violations:\n        return NOTHING\n",
+            "    if snapshot:\n        return NOTHING\n",
         ),
     ),
     guard(
         92,
-        "half a replica",
-        "one host lost, the whole replica replaced",
+        "a multi-host replica stays incomplete",
+        "if one host is lost, the whole replica is replaced",
         (
             f"{_PLANNERS}/multi_host_group.py",
             "        elif len(replica) < hosts(group):",
@@ -756,8 +764,8 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         93,
-        "Pods without labels are made twice",
-        "they are counted by their age",
+        "Pods without replica labels are created twice",
+        "they are assigned to replicas by age",
         (
             f"{_PLANNERS}/multi_host_group.py",
             "    for start in range(0, len(older), size):",
@@ -766,18 +774,18 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         94,
-        "another manager's objects",
-        "hands off entirely",
+        "objects of another manager are changed",
+        "the operator ignores them",
         (
             "rules/traits.py",
-            "    return bool(spec.managed_by) and spec.managed_by != names.MANAGED_BY_OPERATOR",
+            "    return bool(managed_by) and managed_by != names.MANAGED_BY_OPERATOR",
             "    return False",
         ),
     ),
     guard(
         95,
-        "a queue gates the cleanup for ever",
-        "its labels are not passed on to the Job",
+        "Kueue suspends the cleanup Job forever",
+        "the queue labels are not copied to the Job",
         (
             "manifests/redis_cleanup.py",
             "        if not key.startswith(names.PREFIX_KUEUE)\n",
@@ -787,17 +795,17 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         96,
         "the head is evicted",
-        "a budget, where it is asked for",
+        "an annotation adds a PodDisruptionBudget",
         (
             f"{_CLUSTER}/plan.py",
-            "    plan_head_budget,\n    plan_certificates,",
+            "    plan_head_pdb,\n    plan_certificates,",
             "    plan_certificates,",
         ),
     ),
     guard(
         96,
-        "workers are not given the time",
-        "a hook and a longer grace period",
+        "workers are deleted before their tasks finish",
+        "a preStop hook and a longer grace period",
         (
             "manifests/worker_pod.py",
             "    add_drain(cluster, spec, container)\n",

@@ -10,13 +10,13 @@ _JOB = "controllers/rayjob"
 GUARDS: tuple[Guard, ...] = (
     guard(
         43,
-        "an autoscaler's edit makes a new cluster",
+        "an edit of the autoscaler starts a new cluster",
         "the hash ignores replicas",
         ("rules/spec_hash.py", "        replicas=None,\n", ""),
     ),
     guard(
         43,
-        "what a queue adds looks like a change",
+        "what Kueue adds looks like a change of the spec",
         "tolerations and gates are not hashed",
         (
             "rules/spec_hash.py",
@@ -27,24 +27,24 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         44,
         "a config is submitted again and again",
-        "what was submitted is written down, with its head",
+        "the submitted config and its head are recorded",
         (
             f"{_SERVICE}/planners/serve.py",
-            "    if is_told(sight, order):\n        return _after_submission(seen, sight, order)",
-            "    if not order.config:\n        return _after_submission(seen, sight, order)",
+            "    if is_submitted(view, desired):\n        return _after_submission(snapshot, view, desired)",
+            "    if not desired.config:\n        return _after_submission(snapshot, view, desired)",
         ),
         (
             f"{_SERVICE}/planners/serve.py",
-            "    if same_config and _knows_some(sight, order):",
-            "    if not order.config:",
+            "    if knows_any_application(view, desired):\n        # The head is new",
+            "    if not desired.config:\n        # The head is new",
         ),
     ),
     guard(
         45,
-        "a worker's agent is asked",
-        "only the head Service's dashboard is",
+        "a worker's agent is queried",
+        "only the dashboard of the head Service is queried",
         (
-            f"{_SERVICE}/inquire.py",
+            f"{_SERVICE}/dashboard_query.py",
             "        service=head_service_name(cluster),",
             '        service=f"{cluster.metadata.name}-serve-svc",',
         ),
@@ -52,13 +52,13 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         46,
         "a fixed name of the head Service blocks an upgrade",
-        "it is refused",
+        "validation rejects it",
         ("rules/validation/service.py", '    if custom.get("name"):', "    if False:"),
     ),
     guard(
         47,
-        "one Service that cannot be changed stops the switch",
-        "each stands alone",
+        "one Service that cannot be updated stops the switch",
+        "each Service is updated independently",
         (
             f"{_SERVICE}/planners/services.py",
             "    return do(action, independent=True) if action else NOTHING",
@@ -66,165 +66,165 @@ GUARDS: tuple[Guard, ...] = (
         ),
         (
             f"{_SERVICE}/planners/services.py",
-            "    plan = _alone(serve).then(plan_head_service(seen, target))",
-            "    plan = plan_head_service(seen, target).then(_alone(serve))",
+            "    plan = _independent(serve).then(plan_head_service(snapshot, target))",
+            "    plan = plan_head_service(snapshot, target).then(_independent(serve))",
         ),
     ),
     guard(
         48,
-        "old clusters pile up",
-        "who serves no more goes",
+        "old clusters are not deleted",
+        "clusters without traffic are deleted",
         (
             f"{_SERVICE}/planners/old_clusters.py",
-            "    return (one for one in seen.clusters if _stays(one) and one.metadata.name not in wanted)",
-            "    return (one for one in () if wanted)",
+            "        if cluster.metadata.name in wanted:",
+            "        if wanted:",
         ),
     ),
     guard(
         49,
-        "a lost event of the head stops the promotion",
-        "who waits for long looks at the server",
+        "a lost watch event of the head stops the promotion",
+        "after a while the head is read from the API server",
         (
             f"{_SERVICE}/observe.py",
-            "        if await self._has_looked(key, doubtful(seen)):",
-            "        if False and doubtful:",
+            "        if await self._recheck_pods(key, pods_to_recheck(snapshot)):",
+            "        if False and pods_to_recheck:",
         ),
         (
-            "controllers/raycluster/doubts.py",
-            "        if not is_stalled(seen) or (",
+            "controllers/raycluster/stale_cache.py",
+            "        if not is_stalled(snapshot) or (",
             "        if True or (",
         ),
     ),
     guard(
         50,
-        "it initializes for ever",
-        "the user's limit",
+        "a RayService initializes forever",
+        "after the timeout of an annotation it fails",
         (
-            f"{_SERVICE}/plan.py",
+            f"{_SERVICE}/facts/phase.py",
             "    return left is not None and left <= timedelta(0)",
             "    return left is not None and False",
         ),
     ),
     guard(
         51,
-        "a dead proxy for ever",
-        "its worker is replaced, where the user asks for it",
-        (f"{_SERVICE}/plan.py", "        plan_unserving(seen),\n", ""),
+        "a dead Serve proxy is never replaced",
+        "its worker is replaced if an annotation enables it",
+        (f"{_SERVICE}/plan.py", "        plan_worker_replacement(snapshot),\n", ""),
     ),
     guard(
         51,
         "workers replaced while Serve deploys",
-        "only where all applications run",
+        "only while all applications run",
         (
-            f"{_SERVICE}/planners/unserving.py",
-            "    if not _is_well_otherwise(seen, active) or any(",
+            f"{_SERVICE}/planners/worker_replacement.py",
+            "    if not _serve_is_healthy(snapshot, active) or any(",
             "    if any(",
         ),
     ),
     guard(
         52,
         "workers without a proxy are never ready",
-        "nobody asks it of them",
+        "only workers with a proxy are probed",
         (
             "rules/serve_config.py",
-            "    return of_service and meta.annotations.get(SERVE_PROXIES) != ON_HEAD_ONLY",
+            "    return of_service and meta.annotations.get(ANNOTATION_SERVE_PROXIES) != ON_HEAD_ONLY",
             "    return of_service",
         ),
     ),
     guard(
         53,
-        "requests to a head without a proxy",
-        "it is in service while its proxy answers",
+        "requests are sent to a head without a proxy",
+        "the head has the serve label only while its proxy answers",
         (
-            f"{_SERVICE}/planners/serve.py",
-            "    serves = not excluded and sight.proxy_answers is True and _has_something_to_serve(seen, sight)",
+            f"{_SERVICE}/planners/head_label.py",
+            "    serves = not excluded and view.proxy_healthy is True and _has_something_to_serve(snapshot, view)",
             "    serves = not excluded",
         ),
     ),
     guard(
         54,
-        "suspended in mid-upgrade, traffic to nobody",
-        "the ways in are closed first",
+        "suspension during an upgrade leaves routes without backends",
+        "routes are deleted first",
         (
             f"{_SERVICE}/planners/suspension.py",
-            "    return Step(do(*ways_in).then(do(*clusters)), timer=timer)",
-            "    return Step(do(*clusters), timer=timer if ways_in else None)",
+            "    return Step(do(*entrances).then(do(*clusters)), wake_in=wake_in)",
+            "    return Step(do(*clusters), wake_in=wake_in if entrances else None)",
         ),
     ),
     guard(
         55,
         "the cluster outlives the job",
-        "deletions by rule, to the second",
+        "deletion rules are applied on time",
         (
-            f"{_JOB}/stages/ending.py",
-            "    if found is not None:\n        return stay(seen, do(*_carry_out",
-            "    if False:\n        return stay(seen, do(*_carry_out",
+            f"{_JOB}/stages/finished.py",
+            "    if found is not None:\n        actions = ",
+            "    if found is not None and False:\n        actions = ",
         ),
     ),
     guard(
         56,
-        "running for ever after the head was lost",
-        "a lost head is a failure",
+        "the job runs forever after its head was lost",
+        "a lost head fails the job",
         (
             f"{_JOB}/stages/running.py",
-            "    if gone := lost(seen):\n        return gone\n",
-            "    assert lost\n",
+            "    if gone := head_lost(snapshot):\n        return gone\n",
+            "    assert head_lost\n",
         ),
     ),
     guard(
         57,
         "a submitter's failure fails the job",
-        "Ray's word is the truth",
+        "only Ray's job status decides",
         (
             f"{_JOB}/stages/running.py",
-            "    if gone := lost(seen):\n        return gone\n",
+            "    if gone := head_lost(snapshot):\n        return gone\n",
             """\
-    if gone := lost(seen):
+    if gone := head_lost(snapshot):
         return gone
-    if seen.submitter is not None and seen.submitter.finished == "Failed":
-        return fail(seen, JobFailedReason.SUBMISSION_FAILED, "the submitter failed")
+    if snapshot.submitter is not None and snapshot.submitter.finished == "Failed":
+        return fail(snapshot, JobFailedReason.SUBMISSION_FAILED, "the submitter failed")
 """,
         ),
     ),
     guard(
         58,
         "a submitter's exit code saves a failed job",
-        "Ray's word is the truth",
+        "only Ray's job status decides",
         (
             f"{_JOB}/stages/running.py",
-            "    if told.status == JobStatus.FAILED:\n",
-            "    if told.status == JobStatus.FAILED and _submitter_works(seen):\n",
+            "    if reply.status == JobStatus.FAILED:\n",
+            "    if reply.status == JobStatus.FAILED and is_submitter_running(snapshot):\n",
         ),
     ),
     guard(
         59,
         "a sidecar's exit ends the job",
-        "only Ray's word does",
+        "only Ray's job status decides",
         (
             f"{_JOB}/stages/running.py",
-            "    if gone := lost(seen):\n        return gone\n",
+            "    if gone := head_lost(snapshot):\n        return gone\n",
             """\
-    if gone := lost(seen):
+    if gone := head_lost(snapshot):
         return gone
-    if _sidecar_end(seen) is not None:
-        return fail(seen, JobFailedReason.SUBMISSION_FAILED, "the sidecar ended")
+    if sidecar_end(snapshot) is not None:
+        return fail(snapshot, JobFailedReason.SUBMISSION_FAILED, "the sidecar ended")
 """,
         ),
     ),
     guard(
         60,
-        "a sidecar's success is not heard while workers are missing",
-        "it is listened to when its head is up",
+        "a sidecar's success is ignored while workers are missing",
+        "it counts as soon as the head is ready",
         (
             f"{_JOB}/stages/initializing.py",
-            "    alone = seen.mode is SubmissionMode.SIDECAR and seen.sidecar_began and seen.head_is_ready",
-            "    alone = False",
+            "    if snapshot.cluster_is_ready or submits_alone:",
+            "    if snapshot.cluster_is_ready:",
         ),
     ),
     guard(
         61,
-        "one odd object stops all",
-        "a bug ends its round, not the process",
+        "one invalid object stops all others",
+        "an exception ends its reconcile, not the process",
         (
             "runtime/controller.py",
             "        except Exception as error:",
@@ -234,33 +234,33 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         62,
         "a resumed job is never submitted",
-        "a new attempt has a new id, and a clean status",
-        (f"{_JOB}/step.py", '        job_id="",\n', ""),
+        "a new attempt has a new submission id and an empty status",
+        (f"{_JOB}/transitions.py", '        job_id="",\n', ""),
     ),
     guard(
         63,
         "a deadline does not stop the job",
-        "Ray is asked to stop it",
+        "the operator asks Ray to stop it",
         (
             f"{_JOB}/stages/running.py",
-            '    if late := missed_active_deadline(seen, _give_up(seen, "activeDeadlineSeconds has passed")):',
-            "    if late := missed_active_deadline(seen, NOTHING):",
+            '    given_up = _stop_and_withdraw(snapshot, "activeDeadlineSeconds has passed")\n',
+            "    given_up = NOTHING\n",
         ),
     ),
     guard(
         63,
-        "a stop that got lost",
-        "until Ray confirms it",
+        "the request to stop gets lost",
+        "it is repeated until Ray confirms it",
         (
-            f"{_JOB}/stages/ending.py",
-            "    return _confirm_stop(seen, step) if still_to_stop(seen) else step",
+            f"{_JOB}/stages/finished.py",
+            "    return _confirm_stop(snapshot, step) if is_stop_unconfirmed(snapshot) else step",
             "    return step",
         ),
     ),
     guard(
         64,
         "a deleted job waits for its dashboard",
-        "the stop may fail",
+        "deletion continues when the stop fails",
         (
             f"{_JOB}/stages/running.py",
             "arguments, must_succeed=False), independent=True",
@@ -270,7 +270,7 @@ GUARDS: tuple[Guard, ...] = (
     guard(
         65,
         "Pods of the submitter are orphaned",
-        "propagation is said",
+        "every delete states its propagation policy",
         (
             "reconcile/actions.py",
             '    propagation: Propagation = "Background"',
@@ -279,28 +279,28 @@ GUARDS: tuple[Guard, ...] = (
     ),
     guard(
         66,
-        "pre-running for ever",
+        "the job waits forever before it runs",
         "preRunningDeadlineSeconds",
         (
             f"{_JOB}/stages/initializing.py",
-            "    if limit is not None and _since_start(seen) >= timedelta(seconds=limit):",
-            "    if limit is not None and False:",
+            '    if not _is_missed(snapshot, "preRunningDeadlineSeconds"):',
+            "    if True:",
         ),
     ),
     guard(
         67,
         "a deadline is retried",
-        "it never is",
-        (f"{_JOB}/step.py", " and reason not in NOT_RETRIED", ""),
+        "a passed deadline is final",
+        (f"{_JOB}/transitions.py", " and reason not in NOT_RETRIED", ""),
     ),
     guard(
         68,
-        "the PodGroup goes before the cluster",
-        "it keeps its size while the cluster lives",
+        "the PodGroup is deleted before the cluster",
+        "it keeps its size while the cluster exists",
         (
             f"{_JOB}/gang.py",
-            '    wanted = groups.build(leader)["spec"] if busy or _lives_on(seen) else EMPTY',
-            '    wanted = groups.build(leader)["spec"] if busy else EMPTY',
+            '    wanted = groups.build(gang)["spec"] if active or is_cluster_live(snapshot) else EMPTY',
+            '    wanted = groups.build(gang)["spec"] if active else EMPTY',
         ),
     ),
 )

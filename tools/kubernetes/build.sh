@@ -50,7 +50,7 @@ etcd_module() {
   touch .ready
 }
 
-# Our own client is built anew when its text changes.
+# Our own client is rebuilt when its source changes.
 informer_module() {
   mkdir -p "$cache/src/informer" && cd "$cache/src/informer"
   cp "$here/informer/main.go" .

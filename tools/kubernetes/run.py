@@ -288,7 +288,7 @@ def main() -> int:
         ["bash", str(HERE / "build.sh")], stdout=subprocess.PIPE, text=True, check=True
     )
     binaries = Path(build.stdout.strip().splitlines()[-1])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave nothing, also when told to end
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # clean up on SIGTERM too
     with ExitStack() as stack:
         directory = args.dir or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         directory.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ app.kubernetes.io/name: {{ include "manta.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{/* Labels that stay the same from version to version: those of Pods. */}}
+{{/* Labels of Pods: they do not change with the version. */}}
 {{- define "manta.podLabels" -}}
 {{ include "manta.selector" . }}
 app.kubernetes.io/component: {{ .Values.componentOverride }}
@@ -33,14 +33,14 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
-{{/* The operator's Pods: labelled as KubeRay's, but for the labels by which the Deployment selects them. */}}
+{{/* The operator's Pods have KubeRay's labels, except for the selector of the Deployment. */}}
 {{- define "manta.operatorPodLabels" -}}
 {{- $labels := include "manta.podLabels" . | fromYaml -}}
 {{- if .Values.compatibility.kuberayNames }}{{ $_ := set $labels "app.kubernetes.io/component" "kuberay-operator" }}{{ end -}}
 {{- toYaml $labels -}}
 {{- end -}}
 
-{{/* The operator's Deployment: found by those who look for KubeRay's. Its selector does not use these labels. */}}
+{{/* The labels of KubeRay's Deployment, for tools that search for it. They are not in the selector. */}}
 {{- define "manta.deploymentLabels" -}}
 {{- $labels := include "manta.labels" . | fromYaml -}}
 {{- if .Values.compatibility.kuberayNames -}}
@@ -66,7 +66,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{/* The namespaces to look after as a JSON list; empty: all of them. */}}
+{{/* The namespaces to watch as a JSON list; empty: all. */}}
 {{- define "manta.namespaces" -}}
 {{- $named := concat .Values.watchNamespaces .Values.watchNamespace | uniq -}}
 {{- if and .Values.singleNamespaceInstall (not $named) -}}
@@ -79,14 +79,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.batchScheduler.enabled }}volcano{{ else if ne .Values.batchScheduler.name "default" }}{{ .Values.batchScheduler.name }}{{ end -}}
 {{- end -}}
 
-{{/* As `--feature-gates` takes them. */}}
+{{/* The value of `--feature-gates`. */}}
 {{- define "manta.gates" -}}
 {{- $gates := list -}}
 {{- range .Values.featureGates }}{{ $gates = append $gates (printf "%s=%t" .name .enabled) }}{{ end -}}
 {{- join "," $gates -}}
 {{- end -}}
 
-{{/* The rules that are always needed, and those of the settings and gates that are on. */}}
+{{/* The rules of the operator with the settings and gates that are on. */}}
 {{- define "manta.rules" -}}
 {{- $table := .Files.Get "rbac/rules.yaml" | fromYaml -}}
 {{- $on := dict -}}
@@ -108,18 +108,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{/* What cannot be meant is refused here, before anything is installed. */}}
+{{/* Reject invalid combinations of values. */}}
 {{- define "manta.check" -}}
 {{- if contains "kuberay/operator" .Values.image.repository -}}
-{{- fail "image.repository: this is KubeRay's own operator. Leave out `image` of its values, or name an image of Manta." -}}
+{{- fail "image.repository: this is the operator of KubeRay. Remove `image` from its values, or set an image of Manta." -}}
 {{- end -}}
 {{- if and .Values.batchScheduler.enabled (not (has .Values.batchScheduler.name (list "" "volcano"))) -}}
-{{- fail "batchScheduler: `enabled` means volcano, and `name` says another one. Leave out `enabled`." -}}
+{{- fail "batchScheduler: `enabled` means volcano, but `name` is another one. Remove `enabled`." -}}
 {{- end -}}
 {{- if and (not .Values.leaderElectionEnabled) (gt (int .Values.replicas) 1) -}}
-{{- fail "replicas: more than one operator needs leaderElectionEnabled, or they fight." -}}
+{{- fail "replicas: more than one operator needs leaderElectionEnabled." -}}
 {{- end -}}
 {{- if and .Values.logging.baseDir (not .Values.logging.fileName) -}}
-{{- fail "logging.baseDir: says where the log file is; logging.fileName must name it." -}}
+{{- fail "logging.baseDir: logging.fileName is missing." -}}
 {{- end -}}
 {{- end -}}

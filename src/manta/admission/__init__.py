@@ -1,9 +1,8 @@
-"""Validation at the door: a webhook that refuses what the controllers would call invalid.
+"""A validating webhook that rejects the objects that the controllers would report as invalid.
 
-`review` judges one AdmissionReview (pure: the rules and the words are the controllers' own),
-`certificates` makes an authority and what it signs, `keeper` keeps both in a Secret that all
-replicas share and tells the API server whom to trust, `server` speaks HTTPS.
+`review` validates one AdmissionReview (pure, with the rules of the controllers), `certificates` issues
+a CA and a server certificate, `certificate_manager` stores them in a Secret that all replicas share
+and publishes the CA to the API server, and `server` serves HTTPS.
 
-It is optional. The controllers validate everything themselves, and an object that got past the door
-is told what is wrong by its conditions and Events.
+The webhook is optional: the controllers validate every object too.
 """

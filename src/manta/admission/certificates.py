@@ -1,7 +1,7 @@
-"""An authority of the webhook's own, what it signs, and when either is due to be made anew.
+"""The CA and the server certificate of the webhook, and when they must be renewed.
 
-A change is made in steps, so that no moment exists in which a server shows what nobody trusts yet:
-a new authority is first only announced beside the old one; the next step signs with it.
+A renewal takes two steps, so that the API server always trusts the certificate: first a new CA is
+published beside the old one, then the server certificate is signed with it.
 """
 
 from __future__ import annotations
@@ -17,70 +17,70 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-AUTHORITY_LIFE = timedelta(days=5 * 365)
-LEAF_LIFE = timedelta(days=365)
+AUTHORITY_LIFETIME = timedelta(days=5 * 365)
+LEAF_LIFETIME = timedelta(days=365)
 SKEW = timedelta(hours=1)
-"""Clocks differ: what is made now is valid since a little while."""
+"""Certificates are valid from before their creation, since clocks differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What the Secret holds, as PEM."""
+    """The content of the Secret, as PEM."""
 
     authorities: str
-    """All that may be trusted, the newest first."""
+    """All trusted CAs, the newest first."""
     authority_key: str
-    """Of the newest one."""
+    """The key of the newest CA."""
     certificate: str
     key: str
 
 
-class BrokenChain(ValueError):  # noqa: N818  named by what it is
-    """What the Secret holds cannot be used."""
+class InvalidChain(ValueError):  # noqa: N818  named by what it is
+    """The content of the Secret is not usable."""
 
 
 def next_chain(chain: Chain | None, names: Sequence[str], now: datetime) -> Chain | None:
-    """The next step from here; None when all is well. Raises BrokenChain."""
+    """The chain after the next step; None if none is needed. Raises InvalidChain."""
     if chain is None:
         authority, key = _new_authority(now)
         return _with_leaf(Chain(authority, key, "", ""), names, now)
     try:
         authorities = x509.load_pem_x509_certificates(chain.authorities.encode())
         leaf = x509.load_pem_x509_certificate(chain.certificate.encode())
-        _demand_key(authorities[0], chain.authority_key)
-        _demand_key(leaf, chain.key)
-        if _is_due(authorities[0], AUTHORITY_LIFE, now):
+        _check_key(authorities[0], chain.authority_key)
+        _check_key(leaf, chain.key)
+        if _is_due(authorities[0], AUTHORITY_LIFETIME, now):
             return _with_authority(chain, now)
-        if not _is_good(leaf, authorities[0], names, now):
+        if not _is_valid(leaf, authorities[0], names, now):
             return _with_leaf(chain, names, now)
     except (ValueError, IndexError) as error:
-        raise BrokenChain(str(error)) from error
+        raise InvalidChain(str(error)) from error
     alive = [one for one in authorities if one.not_valid_after_utc > now]
     if len(alive) < len(authorities):
         return replace(chain, authorities="".join(map(_pem, alive)))
     return None
 
 
-def _demand_key(certificate: x509.Certificate, key: str) -> None:
-    """A certificate without its key is of no use."""
+def _check_key(certificate: x509.Certificate, key: str) -> None:
+    """Raise ValueError if the key is not that of the certificate."""
     found: Any = serialization.load_pem_private_key(key.encode(), password=None)
     if found.public_key() != certificate.public_key():
         raise ValueError("a key is not that of its certificate")
 
 
 def _is_due(certificate: x509.Certificate, life: timedelta, now: datetime) -> bool:
-    """Less than a third of its life is left."""
+    """Whether less than a third of its lifetime is left."""
     return certificate.not_valid_after_utc - life / 3 < now
 
 
-def _is_good(
+def _is_valid(
     leaf: x509.Certificate, authority: x509.Certificate, names: Sequence[str], now: datetime
 ) -> bool:
-    if _is_due(leaf, LEAF_LIFE, now):
+    if _is_due(leaf, LEAF_LIFETIME, now):
         return False
     try:
         leaf.verify_directly_issued_by(authority)
-    except Exception:  # noqa: BLE001  each kind of mismatch has an error of its own
+    except Exception:  # noqa: BLE001  many types of errors
         return False
     shown = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return shown == _alternative_names(names)
@@ -98,7 +98,7 @@ def _with_leaf(chain: Chain, names: Sequence[str], now: datetime) -> Chain:
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     builder = (
         _builder(_named("manta-webhook"), authority.subject, key.public_key(), now)
-        .not_valid_after(min(now + LEAF_LIFE, authority.not_valid_after_utc))
+        .not_valid_after(min(now + LEAF_LIFETIME, authority.not_valid_after_utc))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(usage, critical=False)
         .add_extension(_alternative_names(names), critical=False)
@@ -109,11 +109,11 @@ def _with_leaf(chain: Chain, names: Sequence[str], now: datetime) -> Chain:
 
 def _new_authority(now: datetime) -> tuple[str, str]:
     key = ec.generate_private_key(ec.SECP256R1())
-    # The moment is in the name: two authorities are never taken for one another.
+    # The name contains the time, so that two CAs have different names.
     name = _named(f"manta-webhook-ca-{int(now.timestamp())}")
     builder = (
         _builder(name, name, key.public_key(), now)
-        .not_valid_after(now + AUTHORITY_LIFE)
+        .not_valid_after(now + AUTHORITY_LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     )
     return _pem(builder.sign(key, hashes.SHA256())), _pem_key(key)
@@ -152,7 +152,5 @@ def _pem(certificate: x509.Certificate) -> str:
 
 def _pem_key(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()

@@ -1,7 +1,7 @@
-"""One AdmissionReview judged: bytes in, bytes out.
+"""Validate one AdmissionReview: bytes in, bytes out.
 
-An update is refused only for what it makes worse: an object that was invalid before can still be
-labelled, mended step by step, or given up, and whatever is being deleted may always go.
+An update is rejected only for violations that it adds, so an object that is already invalid can still
+be labelled or corrected step by step. An object that is being deleted is always allowed.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from manta.api.documents import limits
 from manta.api.documents.reader import read_json
 from manta.api.meta import View
 from manta.api.ray.cluster import RayCluster
+from manta.api.ray.cronjob import RayCronJob
 from manta.api.ray.job import RayJob
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES
 from manta.api.ray.service import RayService
 from manta.api.text import without_credentials
-from manta.controllers.raycronjob.snapshot import CronJob
-from manta.controllers.raycronjob.validate import violations as cron_violations
 from manta.rules.runtime_env import parse_runtime_env
 from manta.rules.settings import Settings
 from manta.rules.validation.cluster import cluster_violations
+from manta.rules.validation.cronjob import cronjob_violations
 from manta.rules.validation.service import service_violations
 from manta.rules.validation.violation import Violation, sentence
 from manta.rules.validation.whole_job import job_violations
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
-JUDGED = frozenset(("CREATE", "UPDATE"))
+VALIDATED = frozenset(("CREATE", "UPDATE"))
 _NOTHING = msgspec.Raw(b"null")
 _UID = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([0-9A-Za-z-]{1,64})"')
 
 BugHandler = Callable[[Exception], None]
-"""Told of a rule that raised."""
+"""Called with the exception of a rule."""
 
 
-class BadReview(ValueError):  # noqa: N818  named by what it is
-    """What was sent is no AdmissionReview that we understand."""
+class InvalidReview(ValueError):  # noqa: N818  named by what it is
+    """The body is not a supported AdmissionReview."""
 
 
 class _Kind(View, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class _Meta(View, frozen=True, kw_only=True):
     deletion_timestamp: str | None = None
 
 
-class _Going(View, frozen=True, kw_only=True):
+class _Deletable(View, frozen=True, kw_only=True):
     metadata: _Meta = _Meta()
 
 
@@ -77,23 +77,23 @@ RULES: dict[str, tuple[type[Any], Rules]] = {
     RAY_CLUSTERS.kind: (RayCluster, cluster_violations),
     RAY_JOBS.kind: (RayJob, _of_job),
     RAY_SERVICES.kind: (RayService, service_violations),
-    RAY_CRON_JOBS.kind: (CronJob, cron_violations),
+    RAY_CRON_JOBS.kind: (RayCronJob, cronjob_violations),
 }
 
 
 def review(body: bytes, settings: Settings, on_bug: BugHandler = lambda _: None) -> bytes:
-    """The answer to a review. Raises BadReview."""
+    """The response to a review. Raises InvalidReview."""
     try:
-        asked = msgspec.json.decode(body, type=_Review)
+        decoded = msgspec.json.decode(body, type=_Review)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if named := _UID.search(body[:4096]):
-            # A review of an API server whose object nobody can read: no reason to let it pass.
+            # The review of an object that cannot be read: reject the object.
             return _response(named[1].decode(), f"the object cannot be read: {error}")
-        raise BadReview(f"this is no {KIND}: {error}") from error
-    if (asked.api_version, asked.kind) != (API_VERSION, KIND) or asked.request is None:
-        raise BadReview(f"only {KIND} of {API_VERSION} with a request is understood")
-    why = _objection(asked.request, settings, on_bug)
-    return _response(asked.request.uid, why)
+        raise InvalidReview(f"not an {KIND}: {error}") from error
+    if (decoded.api_version, decoded.kind) != (API_VERSION, KIND) or decoded.request is None:
+        raise InvalidReview(f"only an {KIND} of {API_VERSION} with a request is supported")
+    why = _safe_objection(decoded.request, settings, on_bug)
+    return _response(decoded.request.uid, why)
 
 
 def _response(uid: str, why: str) -> bytes:
@@ -103,22 +103,24 @@ def _response(uid: str, why: str) -> bytes:
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 
-def _objection(request: Request, settings: Settings, on_bug: BugHandler) -> str:
-    """A rule that raises is a bug of ours, and no way around the rules: the object is refused. An
-    answer of 500 would let it pass under `failurePolicy: Ignore`."""
+def _safe_objection(request: Request, settings: Settings, on_bug: BugHandler) -> str:
+    """Like `objection`, but an exception of a rule rejects the object.
+
+    A response with status 500 would admit it under `failurePolicy: Ignore`.
+    """
     try:
         return objection(request, settings)
-    except Exception as error:  # noqa: BLE001  whatever it is, the object was not judged
+    except Exception as error:  # noqa: BLE001  the object was not validated
         on_bug(error)
         what = without_credentials(f"{type(error).__name__}: {error}")
-        return f"{request.kind.kind}: could not be validated, which is a bug of Manta: {what}"
+        return f"{request.kind.kind}: validation failed, which is a bug in Manta: {what}"
 
 
 def objection(request: Request, settings: Settings) -> str:
-    """Why this must not be; empty when it may."""
-    if request.operation not in JUDGED or request.kind.kind not in RULES:
+    """Why the object is rejected; empty if it is not."""
+    if request.operation not in VALIDATED or request.kind.kind not in RULES:
         return ""
-    if _is_going(request.object):
+    if _is_being_deleted(request.object):
         return ""
     found = _violations(request.kind.kind, request.object, settings)
     if request.operation == "UPDATE":
@@ -127,18 +129,18 @@ def objection(request: Request, settings: Settings) -> str:
     return sentence(found)
 
 
-def _is_going(document: msgspec.Raw) -> bool:
+def _is_being_deleted(document: msgspec.Raw) -> bool:
     try:
-        going = msgspec.json.decode(document, type=_Going)
+        found = msgspec.json.decode(document, type=_Deletable)
     except (msgspec.MsgspecError, RecursionError):
         return False
-    return going.metadata.deletion_timestamp is not None
+    return found.metadata.deletion_timestamp is not None
 
 
 def _violations(kind: str, document: msgspec.Raw, settings: Settings) -> tuple[Violation, ...]:
     view, rules = RULES[kind]
     try:
-        read_json(bytes(document), limits.REQUEST)  # no rule is given what is nested too deep
+        read_json(bytes(document), limits.REQUEST)  # limits the nesting for the rules
         found = msgspec.json.decode(document, type=view)
     except (msgspec.MsgspecError, limits.DocumentError) as error:
         return (Violation(kind, None, f"cannot be read: {error}"),)

@@ -1,4 +1,4 @@
-"""Addresses that nobody may choose as the end of a Service's connections."""
+"""Addresses that are not allowed as endpoints of a Service."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """None for what is no address. An IPv4 address written as IPv6 is read as IPv4."""
+    """The address; None if it is not one. An IPv4-mapped IPv6 address becomes IPv4."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -15,7 +15,7 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def special_address(text: str) -> str:
-    """Why an address cannot be an endpoint, in the words of the real server; empty if it can."""
+    """Why an address cannot be an endpoint, in kube-apiserver's words; empty if it can."""
     address = parse_address(text)
     if address is None:
         return "must be a valid IP address"

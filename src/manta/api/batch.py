@@ -1,4 +1,4 @@
-"""Views of the batch group: Jobs, as the submitter's owner and the Job controller see them."""
+"""Views of the batch group: Jobs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from manta.api.meta import ObjectMeta, View
 JOB_COMPLETE: Final = "Complete"
 JOB_FAILED: Final = "Failed"
 JOB_FAILURE_TARGET: Final = "FailureTarget"
-JOB_SUCCESS_CRITERIA_MET: Final = "SuccessCriteriaMet"
 
 
 class JobSpec(View, frozen=True, kw_only=True):
-    """The Pod template stays raw: what goes into a Pod is never squeezed through a view."""
+    """The Pod template stays raw JSON, so that unknown fields survive."""
 
     parallelism: int | None = None
     completions: int | None = None

@@ -1,4 +1,4 @@
-"""Views of cert-manager's kinds: only what we keep true, and what we wait for."""
+"""Views of cert-manager's kinds: the fields that the operator sets or waits for."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Certificate(View, frozen=True, kw_only=True):
 
     @property
     def has_been_issued(self) -> bool:
-        """Its Secret is there, maybe of an earlier generation."""
+        """Whether its Secret exists, maybe from an earlier generation."""
         ready = find(self.status.conditions, "Ready")
         return self.status.revision > 0 or (ready is not None and ready.status == "True")
 
     @property
     def is_current(self) -> bool:
-        """What its Secret holds is what its spec asks for now."""
+        """Whether its Secret matches its current spec."""
         ready = find(self.status.conditions, "Ready")
         if ready is None or ready.status != "True":
             return False
@@ -44,6 +44,6 @@ class Certificate(View, frozen=True, kw_only=True):
 
     @property
     def trouble(self) -> str:
-        """What cert-manager says about why it is not ready."""
+        """Why it is not ready, from cert-manager."""
         ready = find(self.status.conditions, "Ready")
         return ready.message if ready is not None and ready.status != "True" else ""

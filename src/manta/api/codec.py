@@ -1,4 +1,4 @@
-"""From views to plain JSON values: what a status writer compares and sends."""
+"""Converts views to JSON values, to compare and send a status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 def to_json(value: msgspec.Struct) -> dict[str, Any]:
-    """The JSON object of a view, as dicts and lists; fields that are empty are left out.
+    """The view as dicts and lists; empty fields are left out.
 
     `msgspec.to_builtins` keeps tuples, which never equal the lists that the API server returns.
     """

@@ -1,11 +1,12 @@
-"""Conditions of a status: a small map keyed by type, kept as an ordered tuple.
+"""Conditions of a status: an ordered tuple with one entry per type.
 
-The one rule worth a module: `lastTransitionTime` moves when `status` changes, and only then.
+`lastTransitionTime` changes only when `status` changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -28,6 +29,14 @@ class HasTypeAndStatus(Protocol):
 C = TypeVar("C", bound=HasTypeAndStatus)
 
 
+@dataclass(frozen=True, slots=True)
+class Blockage:
+    """Why something waits: reason (one CamelCase word) and message of a condition."""
+
+    reason: str
+    message: str
+
+
 def find(conditions: Iterable[C], type_: str) -> C | None:
     return next((one for one in conditions if one.type == type_), None)
 
@@ -37,18 +46,12 @@ def is_true(conditions: Iterable[HasTypeAndStatus], type_: str) -> bool:
     return found is not None and found.status == "True"
 
 
-def is_false(conditions: Iterable[HasTypeAndStatus], type_: str) -> bool:
-    """True only for a condition that is there and says False; absent and Unknown are neither."""
-    found = find(conditions, type_)
-    return found is not None and found.status == "False"
-
-
 def set_condition(
     conditions: Iterable[Condition], wanted: Condition, now: datetime
 ) -> tuple[Condition, ...]:
     """Add or replace a condition in place, keeping the order of the others.
 
-    A `last_transition_time` given in `wanted` is used where a transition happens.
+    A `last_transition_time` in `wanted` is used if the status changes.
     """
     before = tuple(conditions)
     known = find(before, wanted.type)

@@ -6,11 +6,11 @@ from manta.api.meta import ObjectMeta, View
 
 
 class LeaseSpec(View, frozen=True, kw_only=True):
-    holder_identity: str = ""
-    lease_duration_seconds: int = 0
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
     acquire_time: str | None = None
     renew_time: str | None = None
-    lease_transitions: int = 0
+    lease_transitions: int | None = None
 
 
 class Lease(View, frozen=True, kw_only=True):

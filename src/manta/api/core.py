@@ -1,7 +1,7 @@
 """Views of the core group: the fields that a controller, the scheduler or the node agent reads.
 
-`Pod` is what the operator caches by the ten thousand, so it stays small. The scheduler and the
-node agent, which need all of a Pod, read the raw object.
+The operator caches tens of thousands of Pods, so `Pod` is small. The scheduler and the node agent need more, and
+have types of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from manta.api.meta import ObjectMeta, View
 
 EGRESS_UNAVAILABLE = "EgressUnavailable"
-"""A condition of a Node of the embedded plane: its Pods reach nothing outside of the plane."""
+"""A condition of the embedded plane's Node: its Pods cannot reach the network outside of the plane."""
 
 # ── Pods ─────────────────────────────────────────────────────────────────────────────────
 
@@ -67,7 +67,7 @@ class Terminated(View, frozen=True, kw_only=True):
 
 
 class ContainerState(View, frozen=True, kw_only=True):
-    """At most one of the three is set; none means waiting for no stated reason."""
+    """At most one is set; none means waiting without a reason."""
 
     waiting: Waiting | None = None
     running: Running | None = None
@@ -196,18 +196,11 @@ class Service(View, frozen=True, kw_only=True):
         return next((one for one in self.spec.ports if one.name == name), None)
 
 
-# ── the rest ─────────────────────────────────────────────────────────────────────────────
-
-
-class Secret(View, frozen=True, kw_only=True):
-    """A Secret without its data, so that caches and snapshots hold no secrets."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    type: str = ""
+# ── other kinds ──────────────────────────────────────────────────────────────────────────
 
 
 class SecretData(View, frozen=True, kw_only=True):
-    """A Secret read for its data (base64). Never cached, and its repr shows nothing."""
+    """A Secret with its data (base64). Never cached; its repr shows no value."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] = msgspec.field(default_factory=dict)
@@ -218,20 +211,6 @@ class SecretData(View, frozen=True, kw_only=True):
 
 class ServiceAccount(View, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
-
-
-class ConfigMap(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
-    data: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class NamespaceStatus(View, frozen=True, kw_only=True):
-    phase: str = "Active"
-
-
-class Namespace(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
-    status: NamespaceStatus = NamespaceStatus()
 
 
 class PersistentVolumeClaimSpec(View, frozen=True, kw_only=True):
@@ -253,7 +232,7 @@ class PersistentVolumeClaim(View, frozen=True, kw_only=True):
 
 
 class ObjectReference(View, frozen=True, kw_only=True):
-    """Points at an object, as Events do."""
+    """A reference to an object, as in Events."""
 
     api_version: str = ""
     kind: str = ""
@@ -267,19 +246,3 @@ class ObjectReference(View, frozen=True, kw_only=True):
 class EventSource(View, frozen=True, kw_only=True):
     component: str = ""
     host: str = ""
-
-
-class Event(View, frozen=True, kw_only=True):
-    """A core/v1 Event, as `kubectl get events` shows it."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    involved_object: ObjectReference = ObjectReference()
-    type: str = ""
-    reason: str = ""
-    message: str = ""
-    count: int = 0
-    first_timestamp: str | None = None
-    last_timestamp: str | None = None
-    event_time: str | None = None
-    source: EventSource = EventSource()
-    reporting_component: str = ""

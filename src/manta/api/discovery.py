@@ -1,4 +1,4 @@
-"""Views of the discovery group: which Pods stand behind a Service."""
+"""Views of the discovery group: the endpoints of Services."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class EndpointSlice(View, frozen=True, kw_only=True):
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The server prints an empty list of endpoints as null."""
+        """The API server encodes an empty list as null."""
         return self.listed_endpoints or ()
 
     @property

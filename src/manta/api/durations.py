@@ -1,4 +1,4 @@
-"""Durations as Go writes them (`1h30m`, `500ms`), for schedules and annotations."""
+"""Durations as Go writes them: `1h30m`, `500ms`. The only reader and writer of them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _NANOSECONDS: Final = {
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]+)")
 _MAX: Final = 2**63 - 1
 _LONGEST: Final = 200
-"""Characters. No duration needs more, and Python reads no numbers of thousands of digits."""
+"""Characters; Python refuses to read numbers of thousands of digits."""
 
 
 class DurationError(ValueError):
-    """The text is no duration; the message names it."""
+    """The text is not a duration; the message quotes it."""
 
 
 def parse_nanoseconds(text: str) -> int:
-    """`time.ParseDuration` of Go: a sign, then numbers with units; a bare 0 needs no unit."""
+    """Read a duration as Go's `time.ParseDuration` does. Raises DurationError."""
     if len(text) > _LONGEST:
         raise DurationError(f"duration {text[:40]!r}… is too long a text for a duration")
     body = text[1:] if text[:1] in ("+", "-") else text
@@ -41,10 +41,23 @@ def parse_nanoseconds(text: str) -> int:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Like `parse_nanoseconds`, as a timedelta; what is below a microsecond is dropped."""
+    """Like `parse_nanoseconds`, as a timedelta that is cut to microseconds."""
     nanoseconds = parse_nanoseconds(text)
     whole = abs(nanoseconds) // 1000
     return timedelta(microseconds=whole if nanoseconds >= 0 else -whole)
+
+
+def format_nanoseconds(nanoseconds: int) -> str:
+    """Write a duration as Go prints it, such as 1h0m0s; below a second in nanoseconds."""
+    sign, seconds = ("-" if nanoseconds < 0 else ""), abs(nanoseconds) / 1e9
+    if not 1 <= seconds < 1e12:
+        return f"{sign}{abs(nanoseconds)}ns" if nanoseconds else "0s"
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    tail = f"{rest:.9f}".rstrip("0").rstrip(".") + "s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{tail}"
+    return f"{sign}{minutes}m{tail}" if minutes else f"{sign}{tail}"
 
 
 def _parts(text: str, body: str) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
-"""What every Kubernetes object says about itself: the fields that we read, nothing else.
+"""The metadata of Kubernetes objects: only the fields that Manta reads.
 
-These are views: frozen, shared and never written back. A write is a patch or is built from a
-full manifest, so that fields which we do not know are never lost.
+Views are frozen, shared and never written back. A write is a patch or a full manifest, so that unknown fields
+are never lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ResourceVersion = NewType("ResourceVersion", str)
 
 
 class Key(NamedTuple):
-    """Where an object lives. Cluster-scoped objects have the namespace ''."""
+    """Namespace and name of an object. Cluster-scoped objects have the namespace ''."""
 
     namespace: str
     name: str
@@ -25,7 +25,7 @@ class Key(NamedTuple):
 
 
 class View(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """Base of all decoded API values. `gc=False` is safe because views hold no cycles."""
+    """Base of all decoded API values. `gc=False` is safe because views contain no cycles."""
 
 
 class OwnerReference(View, frozen=True, kw_only=True):
@@ -60,16 +60,19 @@ class ObjectMeta(View, frozen=True, kw_only=True):
         """The owner that manages this object, if any."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
+    def is_controlled_by(self, uid: str) -> bool:
+        return self.controller is not None and self.controller.uid == uid
+
 
 class Object(View, frozen=True, kw_only=True):
-    """Any object, seen only by its metadata."""
+    """The metadata of any object."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
 class Condition(View, frozen=True, kw_only=True):
-    """A condition that we write. The API wants reason, message and time even when they are empty:
-    a default factory keeps msgspec from omitting them."""
+    """A condition. The API requires reason, message and time even if empty: a default factory keeps msgspec
+    from omitting them."""
 
     type: str
     status: str

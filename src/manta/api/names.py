@@ -1,6 +1,6 @@
-"""Kubernetes' rules for names, labels and label values; messages worded as the API server does.
+"""Kubernetes' rules for names, labels and label values, with the API server's messages.
 
-Each `*_errors` function returns what is wrong, in words; nothing returned means valid.
+Each `*_errors` function returns messages; none means valid.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ from typing import Final
 
 LABEL_LENGTH: Final = 63
 SUBDOMAIN_LENGTH: Final = 253
+
+SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Kubernetes' alphabet for generated names: no vowels and no look-alikes, so no suffix spells a word."""
+SUFFIX_LENGTH: Final = 5
 
 _LABEL_1123 = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL_1123}(\.{_LABEL_1123})*"
@@ -97,24 +101,8 @@ def qualified_name_errors(text: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
-def is_dns1123_label(text: str) -> bool:
-    return not dns1123_label_errors(text)
-
-
-def is_dns1123_subdomain(text: str) -> bool:
-    return not dns1123_subdomain_errors(text)
-
-
 def is_dns1035_label(text: str) -> bool:
     return not dns1035_label_errors(text)
-
-
-def is_label_key(text: str) -> bool:
-    return not qualified_name_errors(text)
-
-
-def is_label_value(text: str) -> bool:
-    return not label_value_errors(text)
 
 
 def _check(

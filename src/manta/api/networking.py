@@ -1,4 +1,4 @@
-"""Views of the networking group. Rules stay raw: they are compared and passed on, not read."""
+"""Views of the networking group. Rules stay raw JSON: they are only compared and copied."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ingress(View, frozen=True, kw_only=True):
 
 
 class RouteSpec(View, frozen=True, kw_only=True):
-    """Of OpenShift's Routes, what we say; host and tls are the router's and the user's."""
+    """The fields of an OpenShift Route that the operator sets; the router and the user set host and tls."""
 
     to: dict[str, Any] = msgspec.field(default_factory=dict)
     port: dict[str, Any] = msgspec.field(default_factory=dict)

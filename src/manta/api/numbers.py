@@ -1,4 +1,4 @@
-"""Whole numbers in text that users write: labels, annotations, start parameters."""
+"""Parses integers in labels, annotations and start parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _INT: Final = re.compile(r"[+-]?[0-9]{1,64}")
 
 
 def parse_int32(text: str) -> int | None:
-    """`strconv.ParseInt(text, 10, 32)` of Go; None where that fails."""
+    """Go's `strconv.ParseInt(text, 10, 32)`; None if it fails."""
     if not _INT.fullmatch(text):
         return None
     value = int(text)
@@ -18,6 +18,6 @@ def parse_int32(text: str) -> int | None:
 
 
 def parse_count(text: str) -> int | None:
-    """A number that is not negative and fits into 32 bits; None: it is none."""
+    """A non-negative 32-bit integer; None if it is not one."""
     value = parse_int32(text)
     return value if value is not None and value >= 0 else None

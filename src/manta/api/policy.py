@@ -1,4 +1,4 @@
-"""Views of the policy group, as far as we look at them."""
+"""Views of the policy group."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Kubernetes quantities (`500m`, `1.5Gi`, `1e3`): exact integer arithmetic, canonical print.
 
-A value is a whole number of nano-units and remembers the suffix family in which it was written,
-as the API server does: what comes in as `1024Mi` goes out as `1Gi`, `1000m` as `1`.
+A value is a whole number of nano-units with the suffix family in which it was written, as in the API server:
+`1024Mi` is printed as `1Gi`, `1000m` as `1`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 _NANO: Final = 10**9
 _CAP: Final = (2**63 - 1) * _NANO
-"""Kubernetes caps binary amounts at the largest 64-bit number; decimal ones it does not."""
+"""Kubernetes caps binary amounts, but not decimal ones, at the largest 64-bit number."""
 
 _TEXT = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?", re.ASCII)
 _DECIMAL: Final = {
@@ -42,12 +42,12 @@ class Family(StrEnum):
 
 
 class QuantityError(ValueError):
-    """The text is no quantity; the message names it."""
+    """The text is not a quantity; the message quotes it."""
 
 
 @total_ordering
 class Quantity:
-    """An immutable amount. Equality and order look at the amount, never at the suffix family."""
+    """An immutable amount. Equality and order ignore the suffix family."""
 
     __slots__ = ("family", "nano")
     nano: Final[int]
@@ -59,7 +59,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str | float | Quantity) -> Quantity:
-        """Read a quantity as JSON may carry it: a string, an integer or a float."""
+        """The quantity of a JSON value: a string, an integer or a float. Raises QuantityError."""
         if isinstance(text, Quantity):
             return text
         if isinstance(text, bool) or not isinstance(text, str | int | float):
@@ -112,17 +112,17 @@ class Quantity:
         return _print_decimal(self.nano, exponent_form=self.family is Family.EXPONENT)
 
     def _prints_as_binary(self) -> bool:
-        """Small and fractional amounts print in the decimal family, so that nothing is lost."""
+        """Small and fractional amounts are printed in the decimal family, without loss."""
         return abs(self.nano) >= 1024 * _NANO and self.nano % _NANO == 0
 
     def _family_with(self, other: Quantity) -> Family:
-        """A sum that starts from zero takes the family of the first real summand."""
+        """The suffix family of a sum: that of the first summand that is not zero."""
         return other.family if self.nano == 0 else self.family
 
 
 ZERO: Final = Quantity(0)
 _LONGEST: Final = 300
-"""Characters. Python reads no numbers of thousands of digits, and nobody has so much memory."""
+"""Characters. Python refuses to parse numbers with thousands of digits."""
 
 
 def _parse(text: str) -> Quantity:
@@ -155,7 +155,7 @@ def _suffix(suffix: str) -> tuple[Family, int, int]:
 
 
 def _scale(digits: int, base: int, exponent: int, ten: int) -> int:
-    """digits * base^exponent * 10^ten, rounded up: who asked for a little gets something."""
+    """digits * base^exponent * 10^ten, rounded up, so that a small amount is not zero."""
     numerator, denominator = digits, 1
     for root, power in ((base, exponent), (10, ten)):
         if power >= 0:

@@ -1,4 +1,4 @@
-"""Views of the RBAC group: what the autoscaler of a RayCluster is allowed to do."""
+"""Views of the RBAC group: the permissions of a RayCluster's autoscaler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Role(View, frozen=True, kw_only=True):
 
     @property
     def rules(self) -> tuple[PolicyRule, ...]:
-        """The server prints an empty list of rules as null."""
+        """The API server encodes an empty list as null."""
         return self.listed_rules or ()
 
 

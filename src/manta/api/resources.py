@@ -1,4 +1,4 @@
-"""The resources that we read and write, each named once: group, version, plural, kind, scope."""
+"""The resources that Manta reads and writes: group, version, plural, kind, scope."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Resource:
 
     @property
     def group_resource(self) -> str:
-        """As error messages and RBAC spell it: `pods`, `rayclusters.ray.io`."""
+        """The name in messages and RBAC: `pods`, `rayclusters.ray.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -34,6 +34,12 @@ CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 CORE_EVENTS = Resource("", "v1", "events", "Event")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+TOKEN_REVIEWS = Resource(
+    "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
+)
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PODS = Resource("", "v1", "pods", "Pod")

@@ -1,36 +1,34 @@
-"""Cron schedules, as robfig/cron reads them: the parser of Kubernetes and KubeRay.
+"""Cron schedules with the semantics of robfig/cron, which Kubernetes and KubeRay use.
 
-Five fields (minute, hour, day of month, month, day of week), names, steps, `?`, the `@` words and
-`@every`. At a spring gap a wall-clock time that does not exist is skipped; in an autumn overlap a
-wall-clock time that exists twice is served twice. Days follow robfig's star rule: if either day
-field was written as `*` both must match, otherwise one of them is enough.
+Five fields (minute, hour, day of month, month, day of week), names, steps, `?`, descriptors such as `@daily`, and
+`@every`. A wall-clock time that daylight saving skips has no tick; one that occurs twice has two. If either day
+field is `*`, both must match, otherwise one of them is enough.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Protocol
 
+from manta.api.cron_fields import FIELDS, ScheduleError, parse_field
 from manta.api.durations import DurationError, parse_nanoseconds
+
+__all__ = [
+    "CronSchedule",
+    "EverySchedule",
+    "Schedule",
+    "ScheduleError",
+    "load_zone",
+    "parse_schedule",
+    "ticks",
+]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 _YEARS_AHEAD: Final = 5
-"""A schedule without a tick in five years (30 February) has none."""
-
-
-class ScheduleError(ValueError):
-    """The schedule or its zone cannot be used: which field, which value, and the cure."""
-
-    def __init__(self, field_name: str, value: str, problem: str, cure: str) -> None:
-        super().__init__(f"{field_name} {value!r}: {problem}; {cure}")
-        self.field_name = field_name
-        self.value = value
-        self.problem = problem
-        self.cure = cure
+"""A schedule without a tick in five years (30 February) never has one."""
 
 
 class Schedule(Protocol):
@@ -52,16 +50,16 @@ def ticks(schedule: Schedule, after: datetime, until: datetime) -> Iterator[date
 
 
 def parse_schedule(text: str, zone: str | None = None) -> Schedule:
-    """Read a schedule; without a zone its times are UTC."""
+    """The schedule; without a zone its times are UTC. Raises ScheduleError."""
     if "TZ" in text:
         raise ScheduleError(
-            "schedule", text, "a time zone cannot stand in the schedule", "use the timeZone field"
+            "schedule", text, "a time zone is not allowed in the schedule", "use the timeZone field"
         )
     where = load_zone(zone)
     if text.startswith("@"):
         return _descriptor(text, where)
     fields = text.split()
-    if len(fields) != len(_BOUNDS):
+    if len(fields) != len(FIELDS):
         raise ScheduleError(
             "schedule",
             text,
@@ -72,7 +70,7 @@ def parse_schedule(text: str, zone: str | None = None) -> Schedule:
 
 
 def load_zone(zone: str | None) -> tzinfo:
-    """The zone of a `timeZone` field; None means UTC, and an empty text is refused."""
+    """The zone of a `timeZone` field; None means UTC. Raises ScheduleError, also for an empty text."""
     if zone is None or zone == "UTC":
         return UTC
     from zoneinfo import ZoneInfo
@@ -90,7 +88,7 @@ def load_zone(zone: str | None) -> tzinfo:
 
 @dataclass(frozen=True, slots=True)
 class EverySchedule:
-    """`@every 90s`: a tick so many whole seconds after the last."""
+    """`@every 90s`: a tick a fixed number of whole seconds after the last."""
 
     interval: timedelta
 
@@ -108,7 +106,7 @@ class EverySchedule:
 
 @dataclass(frozen=True, slots=True)
 class CronSchedule:
-    """Each field is a set of numbers, kept as the bits of an integer."""
+    """Each field is a set of numbers, as bits of an integer."""
 
     minutes: int
     hours: int
@@ -126,7 +124,7 @@ class CronSchedule:
         return None if found is None else _EPOCH + timedelta(seconds=found)
 
     def latest(self, after: datetime, until: datetime) -> datetime | None:
-        """Found by bisection: there is a tick between s and `until` until s reaches the last."""
+        """Bisection on the start from which there is still a tick before `until`."""
         found = self.next_after(after)
         if found is None or found > until:
             return None
@@ -151,16 +149,16 @@ class CronSchedule:
 
 @dataclass(slots=True)
 class _Search:
-    """The walk from a moment to the next match: months, then days, hours and minutes.
+    """Searches the next match: by months, then days, hours and minutes.
 
-    A step that carries into the next larger unit starts the walk anew, so that the larger units
-    are looked at again. `at` is a moment in seconds; the wall clock follows from the zone.
+    A step that carries into a larger unit starts the search again, so that larger units are checked again. `at` is
+    a Unix time in seconds; the zone gives the wall-clock time.
     """
 
     schedule: CronSchedule
     at: int
     moved: bool = False
-    """True once a field was advanced: from then on all smaller fields are at their start."""
+    """A field was advanced: all smaller fields are at their start from now on."""
     last_year: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -188,7 +186,7 @@ class _Search:
                 self.moved = True
                 now = self._go(now.replace(hour=0, minute=0, second=0))
             now = self._next_day(now)
-            if now.hour:  # midnight does not exist here, or exists twice: go to where it would be
+            if now.hour:  # midnight is skipped, or occurs twice, on this day
                 self.at += (24 - now.hour if now.hour > 12 else -now.hour) * 3600
                 now = self._wall()
             if now.day == 1:
@@ -196,7 +194,7 @@ class _Search:
         return True
 
     def _next_day(self, now: datetime) -> datetime:
-        """A zone may leave out a whole day (Samoa, 2011), and robfig then never returns."""
+        """Some zones skipped a whole day (Samoa, 2011), where robfig/cron loops for ever."""
         before = self.at
         after = self._go(now + timedelta(days=1))
         if self.at <= before:
@@ -235,10 +233,7 @@ class _Search:
         return datetime.fromtimestamp(self.at, self.schedule.zone)
 
     def _go(self, wall: datetime) -> datetime:
-        """Move to a wall-clock time; one inside a gap is read with the offset before the gap.
-
-        This is how Go resolves it, and robfig's behaviour at the edges of summer time follows.
-        """
+        """Move to a wall-clock time. A skipped time is resolved with the offset before the gap, as Go does."""
         naive = int((wall.replace(tzinfo=UTC) - _EPOCH).total_seconds())
         guess = self._offset(naive)
         self.at = naive - (self._offset(naive - guess) if guess else 0)
@@ -256,28 +251,6 @@ def _next_month(day: datetime) -> datetime:
 
 
 # ── parsing ──────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    name: str
-    low: int
-    high: int
-    names: Mapping[str, int] = field(default_factory=dict)
-
-
-def _numbered(names: str, start: int) -> dict[str, int]:
-    return {name: number for number, name in enumerate(names.split(), start)}
-
-
-_MONTHS: Final = _numbered("jan feb mar apr may jun jul aug sep oct nov dec", 1)
-_WEEKDAYS: Final = _numbered("sun mon tue wed thu fri sat", 0)
-_MINUTE: Final = _Bounds("minute", 0, 59)
-_HOUR: Final = _Bounds("hour", 0, 23)
-_DAY: Final = _Bounds("day of month", 1, 31)
-_MONTH: Final = _Bounds("month", 1, 12, _MONTHS)
-_WEEKDAY: Final = _Bounds("day of week", 0, 6, _WEEKDAYS)
-_BOUNDS: Final = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
 
 _DESCRIPTORS: Final = {
     "@yearly": "0 0 1 1 *",
@@ -308,7 +281,7 @@ def _descriptor(text: str, zone: tzinfo) -> Schedule:
 
 def _cron(fields: list[str], zone: tzinfo) -> CronSchedule:
     minutes, hours, days, months, weekdays = (
-        _parse_field(text, bounds) for text, bounds in zip(fields, _BOUNDS, strict=True)
+        parse_field(text, bounds) for text, bounds in zip(fields, FIELDS, strict=True)
     )
     return CronSchedule(
         minutes=minutes.bits,
@@ -319,79 +292,3 @@ def _cron(fields: list[str], zone: tzinfo) -> CronSchedule:
         both_days=days.star or weekdays.star,
         zone=zone,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    bits: int
-    star: bool
-
-
-def _parse_field(text: str, bounds: _Bounds) -> _Field:
-    parts = [_parse_range(part, bounds) for part in text.split(",") if part]
-    bits = 0
-    for part in parts:
-        bits |= part.bits
-    return _Field(bits, any(part.star for part in parts))
-
-
-def _parse_range(text: str, bounds: _Bounds) -> _Field:
-    """`N`, `N-M`, `*` or `?`, each with `/STEP`; `N/STEP` runs to the end of the field."""
-    span, *steps = text.split("/")
-    ends = span.split("-")
-    star = ends[0] in ("*", "?")
-    if len(steps) > 1:
-        raise _refuse(bounds, text, "too many slashes")
-    if star:
-        low, high = bounds.low, bounds.high
-    elif len(ends) > 2:
-        raise _refuse(bounds, text, "too many hyphens")
-    else:
-        low = _number(ends[0], bounds, text, names=True)
-        high = _number(ends[-1], bounds, text, names=True)
-    step = _number(steps[0], bounds, text, names=False) if steps else 1
-    if steps and len(ends) == 1:
-        high = bounds.high
-    _check_range(low, high, step, bounds, text)
-    return _Field(_bits(low, high, step), star and step <= 1)
-
-
-def _check_range(low: int, high: int, step: int, bounds: _Bounds, text: str) -> None:
-    if low < bounds.low:
-        raise _refuse(bounds, text, f"beginning of range ({low}) below minimum ({bounds.low})")
-    if high > bounds.high:
-        raise _refuse(bounds, text, f"end of range ({high}) above maximum ({bounds.high})")
-    if low > high:
-        raise _refuse(bounds, text, f"beginning of range ({low}) beyond end of range ({high})")
-    if step == 0:
-        raise _refuse(bounds, text, "step of range should be a positive number")
-
-
-_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
-
-
-def _number(word: str, bounds: _Bounds, text: str, *, names: bool) -> int:
-    if names and word.lower() in bounds.names:
-        return bounds.names[word.lower()]
-    if not _NUMBER.fullmatch(word):
-        raise _refuse(bounds, text, f"failed to read a number from {word!r}")
-    if int(word) < 0:
-        raise _refuse(bounds, text, f"negative number ({word}) not allowed")
-    return int(word)
-
-
-def _refuse(bounds: _Bounds, text: str, problem: str) -> ScheduleError:
-    words = f" or names such as {next(iter(bounds.names))}" if bounds.names else ""
-    return ScheduleError(
-        f"schedule, {bounds.name}",
-        text,
-        problem,
-        f"use numbers from {bounds.low} to {bounds.high}{words}",
-    )
-
-
-def _bits(low: int, high: int, step: int) -> int:
-    bits = 0
-    for number in range(low, high + 1, step):
-        bits |= 1 << number
-    return bits

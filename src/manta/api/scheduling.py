@@ -1,4 +1,4 @@
-"""Views of the PodGroups of gang schedulers: only what we keep true."""
+"""Views of the PodGroups of gang schedulers: the fields that the operator sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Label and field selectors: parsed once, matched often, printed in a stable order."""
+"""Label and field selectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from manta.api.names import label_value_errors, qualified_name_errors
 
 
 class SelectorError(ValueError):
-    """The text is no selector; the message names the part that is wrong."""
+    """The text is not a selector; the message names the invalid part."""
 
 
 class Operator(StrEnum):
@@ -96,11 +96,6 @@ def from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
     return LabelSelector(tuple(sorted(requirements, key=lambda one: one.key)))
 
 
-def from_labels(labels: Mapping[str, str]) -> LabelSelector:
-    """A selector as in a Service: a plain map, all of which must be equal."""
-    return LabelSelector(tuple(equals(key, labels[key]) for key in sorted(labels)))
-
-
 def equals(key: str, value: str) -> Requirement:
     return _requirement(key, Operator.IN, [value])
 
@@ -126,7 +121,7 @@ _TOKEN = re.compile(r"\s*(!=|==|=|!|,|\(|\)|>|<|[^\s!=,()<>]+)\s*")
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """Read `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1,m<2`."""
+    """The selector of `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1,m<2`. Raises SelectorError."""
     if not text.strip():
         return EVERYTHING
     parser = _Parser(text)
@@ -134,7 +129,7 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one selector."""
+    """A recursive descent parser of one selector."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -190,7 +185,7 @@ class _Parser:
         return values
 
     def _value(self) -> str:
-        """A value may be empty, and then nothing stands for it."""
+        """A value, which may be empty."""
         return "" if self._peek() in (None, ",", ")") else self._word()
 
     def _word(self) -> str:
@@ -210,7 +205,7 @@ class _Parser:
         return SelectorError(f"unable to parse requirement: {self._outside(wanted)}")
 
     def _outside(self, wanted: str) -> SelectorError:
-        """What is wrong between requirements; the words are those of the real server."""
+        """The error for a token between requirements, with kube-apiserver's message."""
         return SelectorError(f"found '{self._peek() or ''}'{wanted}")
 
 
@@ -259,7 +254,7 @@ _INT64 = 1 << 63
 
 
 def _is_integer(text: str) -> bool:
-    """Of 64 bits, as Kubernetes reads it."""
+    """A 64-bit integer, as Kubernetes parses it."""
     return _INTEGER.fullmatch(text) is not None and -_INT64 <= int(text) < _INT64
 
 
@@ -289,7 +284,7 @@ class FieldSelector:
     requirements: tuple[FieldRequirement, ...] = ()
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """`fields` maps the paths that the kind offers to their values; absent means empty."""
+        """Whether it matches. `fields` maps the supported paths to values; absent means empty."""
         return all(one.matches(fields) for one in self.requirements)
 
     def exact(self, path: str) -> str | None:
@@ -306,11 +301,12 @@ _FIELD = re.compile(r"([^=!]+)(==|!=|=)((?:[^\\,=]|\\[\\,=])*)")
 
 
 _SAYS_NOTHING = ("=", "==", "!=")
-"""A term without field and value, which kube-apiserver passes over."""
+"""A term without field and value, which kube-apiserver ignores."""
 
 
 def parse_field_selector(text: str) -> FieldSelector:
-    """Read `metadata.name=a,status.phase!=Running`; a backslash escapes `,`, `=` and itself."""
+    """The selector of `metadata.name=a,status.phase!=Running`; a backslash escapes `,`, `=` and itself. Raises
+    SelectorError."""
     requirements: list[FieldRequirement] = []
     for term in _split_terms(text):
         if term in _SAYS_NOTHING:
@@ -335,5 +331,5 @@ _TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 
 
 def _split_terms(text: str) -> list[str]:
-    """At commas that no backslash escapes; a backslash that is itself escaped escapes nothing."""
+    """Split at commas that are not escaped by a backslash."""
     return _TERM.findall(text.strip())

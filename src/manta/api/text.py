@@ -1,7 +1,7 @@
-"""Text of others made safe to show: one bounded line, with what looks like a credential removed.
+"""Makes foreign text safe to show: one line of bounded length, without credentials.
 
-Used for what reaches a condition, an Event or a terminal from outside (a dashboard's answer, an
-exception), where nobody has checked what is in it.
+For unchecked text, such as a dashboard's response or an exception, that goes to a condition, an Event or a
+terminal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CREDENTIALS: Final = (
 
 def one_line(text: str, limit: int = MAX_SHOWN) -> str:
     """At most `limit` printable characters of `text`, on one line."""
-    window = text[: 4 * limit]  # the rest is cut anyway, and may be huge
+    window = text[: 4 * limit]  # the rest may be huge, and is cut anyway
     printable = "".join(one if one.isprintable() else " " for one in window)
     joined = " ".join(printable.split())
     return (
@@ -37,8 +37,17 @@ def one_line(text: str, limit: int = MAX_SHOWN) -> str:
 
 def without_credentials(text: str, limit: int = MAX_SHOWN) -> str:
     """One line in which tokens, passwords and the user part of URLs are replaced by `<redacted>`."""
-    # Look at more than is shown, so that a credential is never cut in two before it is recognised.
+    # Search more than is shown, so that a credential is not cut in two before it is recognised.
     line = one_line(text, 4 * limit)
     for pattern, shown in _CREDENTIALS:
         line = pattern.sub(shown, line)
     return one_line(line, limit)
+
+
+def bytes_text(count: float) -> str:
+    """1536 -> '1.5 KiB'."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

@@ -1,6 +1,6 @@
-"""RFC 3339 times as Kubernetes spells them: parsed strictly, printed in UTC.
+"""RFC 3339 times as Kubernetes writes them: parsed strictly, printed in UTC.
 
-Every time in Manta is an aware datetime; a naive one is refused here, at the border.
+Every time in Manta is an aware datetime; naive ones are refused here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LONGEST_SECONDS = 1000 * 365 * 86_400
 
 
 def parse_time(text: str) -> datetime:
-    """An RFC 3339 time, in UTC. Digits beyond the microsecond are dropped."""
+    """The time, in UTC. Digits beyond the microsecond are dropped. Raises ValueError."""
     if not _RFC3339.fullmatch(text):
         raise ValueError(f"{text!r} is not an RFC 3339 time such as 2026-11-15T08:30:00Z")
     try:
@@ -23,8 +23,8 @@ def parse_time(text: str) -> datetime:
 
 
 def seconds_long(seconds: int) -> timedelta:
-    """A time span of so many seconds, at most a thousand years: int64 fields of Kubernetes hold
-    values that no date can be moved by, and such an overflow must not end a reconcile."""
+    """A timedelta of at most a thousand years: Kubernetes' int64 fields allow values that overflow a
+    datetime, which must not fail a reconcile."""
     return timedelta(seconds=min(seconds, LONGEST_SECONDS))
 
 

@@ -1,57 +1,52 @@
-"""`manta apiserver`: the API server and the built-in controllers alone, in the foreground."""
+"""`manta apiserver`: the embedded API server and its built-in controllers, in the foreground."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-from manta.cli.usage import examples
+from manta.cli.output.help import examples
+from manta.runtime.process import loop_factory, stop_on_signals
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "apiserver",
-        help="run only the embedded API server and its controllers",
         **examples(
             (
                 "manta apiserver --dir /tmp/plane",
                 "in the foreground; its kubeconfig is in the directory",
             ),
-            (
-                "manta apiserver --dir /tmp/plane --fake-nodes 3",
-                "with nodes on which Pods only seem to run",
-            ),
+            ("manta apiserver --dir /tmp/plane --fake-nodes 3", "with nodes that simulate Pods"),
         ),
     )
-    parser.add_argument("--dir", type=Path, required=True, help="where state and kubeconfig lie")
+    parser.add_argument(
+        "--dir", type=Path, required=True, help="directory of the state and the kubeconfig"
+    )
     parser.add_argument("--port", type=int, default=0, help="port (default: a free one)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
-        "--name", action="append", default=[], help="another name under which it is reached"
+        "--name",
+        action="append",
+        default=[],
+        help="additional name of the server in its certificate",
     )
-    parser.add_argument("--memory", action="store_true", help="keep no objects on disk")
+    parser.add_argument("--memory", action="store_true", help="store objects in memory only")
     parser.add_argument(
         "--durable", action="store_true", help="acknowledged writes survive a power loss"
     )
     parser.add_argument(
-        "--fake-nodes", type=int, default=0, metavar="N", help="scripted nodes that run no process"
+        "--fake-nodes", type=int, default=0, metavar="N", help="nodes that simulate Pods"
     )
-    parser.add_argument(
-        "--no-controllers", action="store_true", help="the API server alone, without controllers"
-    )
+    parser.add_argument("--no-controllers", action="store_true", help="run no built-in controllers")
 
 
 def run(args: argparse.Namespace) -> int:
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        return int(uvloop.run(_serve(args)))
-    return asyncio.run(_serve(args))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_serve(args))
 
 
 async def _serve(args: argparse.Namespace) -> int:
@@ -59,10 +54,7 @@ async def _serve(args: argparse.Namespace) -> int:
     from manta.localplane.store.database import JournalError
     from manta.localplane.store.store import StoreFailed
 
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopping.set)
+    stopping = stop_on_signals()
     options = PlaneOptions(
         dir=args.dir.resolve(),
         port=args.port,
@@ -79,7 +71,7 @@ async def _serve(args: argparse.Namespace) -> int:
             plane.failed.add_done_callback(lambda _: stopping.set())
             await stopping.wait()
             if plane.failed.done():
-                print(f"manta apiserver: the controllers ended: {plane.failed.result()}")
+                print(f"manta apiserver: the controllers stopped: {plane.failed.result()}")
                 return 1
     except (PlaneBusy, OSError, StoreFailed, JournalError) as error:
         print(f"manta apiserver: {error}", file=sys.stderr)

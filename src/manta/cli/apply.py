@@ -1,6 +1,6 @@
-"""`manta apply -f FILE`: make the server's objects as the files say, by server-side apply.
+"""`manta apply -f FILE`: server-side apply of the objects of files.
 
-Objects that kubectl applied, or will apply, are shared with it: see `cli/kubectl_fields.py`.
+kubectl can apply the same objects: see `cli/server/field_ownership.py`.
 """
 
 from __future__ import annotations
@@ -11,55 +11,41 @@ from typing import Any
 
 from manta.api.meta import Key
 from manta.api.resources import Resource
-from manta.cli.connection import (
-    add_connection_flags,
-    add_namespace_flag,
-    namespace_of,
-    open_client,
-)
-from manta.cli.kinds import Kinds
-from manta.cli.kubectl_fields import FIELD_MANAGER, migration, with_last_applied
-from manta.cli.manifests import Document, read_manifests
-from manta.cli.usage import UsageError, examples
+from manta.api.usage import UsageError
+from manta.cli.output.help import examples
+from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
+from manta.cli.server.discovery import Kinds
+from manta.cli.server.field_ownership import FIELD_MANAGER, migration, with_last_applied
+from manta.cli.server.manifests import Document, add_filename_flag, read_manifests
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, Conflict, NotFound
 
 UNKNOWN_FIELD = ": field not declared in schema"
-"""How a server words it, with status 500."""
-BOOKKEEPING = frozenset(("managedFields", "resourceVersion", "generation"))
+"""The message of the API server, with status 500."""
+SERVER_FIELDS = frozenset(("managedFields", "resourceVersion", "generation"))
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "apply",
-        help="create or change objects from files",
-        description="Create the objects of the files, or change those that are there. kubectl may "
-        "apply the same objects before and after.",
+        description="Create or change the objects of the files. kubectl can apply the same objects.",
         **examples(
-            ("manta apply -f cluster.yaml", "create or change what the file holds"),
+            ("manta apply -f cluster.yaml", "create or change the objects of the file"),
             ("manta apply -f manifests/", "all .yaml, .yml and .json files of a directory"),
             ("cat x.yaml | manta apply -f -", "from standard input"),
-            ("manta apply -f x.yaml --dry-run", "let the server check, change nothing"),
+            ("manta apply -f x.yaml --dry-run", "validate on the server, change nothing"),
         ),
     )
-    parser.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        required=True,
-        metavar="FILE",
-        help="a file, a directory, or - for standard input; may be given more than once",
-    )
-    add_namespace_flag(parser)
+    add_filename_flag(parser, "apply these objects", required=True)
     parser.add_argument(
         "--force-conflicts",
         action="store_true",
-        help="also change fields that somebody else has set since",
+        help="also change fields that another field manager owns",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="let the server check, change nothing"
+        "--dry-run", action="store_true", help="validate on the server, change nothing"
     )
-    add_connection_flags(parser)
+    add_connection_flags(parser, namespace=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,14 +80,12 @@ async def apply_document(
     force: bool = False,
     dry_run: bool = False,
 ) -> str:
-    """Apply one object; answers with what happened, as kubectl words it."""
-    resource = kinds.of(document["apiVersion"], document["kind"])
+    """Apply one object. Returns what happened, as kubectl prints it. Raises UsageError on a conflict."""
+    resource, key = kinds.locate(document, namespace)
     metadata = dict(document["metadata"])
-    where = metadata.get("namespace", namespace) if resource.namespaced else ""
-    if where:
-        metadata["namespace"] = where
-    key = Key(where, metadata["name"])
-    live, shared = await _take_over(client, resource, key, dry_run=dry_run)
+    if key.namespace:
+        metadata["namespace"] = key.namespace
+    live, migrated = await _migrate_ownership(client, resource, key, dry_run=dry_run)
     try:
         written = await client.patch(
             resource,
@@ -109,14 +93,14 @@ async def apply_document(
             with_last_applied({**document, "metadata": metadata}),
             kind="apply",
             field_manager=FIELD_MANAGER,
-            force=force or (dry_run and shared),
+            force=force or (dry_run and migrated),
             dry_run=dry_run,
             into=dict,
         )
     except Conflict as error:
         raise UsageError(
-            f"{resource.kind.lower()}/{key.name}: {error.message}. Take these fields out of the "
-            "file, or change them with --force-conflicts"
+            f"{resource.kind.lower()}/{key.name}: {error.message}. Remove these fields from the "
+            "file, or use --force-conflicts"
         ) from error
     except ApiError as error:
         field, found, _ = error.message.rpartition(UNKNOWN_FIELD)
@@ -133,21 +117,21 @@ async def apply_document(
 
 
 def _same(live: Document, written: Document) -> bool:
-    """But for the bookkeeping; a dry run gives no new version."""
+    """Whether the content is equal. A dry run returns no new resourceVersion to compare."""
     return _content(live) == _content(written)
 
 
 def _content(document: Document) -> Document:
-    meta = {k: v for k, v in document["metadata"].items() if k not in BOOKKEEPING}
+    meta = {k: v for k, v in document["metadata"].items() if k not in SERVER_FIELDS}
     return {**document, "metadata": meta}
 
 
-async def _take_over(
+async def _migrate_ownership(
     client: Client, resource: Resource, key: Key, *, dry_run: bool
 ) -> tuple[Document | None, bool]:
-    """The object that is there, and whether others of us own fields. None: there is no object.
+    """The existing object or None, and whether its field ownership needed a migration.
 
-    A dry run changes no owners: it must then be forced, or it would find conflicts that are none.
+    A dry run does not migrate. It must then be forced, or it would report false conflicts.
     """
     try:
         live = await client.get(resource, key)

@@ -1,4 +1,4 @@
-"""`manta backup`: the state of the plane of this machine in one file."""
+"""`manta backup`: write the state of the plane on this machine to a file."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from manta import __version__
-from manta.cli.connection import add_directory_flag
-from manta.cli.usage import UsageError, examples
+from manta.api.usage import UsageError
+from manta.cli.output.help import examples
+from manta.cli.server.connection import add_directory_flag
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "backup",
-        help="write the plane's objects and keys to a file",
-        description="Write the objects and keys of the plane of this machine to a file, while it runs"
-        " or not. `manta up --restore FILE` starts a plane from it.",
+        description="Write the objects and keys of the plane on this machine to a file. The plane may be"
+        " running. `manta up --restore FILE` starts a plane from it.",
         **examples(
-            ("manta backup ~/manta.tar", "of the plane in ~/.manta, also while it runs"),
-            ("manta backup /backup/ci.tar --dir ci", "of the plane in ./ci"),
+            ("manta backup ~/manta.tar", "the plane in ~/.manta, running or not"),
+            ("manta backup /backup/ci.tar --dir ci", "the plane in ./ci"),
         ),
     )
     parser.add_argument(
-        "file", type=Path, metavar="FILE", help="where to write it; replaced if there"
+        "file", type=Path, metavar="FILE", help="file to write; an existing one is replaced"
     )
     add_directory_flag(parser)
 
@@ -38,15 +38,15 @@ def run(args: argparse.Namespace) -> int:
     size = target.stat().st_size
     print(
         f"wrote {target}: {made.objects} objects at revision {made.revision}, {size:,} bytes."
-        " It holds Secrets and the plane's keys: keep it private"
+        " It contains Secrets and the keys of the plane: keep it private"
     )
     return 0
 
 
 def restore(args: argparse.Namespace) -> None:
-    """For `manta up --restore FILE`, before the plane starts."""
+    """Restore the backup of `manta up --restore FILE`. Raises UsageError while a plane runs."""
     from manta.localplane.plane import PlaneBusy, held_lock
-    from manta.localplane.privatedir import make_private_directory
+    from manta.localplane.private_files import make_private_directory
     from manta.localplane.store.backup import restore_backup
 
     make_private_directory(args.dir)
@@ -63,4 +63,4 @@ def restore(args: argparse.Namespace) -> None:
         f" (manta {made.version})"
     )
     if done.replaced is not None:
-        print(f"the state that was there lies in {done.replaced}")
+        print(f"the previous state is in {done.replaced}")

@@ -1,6 +1,6 @@
 """`manta completion SHELL`: the script that lets a shell complete verbs, flags, kinds and names.
 
-The script asks this command itself at each Tab (`completion_answers.py`).
+At each Tab the script runs this command (`cli/server/completions.py`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from manta.cli.usage import examples
+from manta.cli.output.help import examples
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -16,14 +16,13 @@ SHELLS = ("bash", "zsh", "fish")
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "completion",
-        help="print the script for completion in a shell",
         **examples(
             ('eval "$(manta completion bash)"', "in ~/.bashrc"),
             ('eval "$(manta completion zsh)"', "in ~/.zshrc, after compinit"),
             ("manta completion fish | source", "in ~/.config/fish/config.fish"),
         ),
     )
-    parser.add_argument("shell", choices=SHELLS, help="for which shell")
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
 
 
 def run(args: argparse.Namespace) -> int:

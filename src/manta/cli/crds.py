@@ -11,13 +11,12 @@ import msgspec
 
 from manta.api.crds import CRD_NAMES, crd_json
 from manta.api.documents.writer import to_yaml
-from manta.cli.usage import examples
+from manta.cli.output.help import examples
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "crds",
-        help="print the CustomResourceDefinitions",
         description="Print the CustomResourceDefinitions of the Ray kinds. They are larger than"
         " client-side apply allows: install them with"
         " `manta crds | kubectl apply --server-side -f -`.",
@@ -27,7 +26,7 @@ def add_parser(subparsers: Any) -> None:
         ),
     )
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"only these; of {', '.join(CRD_NAMES)}"
+        "names", nargs="*", metavar="NAME", help=f"only these of {', '.join(CRD_NAMES)}"
     )
     parser.add_argument("--format", choices=("yaml", "json"), default="yaml")
 
@@ -35,10 +34,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     chosen = [_full_name(name) for name in args.names] or list(CRD_NAMES)
     if unknown := [name for name, full in zip(args.names, chosen, strict=False) if not full]:
-        print(
-            f"manta: no CRD is called {unknown[0]!r}; there are {', '.join(CRD_NAMES)}",
-            file=sys.stderr,
-        )
+        print(f"manta: unknown CRD {unknown[0]!r}; known: {', '.join(CRD_NAMES)}", file=sys.stderr)
         return 2
     names = [name for name in chosen if name]
     sys.stdout.write(_as_json(names) if args.format == "json" else _as_yaml(names))
@@ -46,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _full_name(name: str) -> str | None:
-    """`rayjobs.ray.io`, or short: `rayjobs`, `rayjob`, `RayJob`."""
+    """The CRD of `rayjobs.ray.io`, `rayjobs`, `rayjob` or `RayJob`; None if there is none."""
     wanted = name.lower()
     return next(
         (full for full in CRD_NAMES if wanted in (full, full.split(".")[0], full.split("s.")[0])),
@@ -59,7 +55,7 @@ def _as_yaml(names: Sequence[str]) -> str:
 
 
 def _as_json(names: Sequence[str]) -> str:
-    """One CRD as itself, several as a List: both are what kubectl reads."""
+    """One CRD, or a List of several, as kubectl reads them."""
     documents = [crd_json(name).decode().rstrip() for name in names]
     if len(documents) == 1:
         return documents[0] + "\n"

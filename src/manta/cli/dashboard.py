@@ -1,7 +1,7 @@
 """`manta dashboard [NAME]`: the dashboard of a Ray cluster on a port of this machine.
 
-Requests go through the API server's proxy with the caller's own rights, so that it works wherever the
-API server is reached: also for Pods of an ordinary user's plane, and for clusters far away.
+Requests go through the proxy of the API server with the user's credentials, so it works for remote
+clusters and for planes of unprivileged users.
 """
 
 from __future__ import annotations
@@ -21,21 +21,17 @@ import msgspec
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES
 from manta.api.resources import Resource
-from manta.cli.connection import (
-    add_connection_flags,
-    add_namespace_flag,
-    namespace_of,
-    open_client,
-)
-from manta.cli.dashboards import is_from_the_server
-from manta.cli.local_proxy import USUAL_PORT, LocalProxy
-from manta.cli.usage import UsageError, examples
+from manta.api.usage import UsageError
+from manta.cli.output.help import examples
+from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
+from manta.cli.server.local_proxy import DASHBOARD_PORT, LocalProxy
+from manta.client.dashboard import is_from_api_server
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
 from manta.kube.proxy import service_proxy_path
 
 PORT_NAME = "dashboard"
-PATIENCE = 10.0
+TIMEOUT = 10.0
 CONNECT_SECONDS = 1.0
 _KINDS: Mapping[str, Resource] = {
     word: one
@@ -51,11 +47,10 @@ _KINDS: Mapping[str, Resource] = {
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "dashboard",
-        help="open the dashboard of a Ray cluster",
         description="Serve the dashboard of a Ray cluster on a port of this machine, until Ctrl-C.",
         **examples(
             ("manta dashboard", "the only RayCluster of this namespace"),
-            ("manta dashboard demo --port 8265", "one of them, on this port"),
+            ("manta dashboard demo --port 8265", "one RayCluster, on this port"),
             ("manta dashboard rayjob/train --no-browser", "the cluster of a RayJob"),
         ),
     )
@@ -67,11 +62,10 @@ def add_parser(subparsers: Any) -> None:
         help="a RayCluster; or rayjob/, rayservice/",
     )
     parser.add_argument(
-        "--port", type=int, default=0, help="of 127.0.0.1 (default: 8265 if it is free)"
+        "--port", type=int, default=0, help="port of 127.0.0.1 (default: 8265 if it is free)"
     )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
-    add_namespace_flag(parser)
-    add_connection_flags(parser)
+    add_connection_flags(parser, namespace=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -86,42 +80,40 @@ async def _serve(args: argparse.Namespace) -> int:
         namespace = namespace_of(args)
         service = await head_service(client, namespace, args.target)
         base = service_proxy_path(namespace, service, PORT_NAME)
-        if why := await silence(client, base):
+        if why := await dashboard_error(client, base):
             raise UsageError(f"the dashboard behind {namespace}/{service} does not answer: {why}")
         async with LocalProxy(client, base, args.port) as proxy:
-            print(f"dashboard of {namespace}/{service}: {proxy.url}   (Ctrl-C ends it)", flush=True)
-            if not args.no_browser and _has_screen():
+            print(f"dashboard of {namespace}/{service}: {proxy.url}   (Ctrl-C to stop)", flush=True)
+            if not args.no_browser and _has_display():
                 webbrowser.open(proxy.url)
             await asyncio.Event().wait()
     return 0
 
 
-def _has_screen() -> bool:
-    """Without one, a browser of the terminal would take it over."""
+def _has_display() -> bool:
+    """Without a display, a text browser would take over the terminal."""
     return sys.platform == "darwin" or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     )
 
 
 async def head_service(client: Client, namespace: str, target: str) -> str:
-    """The Service of the head that is meant. UsageError: none, or not one only."""
+    """The head Service of the target. Raises UsageError if there is none, or more than one."""
     word, _, name = target.rpartition("/")
     if word.lower() not in _KINDS:
-        raise UsageError(
-            f"{target}: dashboards are of a RayCluster, rayjob/NAME or rayservice/NAME"
-        )
+        raise UsageError(f"{target}: not a RayCluster, rayjob/NAME or rayservice/NAME")
     resource = _KINDS[word.lower()]
     if not name:
         name = await _only_cluster(client, namespace)
     found = await client.get(resource, Key(namespace, name))
     service = service_of(resource, found.get("status") or {})
     if not service:
-        raise UsageError(f"{resource.kind} {namespace}/{name} has no head yet: `manta status`")
+        raise UsageError(f"{resource.kind} {namespace}/{name} has no head yet: see `manta status`")
     return service
 
 
 def service_of(resource: Resource, status: Mapping[str, Any]) -> str:
-    """Empty: it has no head yet."""
+    """The name of the head Service; empty: there is no head yet."""
     return str(_head(resource, status).get("serviceName", ""))
 
 
@@ -142,29 +134,31 @@ async def _only_cluster(client: Client, namespace: str) -> str:
     if len(names) == 1:
         return str(names[0])
     if not names:
-        raise UsageError(f"no RayCluster in namespace {namespace}: name another with -n")
-    raise UsageError(f"which one? manta dashboard NAME, with one of {', '.join(sorted(names))}")
+        raise UsageError(f"no RayCluster in namespace {namespace}: select another with -n")
+    raise UsageError(
+        f"several RayClusters: manta dashboard NAME, with one of {', '.join(sorted(names))}"
+    )
 
 
 async def hint(client: Client, resource: Resource, key: Key, directory: Path) -> str:
-    """How a person gets to the dashboard of an object of a plane, by a way that was tried."""
+    """How to open the dashboard of an object of a plane; empty if it has no head."""
     status = (await client.get(resource, key)).get("status") or {}
     service = service_of(resource, status)
     address = _head(resource, status).get("podIP", "")
     if not service:
         return ""
     if address and await asyncio.to_thread(_answers, address):
-        return f"dashboard http://{address}:{USUAL_PORT}"
-    if await silence(client, service_proxy_path(key.namespace, service, PORT_NAME)):
-        return "its dashboard does not answer (Pods of fake nodes run no process)"
+        return f"dashboard http://{address}:{DASHBOARD_PORT}"
+    if await dashboard_error(client, service_proxy_path(key.namespace, service, PORT_NAME)):
+        return "its dashboard does not answer (fake nodes run no processes)"
     namespace = "" if key.namespace == "default" else f" -n {key.namespace}"
     kind = "" if resource == RAY_CLUSTERS else f"{resource.kind.lower()}/"
     return f"dashboard: manta dashboard {kind}{key.name}{namespace} --dir {directory}"
 
 
 def _answers(address: str) -> bool:
-    """An open port is not enough: on some networks something takes every connection."""
-    connection = http.client.HTTPConnection(address, USUAL_PORT, timeout=CONNECT_SECONDS)
+    """Whether Ray answers. An open port is not enough: some networks accept every connection."""
+    connection = http.client.HTTPConnection(address, DASHBOARD_PORT, timeout=CONNECT_SECONDS)
     try:
         connection.request("GET", "/api/version")
         return b"ray_version" in connection.getresponse().read(10_000)
@@ -174,19 +168,19 @@ def _answers(address: str) -> bool:
         connection.close()
 
 
-async def silence(client: Client, base: str) -> str:
-    """Why nothing answers behind this path of the API server; empty: it does."""
+async def dashboard_error(client: Client, base: str) -> str:
+    """Why the dashboard behind this path of the API server does not answer; empty if it does."""
     try:
-        answer = await client.send("GET", base, timeout=PATIENCE, check=False)
+        answer = await client.send("GET", base, timeout=TIMEOUT, check=False)
     except MantaError as error:
         return str(error)
-    if answer.status < 500 and not is_from_the_server(answer):
+    if answer.status < 500 and not is_from_api_server(answer):
         return ""
-    return f"{_message(answer.body) or answer.status}. Pods of fake nodes run no process"
+    return f"{_message(answer.body) or answer.status}. Fake nodes run no processes"
 
 
 def _message(body: bytes) -> str:
-    """Of a Status of the API server, else the beginning of what came."""
+    """The message of a Status object, else the beginning of the body."""
     try:
         return str(msgspec.json.decode(body, type=_Status).message)
     except msgspec.MsgspecError:

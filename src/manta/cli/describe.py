@@ -1,4 +1,4 @@
-"""`manta describe KIND NAME`: one object for people: its state, its fields, conditions and Events."""
+"""`manta describe KIND NAME`: the state, fields, conditions and Events of an object."""
 
 from __future__ import annotations
 
@@ -10,26 +10,21 @@ from typing import Any
 from manta.api.documents.writer import to_yaml
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import PODS
-from manta.cli.connection import (
-    add_connection_flags,
-    add_namespace_flag,
-    namespace_of,
-    open_client,
-)
+from manta.api.usage import UsageError
 from manta.cli.events import event_table, events_of
-from manta.cli.get import wanted
-from manta.cli.kinds import Kinds
-from manta.cli.render import table
-from manta.cli.states import one_line, state_of
-from manta.cli.usage import UsageError, examples
+from manta.cli.get import selections
+from manta.cli.output.help import examples
+from manta.cli.output.object_state import one_line, state_of
+from manta.cli.output.tables import table
+from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
+from manta.cli.server.discovery import Kinds
 
-_STATED = frozenset((PODS.kind, *(one.kind for one in RAY_RESOURCES)))
+_KINDS_WITH_STATE = frozenset((PODS.kind, *(one.kind for one in RAY_RESOURCES)))
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "describe",
-        help="show one object with its conditions and Events",
         **examples(
             ("manta describe raycluster demo", "why is it not ready?"),
             ("manta describe pod/demo-head -n team-a", "another namespace"),
@@ -37,9 +32,8 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("kind", help="a kind, or KIND/NAME")
     parser.add_argument("names", nargs="*", metavar="NAME")
-    add_namespace_flag(parser)
     parser.set_defaults(selector="", all_namespaces=False)
-    add_connection_flags(parser)
+    add_connection_flags(parser, namespace=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,10 +43,10 @@ def run(args: argparse.Namespace) -> int:
 async def _describe(args: argparse.Namespace) -> int:
     async with open_client(args) as client:
         kinds = await Kinds.discover(client)
-        chosen = wanted(args, kinds)
-        if not all(one.key.name for one in chosen):
-            raise UsageError(f"which one? manta describe {args.kind} NAME")
-        for number, one in enumerate(chosen):
+        selected = selections(args, kinds)
+        if not all(one.key.name for one in selected):
+            raise UsageError(f"the name is missing: manta describe {args.kind} NAME")
+        for number, one in enumerate(selected):
             document = await client.get(one.resource, one.key)
             where = one.key.namespace or namespace_of(args)
             events = await events_of(client, where, one.resource.kind, document["metadata"])
@@ -63,10 +57,10 @@ async def _describe(args: argparse.Namespace) -> int:
 def described(
     kind: str, document: Mapping[str, Any], events: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Pure: the text, section by section."""
+    """The lines of the description. Pure."""
     meta, status = document["metadata"], dict(document.get("status") or {})
     yield from _head(kind, meta)
-    if kind in _STATED:
+    if kind in _KINDS_WITH_STATE:
         state = state_of(kind, document)
         yield f"State:       {state.word}{f' ({state.why})' if state.why else ''}"
     conditions = status.pop("conditions", None) or ()
@@ -98,7 +92,7 @@ def _head(kind: str, meta: Mapping[str, Any]) -> Iterator[str]:
     yield f"Created:     {meta.get('creationTimestamp', '')}"
     if meta.get("deletionTimestamp"):
         waits = ", ".join(meta.get("finalizers") or ()) or "its Pods"
-        yield f"Deleted:     {meta['deletionTimestamp']}, waits for: {waits}"
+        yield f"Deleted:     {meta['deletionTimestamp']}, waits for {waits}"
     for title, field in (("Labels:", "labels"), ("Annotations:", "annotations")):
         shown = [f"{k}={one_line(v)}" for k, v in (meta.get(field) or {}).items()]
         for number, text in enumerate(shown):

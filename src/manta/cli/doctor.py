@@ -1,222 +1,46 @@
-"""`manta doctor`: can this machine run a plane, does its operator work, and if not, what is the cure?
+"""`manta doctor`: check this machine, its plane or a cluster, and suggest fixes.
 
-With `--migrate`: what a take-over from KubeRay will do (`cli/migrate.py`).
-
-Every check answers with what it found and, when it fails, what to do about it. A check never
-changes anything.
+With `--migrate`: what a migration from KubeRay does (`cli/checks/migration.py`). Checks change nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
-import shutil
-import socket
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from manta.cli import migrate
-from manta.cli.connection import add_connection_flags
-from manta.cli.egress_checks import check_egress
-from manta.cli.findings import Finding, Level
-from manta.cli.render import bytes_text, table
-from manta.cli.usage import examples
-
-GIB = 1024**3
+from manta.cli.checks import migration
+from manta.cli.checks.finding import Level
+from manta.cli.checks.machine import MACHINE_CHECKS
+from manta.cli.checks.server import check_server
+from manta.cli.output.help import examples
+from manta.cli.output.tables import table
+from manta.cli.server.connection import add_connection_flags
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "doctor",
-        help="diagnose problems and suggest fixes",
-        description="Check this machine, the plane that runs on it (or the cluster of --kubeconfig "
-        "or --context), its operator and its objects. Exit code 1: something must be fixed.",
+        description="Check this machine, its plane (or the cluster of --kubeconfig or --context), the "
+        "operator and the objects. Exit code 1: a check failed.",
         **examples(
-            ("manta doctor", "this machine, and the plane on it"),
-            ("manta doctor --port 6443", "also: is this port free for `manta up --port`?"),
-            ("manta doctor --context prod", "also the operator and objects of a cluster"),
-            ("manta doctor --migrate", "what a take-over from KubeRay will do"),
+            ("manta doctor", "this machine and its plane"),
+            ("manta doctor --port 6443", "also check this port for `manta up --port`"),
+            ("manta doctor --context prod", "also check a cluster"),
+            ("manta doctor --migrate", "what a migration from KubeRay does"),
         ),
     )
     parser.add_argument("--port", type=int, default=0, help="also check that this port is free")
-    migrate.add_flags(parser)
+    migration.add_flags(parser)
     add_connection_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.migrate:
-        return migrate.run(args)
-    from manta.cli.doctor_server import check_server
-
-    findings = [*((name, check(args)) for name, check in CHECKS), *check_server(args)]
+        return migration.run(args)
+    findings = [*((name, check(args)) for name, check in MACHINE_CHECKS), *check_server(args)]
     rows = [(name, finding.level, finding.found) for name, finding in findings]
     print(table(("CHECK", "", "FOUND"), rows))
-    cures = [(name, f.cure) for name, f in findings if f.cure and f.level is not Level.OK]
-    for name, cure in cures:
-        print(f"\n{name}: {cure}")
+    for name, finding in findings:
+        if finding.fix and finding.level is not Level.OK:
+            print(f"\n{name}: {finding.fix}")
     return 1 if any(finding.level is Level.FAIL for _, finding in findings) else 0
-
-
-def check_kernel(_: argparse.Namespace) -> Finding:
-    if platform.system() != "Linux":
-        return Finding(
-            Level.FAIL,
-            f"{platform.system()} {platform.release()}",
-            "Pods need Linux namespaces. Run manta in a Linux virtual machine, or use it against "
-            "a Kubernetes cluster (`manta operator`).",
-        )
-    return Finding(Level.OK, f"Linux {platform.release()}, {platform.machine()}")
-
-
-def check_python(_: argparse.Namespace) -> Finding:
-    return Finding(Level.OK, f"{platform.python_version()} ({sys.executable})")
-
-
-def check_namespaces(_: argparse.Namespace) -> Finding:
-    """Try it: a child process enters the namespaces that a Pod needs, and leaves."""
-    if os.geteuid() == 0:
-        flags, who = "os.CLONE_NEWNET | os.CLONE_NEWNS | os.CLONE_NEWPID", "root"
-    else:
-        flags, who = "os.CLONE_NEWUSER | os.CLONE_NEWNET | os.CLONE_NEWNS", "user namespace"
-    outcome = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", _UNSHARE.format(flags=flags)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if outcome.returncode == 0:
-        return Finding(Level.OK, f"network, mount and pid namespaces work ({who})")
-    return Finding(
-        Level.FAIL,
-        f"cannot make namespaces ({who}): {outcome.stderr.strip()}",
-        "Run as root, or allow user namespaces: `sysctl kernel.unprivileged_userns_clone=1`; on "
-        "Ubuntu 24.04 and newer `sysctl kernel.apparmor_restrict_unprivileged_userns=0`. In a "
-        "container, run it privileged.",
-    )
-
-
-# os.unshare is there from Python 3.12 on; before that libc is asked directly.
-_UNSHARE = """
-import ctypes, os, sys
-class os_flags: CLONE_NEWNS=0x20000; CLONE_NEWUSER=0x10000000; CLONE_NEWPID=0x20000000; CLONE_NEWNET=0x40000000
-os_, os = os, os_flags
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.unshare({flags}):
-    sys.exit(os_.strerror(ctypes.get_errno()))
-"""
-
-
-def check_cgroups(_: argparse.Namespace) -> Finding:
-    root = Path("/sys/fs/cgroup")
-    controllers = root / "cgroup.controllers"
-    if controllers.exists():
-        names = controllers.read_text().split()
-        found = f"v2 with {', '.join(names) or 'no controllers'}"
-        usable = "memory" in names and os.access(root, os.W_OK)
-    else:
-        found, usable = "v1", os.access(root / "memory", os.W_OK)
-    if usable:
-        return Finding(Level.OK, found)
-    return Finding(
-        Level.WARN,
-        f"{found}, not writable",
-        "Pods run without memory and CPU limits. Run as root, or delegate a cgroup to your user "
-        "(`systemd-run --user --scope -p Delegate=yes manta up`).",
-    )
-
-
-def check_memory(_: argparse.Namespace) -> Finding:
-    available = _meminfo("MemAvailable")
-    if available is None:
-        return Finding(Level.WARN, "cannot read /proc/meminfo")
-    if available < 2 * GIB:
-        return Finding(
-            Level.FAIL,
-            f"{bytes_text(available)} free",
-            "A Ray head takes 0.7 to 1.1 GiB and a worker 0.3 GiB: free some memory first.",
-        )
-    return Finding(Level.OK, f"{bytes_text(available)} free, {os.cpu_count()} cores")
-
-
-def _meminfo(field: str) -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    found = [line for line in lines if line.startswith(f"{field}:")]
-    return int(found[0].split()[1]) * 1024 if found else None
-
-
-def check_disk(args: argparse.Namespace) -> Finding:
-    place = args.dir
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    if free < 2 * GIB:
-        return Finding(
-            Level.FAIL,
-            f"{bytes_text(free)} free at {place}",
-            "One Ray environment takes 0.3 to 1 GiB: free some space, or choose another --dir.",
-        )
-    return Finding(Level.OK, f"{bytes_text(free)} free at {place}")
-
-
-def check_port(args: argparse.Namespace) -> Finding:
-    if not args.port:
-        return Finding(Level.OK, "a free one is chosen")
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", args.port))
-        except OSError as error:
-            return Finding(
-                Level.FAIL,
-                f"{args.port}: {error.strerror}",
-                "Stop the program that listens there, or choose another --port.",
-            )
-    return Finding(Level.OK, f"{args.port} is free")
-
-
-def check_remains(args: argparse.Namespace) -> Finding:
-    """Planes whose directory was removed while they ran: bridge and processes are still there."""
-    from manta.cli.planeprocess import read_record
-    from manta.cli.remains import left_processes, lost_directories
-
-    lost = [str(directory) for directory in lost_directories()]
-    if read_record(args.dir) is None and left_processes(args.dir.resolve()):
-        lost.append(str(args.dir))
-    if not lost:
-        return Finding(Level.OK, "nothing is left of earlier planes")
-    return Finding(
-        Level.WARN,
-        f"processes or interfaces of planes that are gone: {', '.join(lost)}",
-        "`manta down` removes them; the next `manta up` does so too.",
-    )
-
-
-def check_tools(_: argparse.Namespace) -> Finding:
-    present = [name for name in ("kubectl", "helm", "redis-server") if shutil.which(name)]
-    if "kubectl" in present:
-        return Finding(Level.OK, ", ".join(present))
-    return Finding(
-        Level.WARN,
-        ", ".join(present) or "no kubectl",
-        "kubectl is not needed: manta get, apply, delete, logs and exec do the daily work.",
-    )
-
-
-CHECKS: tuple[tuple[str, Callable[[argparse.Namespace], Finding]], ...] = (
-    ("kernel", check_kernel),
-    ("python", check_python),
-    ("namespaces", check_namespaces),
-    ("egress", check_egress),
-    ("cgroups", check_cgroups),
-    ("memory", check_memory),
-    ("disk", check_disk),
-    ("port", check_port),
-    ("remains", check_remains),
-    ("tools", check_tools),
-)

@@ -1,4 +1,4 @@
-"""`manta down`: stop the plane of this machine, and leave nothing of it behind."""
+"""`manta down`: stop the plane on this machine, and remove its processes and interfaces."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import argparse
 import sys
 from typing import Any
 
-from manta.cli.connection import add_directory_flag
-from manta.cli.remains import clear, clear_lost_planes
-from manta.cli.usage import examples
+from manta.cli.output.help import examples
+from manta.cli.plane.cleanup import remove_lost_planes, remove_plane
+from manta.cli.server.connection import add_directory_flag
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "down",
-        help="stop the plane and all its Pods",
         **examples(
-            ("manta down", "stop it; the next `manta up` starts the same objects again"),
-            ("manta down --purge", "also forget its state"),
+            ("manta down", "stop it; the next `manta up` continues with the same objects"),
+            ("manta down --purge", "also remove its state"),
             ("manta down --dir ~/other", "another plane"),
         ),
     )
@@ -27,28 +26,26 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     directory = args.dir.resolve()
-    for lost in clear_lost_planes():
-        print(f"removed what was left of the plane in {lost}, whose record is gone")
-    cleared = clear(directory, purge=args.purge)
-    if cleared.graceful is None:
+    for lost in remove_lost_planes():
+        print(f"removed the rest of the plane in {lost}, whose record is missing")
+    removed = remove_plane(directory, purge=args.purge)
+    if removed.graceful is None:
         print(f"no plane runs in {directory}")
     else:
-        force = "" if cleared.graceful else ", by force"
-        print(f"stopped the plane (pid {cleared.pid}){force}")
-    if cleared.processes or cleared.interfaces:
+        force = "" if removed.graceful else ", by force"
+        print(f"stopped the plane (pid {removed.pid}){force}")
+    if removed.processes or removed.interfaces:
         print(
-            f"removed {cleared.processes} processes and {cleared.interfaces} network interfaces"
+            f"removed {removed.processes} processes and {removed.interfaces} network interfaces"
             " of its Pods"
         )
-    if cleared.cgroups:
-        print(f"still in use, and left: {', '.join(cleared.cgroups)}")
-    if cleared.running:
-        pids = ", ".join(map(str, cleared.running))
-        print(
-            f"manta: processes that do not end although they were killed: {pids}", file=sys.stderr
-        )
+    if removed.cgroups:
+        print(f"still in use, not removed: {', '.join(removed.cgroups)}")
+    if removed.running:
+        pids = ", ".join(map(str, removed.running))
+        print(f"manta: killed processes that did not end: {pids}", file=sys.stderr)
     if args.purge and directory.exists():
-        from manta.localplane.node.trees import remove_tree
+        from manta.localplane.node.host.confined_files import remove_tree
 
         remove_tree(directory)
         if directory.exists():

@@ -1,4 +1,4 @@
-"""`manta events [KIND/NAME]`: what happened, oldest first."""
+"""`manta events [KIND/NAME]`: Events, oldest first."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ from typing import Any
 from manta.api.meta import Key
 from manta.api.resources import CORE_EVENTS
 from manta.api.times import parse_time
-from manta.cli.connection import (
-    add_connection_flags,
-    add_namespace_flag,
-    namespace_of,
-    open_client,
-)
-from manta.cli.kinds import Kinds
-from manta.cli.render import table
-from manta.cli.states import one_line
-from manta.cli.usage import UsageError, examples
-from manta.cli.watching import watch_objects
+from manta.api.usage import UsageError
+from manta.cli.output.help import examples
+from manta.cli.output.object_state import one_line
+from manta.cli.output.tables import table
+from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
+from manta.cli.server.discovery import Kinds
+from manta.client.watch import watch_objects
 from manta.kube.client import Client
 from manta.runtime.clock import SystemClock
 
@@ -31,24 +27,28 @@ Event = Mapping[str, Any]
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "events",
-        help="show what happened, oldest first",
         **examples(
             ("manta events", "of this namespace"),
             ("manta events raycluster/demo", "of one object"),
-            ("manta events -A -w --types Warning", "of all namespaces, as they come"),
+            ("manta events -A -w --types Warning", "of all namespaces, and new ones"),
         ),
     )
-    parser.add_argument("object", nargs="?", default="", metavar="KIND/NAME", help="only of this")
-    add_namespace_flag(parser)
+    parser.add_argument(
+        "object", nargs="?", default="", metavar="KIND/NAME", help="only Events of this object"
+    )
     parser.add_argument("-A", "--all-namespaces", action="store_true")
-    parser.add_argument("-w", "--watch", action="store_true", help="then as they come")
+    parser.add_argument(
+        "-w", "--watch", action="store_true", help="also show new Events, until Ctrl-C"
+    )
     parser.add_argument("--types", default="", metavar="TYPE", help="Normal or Warning")
-    add_connection_flags(parser)
+    add_connection_flags(parser, namespace=True)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.object and "/" not in args.object:
-        raise UsageError(f"{args.object}: of which kind? for example raycluster/{args.object}")
+        raise UsageError(
+            f"{args.object}: the kind is missing; for example raycluster/{args.object}"
+        )
     try:
         return asyncio.run(_events(args))
     except KeyboardInterrupt:
@@ -80,7 +80,7 @@ async def _events(args: argparse.Namespace) -> int:
 async def events_of(
     client: Client, namespace: str, kind: str, meta: Mapping[str, Any]
 ) -> list[Event]:
-    """Of this very object, not of an earlier one of its name."""
+    """Events of this object, not of an earlier one of the same name."""
     fields = f"involvedObject.kind={kind},involvedObject.name={meta['name']}"
     found = (await client.list(CORE_EVENTS, namespace, fields=fields)).items
     mine = [one for one in found if one["involvedObject"].get("uid") in (meta.get("uid"), None)]
@@ -92,7 +92,7 @@ def in_order(events: Sequence[Event]) -> list[Event]:
 
 
 def last_seen(event: Event) -> datetime:
-    """Whichever of the four places has a time: servers and recorders differ."""
+    """The time of an Event. Recorders write it to one of four fields."""
     series = event.get("series") or {}
     times = (
         event.get("lastTimestamp"),

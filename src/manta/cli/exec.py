@@ -1,4 +1,4 @@
-"""`manta exec POD -- COMMAND`: run a command beside a Pod's own, with its exit code."""
+"""`manta exec POD -- COMMAND`: run a command in a container, and exit with its code."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from typing import Any
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS
-from manta.cli.connection import (
-    add_connection_flags,
-    add_namespace_flag,
-    namespace_of,
-    open_client,
-)
+from manta.api.usage import UsageError
 from manta.cli.logs import default_container, pod_key
-from manta.cli.terminal import feed_stdin, raw_terminal, window_sizes
-from manta.cli.usage import UsageError, examples
+from manta.cli.output.help import examples
+from manta.cli.output.terminal import feed_stdin, raw_terminal, window_sizes
+from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, MantaError, NotFound
 from manta.kube.streams import ExecSession, exec_stream
@@ -31,12 +27,12 @@ FINISHED = ("Succeeded", "Failed")
 
 
 class ExecError(MantaError):
-    """The command could not be started; the text says why."""
+    """The command could not be started."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The container in which a command is to run."""
+class ContainerRef:
+    """The container to run a command in."""
 
     pod: Key
     container: str
@@ -45,10 +41,9 @@ class Place:
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "exec",
-        help="run a command in a container",
         usage="manta exec [flags] POD [flags] -- COMMAND [ARGUMENT ...]",
         **examples(
-            ("manta exec demo -- ray status", "on the head of RayCluster demo; its exit code"),
+            ("manta exec demo -- ray status", "on the head of RayCluster demo"),
             ("manta exec -it demo -- bash", "a shell"),
             ("manta exec svc/web -c main -- ls /data", "in another container"),
             ("cat x.py | manta exec -i demo -- python -", "with standard input"),
@@ -58,56 +53,59 @@ def add_parser(subparsers: Any) -> None:
         "pod", help="a Pod or a RayCluster (its head), or svc/NAME, cluster/NAME, rayservice/NAME"
     )
     parser.add_argument("stray", nargs="*", help=argparse.SUPPRESS)
-    parser.add_argument("-c", "--container", default="", help="default: the one that runs Ray")
-    add_namespace_flag(parser)
-    parser.add_argument("-i", "--stdin", action="store_true", help="pass standard input on")
-    parser.add_argument("-t", "--tty", action="store_true", help="with -i: give it a terminal")
-    add_connection_flags(parser)
+    parser.add_argument("-c", "--container", default="", help="default: the Ray container")
+    parser.add_argument("-i", "--stdin", action="store_true", help="forward standard input")
+    parser.add_argument("-t", "--tty", action="store_true", help="with -i: allocate a terminal")
+    add_connection_flags(parser, namespace=True)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.stray:
         words = " ".join(args.stray)
-        raise UsageError(f"write the command after --: manta exec {args.pod} -- {words}")
+        raise UsageError(f"put the command after --: manta exec {args.pod} -- {words}")
     if not args.command:
-        raise UsageError(f"which command? for example: manta exec {args.pod} -- ray status")
+        raise UsageError(
+            f"the command is missing; for example: manta exec {args.pod} -- ray status"
+        )
     return asyncio.run(_exec(args))
 
 
 async def _exec(args: argparse.Namespace) -> int:
     terminal = _wants_terminal(args)
     async with open_client(args) as client:
-        place = await find_place(client, namespace_of(args), args.pod, args.container)
+        target = await find_container(client, namespace_of(args), args.pod, args.container)
         transport = client.transport
         if not isinstance(transport, UpgradingTransport):
             raise UsageError("this connection cannot be upgraded to a stream")
         streaming = exec_stream(
             transport,
-            place.pod,
+            target.pod,
             args.command,
-            container=place.container,
+            container=target.container,
             stdin=args.stdin,
             tty=terminal,
         )
         try:
             async with streaming as session:
-                return await _converse(session, stdin=args.stdin, terminal=terminal)
+                return await _stream(session, stdin=args.stdin, terminal=terminal)
         except ApiError as error:
-            raise ExecError(f"pod/{place.pod.name}: {error.message}") from error
+            raise ExecError(f"pod/{target.pod.name}: {error.message}") from error
 
 
 def _wants_terminal(args: argparse.Namespace) -> bool:
-    """As kubectl does: `-t` needs `-i`, and a terminal here."""
+    """As in kubectl, `-t` needs `-i`, and standard input must be a terminal."""
     if not args.tty or not args.stdin:
         return False
     if not sys.stdin.isatty():
-        print("manta: no terminal for -t: standard input is not one", file=sys.stderr)
+        print("manta: -t is ignored: standard input is not a terminal", file=sys.stderr)
         return False
     return True
 
 
-async def find_place(client: Client, namespace: str, target: str, container: str) -> Place:
-    """The container that is meant, checked before anything is asked of a node."""
+async def find_container(
+    client: Client, namespace: str, target: str, container: str
+) -> ContainerRef:
+    """The container of the target. Raises UsageError, ExecError or NotFound."""
     key = await pod_key(client, namespace, target)
     try:
         pod = await client.get(PODS, key)
@@ -119,21 +117,20 @@ async def find_place(client: Client, namespace: str, target: str, container: str
         raise ExecError(f"pod/{key.name} has ended ({phase}): no command can run in it")
     if container and container not in (names := _containers(pod)):
         raise UsageError(f"-c {container}: pod/{key.name} has the containers {', '.join(names)}")
-    return Place(key, container or default_container(pod))
+    return ContainerRef(key, container or default_container(pod))
 
 
 async def _head_of(client: Client, namespace: str, target: str) -> Key:
-    """A plain name that is no Pod's may be a RayCluster's: then its head is meant."""
-    nothing = ExecError(
-        f"there is no Pod {target.rpartition('/')[2]} in namespace {namespace}; "
-        "`manta get pods` lists them"
+    """The head of the RayCluster with this name."""
+    missing = ExecError(
+        f"no Pod {target.rpartition('/')[2]} in namespace {namespace}; `manta get pods` lists them"
     )
     if "/" in target:
-        raise nothing
+        raise missing
     try:
         await client.get(RAY_CLUSTERS, Key(namespace, target))
     except NotFound:
-        raise nothing from None
+        raise missing from None
     return await pod_key(client, namespace, f"cluster/{target}")
 
 
@@ -142,7 +139,7 @@ def _containers(pod: Mapping[str, Any]) -> list[str]:
     return [one["name"] for each in lists for one in pod["spec"].get(each) or ()]
 
 
-async def _converse(session: ExecSession, *, stdin: bool, terminal: bool) -> int:
+async def _stream(session: ExecSession, *, stdin: bool, terminal: bool) -> int:
     with ExitStack() as local:
         if terminal:
             local.enter_context(raw_terminal())

@@ -1,4 +1,4 @@
-"""`manta get KIND[,KIND] [NAME...]`: what the server holds, in the server's own columns."""
+"""`manta get KIND[,KIND] [NAME...]`: list objects, with the columns of the API server."""
 
 from __future__ import annotations
 
@@ -14,19 +14,15 @@ from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import Resource
-from manta.cli import jsonpath
-from manta.cli.connection import (
-    add_connection_flags,
-    add_namespace_flag,
-    namespace_of,
-    open_client,
-)
-from manta.cli.follow import judge
-from manta.cli.kinds import Kinds
-from manta.cli.render import server_table, table
-from manta.cli.states import one_line
-from manta.cli.usage import UsageError, examples
-from manta.cli.watching import watch_objects
+from manta.api.usage import UsageError
+from manta.cli.output import jsonpath
+from manta.cli.output.help import examples
+from manta.cli.output.object_state import one_line
+from manta.cli.output.tables import server_table, table
+from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
+from manta.cli.server.discovery import Kinds
+from manta.client.readiness import judge
+from manta.client.watch import watch_objects
 from manta.kube.client import Client
 
 AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -37,27 +33,31 @@ JSONPATH = "jsonpath="
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "get",
-        help="show objects",
-        description="Show objects of the server. Kinds have the names that kubectl knows; "
-        "`clusters` is short for rayclusters.",
+        description="Show objects. Kinds have the same names as in kubectl; `clusters` is short for "
+        "rayclusters.",
         **examples(
             ("manta get clusters", "the RayClusters of this namespace, and what they wait for"),
             ("manta get pods,svc -A", "two kinds, in all namespaces"),
-            ("manta get rayjob train -o yaml", "one object as it is"),
-            ("manta get pods -l ray.io/cluster=demo -w", "again at each change, until Ctrl-C"),
-            ("manta get pods -o jsonpath='{.items[*].status.podIP}'", "some fields"),
-            ("manta get --kinds", "the kinds that the server knows"),
+            ("manta get rayjob train -o yaml", "one object as YAML"),
+            ("manta get pods -l ray.io/cluster=demo -w", "and each change, until Ctrl-C"),
+            ("manta get pods -o jsonpath='{.items[*].status.podIP}'", "some fields only"),
+            ("manta get --kinds", "the kinds of the API server"),
         ),
     )
     parser.add_argument(
         "kind", nargs="?", help="kinds, such as pods,svc (plural, singular or short), or KIND/NAME"
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="names, or more KIND/NAME")
-    add_namespace_flag(parser)
-    parser.add_argument("-A", "--all-namespaces", action="store_true")
+    parser.add_argument("--kinds", action="store_true", help="list the kinds of the API server")
+    add_get_flags(parser)
+
+
+def add_get_flags(parser: argparse.ArgumentParser) -> None:
+    """Which objects to show, and how."""
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
     parser.add_argument("-l", "--selector", default="", metavar="LABELS", help="such as a=b,c!=d")
     parser.add_argument(
-        "-w", "--watch", action="store_true", help="then show each change, until Ctrl-C"
+        "-w", "--watch", action="store_true", help="also show each change, until Ctrl-C"
     )
     parser.add_argument(
         "-o",
@@ -67,8 +67,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="FORMAT",
         help="wide, yaml, json, name, or jsonpath=TEMPLATE",
     )
-    parser.add_argument("--kinds", action="store_true", help="list the kinds that the server knows")
-    add_connection_flags(parser)
+    add_connection_flags(parser, namespace=True)
 
 
 def _format(text: str) -> str:
@@ -82,7 +81,7 @@ def _format(text: str) -> str:
 def run(args: argparse.Namespace) -> int:
     if not args.kind and not args.kinds:
         raise UsageError(
-            "which kind? for example: manta get clusters, manta get pods -A, manta get --kinds"
+            "the kind is missing; for example: manta get clusters, manta get pods -A, manta get --kinds"
         )
     try:
         return asyncio.run(_get(args))
@@ -91,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Objects of one kind; without a name, all of them."""
+class Selection:
+    """One object, or all of a kind if the key has no name."""
 
     resource: Resource
     key: Key
@@ -105,11 +104,13 @@ async def _get(args: argparse.Namespace) -> int:
             rows = [(kind.plural, kind.api_version, kind.namespaced, kind.kind) for kind in kinds]
             print(table(("NAME", "APIVERSION", "NAMESPACED", "KIND"), sorted(rows)))
             return 0
-        chosen = wanted(args, kinds)
+        chosen = selections(args, kinds)
         if args.watch:
             return await _watch(client, chosen, args)
         if args.output not in ("", "wide"):
-            end = "" if args.output.startswith(JSONPATH) else "\n"  # a template has its own
+            end = (
+                "" if args.output.startswith(JSONPATH) else "\n"
+            )  # a template writes its own line ends
             print(await _objects(client, chosen, args), end=end)
         else:
             several = len({one.resource for one in chosen}) > 1
@@ -118,36 +119,36 @@ async def _get(args: argparse.Namespace) -> int:
     return 0
 
 
-def wanted(args: argparse.Namespace, kinds: Kinds) -> list[Wanted]:
-    """`pods,svc`, `pod a b` or `pod/a svc/b`, as kubectl reads them."""
+def selections(args: argparse.Namespace, kinds: Kinds) -> list[Selection]:
+    """Parse `pods,svc`, `pod a b` or `pod/a svc/b` as kubectl does. Raises UsageError."""
     words = [args.kind, *args.names]
     if any("/" in word for word in words):
         if not all("/" in word for word in words):
-            raise UsageError(f"write KIND NAME... or KIND/NAME..., not both: {' '.join(words)}")
+            raise UsageError(f"use either KIND NAME... or KIND/NAME...: {' '.join(words)}")
         pairs = [word.split("/", 1) for word in words]
     else:
         plural = args.kind.split(",")
         if len(plural) > 1 and args.names:
-            raise UsageError("of several kinds, name objects as KIND/NAME")
+            raise UsageError("with several kinds, write names as KIND/NAME")
         pairs = [[kind, name] for kind in plural for name in (args.names or [""])]
     named = any(name for _, name in pairs)
     if named and args.selector:
-        raise UsageError("a name and -l at once: leave out one of them")
+        raise UsageError("use either a name or -l")
     if named and args.all_namespaces:
-        raise UsageError("a name is of one namespace: say -n NAMESPACE in place of -A")
-    return [_wanted(kinds.named(kind), name, args) for kind, name in pairs]
+        raise UsageError("a name needs one namespace: use -n NAMESPACE instead of -A")
+    return [_selection(kinds.named(kind), name, args) for kind, name in pairs]
 
 
-def _wanted(resource: Resource, name: str, args: argparse.Namespace) -> Wanted:
+def _selection(resource: Resource, name: str, args: argparse.Namespace) -> Selection:
     namespace = "" if args.all_namespaces or not resource.namespaced else namespace_of(args)
-    return Wanted(resource, Key(namespace, name))
+    return Selection(resource, Key(namespace, name))
 
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────
 
 
 async def _table(
-    client: Client, one: Wanted, args: argparse.Namespace, *, prefixed: bool = False
+    client: Client, one: Selection, args: argparse.Namespace, *, prefixed: bool = False
 ) -> str:
     resource, key = one.resource, one.key
     query = (("labelSelector", args.selector),) if args.selector else ()
@@ -174,9 +175,9 @@ def _is_ray(resource: Resource) -> bool:
 
 
 async def _reasons(
-    client: Client, one: Wanted, args: argparse.Namespace
+    client: Client, one: Selection, args: argparse.Namespace
 ) -> dict[tuple[str, str], str]:
-    """What each object waits for, by namespace and name; nothing for those that are ready."""
+    """What each object waits for, by namespace and name; empty if it is ready."""
     return {
         (item["metadata"].get("namespace", ""), item["metadata"]["name"]): waits_for(
             one.resource, item
@@ -186,7 +187,7 @@ async def _reasons(
 
 
 def waits_for(resource: Resource, document: dict[str, Any]) -> str:
-    """In one line; empty when it waits for nothing. A service that serves may be upgraded as well."""
+    """What the object waits for, in one line; also the upgrade of a ready RayService."""
     verdict = judge(resource.kind, document)
     why = "" if verdict.ready else verdict.why
     for condition in (document.get("status") or {}).get("conditions") or ():
@@ -195,10 +196,10 @@ def waits_for(resource: Resource, document: dict[str, Any]) -> str:
     return one_line(why)
 
 
-# ── whole objects ────────────────────────────────────────────────────────────────────────
+# ── objects ──────────────────────────────────────────────────────────────────────────────
 
 
-async def _items(client: Client, one: Wanted, args: argparse.Namespace) -> list[dict[str, Any]]:
+async def _items(client: Client, one: Selection, args: argparse.Namespace) -> list[dict[str, Any]]:
     if one.key.name:
         return [await client.get(one.resource, one.key)]
     listed = await client.list(one.resource, one.key.namespace, labels=args.selector)
@@ -206,13 +207,13 @@ async def _items(client: Client, one: Wanted, args: argparse.Namespace) -> list[
     return [{**kind, **item} for item in listed.items]
 
 
-async def _objects(client: Client, chosen: list[Wanted], args: argparse.Namespace) -> str:
+async def _objects(client: Client, chosen: list[Selection], args: argparse.Namespace) -> str:
     items: list[dict[str, Any]] = []
     names: list[str] = []
     for one in chosen:
         found = await _items(client, one, args)
         items += found
-        names += [f"{_qualified(one.resource)}/{item['metadata']['name']}" for item in found]
+        names += [f"{qualified(one.resource)}/{item['metadata']['name']}" for item in found]
     if args.output == "name":
         return "\n".join(names)
     single = len(chosen) == 1 and chosen[0].key.name
@@ -221,8 +222,8 @@ async def _objects(client: Client, chosen: list[Wanted], args: argparse.Namespac
     )
 
 
-def _qualified(resource: Resource) -> str:
-    """As kubectl prints it: `pod`, `raycluster.ray.io`."""
+def qualified(resource: Resource) -> str:
+    """The kind as kubectl prints it: `pod`, `raycluster.ray.io`."""
     kind = resource.kind.lower()
     return f"{kind}.{resource.group}" if resource.group else kind
 
@@ -238,13 +239,13 @@ def formatted(document: dict[str, Any], output: str) -> str:
 # ── changes ──────────────────────────────────────────────────────────────────────────────
 
 
-async def _watch(client: Client, chosen: list[Wanted], args: argparse.Namespace) -> int:
+async def _watch(client: Client, chosen: list[Selection], args: argparse.Namespace) -> int:
     if len(chosen) > 1:
-        raise UsageError("-w follows one kind or one object at a time")
+        raise UsageError("-w needs exactly one kind or one object")
     [one] = chosen
     if args.output not in ("", "wide"):
         async for _, document in watch_objects(client, one.resource, one.key, args.selector):
-            name = f"{_qualified(one.resource)}/{document['metadata']['name']}"
+            name = f"{qualified(one.resource)}/{document['metadata']['name']}"
             print(name if args.output == "name" else formatted(document, args.output), flush=True)
         return 0
     print(await _table(client, one, args), flush=True)
@@ -253,17 +254,17 @@ async def _watch(client: Client, chosen: list[Wanted], args: argparse.Namespace)
             continue
         key = Key(document["metadata"].get("namespace", ""), document["metadata"]["name"])
         if kind == "DELETED":
-            print(f"{key.name} is deleted", flush=True)
+            print(f"{key.name} deleted", flush=True)
             continue
-        lines = (await _row(client, Wanted(one.resource, key), args)).splitlines()
+        lines = (await _row(client, Selection(one.resource, key), args)).splitlines()
         print("\n".join(lines[1:]), flush=True)
     return 0
 
 
-async def _row(client: Client, one: Wanted, args: argparse.Namespace) -> str:
+async def _row(client: Client, one: Selection, args: argparse.Namespace) -> str:
     from manta.kube.errors import NotFound
 
     try:
         return await _table(client, one, args)
-    except NotFound:  # gone since
+    except NotFound:  # deleted since
         return ""

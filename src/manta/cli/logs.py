@@ -1,4 +1,4 @@
-"""`manta logs POD`, `cluster/NAME` or `job/NAME`: what a container or a RayJob printed, also while it prints."""
+"""`manta logs POD`, `cluster/NAME` or `job/NAME`: the log of a container or a RayJob."""
 
 from __future__ import annotations
 
@@ -13,32 +13,27 @@ from manta.api.meta import Key
 from manta.api.ray.names import LABEL_CLUSTER, LABEL_NODE_TYPE
 from manta.api.ray.resources import RAY_JOBS, RAY_SERVICES
 from manta.api.resources import DEPLOYMENTS, PODS, SERVICES
-from manta.cli.connection import (
-    add_connection_flags,
-    add_namespace_flag,
-    namespace_of,
-    open_client,
-)
-from manta.cli.usage import UsageError, examples
+from manta.api.usage import UsageError
+from manta.api.well_known import ANNOTATION_DEFAULT_CONTAINER, LABEL_JOB_NAME
+from manta.cli.output.help import examples
+from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 
-DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-OF_A_JOB = ("job", "jobs", "rayjob", "rayjobs")
-OF_A_POD = ("pod", "pods", "po")
-SELECTED = ("cluster", "raycluster", "service", "rayservice", "svc", "deployment", "deploy")
+JOB_KINDS = ("job", "jobs", "rayjob", "rayjobs")
+POD_KINDS = ("pod", "pods", "po")
+OTHER_KINDS = ("cluster", "raycluster", "service", "rayservice", "svc", "deployment", "deploy")
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "logs",
-        help="print the logs of a Pod, a cluster's head or a job",
         **examples(
             ("manta logs demo-head-x2c4d", "the Ray container of a Pod"),
-            ("manta logs cluster/demo -f", "the head of a RayCluster, while it prints"),
-            ("manta logs job/train", "what a RayJob printed (or a batch Job of that name)"),
+            ("manta logs cluster/demo -f", "follow the head of a RayCluster"),
+            ("manta logs job/train", "a RayJob, or a batch Job of that name"),
             ("manta logs cluster/demo -c autoscaler --tail 50", "another container"),
-            ("manta logs cluster/demo --since 10m -p", "of the container before its restart"),
+            ("manta logs cluster/demo --since 10m -p", "the container before its restart"),
         ),
     )
     parser.add_argument(
@@ -46,18 +41,20 @@ def add_parser(subparsers: Any) -> None:
         metavar="POD",
         help="a Pod, or cluster/NAME, rayservice/NAME, job/NAME, deployment/NAME",
     )
-    parser.add_argument("-c", "--container", default="", help="default: the one that runs Ray")
-    add_namespace_flag(parser)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on while it prints")
+    parser.add_argument("-c", "--container", default="", help="default: the Ray container")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow the log")
     parser.add_argument(
-        "-p", "--previous", action="store_true", help="of the container before its restart"
+        "-p", "--previous", action="store_true", help="the container before its restart"
     )
     parser.add_argument("--tail", type=int, metavar="LINES", help="only the last lines")
     parser.add_argument(
-        "--since", type=_seconds, metavar="DURATION", help="only of the last, such as 90, 5m or 1h"
+        "--since",
+        type=_seconds,
+        metavar="DURATION",
+        help="only newer lines, such as 90 (seconds), 5m or 1h",
     )
-    parser.add_argument("--timestamps", action="store_true", help="begin each line with its time")
-    add_connection_flags(parser)
+    parser.add_argument("--timestamps", action="store_true", help="print the time of each line")
+    add_connection_flags(parser, namespace=True)
 
 
 def _seconds(text: str) -> int:
@@ -78,11 +75,12 @@ async def _logs(args: argparse.Namespace) -> int:
     async with open_client(args) as client:
         kind, slash, name = args.target.partition("/")
         key = Key(namespace_of(args), name)
-        if slash and kind in OF_A_JOB and await _is_ray_job(client, kind, key):
-            from manta.cli.joblogs import print_job_log
-
-            await print_job_log(client, key, follow=args.follow)
-            return 0
+        if slash and kind in JOB_KINDS:
+            ray_job = await _is_ray_job(client, kind, key)
+            if ray_job and await _print_job_log(client, key, args):
+                return 0
+            if not ray_job and _print_history(args, key):
+                return 0
         key = await pod_key(client, key.namespace, args.target)
         container = args.container or await _default_container(client, key)
         path = PODS.path(key.namespace, key.name, "log")
@@ -93,8 +91,27 @@ async def _logs(args: argparse.Namespace) -> int:
     return 0
 
 
+async def _print_job_log(client: Client, key: Key, args: argparse.Namespace) -> bool:
+    """Print the log of a RayJob, or what the history has of it. Raises what the former raises."""
+    from manta.client.job_logs import NoLogError, print_job_log
+
+    try:
+        await print_job_log(client, key, follow=args.follow)
+    except (NotFound, NoLogError):
+        if not _print_history(args, key):
+            raise
+    return True
+
+
+def _print_history(args: argparse.Namespace, key: Key) -> bool:
+    """Print the log of the driver from the history. False if no history of this job is kept."""
+    from manta.cli.server.history import print_kept_log, store_url
+
+    return bool(store_url(args)) and print_kept_log(args, key)
+
+
 async def _is_ray_job(client: Client, kind: str, key: Key) -> bool:
-    """`job/NAME` is a RayJob where there is one of that name, else Kubernetes' own Job."""
+    """`job/NAME` is a RayJob if one of that name exists, else a batch Job."""
     if kind.startswith("ray"):
         return True
     try:
@@ -105,20 +122,22 @@ async def _is_ray_job(client: Client, kind: str, key: Key) -> bool:
 
 
 async def pod_key(client: Client, namespace: str, target: str) -> Key:
-    """The Pod that is meant by `NAME`, `pod/NAME`, or `cluster/NAME`, `svc/NAME` and the like."""
+    """The Pod of `NAME`, `pod/NAME`, `cluster/NAME`, `svc/NAME` and others. Raises UsageError."""
     kind, slash, name = target.partition("/")
     if not slash:
         return Key(namespace, target)
     key = Key(namespace, name)
-    return key if kind in OF_A_POD else await _pod_of(client, kind, key)
+    return key if kind in POD_KINDS else await _pod_of(client, kind, key)
 
 
 async def _pod_of(client: Client, kind: str, key: Key) -> Key:
-    """The Pod that speaks for this object."""
+    """A Pod of this object, preferably a running one."""
     labels = await _labels_of(client, kind.removesuffix("s"), key)
     pods = (await client.list(PODS, key.namespace, labels=labels)).items
     if not pods:
-        raise UsageError(f"{kind}/{key.name} has no Pod in {key.namespace}: `manta get {kind}`")
+        raise UsageError(
+            f"{kind}/{key.name} has no Pod in namespace {key.namespace}: see `manta get {kind}`"
+        )
     running = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
     chosen: str = (running or pods)[0]["metadata"]["name"]
     if len(pods) > 1:
@@ -136,22 +155,24 @@ async def _labels_of(client: Client, kind: str, key: Key) -> str:
             active = (service.get("status") or {}).get("activeServiceStatus") or {}
             return f"{LABEL_CLUSTER}={active.get('rayClusterName', '')},{head}"
         case "svc":
-            return _selecting(await client.get(SERVICES, key))
+            return _selector_of(await client.get(SERVICES, key))
         case "job":
-            return f"batch.kubernetes.io/job-name={key.name}"
+            return f"{LABEL_JOB_NAME}={key.name}"
         case "deployment" | "deploy":
             deployment = await client.get(DEPLOYMENTS, key)
             labels = deployment["spec"]["selector"].get("matchLabels") or {}
             return ",".join(f"{name}={value}" for name, value in labels.items())
         case _:
-            known = ", ".join(("pod", "job", "rayjob", *SELECTED))
-            raise UsageError(f"{kind}/{key.name}: logs are of one of {known}")
+            known = ", ".join(("pod", "job", "rayjob", *OTHER_KINDS))
+            raise UsageError(f"{kind}/{key.name}: not one of {known}")
 
 
-def _selecting(service: Mapping[str, Any]) -> str:
+def _selector_of(service: Mapping[str, Any]) -> str:
     selector = service["spec"].get("selector") or {}
     if not selector:
-        raise UsageError(f"svc/{service['metadata']['name']} has no selector: name a Pod")
+        raise UsageError(
+            f"svc/{service['metadata']['name']} has no selector: use the name of a Pod"
+        )
     return ",".join(f"{name}={value}" for name, value in selector.items())
 
 
@@ -160,12 +181,12 @@ async def _default_container(client: Client, key: Key) -> str:
 
 
 def default_container(pod: Mapping[str, Any]) -> str:
-    """The one that the Pod names, else its first: in a Pod of ours it runs Ray. Said, if it is a choice."""
+    """The annotated default container, else the first one, which runs Ray in Pods of the operator."""
     names = [one["name"] for one in pod["spec"]["containers"]]
-    marked = (pod["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER)
+    marked = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_DEFAULT_CONTAINER)
     chosen = str(marked if marked in names else names[0])
     if len(names) > 1:
-        print(f"Container {chosen} of {', '.join(names)} (-c chooses another)", file=sys.stderr)
+        print(f"Container {chosen} of {', '.join(names)} (-c selects another)", file=sys.stderr)
     return chosen
 
 

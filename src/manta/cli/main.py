@@ -1,6 +1,6 @@
-"""The command `manta`: finds the module of a verb, and loads no other.
+"""The command `manta`: loads the module of one verb, and runs it.
 
-Each verb is one module with `add_parser(subparsers)` and `run(args) -> int`.
+Each verb is a module with `add_parser(subparsers)` and `run(args) -> int`, and a row of `VERBS`.
 """
 
 from __future__ import annotations
@@ -15,71 +15,77 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from manta import __version__
-from manta.cli.usage import UsageError, did_you_mean
+from manta.api.usage import UsageError, did_you_mean
 
 VERBS: Mapping[str, str] = {
-    "operator": "run the controllers against a Kubernetes API server",
-    "webhook": "refuse invalid Ray objects at admission",
+    "operator": "run the operator against a Kubernetes API server",
+    "webhook": "run the webhook that validates Ray objects",
     "crds": "print the CustomResourceDefinitions",
     "apiserver": "run only the embedded API server",
     "up": "start a control plane and a node on this machine",
     "down": "stop what `manta up` started",
-    "backup": "write the plane's objects and keys to a file",
-    "status": "show what runs and how it is",
+    "backup": "write the objects and keys of the plane to a file",
+    "status": "show the plane, its operator and its objects",
     "dashboard": "open the dashboard of a Ray cluster",
     "apply": "create or change objects from files",
     "delete": "delete objects",
     "get": "show objects",
     "describe": "show one object with its conditions and Events",
-    "events": "show what happened, oldest first",
-    "scale": "change how many workers a cluster has",
-    "logs": "show what a Pod, a cluster or a job prints",
+    "events": "show Events, oldest first",
+    "scale": "change the number of workers of a cluster",
+    "logs": "print the log of a Pod, a cluster or a job",
+    "history": "show logs, tasks and errors of clusters that are gone",
+    "collect": "ship the logs and events of one Ray Pod to the history store",
     "exec": "run a command in a Pod",
     "submit": "run a script as a job on a Ray cluster",
-    "upgrade": "upgrade a RayService and watch it",
+    "suspend": "stop the Pods of Ray objects, and keep the objects",
+    "resume": "start suspended Ray objects again",
+    "upgrade": "upgrade a RayService and watch the progress",
     "plan": "show what the operator would do",
+    "replay": "show recorded reconciles, and what this version would do",
+    "bugreport": "pack what a maintainer needs, without secrets",
     "doctor": "diagnose problems and suggest fixes",
     "install": "install the operator into a Kubernetes cluster",
-    "uninstall": "remove it again",
-    "completion": "print the script for completion in a shell",
-    "version": "show the versions of this command and of the server",
+    "uninstall": "remove the operator from a Kubernetes cluster",
+    "completion": "print the completion script for a shell",
+    "version": "show the versions of this command and of the API server",
 }
 
 WITH_COMMAND = frozenset(("exec", "submit"))
-"""Verbs whose arguments after `--` are a command: `args.command`, which argparse never sees."""
+"""Verbs with a command after `--`: it goes to `args.command`, and not through argparse."""
 
 
 def module_of(verb: str) -> str | None:
-    """The module of a verb; None when this build has none."""
+    """The module of a verb; None if this build has none."""
     name = f"manta.cli.{verb}"
     return name if verb in VERBS and importlib.util.find_spec(name) else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # Loading makes many objects and hardly any garbage: by default the collector would walk
-    # through all of them dozens of times before the first line of work.
+    # Imports create many objects and hardly any garbage. With the default thresholds the collector
+    # would traverse them all dozens of times before the command starts.
     gc.set_threshold(10_000, 20, 50)
     try:
-        if "_ARGCOMPLETE" in os.environ:  # a shell asks what may stand at the cursor
-            from manta.cli.completion_answers import answer
+        if "_ARGCOMPLETE" in os.environ:  # a shell requests completions
+            from manta.cli.server.completions import complete
 
-            answer(_parser)
+            complete(_parser)
         return _run(parse(sys.argv[1:] if arguments is None else arguments))
-    except KeyboardInterrupt:  # at any moment, also while we load
+    except KeyboardInterrupt:  # at any time, also during imports
         return 130
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The flags of the verb that is named. Ends the process with 2, and says why, if they are wrong."""
+    """The arguments of the verb. Exits with 2 and a message if they are invalid."""
     wanted = next((word for word in arguments if not word.startswith("-")), "")
     parser, subparsers = _parser(wanted)
     if wanted and wanted not in VERBS:
-        parser.error(f"there is no command {wanted!r}{did_you_mean(wanted, VERBS)} (see manta -h)")
+        parser.error(f"unknown command {wanted!r}{did_you_mean(wanted, VERBS)} (see manta -h)")
     words, command = list(arguments), None
     if wanted in WITH_COMMAND:
         words, command = split_command(arguments)
     args, unknown = parser.parse_known_args(words)
-    if unknown:  # said by the verb, which knows its own flags
+    if unknown:  # with the usage of the verb
         hint = "; a command and its flags go after --" if wanted in WITH_COMMAND else ""
         subparsers.choices[args.verb].error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if command is not None:
@@ -88,7 +94,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser(wanted: str) -> tuple[argparse.ArgumentParser, Any]:
-    """The parser, with the flags of the one verb that is wanted; and the parsers of the verbs."""
+    """The parser, with the flags of one verb only, and its subparsers."""
     parser = argparse.ArgumentParser(
         prog="manta", description="A Kubernetes operator for Ray, and a control plane to run it on."
     )
@@ -98,14 +104,30 @@ def _parser(wanted: str) -> tuple[argparse.ArgumentParser, Any]:
         if not module_of(verb):
             continue
         if verb == wanted:
-            _module(verb).add_parser(subparsers)
+            _module(verb).add_parser(_WithHelp(subparsers, about))
         else:
             subparsers.add_parser(verb, help=about, add_help=False)
     return parser, subparsers
 
 
+class _WithHelp:
+    """The subparsers that a verb gets: adds its help text, and describes it if it does not."""
+
+    def __init__(self, subparsers: Any, about: str) -> None:
+        self._subparsers = subparsers
+        self._about = about
+
+    def add_parser(self, verb: str, **options: Any) -> argparse.ArgumentParser:
+        description = f"{self._about[:1].upper()}{self._about[1:]}."
+        options = {"description": description, **options}
+        parser: argparse.ArgumentParser = self._subparsers.add_parser(
+            verb, help=self._about, **options
+        )
+        return parser
+
+
 def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands before the first `--`, and the command after it."""
+    """The words before the first `--`, and the command after it."""
     words = list(arguments)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]

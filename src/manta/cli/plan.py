@@ -1,14 +1,15 @@
 """`manta plan NAME` or `-f FILE`: what the operator would do to an object now, and why.
 
-A kind has a plan when its controller can foresee one: it is a row of `PREVIEWERS`. Manifests are
-validated as the server does it (a strict dry run) and by the operator's rules; the objects that the
-plan makes are tried too (`cli/plan_check.py`). Without a server, one inside this process is used.
+The API server validates manifests in a strict dry run, and so do the operator's rules; the objects of
+the plan are checked too (`operator/plan_check.py`). Without a server, the command uses one inside this
+process.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import json
 import os
 import sys
@@ -17,21 +18,21 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from manta.api.meta import Key
-from manta.cli.connection import (
-    NoServerError,
+from manta.api.usage import UsageError
+from manta.cli.output.help import examples
+from manta.cli.output.plan_report import as_document, describe
+from manta.cli.server.connection import (
     add_connection_flags,
-    add_namespace_flag,
     namespace_of,
     open_client,
 )
-from manta.cli.deployed_settings import Origin, Unread
-from manta.cli.manifests import Document, read_manifests
-from manta.cli.operator_options import options_from
-from manta.cli.plan_check import checked_preview
-from manta.cli.plan_report import as_document, describe
-from manta.cli.plan_settings import add_settings_flags, find_origins, origin_for, was_told
-from manta.cli.usage import UsageError, examples
+from manta.cli.server.manifests import Document, add_filename_flag, read_manifests
+from manta.cli.server.operator_settings import add_settings_flags, find_origins, origin_for
+from manta.client.connection import NoServerError
 from manta.kube.client import Client
+from manta.operator.deployed_options import Origin, Unread
+from manta.operator.options import is_given, options_from
+from manta.operator.plan_check import checked_preview
 from manta.reconcile.preview import Preview
 from manta.rules.settings import Settings
 from manta.runtime.clock import Clock
@@ -39,90 +40,56 @@ from manta.runtime.clock import Clock
 Previewer = Callable[
     [Client, Settings, Clock, Key, Mapping[str, Any] | None], Awaitable[Preview | None]
 ]
-"""Of the live object under this key, or of the manifest laid over it. None: there is none, or
-another operator looks after it. Writes nothing."""
+"""The preview of the live object with this key, or of the manifest applied to it. None: it does not
+exist, or another operator manages it. Writes nothing."""
 
 
-def _raycluster() -> Previewer:
-    from manta.controllers.raycluster.preview import preview
-
-    return preview
-
-
-def _rayservice() -> Previewer:
-    from manta.controllers.rayservice.preview import preview
-
-    return preview
-
-
-def _rayjob() -> Previewer:
-    from manta.controllers.rayjob.preview import preview
-
-    return preview
-
-
-def _raycronjob() -> Previewer:
-    from manta.controllers.raycronjob.preview import preview
-
-    return preview
-
-
-# Each row imports its controller only when it is asked for.
-PREVIEWERS: dict[str, Callable[[], Previewer]] = {
-    "RayCluster": _raycluster,
-    "RayService": _rayservice,
-    "RayJob": _rayjob,
-    "RayCronJob": _raycronjob,
-}
+KINDS = ("RayCluster", "RayService", "RayJob", "RayCronJob")
+"""Each has `preview`, a Previewer, in `manta.controllers.<kind>.preview`."""
 UNNAMED_KIND = "RayCluster"
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "plan",
-        help="show what the operator would do",
         description="Validate Ray objects as the API server and the operator do, and show what the "
-        "operator would do about them. Nothing is written. Exit code 2: one is invalid.",
+        "operator would do. Nothing is written. Exit code 2: an object is invalid.",
         allow_abbrev=False,
         **examples(
-            ("manta plan -f cluster.yaml", "what applying this file would do"),
-            ("manta plan rayjob/train", "what happens to an object that is there"),
-            ("manta plan -f - --offline -o json", "check standard input without any cluster"),
+            ("manta plan -f cluster.yaml", "preview of applying this file"),
+            ("manta plan rayjob/train", "preview of an existing object"),
+            ("manta plan -f - --offline -o json", "check standard input without a cluster"),
             ("manta plan -f x.yaml --feature-gates RayClusterMTLS=true", "with other settings"),
         ),
     )
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="a RayCluster on the server, or KIND/NAME"
     )
-    parser.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="manifests to validate and plan: a file, a directory, or - for standard input",
-    )
+    add_filename_flag(parser, "validate and plan these objects", default=[])
     parser.add_argument("-o", "--output", choices=("json",), default="", help="json: for programs")
     parser.add_argument(
         "--offline",
         action="store_true",
-        help="ask no server: check files as new objects on an empty cluster (the default where no "
-        "server is known)",
+        help="use no server: check files as new objects on an empty cluster (default without a "
+        "kubeconfig)",
     )
-    add_namespace_flag(parser)
-    add_connection_flags(parser)
+    add_connection_flags(parser, namespace=True)
     add_settings_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if not args.names and not args.filename:
-        raise UsageError("of what? manta plan NAME, or manta plan -f FILE")
-    documents = [one for one in read_manifests(args.filename) if one["kind"] in PREVIEWERS]
+        raise UsageError("name an object or a file: manta plan NAME, or manta plan -f FILE")
+    written = read_manifests(args.filename)
+    documents = [one for one in written if one["kind"] in KINDS]
     if args.filename and not documents:
-        raise UsageError(f"no {' or '.join(PREVIEWERS)} in {', '.join(args.filename)}")
+        raise UsageError(f"no {' or '.join(KINDS)} in {', '.join(args.filename)}")
     namespace = namespace_of(args)
     wanted = [*_named(args.names, namespace), *_written(documents, namespace)]
-    return asyncio.run(show(args, wanted))
+    accounts = [one for one in written if one["kind"] == "ServiceAccount"]
+    return asyncio.run(
+        show(args, wanted, frozenset(key for _, key, _ in _written(accounts, namespace)))
+    )
 
 
 Wanted = tuple[str, Key, Document | None]
@@ -134,15 +101,21 @@ def _named(words: list[str], namespace: str) -> Iterator[Wanted]:
         yield _kind(kind), Key(namespace, name), None
 
 
+def _previewer(kind: str) -> Previewer:
+    module = importlib.import_module(f"manta.controllers.{kind.lower()}.preview")
+    previewer: Previewer = module.preview
+    return previewer
+
+
 def _kind(word: str) -> str:
     """`rayservice`, `RayServices` and `rayservices.ray.io` are all the kind RayService."""
     if not word:
         return UNNAMED_KIND
     plain = word.lower().removesuffix(".ray.io").removesuffix("s")
-    for kind in PREVIEWERS:
+    for kind in KINDS:
         if kind.lower() == plain:
             return kind
-    raise UsageError(f'no plan for "{word}": it is made for {", ".join(PREVIEWERS)}')
+    raise UsageError(f'cannot plan "{word}"; known kinds: {", ".join(KINDS)}')
 
 
 def _written(documents: list[Document], namespace: str) -> Iterator[Wanted]:
@@ -151,10 +124,13 @@ def _written(documents: list[Document], namespace: str) -> Iterator[Wanted]:
         yield document["kind"], Key(meta.get("namespace", namespace), meta["name"]), document
 
 
-async def show(args: argparse.Namespace, wanted: list[Wanted]) -> int:
-    """0: all are valid; 1: one that was named is not there; 2: one is invalid."""
+async def show(
+    args: argparse.Namespace, wanted: list[Wanted], accounts: frozenset[Key] = frozenset()
+) -> int:
+    """0: all are valid; 1: a named object does not exist; 2: one is invalid. `accounts` are ServiceAccounts of
+    the same files."""
     async with _server(args, wanted) as (client, offline):
-        previews = await _previews(args, wanted, client, offline=offline)
+        previews = await _previews(args, wanted, accounts, client, offline=offline)
     if args.output == "json":
         items = [as_document(kind, key, found, why) for (kind, key, _), found, why in previews]
         print(json.dumps({"items": items}, indent=2))
@@ -168,32 +144,37 @@ async def show(args: argparse.Namespace, wanted: list[Wanted]) -> int:
 
 
 async def _previews(
-    args: argparse.Namespace, wanted: list[Wanted], client: Client, *, offline: bool
+    args: argparse.Namespace,
+    wanted: list[Wanted],
+    accounts: frozenset[Key],
+    client: Client,
+    *,
+    offline: bool,
 ) -> list[tuple[Wanted, Preview | None, str]]:
-    from manta.cli.operator_platform import recognise, settings_on
+    from manta.operator.platform import detect, settings_on
     from manta.runtime.clock import SystemClock
 
-    origins = _told(args) if offline else await find_origins(args, client)
-    platform, found, said = await recognise(client), [], ""
+    origins = _given(args) if offline else await find_origins(args, client)
+    platform, found, printed = await detect(client), [], ""
     for kind, key, manifest in wanted:
         origin = origin_for(origins, key.namespace)
         settings = settings_on(platform, origin.options.settings)
-        if origin.what != said:
-            said = origin.what
-            print(f"Settings: {said}.", file=sys.stderr)
+        if origin.what != printed:
+            printed = origin.what
+            print(f"Settings: {printed}.", file=sys.stderr)
 
         async def preview(
             kind: str, key: Key, manifest: Mapping[str, Any] | None, settings: Settings = settings
         ) -> Preview | None:
-            return await PREVIEWERS[kind]()(client, settings, SystemClock(), key, manifest)
+            return await _previewer(kind)(client, settings, SystemClock(), key, manifest)
 
-        seen = await checked_preview(client, preview, kind, key, manifest)
-        found.append(((kind, key, manifest), seen, origin.what))
+        preview_found = await checked_preview(client, preview, kind, key, manifest, accounts)
+        found.append(((kind, key, manifest), preview_found, origin.what))
     return found
 
 
-def _told(args: argparse.Namespace) -> list[Origin | Unread]:
-    why = "those that were given" if was_told(args) else "the defaults, as no server was asked"
+def _given(args: argparse.Namespace) -> list[Origin | Unread]:
+    why = "from the flags" if is_given(args) else "the defaults, as no API server is used"
     return [Origin(why, options_from(args, os.environ))]
 
 
@@ -201,8 +182,8 @@ def _told(args: argparse.Namespace) -> list[Origin | Unread]:
 async def _server(
     args: argparse.Namespace, wanted: list[Wanted]
 ) -> AsyncIterator[tuple[Client, bool]]:
-    """The server that is meant; where none is known, or wanted, an empty one inside this process."""
-    from manta.cli.offline import offline_client
+    """A client of the API server; without one, or with --offline, of an empty one in this process."""
+    from manta.cli.server.offline import offline_client
 
     reason = "--offline"
     async with AsyncExitStack() as stack:
@@ -211,11 +192,11 @@ async def _server(
             try:
                 client, offline = await stack.enter_async_context(open_client(args)), False
             except NoServerError:
-                reason = "no API server is known here"
+                reason = "no API server is configured"
         if client is None:
             if args.names:
-                raise UsageError(f"{reason}: then a plan is made of files only, manta plan -f FILE")
-            print(f"Checked without a cluster, as new objects: {reason}.", file=sys.stderr)
+                raise UsageError(f"{reason}: only files can be planned: manta plan -f FILE")
+            print(f"Checked as new objects, without a cluster: {reason}.", file=sys.stderr)
             namespaces = {key.namespace for _, key, _ in wanted}
             client = await stack.enter_async_context(offline_client(namespaces))
         yield client, offline

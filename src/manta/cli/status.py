@@ -1,4 +1,4 @@
-"""`manta status`: the plane of this machine at a glance, and what each object waits for."""
+"""`manta status`: the plane on this machine, and what each object waits for."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from typing import Any
 from manta.api.quantity import Quantity
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import NODES, PODS, Resource
-from manta.cli.connection import add_directory_flag, open_plane
-from manta.cli.plane_operator import operator_health
-from manta.cli.planeprocess import PlaneRecord, read_record, why_it_ended
-from manta.cli.render import bytes_text, table
-from manta.cli.states import one_line, state_of
-from manta.cli.usage import examples
+from manta.api.text import bytes_text
+from manta.cli.output.help import examples
+from manta.cli.output.object_state import one_line, state_of
+from manta.cli.output.tables import table
+from manta.cli.plane.operator import operator_health
+from manta.cli.plane.process import PlaneRecord, failure_reason, read_record
+from manta.cli.server.connection import add_directory_flag, open_plane
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, NotFound
 
-LOOK_AGAIN = 2.0
+POLL_SECONDS = 2.0
 CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 
@@ -47,7 +48,7 @@ class ObjectRow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that is shown. `as_json` has the same names as fields."""
+    """The report; `-o json` has the same fields."""
 
     plane: Mapping[str, Any]
     operator: Mapping[str, Any]
@@ -59,17 +60,16 @@ class Report:
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "status",
-        help="show the plane, its operator, clusters and Pods",
-        description="Show what runs on the plane of this machine, and what each object waits for. "
-        "Exit code 1: no plane runs, or its operator is not ready.",
+        description="Show the plane on this machine, its operator, nodes, Ray objects and Pods, and "
+        "what each object waits for. Exit code 1: no plane runs, or its operator is not ready.",
         **examples(
             ("manta status", "the plane in $MANTA_DIR or ~/.manta"),
-            ("manta status -w", "again at each change, until Ctrl-C"),
+            ("manta status -w", "again after each change, until Ctrl-C"),
             ("manta status -o json | jq .operator.ready", "for scripts"),
         ),
     )
     parser.add_argument(
-        "-w", "--watch", action="store_true", help="show it again at each change, until Ctrl-C"
+        "-w", "--watch", action="store_true", help="show it again after each change, until Ctrl-C"
     )
     parser.add_argument("-o", "--output", choices=("json",), default="", help="json: for programs")
     add_directory_flag(parser)
@@ -90,27 +90,27 @@ async def _once(directory: Path, args: argparse.Namespace) -> int:
 
 
 async def _watch(directory: Path, args: argparse.Namespace) -> int:
-    """On a terminal in its place; elsewhere each change is printed once."""
-    live, said = sys.stdout.isatty() and not args.output, ""
+    """On a terminal redraw the report; elsewhere print it after each change."""
+    live, printed = sys.stdout.isatty() and not args.output, ""
     while True:
         try:
             text, _ = await _text(directory, as_json=args.output == "json")
-        except MantaError as error:  # a plane that is just going
+        except MantaError as error:  # the plane is stopping
             text = str(error)
-        if text != said:
+        if text != printed:
             print(f"{CLEAR_SCREEN}{text}" if live else text, flush=True)
-            said = text
-        await asyncio.sleep(LOOK_AGAIN)
+            printed = text
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def _text(directory: Path, *, as_json: bool) -> tuple[str, int]:
     record = read_record(directory)
     if record is None:
-        why = why_it_ended(directory)
+        why = failure_reason(directory)
         if as_json:
             return json.dumps({"plane": None, "ended": why}, indent=2), 1
-        text = f"no plane runs in {directory} (`manta up` starts one)"
-        return (f"{text}\nthe last one ended: {why}" if why else text), 1
+        text = f"no plane runs in {directory} (start one with `manta up`)"
+        return (f"{text}\nthe last one stopped: {why}" if why else text), 1
     async with open_plane(directory) as client:
         report = await gather(client, record, directory)
     code = 0 if report.operator["ready"] and not report.plane["trouble"] else 1
@@ -173,7 +173,7 @@ def shown(report: Report) -> list[str]:
 
 
 async def plane_trouble(client: Client) -> str:
-    """Why the API server is not ready; it answers reads also while its disk is full."""
+    """Why the API server is not ready; empty if it is. It answers reads even with a full disk."""
     try:
         await client.send("GET", "/readyz")
     except MantaError as error:
@@ -207,7 +207,7 @@ def _memory(capacity: Mapping[str, str]) -> str:
 
 
 def node_trouble(node: Mapping[str, Any]) -> str:
-    """What a node says is wrong: all its conditions but Ready are bad when they are True."""
+    """The problems of a node: every condition but Ready is a problem if it is True."""
     conditions = node.get("status", {}).get("conditions") or ()
     bad = [one for one in conditions if (one["status"] == "True") != (one["type"] == "Ready")]
     return "; ".join(one.get("message") or one["type"] for one in bad)

@@ -1,6 +1,6 @@
-"""`manta uninstall`: the operator goes; the user's Ray objects and the CRDs stay unless told otherwise.
+"""`manta uninstall`: remove the operator; Ray objects and CRDs stay by default.
 
-With `--crds` they go first, while the operator is still there to give back what they hold.
+With `--crds` they are deleted first, while the operator still runs and can remove finalizers.
 """
 
 from __future__ import annotations
@@ -14,45 +14,55 @@ from manta.api.crds import CRD_NAMES
 from manta.api.meta import Key, Object
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from manta.cli.connection import add_connection_flags, open_client
-from manta.cli.installation import refuse_plane
-from manta.cli.leftovers import Found, Installed, everything, homes, installed, of_namespace
-from manta.cli.usage import UsageError, examples
+from manta.api.usage import UsageError
+from manta.cli.output.help import examples
+from manta.cli.server.connection import add_connection_flags, open_client
+from manta.install.installed import (
+    Found,
+    Installed,
+    everything,
+    installed,
+    namespaces_of,
+    of_namespace,
+)
+from manta.install.plane import refuse_plane
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 
-SHOWN = 10
+MAX_NAMES = 10
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "uninstall",
-        help="remove the operator; Ray objects and CRDs stay",
-        description="Remove what `manta install` made. Ray clusters go on running, and nobody"
-        " looks after them until an operator is there again.",
+        description="Remove the objects of `manta install`. Ray clusters keep running, but no operator"
+        " manages them.",
         **examples(
-            ("manta uninstall --dry-run", "say what would go"),
-            ("manta uninstall", "remove the operator; clusters go on running"),
-            ("manta uninstall --crds --force", "also the CRDs, and all Ray objects with them"),
+            ("manta uninstall --dry-run", "print what would be deleted"),
+            ("manta uninstall", "remove the operator; clusters keep running"),
+            ("manta uninstall --crds --force", "also the CRDs and all Ray objects"),
         ),
     )
     parser.add_argument(
-        "-n", "--namespace", default="", help="of the operator; needed only where there are several"
+        "-n",
+        "--namespace",
+        default="",
+        help="namespace of the operator; needed only if there are several",
     )
     parser.add_argument(
-        "--crds", action="store_true", help="also the CRDs; refused while Ray objects exist"
+        "--crds", action="store_true", help="also remove the CRDs; refused while Ray objects exist"
     )
     parser.add_argument(
-        "--force", action="store_true", help="with --crds: and all Ray objects with them"
+        "--force", action="store_true", help="with --crds: also delete all Ray objects"
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would go")
-    parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="for --crds")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be deleted")
+    parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="of --crds")
     add_connection_flags(parser, plane=False)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.force and not args.crds:
-        raise UsageError("--force is about --crds: without it, Ray objects are left alone anyway")
+        raise UsageError("--force needs --crds")
     return asyncio.run(_uninstall(args))
 
 
@@ -68,20 +78,22 @@ async def _uninstall(args: argparse.Namespace) -> int:
         for resource, key in ours:
             await remove(client, resource, key, dry_run=args.dry_run)
         if not ours:
-            print("nothing that `manta install` made is here")
+            print("found no objects of `manta install`")
         if users and not args.crds:
-            print(f"left alone: {_told(users)}. Nobody looks after them now; install again, or")
-            print("delete them while an operator runs: their finalizers wait for one")
+            print(
+                f"not deleted: {_summary(users)}. No operator manages them now. Install it again,"
+            )
+            print("or delete them while an operator runs: their finalizers need one")
     return 0
 
 
 def chosen(found: Installed, namespace: str) -> list[Found]:
-    """All that is there; where several operators share a cluster, those of the namespace that is named."""
+    """The objects to delete. Raises UsageError if there are several operators and no namespace."""
     if namespace:
         return of_namespace(found, namespace)
-    if len(several := homes(found)) > 1:
+    if len(several := namespaces_of(found)) > 1:
         raise UsageError(
-            f"operators are installed in {', '.join(several)}: say which with -n NAMESPACE"
+            f"operators are installed in {', '.join(several)}: select one with -n NAMESPACE"
         )
     return everything(found)
 
@@ -103,24 +115,24 @@ async def _listed(client: Client, resource: Resource) -> list[Found]:
 
 def _refusal(users: list[Found]) -> str:
     return (
-        f"--crds would delete {_told(users)}, and stop all that runs on them. Delete them first, "
-        "or say --force"
+        f"--crds would delete {_summary(users)}, and stop everything that runs on them. Delete "
+        "them first, or use --force"
     )
 
 
-def _told(users: list[Found]) -> str:
+def _summary(users: list[Found]) -> str:
     """`2 RayClusters, 1 RayJob (a/one, a/two, b/job)`."""
     kinds = [resource.kind for resource, _ in users]
     counts = (
         f"{kinds.count(kind)} {kind}{'s' if kinds.count(kind) > 1 else ''}"
         for kind in dict.fromkeys(kinds)
     )
-    names = [str(key) for _, key in users[:SHOWN]] + (["..."] if len(users) > SHOWN else [])
+    names = [str(key) for _, key in users[:MAX_NAMES]] + (["..."] if len(users) > MAX_NAMES else [])
     return f"{', '.join(counts)} ({', '.join(names)})"
 
 
 async def _remove_crds(client: Client, args: argparse.Namespace) -> None:
-    """Custom resources go with their CRD; the operator is still there to let them go."""
+    """Delete the CRDs, and with them all Ray objects. Raises UsageError after the timeout."""
     crds = [(CUSTOM_RESOURCE_DEFINITIONS, Key("", name)) for name in CRD_NAMES]
     for resource, key in crds:
         await remove(client, resource, key, dry_run=args.dry_run)
@@ -131,10 +143,10 @@ async def _remove_crds(client: Client, args: argparse.Namespace) -> None:
             await _until_gone(client, crds)
     except TimeoutError:
         users = await _ray_objects(client)
-        why = f"{_told(users)} do not go" if users else "the server does not let them go"
+        why = f"{_summary(users)} still exist" if users else "the API server has not deleted them"
         raise UsageError(
-            f"the CRDs were not gone within {args.timeout:.0f} s: {why}. The operator was left "
-            "where it is; its log says what it waits for"
+            f"the CRDs still exist after {args.timeout:.0f} s: {why}. The operator was not removed; "
+            "its log shows what it waits for"
         ) from None
 
 

@@ -1,7 +1,7 @@
-"""`manta upgrade NAME [--image IMAGE] [--watch]`: begin an upgrade of a RayService, and follow it.
+"""`manta upgrade NAME [--image IMAGE] [--watch]`: start an upgrade of a RayService, and watch it.
 
-Live on a terminal: a bar of traffic and of capacity for each cluster, and what is waited for. Elsewhere
-one line for each change. It ends when the upgrade is over, or cannot be waited for any longer.
+On a terminal it draws bars of traffic and capacity for each cluster; elsewhere it prints one line for
+each change. It ends when the upgrade is complete or failed, or after the timeout.
 """
 
 from __future__ import annotations
@@ -17,53 +17,48 @@ from typing import Any
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
 from manta.api.ray.service import RayService
-from manta.cli.connection import (
-    add_connection_flags,
-    add_namespace_flag,
-    namespace_of,
-    open_client,
-)
-from manta.cli.upgradeview import Stage, View, line, picture, view_of
-from manta.cli.usage import UsageError, examples
+from manta.api.usage import UsageError
+from manta.cli.output.help import examples
+from manta.cli.output.upgrade_view import Stage, View, line, picture, view_of
+from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
 
-REDRAW = 1.0
-"""The clock of a live picture moves although nothing else does."""
+REDRAW_SECONDS = 1.0
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "upgrade",
-        help="upgrade a RayService and watch it",
         **examples(
             (
                 "manta upgrade echo --image rayproject/ray:2.60.0 --watch",
                 "a new image, without downtime",
             ),
-            ("manta upgrade echo --watch", "watch one that is under way"),
+            ("manta upgrade echo --watch", "watch a running upgrade"),
         ),
     )
-    parser.add_argument("name", help="the RayService, with or without rayservice/ in front")
-    add_namespace_flag(parser)
+    parser.add_argument("name", help="the RayService: NAME or rayservice/NAME")
+    parser.add_argument("--image", metavar="IMAGE", help="new image of every Ray container")
     parser.add_argument(
-        "--image", metavar="IMAGE", help="give every Ray container this image: a new cluster"
+        "--ray-version", metavar="VERSION", help="Ray version of the image, such as 2.60.0"
     )
+    parser.add_argument("--watch", action="store_true", help="watch until it is complete or failed")
     parser.add_argument(
-        "--ray-version", metavar="VERSION", help="what Ray version the image holds, such as 2.60.0"
+        "--timeout",
+        type=float,
+        default=1800,
+        metavar="SECONDS",
+        help="time to watch (default: 1800)",
     )
-    parser.add_argument("--watch", action="store_true", help="follow it until it is over")
-    parser.add_argument(
-        "--timeout", type=float, default=1800, metavar="SECONDS", help="how long to watch"
-    )
-    add_connection_flags(parser)
+    add_connection_flags(parser, namespace=True)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.timeout <= 0:
-        raise UsageError(f"--timeout {args.timeout:g}: more than 0 seconds are needed")
+        raise UsageError(f"--timeout {args.timeout:g}: must be more than 0 seconds")
     if args.ray_version and not args.image:
-        raise UsageError("--ray-version says what is in --image: give both")
+        raise UsageError("--ray-version needs --image")
     return asyncio.run(_upgrade(args))
 
 
@@ -81,7 +76,7 @@ async def _upgrade(args: argparse.Namespace) -> int:
 
 
 async def _set_image(client: Client, key: Key, image: str, version: str | None) -> None:
-    """Of the first container of every group, which is Ray's. As a patch that fails on a race."""
+    """Set the image of the first container of every group. The patch fails on a concurrent change."""
     document = await client.get(RAY_SERVICES, key)
     config = document["spec"]["rayClusterConfig"]
     places = ["headGroupSpec"]
@@ -100,31 +95,31 @@ async def _set_image(client: Client, key: Key, image: str, version: str | None) 
         path = "/spec/rayClusterConfig/rayVersion"
         patch.append({"op": "add", "path": path, "value": version})
     await client.patch(RAY_SERVICES, key, patch, kind="json")
-    print(f"rayservice/{key.name} is asked for {image}", flush=True)
+    print(f"rayservice/{key.name}: image set to {image}", flush=True)
 
 
 async def watch(client: Client, key: Key, screen: Screen, seconds: float) -> int:
-    """0: it is over and well. 1: it failed, or was not over in time."""
-    seen: View | None = None
+    """0: the upgrade is complete. 1: it failed, or took too long."""
+    view: View | None = None
     try:
         async with asyncio.timeout(seconds):
-            async for seen in _views(client, key):
-                screen.show(seen)
-                if seen.stage.is_last:
+            async for view in _views(client, key):
+                screen.show(view)
+                if view.stage.is_last:
                     break
     except TimeoutError:
-        waits_for = seen.waits_for if seen else "the server"
-        screen.end(f"not over within {seconds:g} s; it waits for: {waits_for}")
+        waits_for = view.waits_for if view else "the server"
+        screen.end(f"not complete within {seconds:g} s; waits for: {waits_for}")
         return 1
     finally:
         screen.close()
-    assert seen is not None
-    screen.end(seen.verdict)
-    return 0 if seen.stage is Stage.COMPLETE else 1
+    assert view is not None
+    screen.end(view.verdict)
+    return 0 if view.stage is Stage.COMPLETE else 1
 
 
 async def _views(client: Client, key: Key) -> AsyncIterator[View]:
-    """The service each time that it changes. One that is gone is an error."""
+    """Yield the service after each change. Raises MantaError if it is deleted."""
     await client.get(RAY_SERVICES, key, into=RayService)
     while True:
         changes = client.watch(
@@ -142,20 +137,20 @@ async def _views(client: Client, key: Key) -> AsyncIterator[View]:
 
 
 class Screen:
-    """Draws over its last picture on a terminal, and says each change once elsewhere."""
+    """Redraws the picture on a terminal; elsewhere prints each change once."""
 
     def __init__(self, *, live: bool) -> None:
         self._live = live
         self._began = time.monotonic()
         self._drawn = 0
-        self._said = ""
+        self._printed = ""
         self._view: View | None = None
         self._clock: asyncio.Task[None] | None = None
 
     def show(self, view: View) -> None:
         self._view = view
         if not self._live:
-            self._say(view)
+            self._print(view)
             return
         self._draw()
         if self._clock is None:
@@ -168,20 +163,20 @@ class Screen:
     def end(self, text: str) -> None:
         print(text, flush=True)
 
-    def _say(self, view: View) -> None:
+    def _print(self, view: View) -> None:
         text = line(view)
-        if text != self._said:
-            self._said = text
+        if text != self._printed:
+            self._printed = text
             print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
     async def _keep_drawing(self) -> None:
         while True:
-            await asyncio.sleep(REDRAW)
+            await asyncio.sleep(REDRAW_SECONDS)
             self._draw()
 
     def _draw(self) -> None:
         assert self._view is not None
-        # A line that wraps would not be drawn over.
+        # Cut long lines: a wrapped line would not be overwritten.
         widest = shutil.get_terminal_size().columns - 1
         lines = [one[:widest] for one in picture(self._view, time.monotonic() - self._began)]
         up = f"\x1b[{self._drawn}A" if self._drawn else ""

@@ -1,6 +1,6 @@
-"""Talk to a Kubernetes API server: one async client over one narrow transport.
+"""An async client of a Kubernetes API server.
 
-Walk through it in this order: `errors` (what can go wrong, drawn), `transport` (bytes to a
-server and back), `credentials` (who we are and where the server is), `client` (the verbs),
-`connect` (all of it tied together). Importing the room costs neither aiohttp nor yaml.
+Read it in this order: `errors` (the exception tree), `config` (which cluster, which user), `credentials`
+(tokens and certificates, renewed), `transport` (HTTP), `request_executor` (retries and rate limit), `client`
+(the verbs), `connect` (builds a client). Importing the package imports neither aiohttp nor a YAML library.
 """

@@ -1,8 +1,7 @@
 """The verbs of the Kubernetes API, async, over any Transport.
 
-Promises: every error is one of `errors`; a write whose reply was lost is reported as unknown
-and never repeated; reads are repeated a few times; nothing waits without a limit. Time, sleep
-and chance come in through the constructor, or from the running loop.
+All methods raise the errors of `errors` only. Reads are retried a few times. A write whose response was lost
+raises an error with `unknown` set and is not retried. Every request has a timeout.
 """
 
 from __future__ import annotations
@@ -15,68 +14,60 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from manta import __version__
-from manta.api.meta import Key, ObjectMeta, View
+from manta.api.meta import Key, Object
 from manta.api.resources import Resource
 from manta.kube import codec, requests
-from manta.kube.calling import Call, Caller, RequestObserver, unobserved
 from manta.kube.errors import Gone, NotFound, Unreachable
-from manta.kube.ratelimit import RateLimiter
+from manta.kube.rate_limiter import RateLimiter
+from manta.kube.request_executor import Call, RequestExecutor, RequestObserver, unobserved
 from manta.kube.requests import PatchKind, Propagation
 from manta.kube.retry import DEFAULT, RetryPolicy
 from manta.kube.transport import Query, Request, Response, StreamResponse, Transport
 from manta.kube.watch_stream import LineSplitter, WatchEvent, decode_event
 
-__all__ = ["Client", "Listing", "PatchKind", "Propagation", "RequestObserver", "Written"]
-
-
-class Written(View, frozen=True, kw_only=True):
-    """What a writer needs of the answer: identity and version, whatever the kind."""
-
-    metadata: ObjectMeta = ObjectMeta()
+__all__ = ["Client", "Listing", "PatchKind", "Propagation", "RequestObserver"]
 
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     T = TypeVar("T", default=dict[str, Any])
-    W = TypeVar("W", default=Written)
+    W = TypeVar("W", default=Object)
 else:
     from typing import TypeVar
 
     T = TypeVar("T")
     W = TypeVar("W")
 
-# Defaults of the `into` parameters: a plain object for reads, identity and version for writes.
+# Defaults of the `into` parameters: a dict for reads; only the metadata for writes.
 _AS_DICT: Any = dict
-_AS_WRITTEN: Any = Written
+_AS_WRITTEN: Any = Object
 
-# Whoever needs only identity and version of what was written asks for no more: encoding a whole Pod
-# is a good part of what its creation costs the API server.
+# Encoding the whole Pod is a good part of what its creation costs the API server: ask for no more than
+# the metadata where the caller needs no more.
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 
-def _written_headers(content_type: str, into: Any) -> dict[str, str]:
-    accept = {"accept": _METADATA_ONLY} if into is _AS_WRITTEN else {}
-    return {"content-type": content_type, **accept}
-
-
-# What comes through a proxy, or as a log, need not be JSON.
+# Proxied responses and logs need not be JSON.
 _ANY_TYPE = {"accept": "*/*"}
 
 Body = Mapping[str, Any] | Sequence[Any] | bytes
+_JSON = "application/json"
+DEFAULT_TIMEOUT = 30.0
+"""Seconds for one request."""
 FieldValidation = Literal["", "Strict", "Warn", "Ignore"]
-"""What becomes of fields that the schema does not know; empty: the server's default, a warning."""
+"""How the server treats unknown fields; empty: its default, a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
     items: list[T] = field(default_factory=list)
     resource_version: str = ""
-    """Where a watch can take over from this list."""
+    """Where a watch continues after this list."""
 
 
 class Client:
-    def __init__(  # noqa: PLR0913  # the things that are injected, each with a default
+    def __init__(  # noqa: PLR0913  # dependencies, each with a default
         self,
         transport: Transport,
         *,
@@ -84,19 +75,19 @@ class Client:
         limiter: RateLimiter | None = None,
         observer: RequestObserver | None = None,
         retry: RetryPolicy = DEFAULT,
-        timeout: float = 30.0,
-        chance: random.Random | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        rng: random.Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.transport = transport
-        self._caller = Caller(
+        self._executor = RequestExecutor(
             transport,
-            headers={"user-agent": user_agent, "accept": "application/json"},
+            headers={"user-agent": user_agent, "accept": _JSON},
             timeout=timeout,
             limiter=limiter,
             observer=observer or unobserved,
             retry=retry,
-            chance=chance or random.Random(),  # noqa: S311  # spreads retries, guards nothing
+            rng=rng or random.Random(),  # noqa: S311  # jitter of retries
             sleep=sleep,
         )
 
@@ -121,7 +112,7 @@ class Client:
     ) -> T:
         path = requests.object_path(resource, key, subresource)
         query = requests.query_of(resourceVersion=resource_version)
-        body = await self._ask("get", resource, Request("GET", path, query))
+        body = await self._execute("get", resource, Request("GET", path, query))
         return codec.decode(body, into, f"{resource.kind} {key}")
 
     async def list(  # noqa: PLR0913  # the query parameters of the API
@@ -136,7 +127,7 @@ class Client:
         resource_version: str = "",
         resource_version_match: str = "",
     ) -> Listing[T]:
-        """All of them, page by page. Pages that expire on the way cost one list in one piece."""
+        """All objects, page by page. If a continue token expires, the list is requested again unpaged."""
         selection = requests.query_of(labelSelector=labels, fieldSelector=fields)
         first = selection + requests.query_of(
             resourceVersion=resource_version, resourceVersionMatch=resource_version_match
@@ -159,7 +150,7 @@ class Client:
         page = await self._page(resource, request, into, first + limit)
         items = page.items or []
         while token := page.metadata.continue_token:
-            # A continue token fixes the version: the server refuses it beside resourceVersion.
+            # A continue token implies the version: the server refuses resourceVersion beside it.
             query = selection + limit + (("continue", token),)
             try:
                 page = await self._page(resource, request, into, query)
@@ -171,7 +162,7 @@ class Client:
     async def _page(
         self, resource: Resource, request: Request, into: type[T], query: Query
     ) -> codec.Page[T]:
-        body = await self._ask("list", resource, Request(request.method, request.path, query))
+        body = await self._execute("list", resource, Request(request.method, request.path, query))
         return codec.decode_page(body, into, f"list of {resource.group_resource}")
 
     async def watch(  # noqa: PLR0913  # the query parameters of the API
@@ -189,9 +180,9 @@ class Client:
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Events until the server ends the stream, which it does after `timeout_seconds`.
 
-        Whoever leaves early closes it: `async with aclosing(client.watch(...)) as events`.
-        Raises Gone when `resource_version` is too old, and Unreachable when the stream breaks or
-        `read_timeout` seconds pass without a byte. Resuming is the caller's decision.
+        To leave early, close it: `async with aclosing(client.watch(...)) as events`. Raises Gone when
+        `resource_version` is too old, and Unreachable when the stream breaks or `read_timeout` seconds pass
+        without data. The caller decides whether to resume.
         """
         query = requests.watch_query(
             labels=labels,
@@ -203,7 +194,7 @@ class Client:
         what = resource.group_resource
         call = Call("watch", what, Request("GET", requests.path_of(resource, namespace), query))
         splitter = LineSplitter()
-        async with self._caller.opened(call) as stream:
+        async with self._executor.open_stream(call) as stream:
             chunks = stream.chunks()
             if read_timeout is not None:
                 chunks = _never_silent(chunks, read_timeout, f"watch of {what}")
@@ -226,18 +217,14 @@ class Client:
         field_validation: FieldValidation = "",
         subresource: tuple[str, str] | None = None,
     ) -> W:
-        """`subresource` is (name, subresource), for such as `pods/binding` and `pods/eviction`."""
+        """Create an object. `subresource` is (name, subresource), as for pods/binding and pods/eviction."""
         name, part = subresource or ("", "")
-        request = Request(
-            "POST",
-            requests.path_of(resource, namespace, name, part),
-            requests.write_query(
-                dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
-            ),
-            _written_headers("application/json", into),
-            codec.encode_body(body),
+        query = requests.write_query(
+            dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
         )
-        return codec.decode(await self._ask("create", resource, request), into, resource.kind)
+        path = requests.path_of(resource, namespace, name, part)
+        request = _write("POST", path, query, body, into)
+        return codec.decode(await self._execute("create", resource, request), into, resource.kind)
 
     async def replace(  # noqa: PLR0913  # the query parameters of the API
         self,
@@ -251,17 +238,13 @@ class Client:
         field_manager: str = "",
         field_validation: FieldValidation = "",
     ) -> W:
-        request = Request(
-            "PUT",
-            requests.object_path(resource, key, subresource),
-            requests.write_query(
-                dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
-            ),
-            _written_headers("application/json", into),
-            codec.encode_body(body),
+        """Replace an object."""
+        query = requests.write_query(
+            dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
         )
-        answer = await self._ask("update", resource, request)
-        return codec.decode(answer, into, f"{resource.kind} {key}")
+        path = requests.object_path(resource, key, subresource)
+        response = await self._execute("update", resource, _write("PUT", path, query, body, into))
+        return codec.decode(response, into, f"{resource.kind} {key}")
 
     async def patch(  # noqa: PLR0913  # the query parameters of the API
         self,
@@ -277,23 +260,20 @@ class Client:
         dry_run: bool = False,
         field_validation: FieldValidation = "",
     ) -> W:
-        """`force` takes over fields from other managers: for `kind="apply"` only."""
+        """Patch an object. `force` takes over fields of other managers; only for `kind="apply"`."""
         if kind == "apply" and not field_manager:
             raise ValueError(f"an apply patch of {resource.kind} {key} needs a field_manager")
-        request = Request(
-            "PATCH",
-            requests.object_path(resource, key, subresource),
-            requests.write_query(
-                dry_run=dry_run,
-                field_manager=field_manager,
-                force=force,
-                field_validation=field_validation,
-            ),
-            _written_headers(requests.PATCH_TYPES[kind], into),
-            codec.encode_body(body),
+        query = requests.write_query(
+            dry_run=dry_run,
+            field_manager=field_manager,
+            force=force,
+            field_validation=field_validation,
         )
-        answer = await self._ask("apply" if kind == "apply" else "patch", resource, request)
-        return codec.decode(answer, into, f"{resource.kind} {key}")
+        path = requests.object_path(resource, key, subresource)
+        request = _write("PATCH", path, query, body, into, requests.PATCH_TYPES[kind])
+        verb = "apply" if kind == "apply" else "patch"
+        response = await self._execute(verb, resource, request)
+        return codec.decode(response, into, f"{resource.kind} {key}")
 
     async def delete(
         self,
@@ -305,7 +285,7 @@ class Client:
         propagation: Propagation = "Background",
         grace_seconds: int | None = None,
     ) -> bool:
-        """True: accepted. False: it was gone already. Raises Conflict when `uid` is another's."""
+        """Whether the object existed. Raises Conflict when it has another `uid`."""
         options = requests.delete_options(
             uid=uid,
             resource_version=resource_version,
@@ -315,11 +295,11 @@ class Client:
         request = Request(
             "DELETE",
             requests.object_path(resource, key),
-            headers={"content-type": "application/json"},
+            headers={"content-type": _JSON},
             body=codec.encode(options),
         )
         try:
-            await self._ask("delete", resource, request)
+            await self._execute("delete", resource, request)
         except NotFound:
             return False
         return True
@@ -342,12 +322,12 @@ class Client:
             "DELETE",
             requests.path_of(resource, namespace),
             requests.query_of(labelSelector=labels, fieldSelector=fields),
-            {"content-type": "application/json"},
+            {"content-type": _JSON},
             codec.encode(options),
         )
-        await self._ask("deletecollection", resource, request)
+        await self._execute("deletecollection", resource, request)
 
-    # ── anything else ────────────────────────────────────────────────────────────────────
+    # ── other requests ───────────────────────────────────────────────────────────────────
     async def send(  # noqa: PLR0913  # the parts of a request
         self,
         method: str,
@@ -356,50 +336,56 @@ class Client:
         query: Query = (),
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109  # handed on, not implemented here
+        timeout: float | None = None,  # noqa: ASYNC109  # passed to the transport
         check: bool = True,
         limit: int | None = None,
     ) -> Response:
-        """One raw request. With `check=False` every answer is returned, whatever its status.
-
-        That is for services/proxy: what comes back is then the service's word, not the server's.
-        """
+        """Send one raw request. With `check=False`, error responses are returned instead of raised, and
+        nothing is retried: for services/proxy, where the service answers and not the API server."""
         request = Request(method, path, query, _headers(headers), body, limit=limit)
         call = Call(method.lower(), "", request, timeout)
-        return await (self._caller.ask(call) if check else self._caller.ask_once(call))
+        return await (self._executor.execute(call) if check else self._executor.execute_once(call))
 
     @asynccontextmanager
     async def stream(
         self, path: str, *, query: Query = (), headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[StreamResponse]:
-        """A body that goes on, such as a followed log. Read it with `.chunks()`."""
+        """A response whose body is read with `.chunks()`, such as a followed log."""
         request = Request("GET", path, query, _headers(headers))
-        async with self._caller.opened(Call("get", "", request)) as stream:
+        async with self._executor.open_stream(Call("get", "", request)) as stream:
             yield stream
 
-    async def _ask(self, verb: str, resource: Resource, request: Request) -> bytes:
-        return (await self._caller.ask(Call(verb, resource.group_resource, request))).body
+    async def _execute(self, verb: str, resource: Resource, request: Request) -> bytes:
+        return (await self._executor.execute(Call(verb, resource.group_resource, request))).body
+
+
+def _write(
+    method: str, path: str, query: Query, body: Body, into: Any, content_type: str = _JSON
+) -> Request:
+    accept = {"accept": _METADATA_ONLY} if into is _AS_WRITTEN else {}
+    headers = {"content-type": content_type, **accept}
+    return Request(method, path, query, headers, codec.encode_body(body))
 
 
 class _Expired(Gone):
-    """A continue token ran out between two pages."""
+    """A continue token expired between two pages."""
 
 
 async def _never_silent(
     chunks: AsyncIterator[bytes], read_timeout: float, what: str
 ) -> AsyncIterator[bytes]:
-    """Silence beyond `read_timeout` seconds is a loss."""
+    """The chunks. Raises Unreachable when none comes for `read_timeout` seconds."""
     while True:
         try:
             async with asyncio.timeout(read_timeout):
                 chunk = await anext(chunks, None)
         except TimeoutError as error:
-            raise Unreachable(f"{what}: silent for {read_timeout:g} s", sent=True) from error
+            raise Unreachable(f"{what}: no data for {read_timeout:g} s", sent=True) from error
         if chunk is None:
             return
         yield chunk
 
 
 def _headers(given: Mapping[str, str] | None) -> dict[str, str]:
-    """In lower case, as ours are: the same header twice would leave the choice to the server."""
+    """The headers in lower case, so that each occurs once."""
     return _ANY_TYPE | {name.lower(): value for name, value in (given or {}).items()}

@@ -1,7 +1,4 @@
-"""Where an API server is and who we are to it: plain values, read by the transport.
-
-Secrets never show in a repr, so that a Cluster can be logged.
-"""
+"""Address of an API server and the user to connect as. A repr shows no secret."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Pem = bytes | Path
-"""Certificates and keys: the text itself, or a file that is read again when it may have changed."""
+"""A certificate or key: its text, or a file that is read again when it may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +19,9 @@ class ExecPlugin:
     api_version: str
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables that the kubeconfig adds."""
+    """Variables that the kubeconfig sets."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What it adds them to. Empty: the environment of this process."""
+    """The environment that they are added to; empty: that of this process."""
     cluster_info: Mapping[str, Any] | None = field(default=None, repr=False)
     install_hint: str = ""
     needs_terminal: bool = False
@@ -33,30 +30,32 @@ class ExecPlugin:
 @dataclass(frozen=True, slots=True)
 class User:
     origin: str = "anonymous"
-    """Where this identity was read from, for messages: `user 'admin' of /root/.kube/config`."""
+    """For messages: `user 'admin' in /root/.kube/config`."""
     token: str = field(default="", repr=False)
     token_file: Path | None = None
-    """Wins over `token`, and is read again and again: such tokens are short-lived."""
+    """Wins over `token`. Read again every minute: such tokens are short-lived."""
     certificate: Pem | None = field(default=None, repr=False)
     key: Pem | None = field(default=None, repr=False)
     plugin: ExecPlugin | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     """Impersonation."""
+    repeated: tuple[tuple[str, str], ...] = ()
+    """Impersonation: headers that occur once per group and per value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
     server: str
-    """The base URL, without a slash at its end. It may have a path."""
+    """The base URL without a trailing slash; it may have a path."""
     user: User = User()
     namespace: str = "default"
     context: str = ""
     origin: str = ""
-    """Where it was read from, for messages."""
+    """Where the cluster is defined, for messages."""
     ca: Pem | None = field(default=None, repr=False)
     """None: the certificate authorities of this machine."""
     insecure: bool = False
     server_name: str = ""
-    """The name that the server's certificate must bear, when it is not the host of the URL."""
+    """The name in the server's certificate, if it is not the URL's host."""
     proxy: str = field(default="", repr=False)
-    """The HTTP proxy on the way, `http://[user:password@]host:port`."""
+    """The HTTP proxy, `http://[user:password@]host:port`."""

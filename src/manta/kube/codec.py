@@ -1,4 +1,4 @@
-"""JSON to values and back: decoders built once for each type, errors that name the object."""
+"""JSON to values and back. Decoders are built once per type; errors name the object."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ListMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class Page(msgspec.Struct, Generic[T], frozen=True, gc=False):
     metadata: ListMeta = ListMeta()
     items: list[T] | None = None
-    """Go servers print an empty list as null."""
+    """None: servers written in Go encode an empty list as null."""
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -35,7 +35,7 @@ class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
-    """The least that every object tells of itself."""
+    """The metadata that every object has."""
 
     metadata: _Meta = _Meta()
 
@@ -56,7 +56,7 @@ def page_decoder(into: type[T]) -> msgspec.json.Decoder[Page[T]]:
 
 
 def decode(body: bytes | msgspec.Raw, into: type[T], what: str) -> T:
-    """`what` names the object in the error, for no one can find it by a column number."""
+    """Decode one object. Raises Malformed, which names the object: `what` and its name."""
     try:
         return decoder(into).decode(body)
     except msgspec.MsgspecError as error:
@@ -64,6 +64,7 @@ def decode(body: bytes | msgspec.Raw, into: type[T], what: str) -> T:
 
 
 def decode_page(body: bytes, into: type[T], what: str) -> Page[T]:
+    """Decode a list. Raises Malformed, which names the first item that does not fit."""
     try:
         return page_decoder(into).decode(body)
     except msgspec.MsgspecError as error:
@@ -76,7 +77,7 @@ def encode_body(body: Mapping[str, Any] | Sequence[Any] | bytes) -> bytes:
 
 
 def _blame_item(body: bytes, into: type[T], what: str) -> None:
-    """Say which of the items is the broken one, if it is one of the items."""
+    """Raise Malformed for the first item that cannot be decoded; return if all can."""
     try:
         items = page_decoder(msgspec.Raw).decode(body).items or []
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""From a Cluster to a Client: the HTTP transport and the client, tied together."""
+"""Build a client of a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 from manta.kube.client import Client, RequestObserver
 from manta.kube.cluster import Cluster
-from manta.kube.ratelimit import RateLimiter
+from manta.kube.rate_limiter import RateLimiter
 from manta.kube.retry import DEFAULT, RetryPolicy
 from manta.kube.transport import HttpTransport
 
@@ -20,12 +20,12 @@ async def connect(
     limiter: RateLimiter | None = None,
     observer: RequestObserver | None = None,
     retry: RetryPolicy = DEFAULT,
-    chance: random.Random | None = None,
+    rng: random.Random | None = None,
     connections: int = 64,
 ) -> Client:
-    """A client of this cluster. Nothing is sent yet; close it when done.
+    """A client of this cluster, to be closed by the caller. Sends nothing yet.
 
-    `now` is the wall clock: with it, exec plugins run again before their credential expires.
+    With `now` (the wall clock), exec plugins run again before their credential expires.
     """
     transport = HttpTransport(cluster, now=now, connections=connections)
-    return Client(transport, limiter=limiter, observer=observer, retry=retry, chance=chance)
+    return Client(transport, limiter=limiter, observer=observer, retry=retry, rng=rng)

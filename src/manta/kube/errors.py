@@ -1,7 +1,7 @@
-"""What can go wrong between us and an API server, as one tree.
+"""The exceptions of this package, as one tree.
 
     MantaError
-    ├── ApiError              the API server said no
+    ├── ApiError              the API server answered with an error
     │   ├── BadRequest        400
     │   ├── Unauthorized      401
     │   ├── Forbidden         403
@@ -12,16 +12,15 @@
     │   ├── Invalid           422
     │   ├── TooManyRequests   429, with `.retry_after` when the server named a time
     │   └── Unavailable       5xx
-    ├── Unreachable           nothing, or half an answer; `.sent` when the request had left us
-    ├── Malformed             an answer that cannot be read as what was asked for
-    ├── CredentialsError      kubeconfig, token, certificate or plugin: names the cure
-    └── Bug                   "cannot happen"; ends the round, never the process
+    ├── Unreachable           no complete response; `.sent`: the request may have been received
+    ├── Malformed             a response that cannot be decoded as the requested type
+    ├── CredentialsError      kubeconfig, token, certificate or plugin; the message says what to do
+    └── Bug                   "cannot happen"; ends one reconcile, never the process
 
-`error.unknown` is the question that a writer must ask: True says that the write may have been
-applied, so look before you act again.
+`error.unknown` is True when a write may have been applied: read the object before writing again.
 """
 
-# ruff: noqa: N818  # the names are the tree that is drawn here, and read well without a suffix
+# ruff: noqa: N818  # these read well without the suffix Error
 
 from __future__ import annotations
 
@@ -32,36 +31,32 @@ import msgspec
 
 
 class MantaError(Exception):
-    """Everything that we raise on purpose."""
+    """Base of everything that Manta raises on purpose."""
 
     unknown: bool = False
     """The write may have been applied although no success was reported."""
 
 
-class Bug(MantaError):
-    """Something that cannot happen, did."""
-
-
 class CredentialsError(MantaError):
-    """We do not know the server, or cannot prove who we are. The message names the cure."""
+    """The server or the user is not configured, or its credentials do not work. The message says what to do."""
 
 
 class Malformed(MantaError):
-    """The server answered, but not with what was asked for."""
+    """The response cannot be decoded as the requested type."""
 
 
 class Unreachable(MantaError):
-    """No complete answer came back."""
+    """No complete response came back."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
         self.sent = sent
-        """True unless it is proven that the server never saw the whole request."""
+        """False only if the server cannot have received the whole request."""
         self.unknown = sent
 
 
 class ApiError(MantaError):
-    """The API server refused, with the fields of its Status object."""
+    """The API server answered with an error; the fields are those of its Status object."""
 
     def __init__(
         self, status: int, reason: str, message: str, details: Mapping[str, Any] | None = None
@@ -74,12 +69,12 @@ class ApiError(MantaError):
 
     @property
     def causes(self) -> tuple[Mapping[str, Any], ...]:
-        """Field by field what was wrong, when the server said so."""
+        """The invalid fields, if the server listed them."""
         return tuple(self.details.get("causes") or ())
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds after which the server wants to be asked again."""
+        """Seconds after which the client should retry; None if the server named none."""
         seconds = self.details.get("retryAfterSeconds")
         return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
 
@@ -122,14 +117,14 @@ class Invalid(ApiError):
 class TooManyRequests(ApiError):
     @property
     def of_load(self) -> bool:
-        """Turned away unseen: the server says so in plain words. With a reason it is about what was
-        asked: a kind that is not served yet, a disruption budget, too many Events."""
+        """True when the server rejected the request before reading it, because of load. A 429 with a reason is
+        about the request: a kind that is not served yet, a disruption budget, too many Events."""
         return not self.reason
 
 
 class Unavailable(ApiError):
     unknown = True
-    """A 5xx can come from a timeout, or a load balancer, after the write was applied."""
+    """A 5xx can come from a timeout or a load balancer after the write was applied."""
 
 
 BY_REASON: Mapping[str, type[ApiError]] = {
@@ -172,10 +167,10 @@ class _Status(msgspec.Struct, gc=False):
 def error_from(
     status_code: int, headers: Mapping[str, str], body: bytes, note: str = ""
 ) -> ApiError:
-    """The error that this answer means: its reason first, its code where it gives no reason.
+    """The ApiError of a response, by the reason in its Status, else by its status code.
 
     The body need not be a Status: proxies and load balancers answer with HTML or plain text.
-    `note` is what we know beside it.
+    `note` is appended to the message.
     """
     status = _read_status(body)
     details = dict(status.details or {})
@@ -190,7 +185,7 @@ def error_from(
 
 
 def error_from_status(status: bytes | msgspec.Raw) -> ApiError:
-    """The error inside a watch stream: a Status object behind an HTTP 200."""
+    """The ApiError of an ERROR event: a Status inside a watch stream."""
     return error_from(500, {}, bytes(status))
 
 
@@ -203,5 +198,5 @@ def _read_status(body: bytes) -> _Status:
 
 
 def _plain(body: bytes) -> str:
-    """The first words of an answer that is no Status, fit for one line of a log."""
+    """The beginning of a body that is no Status, in one line."""
     return " ".join(body[:400].decode(errors="replace").split())[:200]

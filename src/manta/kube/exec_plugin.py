@@ -1,4 +1,4 @@
-"""Run a client.authentication.k8s.io plugin, and read the credential that it prints."""
+"""Run a client.authentication.k8s.io plugin and read the credential that it prints."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 async def run(plugin: ExecPlugin, origin: str, *, limit: float = LONGEST_RUN) -> PluginCredential:
-    """`origin` names the user in errors."""
+    """The credential that the plugin prints. Raises CredentialsError, which names `origin`."""
     who = f"exec plugin {plugin.command!r} of {origin}"
     if plugin.needs_terminal:
         raise CredentialsError(f"{who} has interactiveMode Always; log in by hand and use a token")
-    # A plugin inherits our environment. We hand it on whole and read nothing in it.
+    # A plugin inherits our environment, unread.
     inherited = plugin.environment or os.environ  # noqa: TID251
     path = shutil.which(plugin.command, path=inherited.get("PATH"))
     if path is None:
@@ -67,6 +67,7 @@ def exec_info(plugin: ExecPlugin) -> str:
 
 
 def read_credential(output: bytes, api_version: str, who: str) -> PluginCredential:
+    """The credential in a plugin's output. Raises CredentialsError."""
     try:
         answer = msgspec.json.decode(output, type=_ExecCredential)
     except msgspec.MsgspecError as error:
@@ -119,6 +120,6 @@ async def _output(command: list[str], env: Mapping[str, str], who: str, limit: f
             process.kill()
             await process.wait()
     if process.returncode:
-        said = " ".join(complaint.decode(errors="replace").split())[-400:]
-        raise CredentialsError(f"{who} failed with exit status {process.returncode}: {said}")
+        stderr = " ".join(complaint.decode(errors="replace").split())[-400:]
+        raise CredentialsError(f"{who} failed with exit status {process.returncode}: {stderr}")
     return output

@@ -1,4 +1,4 @@
-"""Which HTTP proxy, if any, stands between us and a server: the usual variables, as values."""
+"""Which HTTP proxy to use for a server, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def proxy_for(server: str, environment: Mapping[str, str]) -> str:
-    """The proxy of HTTPS_PROXY or HTTP_PROXY for `server`, or '' when NO_PROXY exempts it."""
+    """The proxy for `server`; '' when none is set or NO_PROXY exempts it. Raises CredentialsError."""
     url = urlsplit(server)
     host = (url.hostname or "").lower()
     port = url.port or DEFAULT_PORTS.get(url.scheme, 0)
@@ -24,9 +24,9 @@ def proxy_for(server: str, environment: Mapping[str, str]) -> str:
 
 
 def checked(proxy: str, field: str) -> str:
-    """`proxy` when it is one that we can speak to; `field` names it in the error."""
+    """`proxy`, if it is supported. Raises CredentialsError, which names `field`."""
     if not is_http_url(proxy):
-        shown = re.sub(r"//.*@", "//...@", proxy)  # before the @ stands a password
+        shown = re.sub(r"//.*@", "//...@", proxy)  # a password is before the @
         raise CredentialsError(
             f"{field} is {shown!r}: use an http:// or https:// proxy with a host; "
             "SOCKS proxies are not supported"
@@ -35,10 +35,10 @@ def checked(proxy: str, field: str) -> str:
 
 
 def is_http_url(text: str) -> bool:
-    """Whether it has a scheme that we speak, a host, and no port that cannot be."""
+    """Whether `text` is an http or https URL with a host and a valid port."""
     try:
         url = urlsplit(text)
-        _ = url.port  # it is only read, and refused, when it is asked for
+        _ = url.port  # raises ValueError for an invalid port
     except ValueError:
         return False
     return url.scheme in DEFAULT_PORTS and bool(url.hostname)
@@ -71,7 +71,7 @@ def _matches(host: str, port: int, rule: str) -> bool:
     name, _, only_port = rule.rpartition(":") if rule.count(":") == 1 else (rule, "", "")
     if only_port and only_port != str(port):
         return False
-    # `.example.com` exempts what is below it; `example.com` exempts itself as well.
+    # `.example.com` exempts its subdomains; `example.com` also exempts itself.
     return host == name or host.endswith(name if name.startswith(".") else f".{name}")
 
 

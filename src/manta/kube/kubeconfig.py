@@ -1,8 +1,8 @@
-"""kubeconfig files: read, merged and resolved to the Cluster of one context.
+"""Merges kubeconfig files and resolves a context to a Cluster.
 
-Follows kubectl: in a list of files the first that names a thing wins, missing files of a list
-are passed over, and relative paths are relative to the file that holds them. Every error names
-the file, the field, the value (never a secret) and the cure.
+As kubectl does: of several files the first that defines an entry wins, missing files of a list are skipped,
+and relative paths start at the directory of their file. Errors name the file, the field, its value (unless
+secret) and what to do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+from urllib.parse import quote
 
+import msgspec
+
+from manta.api.well_known import EXTENSION_EXEC_CONFIG
 from manta.kube import exec_plugin, http_proxy
 from manta.kube.cluster import Cluster, ExecPlugin, Pem, User
 from manta.kube.errors import CredentialsError
@@ -28,12 +32,10 @@ from manta.kube.kubeconfig_file import (
 
 E = TypeVar("E")
 
-EXEC_CONFIG_EXTENSION = "client.authentication.k8s.io/exec"
-
 
 @dataclass(frozen=True, slots=True)
 class _Found(Generic[E]):
-    """An entry, and the file whose directory its relative paths start from."""
+    """An entry and its file; relative paths start at the file's directory."""
 
     name: str
     entry: E
@@ -44,22 +46,36 @@ class _Found(Generic[E]):
 
 
 def load_files(
-    paths: Sequence[Path], context: str | None, environment: Mapping[str, str]
+    paths: Sequence[Path],
+    context: str | None,
+    environment: Mapping[str, str],
+    *,
+    cluster: str = "",
+    user: str = "",
 ) -> Cluster:
-    """The cluster of `context`, or of the current context, in the merged files."""
+    """The cluster of `context`, by default of the current context. Raises CredentialsError.
+
+    `cluster` and `user` name entries that replace those of the context.
+    """
     files = [(path, read_file(path)) for path in paths if len(paths) == 1 or path.exists()]
     if not files:
         tried = ", ".join(str(path) for path in paths)
         raise CredentialsError(f"none of these kubeconfig files exists: {tried}")
     where = ", ".join(str(path) for path, _ in files)
     name = context or next((file.current_context for _, file in files if file.current_context), "")
+    if not name and cluster:  # as kubectl: a cluster alone is enough
+        entry = ContextEntry(cluster=cluster, user=user)
+        return _resolve(files, _Found("", entry, files[0][0]), environment)
     if not name:
         raise CredentialsError(
             f"kubeconfig {where} has no current-context: name one of "
             f"{_names(files, lambda file: file.contexts)}, or run `kubectl config use-context`"
         )
     chosen = _find(files, lambda file: file.contexts, name, f"context of {where}")
-    return _resolve(files, chosen, environment)
+    entry = msgspec.structs.replace(
+        chosen.entry, cluster=cluster or chosen.entry.cluster, user=user or chosen.entry.user
+    )
+    return _resolve(files, _Found(chosen.name, entry, chosen.file), environment)
 
 
 def _resolve(
@@ -122,7 +138,8 @@ def _user(
         certificate=certificate,
         key=key,
         plugin=_plugin(found, entry.exec_, cluster, environment) if entry.exec_ else None,
-        headers=_impersonation(entry, origin),
+        headers=impersonation(entry.as_, entry.as_uid),
+        repeated=impersonated_groups(entry.as_groups or (), entry.as_user_extra or {}),
     )
 
 
@@ -140,15 +157,19 @@ def _refuse_old_ways(entry: UserEntry, origin: str) -> None:
         )
 
 
-def _impersonation(entry: UserEntry, origin: str) -> dict[str, str]:
-    if entry.as_groups or entry.as_user_extra:
-        # One header for each group: more than a mapping of headers can say.
-        raise CredentialsError(
-            f"{origin} impersonates groups (as-groups, as-user-extra), which is not supported: "
-            "use `as` with a user, or credentials of its own"
-        )
-    named = {"impersonate-user": entry.as_, "impersonate-uid": entry.as_uid}
+def impersonation(user: str, uid: str) -> dict[str, str]:
+    """Headers that occur once."""
+    named = {"impersonate-user": user, "impersonate-uid": uid}
     return {name: value for name, value in named.items() if value}
+
+
+def impersonated_groups(
+    groups: Sequence[str], extra: Mapping[str, Sequence[str]]
+) -> tuple[tuple[str, str], ...]:
+    """Headers that occur once per group and per value of an extra key."""
+    keys = {key: f"impersonate-extra-{quote(key, safe='').lower()}" for key in extra}
+    pairs = [(keys[key], value) for key, values in extra.items() for value in values]
+    return (*(("impersonate-group", group) for group in groups), *pairs)
 
 
 def _plugin(
@@ -164,7 +185,7 @@ def _plugin(
         )
     if not entry.command:
         raise CredentialsError(f"{origin} has no command")
-    # As kubectl: a bare name is looked for in PATH, anything with a slash is a file.
+    # As kubectl: a bare name is searched in PATH, a name with a slash is a path.
     command = str(found.path(entry.command)) if "/" in entry.command else entry.command
     extra = {variable.name: variable.value for variable in entry.env or ()}
     return ExecPlugin(
@@ -180,7 +201,7 @@ def _plugin(
 
 
 def _cluster_info(found: _Found[ClusterEntry]) -> dict[str, Any]:
-    """What `provideClusterInfo` promises to a plugin: never a secret."""
+    """What a plugin gets with `provideClusterInfo`. Contains no secret."""
     entry = found.entry
     ca = _pem(found, entry.certificate_authority_data, entry.certificate_authority, found.name)
     text = ca.read_bytes() if isinstance(ca, Path) else ca
@@ -192,12 +213,12 @@ def _cluster_info(found: _Found[ClusterEntry]) -> dict[str, Any]:
         "proxy-url": entry.proxy_url,
     }
     extension = {each.get("name"): each.get("extension") for each in entry.extensions or ()}
-    info["config"] = extension.get(EXEC_CONFIG_EXTENSION)
+    info["config"] = extension.get(EXTENSION_EXEC_CONFIG)
     return {name: value for name, value in info.items() if value}
 
 
 def _pem(found: _Found[Any], data: str, file: str, origin: str) -> Pem | None:
-    """Data wins over a file, as everywhere in kubeconfig."""
+    """The PEM data, else the path of the file. Raises CredentialsError."""
     if not data:
         return found.path(file) if file else None
     try:

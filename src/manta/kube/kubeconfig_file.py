@@ -1,4 +1,4 @@
-"""One kubeconfig file as it lies on disk: its shape, and errors that name the field."""
+"""One kubeconfig file: its types, and errors that name the field."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ class KubeconfigFile(msgspec.Struct, rename="kebab"):
 
 
 def read_file(path: Path) -> KubeconfigFile:
+    """The file's content. Raises CredentialsError."""
     tree = _without_nulls(_parse(path)) or {}
     try:
         return msgspec.convert(tree, KubeconfigFile)
@@ -109,7 +110,7 @@ def _parse(path: Path) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
-    """`users: null` and `namespace:` with nothing behind it mean: not given."""
+    """Drop null values: `users: null` means that there are none."""
     if isinstance(value, dict):
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
@@ -118,16 +119,16 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _explain(tree: Any, message: str) -> str:
-    """msgspec's message with the field in kubeconfig's own words, and its value if no secret."""
-    said, _, spot = message.partition(" - at `$")
+    """msgspec's message with the field and, unless it is secret, its value."""
+    problem, _, spot = message.partition(" - at `$")
     field = spot.rstrip("`").lstrip(".")
     if not field:
-        return f"{said}: this is no kubeconfig"
+        return f"{problem}: this is not a kubeconfig"
     value = _look_up(tree, field)
-    quoting = ": put it in quotes" if "Expected `str`" in said and _is_scalar(value) else ""
+    quoting = ": put it in quotes" if "Expected `str`" in problem and _is_scalar(value) else ""
     secret = field.endswith(SECRET_FIELDS)
     shown = f" is {value!r}" if _is_scalar(value) and not secret else ""
-    return f"{field}{shown}: {said}{quoting}"
+    return f"{field}{shown}: {problem}{quoting}"
 
 
 def _is_scalar(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Paths through the API server to a Service or a Pod (services/proxy and pods/proxy)."""
+"""Paths of services/proxy and pods/proxy: HTTP to a Service or Pod through the API server."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from manta.kube import requests
 def service_proxy_path(
     namespace: str, name: str, port: int | str, path: str = "", *, scheme: str = ""
 ) -> str:
-    """`port` is a number or the name of a Service port; `path` may bring its own query."""
+    """The path of a Service's proxy. `port` is a number or a port's name; `path` may have a query."""
     return _proxy_path(SERVICES, Key(namespace, name), port, path, scheme)
 
 
 def pod_proxy_path(
     namespace: str, name: str, port: int | str, path: str = "", *, scheme: str = ""
 ) -> str:
+    """The path of a Pod's proxy; the parameters are those of `service_proxy_path`."""
     return _proxy_path(PODS, Key(namespace, name), port, path, scheme)
 
 

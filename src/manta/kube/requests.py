@@ -1,4 +1,4 @@
-"""What each verb looks like on the wire: pure builders of queries and bodies."""
+"""Builds paths, queries and bodies of API requests. Pure."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ _PATH_SAFE = "/:@!$&'()*+,;=~"
 
 
 def path_of(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The path as it stands on the request line. RBAC names may hold any character but `/`."""
+    """The percent-encoded path. RBAC names may contain any character but `/`."""
     return quote(resource.path(namespace, name, subresource), safe=_PATH_SAFE)
 
 
 def object_path(resource: Resource, key: Key, subresource: str = "") -> str:
-    """Refuses what would silently address the whole collection."""
+    """The path of one object. Raises ValueError for an empty name or namespace, which would address the
+    whole collection."""
     if not key.name:
         raise ValueError(f"no name given for one of {resource.group_resource}")
     if resource.namespaced and not key.namespace:
@@ -37,7 +38,7 @@ def object_path(resource: Resource, key: Key, subresource: str = "") -> str:
 
 
 def query_of(**parameters: str | int | bool | None) -> Query:
-    """The parameters that say something, in the order given. A trailing `_` frees a keyword."""
+    """The query without empty parameters, in the given order."""
     return tuple(
         (name.rstrip("_"), "true" if value is True else str(value))
         for name, value in parameters.items()

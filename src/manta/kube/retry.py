@@ -1,8 +1,7 @@
-"""When a request may be repeated, and after how long: pure functions of what went wrong.
+"""Whether a request is retried, and after how long. Pure.
 
-Rule 1: a write is repeated only when it provably was not carried out: it never left us, or the
-        server turned it away with 429.
-Rule 2: repeats are few. Waiting out a long outage is the work queue's business, not ours.
+A write is retried only when the server cannot have executed it: it was not sent, or the server answered 429.
+Retries are few: the work queue waits out long outages.
 """
 
 from __future__ import annotations
@@ -17,23 +16,20 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     attempts: int = 5
-    """In all, the first one included."""
+    """Including the first."""
     first_delay: float = 0.2
     longest_delay: float = 5.0
     longest_retry_after: float = 60.0
-    """A server that names a longer time gets its way from the caller, not from us."""
-    patience: float = 60.0
-    """Seconds after which no further attempt begins: a server that swallows requests costs a
-    whole timeout each time."""
+    """A longer Retry-After is left to the caller: the request fails at once."""
+    max_elapsed: float = 60.0
+    """Seconds after which no further attempt begins: each attempt at a silent server lasts a whole timeout."""
 
 
 DEFAULT = RetryPolicy()
-NEVER = RetryPolicy(attempts=1)
-"""For callers with a deadline of their own, such as leader election."""
 
 
 def may_repeat(method: str, error: MantaError) -> bool:
-    """Whether sending the same request again can do no harm and may do some good."""
+    """Whether sending the request again is safe and may succeed."""
     match error:
         case TooManyRequests():
             return error.retry_after is not None or method in READS
@@ -47,28 +43,28 @@ def may_repeat(method: str, error: MantaError) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """How often and how long a request has been tried."""
+    """How often, and for how many seconds, a request has been tried."""
 
     attempts: int = 1
     elapsed: float = 0.0
 
 
 def delay_before_next(
-    policy: RetryPolicy, so_far: Tries, method: str, error: MantaError, chance: float
+    policy: RetryPolicy, so_far: Tries, method: str, error: MantaError, jitter: float
 ) -> float | None:
-    """Seconds to wait before the next attempt, or None: give up.
+    """Seconds to wait before the next attempt; None: give up.
 
-    `chance` in [0, 1) spreads clients that failed together.
+    `jitter` in [0, 1) spreads clients that failed at the same time.
     """
     if so_far.attempts >= policy.attempts or not may_repeat(method, error):
         return None
-    delay = _delay(policy, so_far.attempts, error, chance)
-    return None if delay is None or so_far.elapsed + delay > policy.patience else delay
+    delay = _delay(policy, so_far.attempts, error, jitter)
+    return None if delay is None or so_far.elapsed + delay > policy.max_elapsed else delay
 
 
-def _delay(policy: RetryPolicy, attempt: int, error: MantaError, chance: float) -> float | None:
+def _delay(policy: RetryPolicy, attempt: int, error: MantaError, jitter: float) -> float | None:
     grown = min(policy.longest_delay, policy.first_delay * 2.0 ** (attempt - 1))
-    asked = error.retry_after if isinstance(error, ApiError) else None
-    if asked is None:
-        return grown * (0.5 + chance / 2)
-    return None if asked > policy.longest_retry_after else asked + grown * chance
+    retry_after = error.retry_after if isinstance(error, ApiError) else None
+    if retry_after is None:
+        return grown * (0.5 + jitter / 2)
+    return None if retry_after > policy.longest_retry_after else retry_after + grown * jitter

@@ -1,7 +1,7 @@
 """Commands inside a container, over a WebSocket (v5.channel.k8s.io).
 
-Each message is one byte that names the channel, and data. What the command came to is a Status
-on a channel of its own, so that an exit code is told from a broken connection.
+Each message is one byte with the channel's number, then data. The result of the command is a Status on a
+channel of its own, which distinguishes an exit code from a broken connection.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Output:
 
 
 class ExecSession:
-    """A running command. Read `output()` to its end, then `exit_code` is known."""
+    """A running command. `exit_code` is set once `output()` has been read to its end."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
@@ -42,7 +42,7 @@ class ExecSession:
             await self._socket.send(bytes([STDIN]) + data)
 
     async def close_stdin(self) -> None:
-        """Tell the command that no more input comes. Servers older than v5 cannot be told."""
+        """Close the command's standard input. Does nothing on servers that only speak v4."""
         if self._socket.protocol == V5:
             await self._socket.send(bytes([CLOSE, STDIN]))
 
@@ -51,6 +51,7 @@ class ExecSession:
         await self._socket.send(bytes([RESIZE]) + size)
 
     async def output(self) -> AsyncIterator[Output]:
+        """The output until the command ends. Raises Unreachable if the connection ends first."""
         async for message in self._socket.messages():
             if not message:
                 continue
@@ -58,10 +59,10 @@ class ExecSession:
             if channel in OUTPUTS and data:
                 yield Output(OUTPUTS[channel], data)
             elif channel == OUTCOME:
-                # The last word: how the connection ends after it tells nothing more.
+                # The last message: how the connection closes after it does not matter.
                 self.exit_code = exit_code_of(data)
                 return
-        raise Unreachable("the command's end was not reported", sent=True)
+        raise Unreachable("the connection ended before the command did", sent=True)
 
 
 @asynccontextmanager
@@ -74,9 +75,10 @@ async def exec_stream(  # the query parameters of the API
     stdin: bool = False,
     tty: bool = False,
 ) -> AsyncIterator[ExecSession]:
-    """Run `command` in a container of the Pod `key`, for as long as the context is open.
+    """Run `command` in a container of the Pod `key` for as long as the context is open.
 
-    With `tty` the terminal merges stderr into stdout, so only the latter is asked for.
+    A terminal (`tty`) merges stderr into stdout, so only stdout is requested then. Raises the ApiError with
+    which the server refuses, and Unreachable.
     """
     query = exec_query(command, container=container, stdin=stdin, tty=tty)
     request = Request("GET", requests.object_path(PODS, key, "exec"), query)
@@ -103,7 +105,7 @@ class _Details(msgspec.Struct):
 
 
 class _Outcome(msgspec.Struct):
-    """A Status; unlike those of the API, kubelets send it without `kind`."""
+    """A Status. Kubelets send it without `kind`."""
 
     status: str = ""
     message: str = ""
@@ -113,11 +115,12 @@ class _Outcome(msgspec.Struct):
 
 
 def exit_code_of(status: bytes) -> int:
-    """0 for success, the command's own code, or the ApiError that kept it from running."""
+    """The exit code in the final Status. Raises the ApiError that kept the command from running, and
+    Malformed when `status` is no Status."""
     try:
         outcome = msgspec.json.decode(status, type=_Outcome)
     except msgspec.MsgspecError as error:
-        raise Malformed(f"the command's end was reported as no Status: {error}") from error
+        raise Malformed(f"the command's result is no Status: {error}") from error
     if outcome.status == "Success":
         return 0
     causes = outcome.details.causes if outcome.details else []
@@ -125,5 +128,5 @@ def exit_code_of(status: bytes) -> int:
         if cause.reason == "ExitCode" and cause.message.isdigit():
             return int(cause.message)
     kind = BY_REASON.get(outcome.reason, Unavailable)
-    message = outcome.message or "the command could not be run, and the node does not say why"
+    message = outcome.message or "the command could not be run; the node gives no reason"
     raise kind(outcome.code or 500, outcome.reason, message)

@@ -1,4 +1,4 @@
-"""TLS contexts for API servers: their CA, our certificate, and errors that name the file."""
+"""TLS contexts for API servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from manta.kube.errors import CredentialsError
 
 
 def client_context(cluster: Cluster, certificate: bytes = b"", key: bytes = b"") -> ssl.SSLContext:
-    """A context that trusts the cluster's CA, and shows `certificate` when there is one."""
+    """A context that trusts the cluster's CA and presents `certificate`, if given. Raises CredentialsError."""
     # Not create_default_context: from Python 3.13 it sets VERIFY_X509_STRICT, which refuses the
     # certificates of many clusters (no authority key identifier).
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -29,7 +29,7 @@ def client_context(cluster: Cluster, certificate: bytes = b"", key: bytes = b"")
 
 
 def read_pem(pem: Pem, what: str) -> bytes:
-    """`what` says in the error which field of which file pointed here."""
+    """The PEM text. Raises CredentialsError; `what` says which field of which file names it."""
     if isinstance(pem, bytes):
         return pem
     try:
@@ -44,13 +44,13 @@ def _trust(context: ssl.SSLContext, ca: Pem, what: str) -> None:
         context.load_verify_locations(cadata=text.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
         raise CredentialsError(
-            f"{what} is no PEM certificate ({error}); "
+            f"{what} is not a PEM certificate ({error}); "
             "take it from the cluster again, e.g. with `kubectl config view --raw`"
         ) from error
 
 
 def _show(context: ssl.SSLContext, cluster: Cluster, certificate: bytes, key: bytes) -> None:
-    # The ssl module reads key pairs from files only. These live for the length of one call.
+    # The ssl module reads key pairs only from files. These exist during this call only.
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="manta-tls-")))
         certificate_file, key_file = folder / "tls.crt", folder / "tls.key"
@@ -61,6 +61,6 @@ def _show(context: ssl.SSLContext, cluster: Cluster, certificate: bytes, key: by
             context.load_cert_chain(certificate_file, key_file)
         except (ssl.SSLError, OSError) as error:
             raise CredentialsError(
-                f"client-certificate and client-key of {cluster.user.origin} are no PEM pair "
+                f"client-certificate and client-key of {cluster.user.origin} are not a PEM pair "
                 f"({error}); log in to the cluster again"
             ) from error

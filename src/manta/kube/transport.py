@@ -1,11 +1,11 @@
-"""Bytes to an API server and bytes back: the one seam below the client.
+"""The interface below the client, and its implementation over HTTP.
 
-The pure half (Request, Response, StreamResponse, Transport) imports nothing heavy, so that an
-in-process server can implement it. HttpTransport speaks HTTP/1.1 itself (`http1.py`) and leaves
-proxies and WebSockets to aiohttp (`library.py`), which is loaded when the first is needed.
+The interface (Request, Response, StreamResponse, Transport) imports nothing heavy, so that an in-process
+server can implement it. HttpTransport speaks HTTP/1.1 itself (`http1.py`); proxies and WebSockets go through
+aiohttp (`aiohttp_transport.py`), which is imported when first needed.
 
-Promise: every failure leaves here as `errors.Unreachable`, and its `sent` is False only when
-it is proven that the server cannot have seen the request.
+Every failure is raised as `errors.Unreachable`, whose `sent` is False only if the server cannot have received
+the request.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from manta.kube.cluster import Cluster, Pem
-from manta.kube.connections import Connections, NotConnected, Place
+from manta.kube.connection_errors import unreachable
+from manta.kube.connection_pool import ConnectionPool, Endpoint, NotConnected
 from manta.kube.errors import ApiError, Unreachable, error_from
-from manta.kube.http1 import Flow, encoded
+from manta.kube.http1 import ResponseStream, encode_request
 from manta.kube.http_proxy import DEFAULT_PORTS
-from manta.kube.losses import unreachable
 
 if TYPE_CHECKING:
-    from manta.kube.library import Library
-    from manta.kube.login import Credential
+    from manta.kube.aiohttp_transport import AiohttpTransport
+    from manta.kube.credentials import Credential
 
 Query = tuple[tuple[str, str], ...]
 
@@ -37,15 +37,15 @@ Query = tuple[tuple[str, str], ...]
 class Request(msgspec.Struct, frozen=True, gc=False):
     method: str
     path: str
-    """As it stands on the request line: percent-encoded, without the query."""
+    """Percent-encoded, without the query."""
     query: Query = ()
     headers: Mapping[str, str] = {}
     body: bytes | None = None
     timeout: float | None = 30.0
-    """Seconds for the whole exchange; for a stream, until its headers have come."""
+    """Seconds for the whole exchange; for a stream, until its headers have arrived."""
     limit: int | None = None
-    """The most bytes of an answer that are read, and not as a compressed one: for the words of those
-    behind a proxy of the server, who are not trusted as the server is. None: no limit."""
+    """The most bytes of an uncompressed response that are read: for services behind the server's proxy,
+    which are less trusted than the server. None: no limit."""
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
@@ -54,11 +54,11 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     """Keys in lower case."""
     body: bytes
     note: str = ""
-    """What the transport knows about a refusal and the server does not say."""
+    """What the transport adds to an error response, such as which credential was refused."""
 
 
 class StreamResponse(Protocol):
-    """An answer whose body goes on: a watch, a log."""
+    """A response whose body is read as it arrives: a watch, a log."""
 
     @property
     def status(self) -> int: ...
@@ -69,13 +69,13 @@ class StreamResponse(Protocol):
         ...
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives. Ends when the server ends it; a loss raises Unreachable."""
+        """The body as it arrives, until the server ends it. Raises Unreachable when the connection breaks."""
         ...
 
 
 class Transport(Protocol):
     async def send(self, request: Request) -> Response:
-        """Raises Unreachable when no complete answer came back."""
+        """The response, whatever its status. Raises Unreachable when none came back completely."""
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[StreamResponse]: ...
@@ -84,17 +84,17 @@ class Transport(Protocol):
 
 
 class WebSocket(Protocol):
-    """A connection that left HTTP: whole messages both ways."""
+    """A WebSocket: whole messages in both directions."""
 
     @property
     def protocol(self) -> str:
-        """The one of the offered protocols that the server chose."""
+        """The subprotocol that the server chose."""
         ...
 
     async def send(self, message: bytes) -> None: ...
 
     def messages(self) -> AsyncIterator[bytes]:
-        """What the server sends, until it closes. A loss raises Unreachable."""
+        """Messages of the server until it closes. Raises Unreachable when the connection breaks."""
         ...
 
 
@@ -111,7 +111,7 @@ class UpgradingTransport(Transport, Protocol):
 
 # ── over the network ─────────────────────────────────────────────────────────────────────────
 class HttpTransport:
-    """Keeps connections alive in a pool. Watches have their own, so that they never fill it."""
+    """Keeps connections alive in a pool. Watches do not count against its limit."""
 
     def __init__(
         self,
@@ -120,27 +120,27 @@ class HttpTransport:
         now: Callable[[], datetime] | None = None,
         connections: int = 64,
     ) -> None:
-        from manta.kube.login import login_for
+        from manta.kube.credentials import credential_provider_for
 
         self.cluster = cluster
-        self._login = login_for(cluster.user, now)
+        self._credentials = credential_provider_for(cluster.user, now)
         self._connections = connections
         self._pool: _Pool | None = None
         self._retired: set[_Pool] = set()
         self._closed = False
 
     async def send(self, request: Request) -> Response:
-        credential = await self._login.credential()
+        credential = await self._credentials.credential()
         response = await self._send(request, credential)
         if response.status != 401:
             return response
-        # A 401 is given before the request is looked at: it is safe to repeat, whatever it was.
-        if await self._login.renew(credential):
-            credential = await self._login.credential()
+        # The server answers 401 before it executes the request: any request is safe to retry.
+        if await self._credentials.renew(credential):
+            credential = await self._credentials.credential()
             response = await self._send(request, credential)
         if response.status != 401:
             return response
-        note = self._login.why_refused(credential)
+        note = self._credentials.explain_refusal(credential)
         return Response(response.status, response.headers, response.body, note)
 
     async def _send(self, request: Request, credential: Credential) -> Response:
@@ -152,12 +152,12 @@ class HttpTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[StreamResponse]:
-        credential = await self._login.credential()
+        credential = await self._credentials.credential()
         async with self._stream(request, credential) as response:
-            if response.status != 401 or not await self._login.renew(credential):
+            if response.status != 401 or not await self._credentials.renew(credential):
                 yield response
                 return
-        async with self._stream(request, await self._login.credential()) as response:
+        async with self._stream(request, await self._credentials.credential()) as response:
             yield response
 
     @asynccontextmanager
@@ -165,7 +165,7 @@ class HttpTransport:
         async with self._borrowed(credential) as pool:
             stream = await pool.open(request, credential)
             if stream.status == 401:
-                stream.note = self._login.why_refused(credential)
+                stream.note = self._credentials.explain_refusal(credential)
             try:
                 yield stream
             finally:
@@ -175,9 +175,9 @@ class HttpTransport:
     async def websocket(
         self, request: Request, protocols: Sequence[str]
     ) -> AsyncIterator[WebSocket]:
-        credential = await self._login.credential()
+        credential = await self._credentials.credential()
         async with self._borrowed(credential) as pool:
-            opened = await pool.library.open_websocket(request, credential, protocols)
+            opened = await pool.aiohttp.open_websocket(request, credential, protocols)
             if isinstance(opened, int):
                 raise await self._why_not_upgraded(request, opened)
             try:
@@ -186,9 +186,9 @@ class HttpTransport:
                 await opened.close()
 
     async def _why_not_upgraded(self, request: Request, status: int) -> ApiError:
-        """The HTTP library throws the body of a failed upgrade away, and with it the reason.
+        """aiohttp discards the body of a failed upgrade, and with it the reason.
 
-        The same request without an upgrade starts nothing, and is refused with the same words.
+        The same request without an upgrade starts nothing and is refused with the same message.
         """
         plain = await self.send(request)
         body = plain.body if plain.status == status else b""
@@ -204,7 +204,7 @@ class HttpTransport:
 
     @asynccontextmanager
     async def _borrowed(self, credential: Credential) -> AsyncIterator[_Pool]:
-        """The pool for this credential, until what was asked of it is answered."""
+        """The pool for this credential; it is not closed while the context is open."""
         pool = self._borrow(credential)
         try:
             yield pool
@@ -238,7 +238,7 @@ _Identity = tuple[bytes, bytes, int]
 
 
 class _Pool:
-    """Connections that show the same client certificate and trust the same authority."""
+    """Connections with the same client certificate and the same trusted authority."""
 
     def __init__(self, cluster: Cluster, identity: _Identity, connections: int) -> None:
         self.identity = identity
@@ -246,47 +246,47 @@ class _Pool:
         self._cluster = cluster
         self._limit = connections
         self._tls = _tls_context(cluster, identity)
-        self._library: Library | None = None
+        self._aiohttp: AiohttpTransport | None = None
         url = urlsplit(cluster.server)
         self._host = url.netloc.rpartition("@")[2]
         self._root = url.path
         port = url.port or DEFAULT_PORTS[url.scheme]
         tls = self._tls if url.scheme == "https" else None
-        place = Place(url.hostname or "", port, tls, cluster.server_name)
-        self._direct = None if cluster.proxy else Connections(place, connections)
+        endpoint = Endpoint(url.hostname or "", port, tls, cluster.server_name)
+        self._direct = None if cluster.proxy else ConnectionPool(endpoint, connections)
 
     @property
-    def library(self) -> Library:
-        """What goes through a proxy, or leaves HTTP, is not done here but by aiohttp."""
-        if self._library is None:
-            from manta.kube.library import Library
+    def aiohttp(self) -> AiohttpTransport:
+        """The transport for proxies and WebSockets."""
+        if self._aiohttp is None:
+            from manta.kube.aiohttp_transport import AiohttpTransport
 
-            self._library = Library(self._cluster, self._tls, self._limit)
-        return self._library
+            self._aiohttp = AiohttpTransport(self._cluster, self._tls, self._limit)
+        return self._aiohttp
 
     async def send(self, request: Request, credential: Credential) -> Response:
         if self._direct is None:
-            return await self.library.send(request, credential)
+            return await self.aiohttp.send(request, credential)
         try:
             encoded = self._encoded(request, credential)
-            answer = await self._direct.ask(encoded, request.timeout, request.limit)
+            answer = await self._direct.send(encoded, request.timeout, request.limit)
         except (NotConnected, TimeoutError, ConnectionError) as error:
             raise unreachable(self._cluster, error) from error
         return Response(*answer)
 
     async def open(self, request: Request, credential: Credential) -> HttpStream:
-        """An answer that goes on. Whoever opened it closes it."""
+        """A stream, which the caller closes. Raises Unreachable."""
         if self._direct is None:
-            return await self.library.open(request, credential)
+            return await self.aiohttp.open(request, credential)
         try:
-            flow = await self._direct.open(self._encoded(request, credential), request.timeout)
+            stream = await self._direct.open(self._encoded(request, credential), request.timeout)
         except (NotConnected, TimeoutError, ConnectionError) as error:
             raise unreachable(self._cluster, error) from error
-        return HttpStream(flow.status, flow.headers, self._pieces(flow), flow.close)
+        return HttpStream(stream.status, stream.headers, self._pieces(stream), stream.close)
 
-    async def _pieces(self, flow: Flow) -> AsyncIterator[bytes]:
+    async def _pieces(self, stream: ResponseStream) -> AsyncIterator[bytes]:
         try:
-            async for piece in flow.chunks():
+            async for piece in stream.chunks():
                 yield piece
         except ConnectionError as error:
             raise unreachable(self._cluster, error) from error
@@ -298,13 +298,13 @@ class _Pool:
         headers |= request.headers
         headers |= credential.headers
         target = f"{self._root}{request.path}{query}"
-        return encoded(request.method, target, headers, request.body)
+        return encode_request(request.method, target, headers, request.body, credential.repeated)
 
     async def close(self) -> None:
         if self._direct is not None:
             await self._direct.close()
-        if self._library is not None:
-            await self._library.close()
+        if self._aiohttp is not None:
+            await self._aiohttp.close()
 
 
 class HttpStream:
@@ -318,7 +318,7 @@ class HttpStream:
         self.status = status
         self.headers = headers
         self.note = ""
-        """As that of a Response."""
+        """As in Response."""
         self.close = close
         self._pieces = pieces
 

@@ -1,8 +1,7 @@
-"""The wire form of a watch, without any I/O: bytes in, events out.
+"""Decodes a watch stream, without I/O: bytes in, events out.
 
-Lines are split here and not by the HTTP library, because a single object may be larger than
-any line limit. An event is decoded in two steps: its type and raw object first, then the object
-into the wanted type, once.
+Lines are split here because one object may exceed an HTTP library's line limit. An event is decoded in two
+steps: first its type and the raw object, then the object as the requested type.
 """
 
 from __future__ import annotations
@@ -12,34 +11,34 @@ from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
 
+from manta.api.well_known import ANNOTATION_INITIAL_EVENTS_END
 from manta.kube import codec
 from manta.kube.errors import Malformed, error_from_status
 
 T = TypeVar("T")
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
     type: EventType
     object: T
-    """What changed. A BOOKMARK has none: do not look."""
+    """The object that changed; None for a BOOKMARK."""
     resource_version: str
-    """From where to resume after this event."""
+    """Where to resume after this event."""
     initial_end: bool = False
     """This BOOKMARK ends the initial events of a streaming list."""
 
 
 class LineSplitter:
-    """Collects bytes until a line is whole. Costs one copy of a line, however many chunks."""
+    """Splits chunks into lines. Copies each line once, however many chunks it spans."""
 
     def __init__(self) -> None:
         self._pending: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes, without their ends and without empty ones."""
+        """The non-empty lines that this chunk completes."""
         if b"\n" not in chunk:
             self._pending.append(chunk)
             return []
@@ -50,7 +49,7 @@ class LineSplitter:
 
     @property
     def cut_off(self) -> bool:
-        """The stream ended inside a line: its last event is lost."""
+        """Whether a line is incomplete: if the stream has ended, its last event is lost."""
         return any(part.strip() for part in self._pending)
 
 
@@ -63,7 +62,8 @@ _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
 def decode_event(line: bytes, into: type[T], what: str) -> WatchEvent[T]:
-    """One line of the stream. An ERROR event is raised: Gone when history was compacted."""
+    """The event of one line. Raises Malformed, or the ApiError of an ERROR event: Gone if the resourceVersion
+    is too old."""
     try:
         envelope = _ENVELOPE.decode(line)
     except msgspec.MsgspecError as error:
@@ -75,8 +75,8 @@ def decode_event(line: bytes, into: type[T], what: str) -> WatchEvent[T]:
             return WatchEvent(envelope.type, value, version)
         case "BOOKMARK":
             version, ends = _identity(envelope.object, what)
-            # Bookmarks of built-in types carry nulls where objects have fields, so they are
-            # never decoded into the wanted type.
+            # Bookmarks of built-in types have nulls where objects have fields, so they are not decoded as
+            # the requested type.
             return WatchEvent("BOOKMARK", cast("T", None), version, initial_end=ends)
         case "ERROR":
             raise error_from_status(envelope.object)
@@ -94,4 +94,6 @@ def _version_of(value: Any) -> str:
 
 def _identity(raw: msgspec.Raw, what: str) -> tuple[str, bool]:
     meta = codec.decode(raw, codec.Identity, f"watch of {what}").metadata
-    return meta.resource_version, (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+    return meta.resource_version, (meta.annotations or {}).get(
+        ANNOTATION_INITIAL_EVENTS_END
+    ) == "true"

@@ -1,14 +1,12 @@
-"""The plane's own certificate authority, and what it signs: the server, clients, token keys.
+"""The certificate authority of a plane: certificates of the server and of clients, and the token key.
 
-Everything lies in one directory with mode 0600. What is there and still good is used as it is,
-without loading the cryptography library; a changed list of names makes a new server certificate,
-never a new authority, so that kubeconfigs stay valid.
+All files are in one directory. Valid ones are used without loading the cryptography library. Other
+server names need a new server certificate, never a new authority, so that kubeconfigs stay valid.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import os
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +14,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from manta.localplane.private_files import write_private_file
+
 AUTHORITY_LIFE = timedelta(days=3650)
 LEAF_LIFE = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)
 
 SERVICE_ADDRESS = "10.96.0.1"
-"""Where the Service `kubernetes` lives inside the cluster."""
+"""Of the Service `kubernetes`."""
 
 STANDARD_NAMES = (
     "localhost",
@@ -44,7 +44,7 @@ class Pair:
 
 
 class Authority:
-    """Signs for one plane. `directory` keeps the authority and what it has signed for itself."""
+    """The authority of one plane, with its files in `directory`."""
 
     def __init__(self, directory: Path, now: datetime) -> None:
         self.directory = directory
@@ -62,7 +62,7 @@ class Authority:
         return self.certificate_path.read_text()
 
     def server_context(self, names: Sequence[str] = ()) -> ssl.SSLContext:
-        """TLS for the server: its certificate, and clients' certificates accepted but not asked."""
+        """Return the TLS context of the server; client certificates are optional."""
         self._ensure_leaf("server", names=(*STANDARD_NAMES, *names))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -73,24 +73,24 @@ class Authority:
         return context
 
     def client(self, file_name: str, user: str, groups: Sequence[str] = ()) -> Pair:
-        """A client certificate that is kept and renewed under a file name."""
+        """Return a client certificate that is stored under `file_name` and renewed."""
         self._ensure_leaf(file_name, user=user, groups=groups)
         return Pair(
             self._path(f"{file_name}.crt").read_text(), self._path(f"{file_name}.key").read_text()
         )
 
     def issue_client(self, user: str, groups: Sequence[str] = ()) -> Pair:
-        """A client certificate that is not kept: for a Pod, or for a test."""
+        """Return a client certificate that is not stored."""
         return self._issue(user=user, groups=groups)
 
     def token_key(self) -> Path:
-        """The key that signs service account tokens."""
+        """Return the path of the key that signs service account tokens."""
         path = self._path("sa.key")
         if not path.exists():
-            _write(path, _pem_key(_new_key()))
+            write_private_file(path, _pem_key(_new_key()))
         return path
 
-    # ── making ───────────────────────────────────────────────────────────────────────────
+    # ── issuing ──────────────────────────────────────────────────────────────────────────
     def _path(self, name: str) -> Path:
         return self.directory / name
 
@@ -114,8 +114,8 @@ class Authority:
                 x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
             )
         )
-        _write(self._path("ca.key"), _pem_key(key))
-        _write(self.certificate_path, _pem(builder.sign(key, hashes.SHA256())))
+        write_private_file(self._path("ca.key"), _pem_key(key))
+        write_private_file(self.certificate_path, _pem(builder.sign(key, hashes.SHA256())))
 
     def _ensure_leaf(
         self,
@@ -125,18 +125,18 @@ class Authority:
         groups: Sequence[str] = (),
         names: Sequence[str] = (),
     ) -> None:
-        """Use what is there, unless it says something else or is about to end."""
+        """Issue and store a certificate, unless the stored one has the same names and does not end soon."""
         note = self._path(f"{file_name}.for")
         wanted = "\n".join([user, *groups, "--", *sorted(set(names))])
         paths = [self._path(f"{file_name}.{end}") for end in ("crt", "key")]
         if note.exists() and all(path.exists() for path in paths):
-            said, _, until = note.read_text().rpartition("\n")
-            if said == wanted and datetime.fromisoformat(until) - RENEW_BEFORE > self._now:
+            stored, _, until = note.read_text().rpartition("\n")
+            if stored == wanted and datetime.fromisoformat(until) - RENEW_BEFORE > self._now:
                 return
         pair = self._issue(user=user, groups=groups, names=names)
-        _write(paths[0], pair.certificate)
-        _write(paths[1], pair.key)
-        _write(note, f"{wanted}\n{(self._now + LEAF_LIFE).isoformat()}")
+        write_private_file(paths[0], pair.certificate)
+        write_private_file(paths[1], pair.key)
+        write_private_file(note, f"{wanted}\n{(self._now + LEAF_LIFE).isoformat()}")
 
     def _issue(
         self, *, user: str = "", groups: Sequence[str] = (), names: Sequence[str] = ()
@@ -230,14 +230,3 @@ def _pem_key(key: Any) -> str:
 
     text: bytes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return text.decode()
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all, and readable by the owner only."""
-    temporary = path.with_name(f".{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

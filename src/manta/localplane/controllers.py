@@ -1,7 +1,7 @@
-"""The table of built-in controllers, and the one call that runs them all until cancelled.
+"""The built-in controllers and the scheduler.
 
-They share one manager: one informer per kind, one recorder, one clock. When nothing happens they
-do nothing: everything is driven by watches and by timers that stand for real deadlines.
+They share one manager: one informer per kind, one recorder, one clock. Only watch events and timers of
+real deadlines wake them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from manta.api import resources as kinds
+from manta.api.coordination import Lease
 from manta.api.meta import Object
 from manta.api.resources import Resource
 from manta.kube.client import Client
@@ -18,9 +19,9 @@ from manta.localplane.builtin.cronjob.controller import CronJobController
 from manta.localplane.builtin.daemonset.controller import DaemonSetController
 from manta.localplane.builtin.deployment.controller import DeploymentController
 from manta.localplane.builtin.endpoints.controller import EndpointsController
-from manta.localplane.builtin.everything.watcher import Everything
 from manta.localplane.builtin.garbage_collector.controller import GarbageCollector
 from manta.localplane.builtin.job.controller import JobController
+from manta.localplane.builtin.metadata_watcher.watcher import MetadataWatcher
 from manta.localplane.builtin.namespace.controller import NamespaceController
 from manta.localplane.builtin.nodelifecycle.controller import NodeLifecycleController
 from manta.localplane.builtin.quota.controller import QuotaController
@@ -37,7 +38,6 @@ from manta.localplane.builtin.views import (
     Deployment,
     EndpointSlice,
     Job,
-    Lease,
     Namespace,
     Node,
     Pod,
@@ -51,9 +51,9 @@ from manta.localplane.builtin.workload_views import (
     DaemonSet,
     StatefulSet,
 )
-from manta.localplane.fakenodes.kubelet import FakeNodes
-from manta.localplane.fakenodes.machines import FakeNodeOptions
-from manta.localplane.scheduler.loop import Scheduler
+from manta.localplane.fakenodes.controller import FakeNodes
+from manta.localplane.fakenodes.options import FakeNodeOptions
+from manta.localplane.scheduler.scheduler import Scheduler
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
 from manta.runtime.manager import Manager
@@ -78,7 +78,7 @@ _SHARED: dict[Resource, type[Any]] = {
     kinds.SERVICE_ACCOUNTS: Object,
     kinds.STATEFUL_SETS: StatefulSet,
 }
-"""Kinds that some controller follows in full: the collector shares those informers."""
+"""Kinds that a controller watches in full: the garbage collector shares these informers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +86,27 @@ class ControllerOptions:
     root_ca: str = ""
     """The certificate of the cluster in PEM, for `kube-root-ca.crt` in every namespace."""
     node_lifecycle: bool = True
-    """False: nodes are never marked as lost, as when nothing renews their Leases."""
+    """False: nodes are never marked unreachable, for nodes without Leases."""
     fake_nodes: FakeNodeOptions | None = None
     """Nodes without containers, for tests and benchmarks."""
     random: Random = field(default_factory=Random)
     """The source of jitter and of Event names; seeded in simulations."""
     registry: Registry | None = None
-    """Where the controllers count; None: in one that nobody reads."""
+    """For the metrics of the controllers; None: they are not exposed."""
 
 
 def built_in_controllers(client: Client, clock: Clock, options: ControllerOptions) -> Manager:
-    """A manager with everything that makes a cluster behave like one."""
+    """Return a manager with all built-in controllers."""
     recorder = Recorder(client, clock, options.random, instance="manta-control-plane")
     manager = Manager(client, clock, options.random, recorder=recorder, registry=options.registry)
     shared: dict[Resource, Informer[Any]] = {
         resource: manager.informer(resource, view) for resource, view in _SHARED.items()
     }
-    everything = Everything(manager, shared)
-    manager.add_service("all kinds", everything.run)
-    GarbageCollector(manager, everything)
-    NamespaceController(manager, everything)
-    QuotaController(manager, everything)
+    metadata_watcher = MetadataWatcher(manager, shared)
+    manager.add_service("all kinds", metadata_watcher.run)
+    GarbageCollector(manager, metadata_watcher)
+    NamespaceController(manager, metadata_watcher)
+    QuotaController(manager, metadata_watcher)
     ServiceAccountController(manager, options.root_ca)
     TokenController(manager, options.root_ca)
     JobController(manager)
@@ -129,5 +129,5 @@ def built_in_controllers(client: Client, clock: Clock, options: ControllerOption
 async def run_builtin_controllers(
     client: Client, clock: Clock, options: ControllerOptions | None = None
 ) -> None:
-    """Run them all until cancelled."""
+    """Run all built-in controllers until cancelled."""
     await built_in_controllers(client, clock, options or ControllerOptions()).run()

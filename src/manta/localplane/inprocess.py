@@ -1,7 +1,6 @@
-"""A client's transport that ends in a server of the same process: no socket, no thread.
+"""A transport of the client that calls an API server in the same process, without sockets.
 
-Only asyncio primitives and the loop's own time are used, so that a loop on virtual time moves
-server and clients alike.
+It only uses asyncio and the time of the event loop, so that both run on virtual time in tests.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from urllib.parse import unquote
 
+from manta.httpserver.messages import HttpRequest, HttpResponse, User
 from manta.kube.errors import Unreachable
 from manta.kube.transport import Request, Response, StreamResponse
 from manta.localplane.apiserver.app import App
-from manta.localplane.apiserver.messages import ADMIN, HttpRequest, HttpResponse, User
+from manta.localplane.apiserver.auth.authenticator import ADMIN
 
 
 class InProcessTransport:
-    """Speaks to an App as one user."""
+    """Sends requests to an App as one user."""
 
     def __init__(self, app: App, user: User = ADMIN) -> None:
         self._app = app
@@ -33,7 +33,7 @@ class InProcessTransport:
             raise Unreachable("the in-process server did not answer in time", sent=True) from None
         except ConnectionError as error:
             raise Unreachable(f"the answer was cut short: {error}", sent=True) from error
-        # A real network yields between request and answer; without this, callers starve others.
+        # Let other tasks run, as a real network would; otherwise callers starve them.
         await asyncio.sleep(0)
         return Response(answer.status, _headers(answer), body)
 

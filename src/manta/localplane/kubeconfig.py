@@ -1,10 +1,11 @@
-"""The kubeconfig that a plane hands out: written whole, readable by its owner only."""
+"""Writes the kubeconfig of a plane."""
 
 from __future__ import annotations
 
 import base64
-import os
 from pathlib import Path
+
+from manta.localplane.private_files import write_private_file
 
 _TEMPLATE = """\
 apiVersion: v1
@@ -31,11 +32,7 @@ users:
 def write_kubeconfig(
     path: Path, *, url: str, authority: str, token: str, user: str = "admin", name: str = "manta"
 ) -> None:
-    """`authority` is PEM text. The file appears in one step, so whoever waits for it can read it."""
+    """Write the file in one step, so that waiting programs can read it. `authority` is PEM text."""
     encoded = base64.b64encode(authority.encode()).decode()
     text = _TEMPLATE.format(name=name, url=url, authority=encoded, user=user, token=token)
-    temporary = path.with_name(f".{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    temporary.replace(path)
+    write_private_file(path, text)

@@ -3,7 +3,7 @@
     async with Plane(PlaneOptions(dir=Path("plane"))) as plane:
         await plane.client.list(PODS)
 
-`DIR/kubeconfig` appears when the server is ready, and goes when it ends.
+`DIR/kubeconfig` exists while the API server is ready.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import logging
 import os
 import secrets
 from collections.abc import Iterator
@@ -22,43 +21,44 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from manta.httpserver.limits import Limits
+from manta.httpserver.messages import User
+from manta.httpserver.server import HttpServer
 from manta.kube.client import Client
+from manta.localplane.apiserver.admission_context import SERVICE_NETWORK
 from manta.localplane.apiserver.app import App
+from manta.localplane.apiserver.auth.authenticator import ADMIN
 from manta.localplane.apiserver.bootstrap import bootstrap
 from manta.localplane.apiserver.expiry import expire_events
-from manta.localplane.apiserver.front import Front
-from manta.localplane.apiserver.http import HttpServer
-from manta.localplane.apiserver.messages import ADMIN, User
 from manta.localplane.apiserver.streaming.connector import NodeConnector
-from manta.localplane.apiserver.surroundings import SERVICE_NETWORK
 from manta.localplane.certificates import STANDARD_NAMES, Authority
 from manta.localplane.inprocess import InProcessTransport
 from manta.localplane.kubeconfig import write_kubeconfig
-from manta.localplane.privatedir import make_private_directory
+from manta.localplane.private_files import make_private_directory
 from manta.localplane.store.journal import SqliteJournal, load
 from manta.localplane.store.store import Store, StoreFailed
 from manta.runtime.clock import Clock, SystemClock
 
-log = logging.getLogger(__name__)
-
 MEMORY_ONLY = "memory-only"
-"""A file that says: the keys beside it are of a plane that kept no objects."""
+"""A marker file: the plane of these keys stored no objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaneOptions:
     dir: Path
     port: int = 0
-    """0: one that is free, and the same again next time if it still is."""
+    """0: a free port; the same one at the next start if it is still free."""
     host: str = "127.0.0.1"
     names: tuple[str, ...] = ()
-    """More names and addresses under which the server is reached."""
+    """More names and addresses of the API server."""
     memory: bool = False
-    """Nothing is kept on disk but certificates."""
+    """Store only certificates on disk, no objects."""
     durable: bool = False
-    """Acknowledged writes survive a power loss, not only the end of the process."""
+    """Sync every write, so that acknowledged ones survive a power loss."""
     services: IPv4Network = SERVICE_NETWORK
-    """Where Services get their addresses. Those of another range are given new ones."""
+    """Addresses of Services. Services with addresses of another range get new ones."""
+    limits: Limits = field(default_factory=Limits)
+    """Of the HTTP server."""
     fake_nodes: int = 0
     controllers: bool = True
     clock: Clock = field(default_factory=SystemClock)
@@ -76,7 +76,7 @@ class Plane:
         self.client: Client = None  # type: ignore[assignment]
         self.authority: Authority = None  # type: ignore[assignment]
         self.failed: asyncio.Future[BaseException | None] = None  # type: ignore[assignment]
-        """Done when the controllers have ended on their own, with the reason."""
+        """Done when the controllers have stopped unexpectedly, with the reason."""
         self._stack = AsyncExitStack()
 
     @property
@@ -93,11 +93,11 @@ class Plane:
 
     @connector.setter
     def connector(self, connector: NodeConnector | None) -> None:
-        """Whoever runs the nodes says how to reach into their Pods."""
+        """Set by the node agent, for logs, exec and port-forward."""
         self.app.connector = connector
 
     def client_as(self, user: User) -> Client:
-        """A client in this process that acts as someone, under their permissions."""
+        """Return a client in this process that acts as `user`, with their permissions."""
         return Client(InProcessTransport(self.app, user))
 
     async def __aenter__(self) -> Self:
@@ -122,7 +122,9 @@ class Plane:
         make_private_directory(options.dir)
         self._stack.enter_context(contextlib.closing(_lock(options.dir)))
         self.kubeconfig.unlink(missing_ok=True)
-        store = await self._open_store()  # before keys: where keys are, there was a store
+        store = (
+            await self._open_store()
+        )  # before the keys: keys without a store mean that the store was lost
         self._stack.push_async_callback(store.close)
         self.authority = Authority(options.dir / "pki", options.clock.now())
         token = _admin_token(options.dir / "pki" / "admin.token")
@@ -139,14 +141,16 @@ class Plane:
         bootstrap(self.app, self.port)
         if options.controllers:
             await self._start_controllers()
-        await store.settled(store.revision)
+        await store.wait_durable(store.revision)
         if store.failure is not None:
             raise StoreFailed(f"the store cannot write: {store.failure}")
         write_kubeconfig(
             self.kubeconfig, url=self.url, authority=self.authority.certificate, token=token
         )
         self._stack.callback(self.kubeconfig.unlink, missing_ok=True)
-        self._stack.push_async_callback(_end, asyncio.create_task(store.tidy(), name="tidying"))
+        self._stack.push_async_callback(
+            _end, asyncio.create_task(store.compress_loaded(), name="compression")
+        )
 
     async def _open_store(self) -> Store:
         store = Store(elapsed=self.options.clock.monotonic)
@@ -173,7 +177,7 @@ class Plane:
         options = self.options
         names = (options.host, str(options.services[1]), *options.names)
         context = self.authority.server_context(names)
-        server = HttpServer(Front(self.app), frozenset((*STANDARD_NAMES, *names)))
+        server = HttpServer(self.app, frozenset((*STANDARD_NAMES, *names)), options.limits)
         remembered = options.dir / "port"
         last = int(remembered.read_text()) if remembered.exists() else 0
         try:
@@ -187,9 +191,9 @@ class Plane:
         self._stack.callback(self.app.store.close_watches)
 
     async def _start_controllers(self) -> None:
-        """The built-in controllers run in this process, through the same API as everyone."""
+        """Start the built-in controllers in this process; they use the API like any client."""
         from manta.localplane.controllers import ControllerOptions, run_builtin_controllers
-        from manta.localplane.fakenodes.machines import FakeNodeOptions
+        from manta.localplane.fakenodes.options import FakeNodeOptions
 
         options = self.options
         fake = FakeNodeOptions(count=options.fake_nodes) if options.fake_nodes else None
@@ -207,7 +211,7 @@ class Plane:
         task.add_done_callback(self._controllers_ended)
 
     def _controllers_ended(self, task: asyncio.Task[None]) -> None:
-        """Half a control plane is worse than none: whoever waits on `failed` ends the process."""
+        """Complete `failed`; the process must end then, because nothing else stops."""
         if not task.cancelled() and not self.failed.done():
             self.failed.set_result(task.exception())
 
@@ -219,13 +223,13 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 @contextlib.contextmanager
 def held_lock(directory: Path) -> Iterator[None]:
-    """Keep planes away from a directory. Raises PlaneBusy where one runs."""
+    """Lock a directory against planes. Raises PlaneBusy if one runs there."""
     with contextlib.closing(_lock(directory)):
         yield
 
 
 def _lock(directory: Path) -> IO[str]:
-    """One plane per directory: the lock is held as long as the process lives."""
+    """Return the lock file of a directory, locked until it is closed. Raises PlaneBusy."""
     file = (directory / "lock").open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

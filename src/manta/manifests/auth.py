@@ -1,4 +1,4 @@
-"""Token authentication: what containers need to present a token, and the Secret that holds it."""
+"""Token authentication: the containers' token, and the Secret that contains it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from manta.rules.traits import auth_secret_name, kubernetes_token_auth, token_au
 
 
 def add_auth(cluster: RayCluster, pod_spec: Json, container: Json) -> None:
-    """Make one container of a Ray Pod present the cluster's token. Nothing when auth is off.
+    """Give one container of a Ray Pod the cluster's token, if authentication is on.
 
-    What the user's own environment says about it stays.
+    Variables of the user's own stay.
     """
     if not token_auth(cluster.spec):
         return
@@ -34,7 +34,7 @@ def add_auth(cluster: RayCluster, pod_spec: Json, container: Json) -> None:
 
 
 def _present_service_account(pod_spec: Json, container: Json) -> None:
-    """Ray asks the API server about the token (TokenReview); the kubelet keeps it fresh.
+    """Ray validates the token by a TokenReview; the kubelet renews it.
 
     The lifetime is the API server's default of an hour. It extends tokens of exactly 3607 seconds
     to a year, for clients that never reload them.
@@ -50,7 +50,7 @@ def _present_service_account(pod_spec: Json, container: Json) -> None:
 
 
 def build_auth_secret(cluster: RayCluster) -> Json:
-    """Without its token: `perform` draws it, so that no plan, log or snapshot ever holds one."""
+    """The Secret without its token: the executor generates it, so that no plan, log or snapshot contains one."""
     return owned_by(
         cluster,
         {

@@ -26,14 +26,14 @@ COMMAND = (
     "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME)"
     " --cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
 )
-# Each as autoscalerOptions spells it; the user's value replaces ours, and an empty object does too.
+# As in autoscalerOptions; the user's value, even an empty object, replaces ours.
 _REPLACED = ("image", "imagePullPolicy", "resources", "securityContext")
 _REPLACED_IF_ANY = ("command", "args")
 _APPENDED = ("env", "envFrom", "volumeMounts")
 
 
 def add_version_env(cluster: RayCluster, container: Json) -> None:
-    """Tell the head's Ray which autoscaler to expect; without a version Ray decides."""
+    """Set the autoscaler version in the head's environment; without one Ray decides."""
     version = autoscaler_version(cluster.spec)
     if version:
         chosen = "true" if version == "v2" else "false"
@@ -78,6 +78,6 @@ def _default(ray: Mapping[str, Any], *, login_shell: bool) -> Json:
     }
     security = ray.get("securityContext") or {}
     if security and not security.get("privileged"):
-        # A restricted namespace admits the Pod only if every container complies, ours too.
+        # A restricted namespace requires this of every container.
         container["securityContext"] = copy_json(security)
     return container

@@ -1,7 +1,7 @@
-"""What cert-manager is asked for when a cluster's processes authenticate each other.
+"""The cert-manager objects of a cluster with mutual TLS.
 
-A root that signs itself, an authority for this cluster alone, and one certificate each for the head
-and for all workers. The addresses of Pods are part of them, so they are issued anew as Pods come.
+A self-signed root, an authority for this cluster alone, and one certificate each for the head and for all workers.
+They contain the addresses of Pods, so they are issued again when Pods are added.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.resources import CERTIFICATES, ISSUERS, Resource
+from manta.api.well_known import LABEL_APP_COMPONENT, LABEL_APP_CREATED_BY, LABEL_APP_NAME
 from manta.manifests.containers import Json
 from manta.manifests.ownership import owned_by
 from manta.manifests.tls import secret_name
@@ -65,7 +66,7 @@ def build_issuer(cluster: RayCluster) -> Json:
 def build_certificate(
     cluster: RayCluster, domain: str, addresses: Iterable[str], *, head: bool
 ) -> Json:
-    """`addresses` are those of the Pods that are there."""
+    """The Certificate. `addresses` are those of the existing Pods."""
     hosts = ["localhost", *([head_fqdn(cluster, domain)] if head else [])]
     spec = {
         "commonName": f"ray-{'head' if head else 'worker'}",
@@ -83,14 +84,14 @@ def build_certificate(
 
 
 def _with_loopback(addresses: Iterable[str]) -> list[str]:
-    """Of both families only where Pods have addresses of both: KubeRay names IPv4's alone."""
+    """With the loopback of IPv6 only if a Pod has an IPv6 address: KubeRay names only IPv4's."""
     found = set(addresses) - {LOOPBACK, LOOPBACK_6}
     loopbacks = [LOOPBACK, LOOPBACK_6] if any(":" in one for one in found) else [LOOPBACK]
     return [*loopbacks, *sorted(found)]
 
 
 def authority_secret_name(cluster: RayCluster) -> str:
-    """With the UID: a new cluster of an old name never trusts the old one's authority."""
+    """Contains the UID: a new cluster with the same name never trusts the old authority."""
     return f"{cluster.metadata.name}-ca-secret-{cluster.metadata.uid[:8]}"
 
 
@@ -101,9 +102,9 @@ def _issuer_reference(name: str) -> Json:
 def _object(cluster: RayCluster, resource: Resource, component: str, name: str, spec: Json) -> Json:
     labels = {
         names.LABEL_CLUSTER: cluster.metadata.name,
-        names.LABEL_APP_NAME: names.APPLICATION_NAME,
-        names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
-        names.LABEL_APP_COMPONENT: component,
+        LABEL_APP_NAME: names.APPLICATION_NAME,
+        LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
+        LABEL_APP_COMPONENT: component,
     }
     meta = {"name": name, "namespace": cluster.metadata.namespace, "labels": labels}
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}

@@ -1,7 +1,6 @@
-"""Small moves on the JSON of containers and Pods that are being built.
+"""Helpers that build the JSON of containers and Pods.
 
-Builders copy the user's template first (`copy_json`) and then work on their own copy, so that
-what came from the cache is never touched.
+Builders first copy the user's template (`copy_json`), so that cached objects are never modified.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 Json = dict[str, Any]
 
 RAY_CONTAINER = 0
-"""The Ray container is always the first; KubeRay's contract with its users."""
+"""The Ray container is always the first, as in KubeRay."""
 
 
 def copy_json(value: Any) -> Any:
@@ -47,12 +46,8 @@ def has_env(container: Mapping[str, Any], name: str) -> bool:
     return any(one.get("name") == name for one in container.get("env") or ())
 
 
-def find_env(container: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    return next((one for one in container.get("env") or () if one.get("name") == name), None)
-
-
 def add_env(container: Json, entries: Iterable[Mapping[str, Any]]) -> None:
-    """Append, even if the name is there: the last one wins in the kubelet."""
+    """Append entries, also for existing names: in the kubelet the last wins."""
     added = [copy_json(entry) for entry in entries]
     if added:
         container["env"] = [*(container.get("env") or ()), *added]
@@ -78,7 +73,7 @@ def add_mount(container: Json, mount: Json) -> None:
 
 
 def add_volume(pod_spec: Json, volume: Json) -> None:
-    """Add the volume unless one of that name exists: then it is the user's, and it stays."""
+    """Add the volume, unless the user has one of that name."""
     volumes = pod_spec.get("volumes") or []
     if not any(one.get("name") == volume["name"] for one in volumes):
         pod_spec["volumes"] = [*volumes, volume]

@@ -1,5 +1,5 @@
-"""Leaving in order: a worker that has to go lets Ray finish its work first, and the head is not
-evicted by chance. Both only when asked for (C96)."""
+"""Draining: a worker finishes its work before it is deleted, and the head is protected from eviction. Both
+only if an annotation asks for it (C96)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from manta.manifests.ownership import owned_by
 from manta.rules.traits import drain_seconds
 
 DEFAULT_GRACE = 30
-"""Kubernetes' own; also what remains after draining for Ray to end."""
+"""Kubernetes' default; also the time for Ray to exit after draining."""
 
-# A drained raylet takes no more work, and ends by itself when it has none left. Then the container
-# ends, and this hook with it. Without a head there is nobody to take the work over, and Ray's client
-# would wait a minute for it: when a whole cluster goes, the head goes first.
+# A drained raylet takes no more work and exits when it has none left; then the container ends, and this
+# hook with it. Without a head nothing can be drained, and Ray's client would wait a minute: when a whole
+# cluster is deleted, the head goes first.
 _DRAIN = """\
 import os, socket, sys, time
 
@@ -49,7 +49,7 @@ while time.time() < end and mine():
 
 
 def add_drain(cluster: RayCluster, pod_spec: Json, container: Json) -> None:
-    """A hook before the end, and the time for it. A hook of the user's own is kept instead."""
+    """Add a preStop hook and the grace period for it. A hook of the user's own is kept instead."""
     seconds = drain_seconds(cluster.metadata.annotations)
     lifecycle = container.get("lifecycle") or {}
     if not seconds or lifecycle.get("preStop"):
@@ -67,17 +67,17 @@ def add_drain(cluster: RayCluster, pod_spec: Json, container: Json) -> None:
     pod_spec["terminationGracePeriodSeconds"] = max(wanted, chosen)
 
 
-def head_budget_name(cluster: RayCluster) -> str:
+def head_pdb_name(cluster: RayCluster) -> str:
     return f"{cluster.metadata.name}-head"
 
 
-def build_head_budget(cluster: RayCluster) -> Json:
+def build_head_pdb(cluster: RayCluster) -> Json:
     labels = {
         names.LABEL_CLUSTER: cluster.metadata.name,
         names.LABEL_NODE_TYPE: names.NODE_HEAD,
     }
     meta = {
-        "name": head_budget_name(cluster),
+        "name": head_pdb_name(cluster),
         "namespace": cluster.metadata.namespace,
         "labels": dict(labels),
     }

@@ -1,4 +1,4 @@
-"""The Gateway and the HTTPRoute of an incremental upgrade: who gets which share of the traffic."""
+"""The Gateway and HTTPRoute of an incremental upgrade."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def build_gateway(service: RayService, gateway_class: str) -> Json:
 
 
 def build_route(service: RayService, backends: Sequence[Backend]) -> Json:
-    """All paths, split by weight. The order of backends is the order of the clusters' ages."""
+    """The HTTPRoute: all paths, split by weight; the older cluster is the first backend."""
     parent = {"name": gateway_name(service), "namespace": service.metadata.namespace}
     rule = {
         "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],

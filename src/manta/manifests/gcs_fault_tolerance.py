@@ -1,6 +1,6 @@
-"""GCS fault tolerance: where the head keeps its tables, told by environment, volume and claim.
+"""GCS fault tolerance: environment, volume and claim of the head's storage.
 
-Passwords travel by reference from the user's Secret to the container, never as text (C73).
+Passwords are references to the user's Secret, never text (C73).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from manta.manifests.ray_start import Params
 from manta.rules.traits import StorageBackend, storage_backend, storage_namespace
 
 RECONNECT_SECONDS = "600"
-"""How long a worker survives without its head. Ray's own minute is too short for a new Pod."""
+"""How long a worker survives without its head. Ray's default of a minute is too short for a new Pod."""
 CLAIM_SIZE = "1Gi"
 
 
@@ -39,7 +39,7 @@ def head_annotations(cluster: RayCluster) -> dict[str, str]:
 
 
 def redis_params(cluster: RayCluster) -> dict[str, str]:
-    """`ray start` takes the credentials from the environment, by name."""
+    """Parameters of `ray start` that refer to the credentials in the environment."""
     options = cluster.spec.gcs_fault_tolerance_options
     params: dict[str, str] = {}
     if options is not None and options.redis_username is not None:

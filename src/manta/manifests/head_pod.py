@@ -1,4 +1,4 @@
-"""The head Pod: the user's template, completed until it is the head of this RayCluster."""
+"""The head Pod: the user's template, completed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ from manta.api.ray.naming import fixed_pod_name, pod_name_prefix
 from manta.manifests import gcs_fault_tolerance as fault_tolerance
 from manta.manifests.autoscaler import add_version_env, build_autoscaler
 from manta.manifests.containers import Json, add_env, copy_json, ray_container
-from manta.manifests.gang import gates_are_known
-from manta.manifests.history_collector import build_collector, collector_options
+from manta.manifests.gang import supports_scheduling_gates
+from manta.manifests.history_collector import (
+    build_collector,
+    build_sidecar,
+    collector_options,
+    history_annotations,
+    kept_by_node,
+    kept_by_sidecar,
+)
 from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_labels
 from manta.manifests.ray_node import (
     Node,
@@ -59,6 +66,7 @@ def build_head_pod(cluster: RayCluster, settings: Settings, *, spec_hash: str) -
         group.template,
         {
             **fault_tolerance.head_annotations(cluster),
+            **history_annotations(cluster, settings),
             names.ANNOTATION_RECREATE_HASH: spec_hash,
             names.ANNOTATION_OPERATOR_VERSION: settings.version,
         },
@@ -102,13 +110,13 @@ def build_head_spec(cluster: RayCluster, settings: Settings, *, overwritten: boo
     for init in spec.get("initContainers") or ():
         add_env(init, head_address_env(node))
     chosen_by_scheduler = not spec.get("nodeName")
-    if submits_beside_head(cluster) and chosen_by_scheduler and gates_are_known(settings):
+    if submits_beside_head(cluster) and chosen_by_scheduler and supports_scheduling_gates(settings):
         _add_gate(spec)
     return spec
 
 
 def _add_gate(spec: Json) -> None:
-    """Nothing of it runs before it is written down that there was a head."""
+    """Add the scheduling gate: the Pod must not start before the status names it."""
     gates = spec.get("schedulingGates") or []
     spec["schedulingGates"] = [*gates, {"name": names.GATE_HEAD_NOTED}]
 
@@ -129,6 +137,12 @@ def _add_autoscaler(node: Node, spec: Json, container: Json) -> None:
 
 
 def _add_collector(node: Node, spec: Json, container: Json) -> None:
+    if kept_by_node(node.cluster, node.settings):
+        share_logs(spec, (container,))
+    if kept_by_sidecar(node.cluster, node.settings):
+        sidecar = build_sidecar(node.cluster, node.settings, head=True, fqdn=node.fqdn)
+        spec["initContainers"] = [sidecar, *(spec.get("initContainers") or ())]
+        share_logs(spec, (container, sidecar))
     options = collector_options(node.cluster)
     if options is not None:
         collector = build_collector(node.cluster, spec, options, head=True, fqdn=node.fqdn)

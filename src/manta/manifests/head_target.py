@@ -1,8 +1,7 @@
-"""Where the head is reached: by which labels it is selected, and on which ports it listens.
+"""The labels that select the head, and the ports on which it listens.
 
-A running head takes precedence over the spec. An edit of the head's template changes no running Pod:
-while a head Pod exists, its own labels and ports are used. They change when it is replaced by a head
-that was made from the edited spec.
+A running head takes precedence over the spec: an edit of the head's template does not change a running Pod. While a
+head Pod exists, its own labels and ports are used, until a head created from the edited spec replaces it.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
+from manta.api.well_known import LABEL_APP_CREATED_BY, LABEL_APP_NAME
 from manta.manifests.pod_metadata import pod_labels
 from manta.rules.traits import ray_container_of
 
@@ -23,19 +23,19 @@ DEFAULT_PORTS: Mapping[str, int] = {
     names.PORT_NAME_SERVE: names.PORT_SERVE,
 }
 
-# By these the head Service finds the head. A template may override the last three, so they are
-# read off the labels that the head Pod really gets.
+# The head Service selects by these. A template may override the last three, so their values come from the
+# labels that the head Pod really gets.
 _SELECTED_BY = (
     names.LABEL_CLUSTER,
     names.LABEL_NODE_TYPE,
     names.LABEL_IDENTIFIER,
-    names.LABEL_APP_NAME,
-    names.LABEL_APP_CREATED_BY,
+    LABEL_APP_NAME,
+    LABEL_APP_CREATED_BY,
 )
 
 
 def head_selector(cluster: RayCluster, head: Pod | None = None) -> dict[str, str]:
-    """The labels that select `head`, or the head that the spec would make."""
+    """The labels that select `head`, or the head that the spec would create."""
     labels = head.metadata.labels if head else _labels_of_spec(cluster)
     return {key: labels[key] for key in _SELECTED_BY if key in labels}
 
@@ -54,8 +54,8 @@ def _labels_of_spec(cluster: RayCluster) -> Mapping[str, str]:
 def head_ports(cluster: RayCluster, head: Pod | None = None) -> dict[str, int]:
     """Port numbers by name: what `head` listens on, and what the spec adds to it.
 
-    A name that the spec gives another number keeps the one that the head has. A port that only the
-    head declares stays, unless the spec has another name for its number.
+    If the spec has another number for a name, the head's number stays. A port that only the head declares stays,
+    unless the spec has another name for its number.
     """
     wanted = _ports_of_spec(cluster)
     if head is None:
@@ -74,8 +74,8 @@ def head_ports(cluster: RayCluster, head: Pod | None = None) -> dict[str, int]:
 def declared_head_ports(cluster: RayCluster, head: Pod) -> dict[str, int]:
     """The ports of the Ray container of a head Pod; the metrics port is always among them.
 
-    The container is found by its name, because a webhook may put a sidecar before it. Only where the
-    name was edited since is it the first one.
+    The container is found by its name, because a webhook may insert a sidecar before it. If the name in the spec was
+    edited since, it is the first container.
     """
     name = ray_container_of(cluster.spec.head_group_spec.template).get("name")
     containers = head.spec.containers
@@ -97,7 +97,7 @@ def _ports_of_spec(cluster: RayCluster) -> dict[str, int]:
 
 
 def _by_name(declared: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Each number once, by its first name: a Service that has one twice is refused."""
+    """Each number once, by its first name: the API server refuses a Service with duplicates."""
     ports: dict[str, int] = {}
     for name, number in declared:
         if number not in ports.values():

@@ -1,4 +1,4 @@
-"""The way to the dashboard from outside: an Ingress, or on OpenShift a Route."""
+"""External access to the dashboard: an Ingress, or a Route on OpenShift."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import IngressOptions, IngressPathType, RayCluster
 from manta.api.ray.naming import check_label, check_name, check_route_name
+from manta.api.well_known import ANNOTATION_INGRESS_CLASS, LABEL_APP_CREATED_BY, LABEL_APP_NAME
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.head_target import head_ports
 from manta.manifests.ownership import owned_by
-from manta.manifests.passed_on import passed_on
+from manta.manifests.propagated_metadata import propagated_metadata
 from manta.rules.traits import head_service_name
 
 
@@ -18,10 +19,10 @@ def ingress_name(cluster: RayCluster) -> str:
 
 
 def build_ingress(cluster: RayCluster, head: Pod | None = None) -> Json:
-    """Controllers of Ingresses are told by annotation: all those of the RayCluster are passed on,
-    but for the class, which has a field of its own."""
+    """The Ingress. All annotations of the RayCluster are copied, for Ingress controllers, except the class,
+    which has a field of its own."""
     annotations = dict(cluster.metadata.annotations)
-    class_name = annotations.pop(names.ANNOTATION_INGRESS_CLASS, None)
+    class_name = annotations.pop(ANNOTATION_INGRESS_CLASS, None)
     options = cluster.spec.head_group_spec.ingress_options or IngressOptions()
     spec: Json = {"rules": [_rule(cluster, options, head)]}
     if class_name is not None:
@@ -38,7 +39,7 @@ def build_ingress(cluster: RayCluster, head: Pod | None = None) -> Json:
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "Ingress",
-            "metadata": passed_on(meta, annotations, {}),
+            "metadata": propagated_metadata(meta, annotations, {}),
             "spec": spec,
         },
     )
@@ -77,7 +78,7 @@ def build_route(cluster: RayCluster, head: Pod | None = None) -> Json:
         {
             "apiVersion": "route.openshift.io/v1",
             "kind": "Route",
-            "metadata": passed_on(meta, annotations, {}),
+            "metadata": propagated_metadata(meta, annotations, {}),
             "spec": {
                 "to": target,
                 "port": {"targetPort": _dashboard_port(cluster, head)},
@@ -91,6 +92,6 @@ def _labels(cluster: RayCluster) -> dict[str, str]:
     return {
         names.LABEL_CLUSTER: cluster.metadata.name,
         names.LABEL_IDENTIFIER: check_label(f"{cluster.metadata.name}-head"),
-        names.LABEL_APP_NAME: names.APPLICATION_NAME,
-        names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
+        LABEL_APP_NAME: names.APPLICATION_NAME,
+        LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
     }

@@ -1,4 +1,4 @@
-"""The RayCluster that is made for one attempt of a RayJob, and the Service in front of its head."""
+"""The RayCluster of one attempt of a RayJob, and the Service of its head."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob, SubmissionMode
 from manta.api.ray.naming import check_label
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.well_known import ANNOTATION_LAST_APPLIED
 from manta.manifests.containers import Json, copy_json
-from manta.manifests.passed_on import passed_on
+from manta.manifests.propagated_metadata import propagated_metadata
 from manta.manifests.services import build_head_service, custom_head_annotations
 from manta.manifests.submitter import Submission, build_sidecar, job_reference
 from manta.rules.settings import Settings
 
-ABOUT_THE_JOB: Final = frozenset(
-    ("kubectl.kubernetes.io/last-applied-configuration", names.ANNOTATION_SUBMITTED_TO)
-)
-"""Annotations that say nothing of its cluster."""
+ABOUT_THE_JOB: Final = frozenset((ANNOTATION_LAST_APPLIED, names.ANNOTATION_SUBMITTED_TO))
+"""Annotations of a RayJob that are not copied to its cluster."""
 
 
 def build_job_cluster(
     job: RayJob, cluster_spec: Mapping[str, Any], submission: Submission, cluster: RayCluster
 ) -> Json:
-    """`cluster_spec` is what the user wrote, passed on whole; `cluster` is a view of the same."""
+    """`cluster_spec` is what the user wrote, copied unchanged; `cluster` is a view of it."""
     spec = copy_json(cluster_spec)
     annotations = {
         name: value for name, value in job.metadata.annotations.items() if name not in ABOUT_THE_JOB
     }
     if job.spec.submission_mode == SubmissionMode.SIDECAR:
-        # A second head would run the job again, behind the back of the first.
+        # A second head would run the job again.
         annotations[names.ANNOTATION_DISABLE_HEAD_RESTART] = "true"
         pod = spec["headGroupSpec"]["template"]["spec"]
         pod["restartPolicy"] = "Never"
@@ -58,14 +57,13 @@ def build_job_cluster(
 
 
 def _started_once(container: Json) -> Json:
-    """A container may have a restart policy of its own (Kubernetes 1.34): Ray's would come back
-    empty, beside a submitter that comes back too."""
+    """Drop the container's own restart policy (Kubernetes 1.34): Ray would restart without its state."""
     own = ("restartPolicy", "restartPolicyRules")
     return {name: value for name, value in container.items() if name not in own}
 
 
 def build_job_head_service(job: RayJob, cluster: RayCluster, settings: Settings) -> Json:
-    """`<rayjob>-head-svc`: a stable name for the head of whichever attempt runs now."""
+    """`<rayjob>-head-svc`: a stable name for the head of the current attempt."""
     service = build_head_service(cluster, settings)
     name = job.metadata.name
     meta = {
@@ -79,5 +77,5 @@ def build_job_head_service(job: RayJob, cluster: RayCluster, settings: Settings)
         },
         "ownerReferences": [job_reference(job)],
     }
-    service["metadata"] = passed_on(meta, custom_head_annotations(cluster), {})
+    service["metadata"] = propagated_metadata(meta, custom_head_annotations(cluster), {})
     return service

@@ -1,6 +1,7 @@
-"""Who may talk to the Pods of a RayCluster: one policy for the head, one for each worker group.
+"""NetworkPolicies of a RayCluster: one for the head, one for each worker group.
 
-Pods of one cluster always reach each other, and the operator reaches the head. Everything else is the user's to allow, DNS included.
+Pods of a cluster always reach each other, and the operator reaches the head. The user allows everything else,
+DNS included.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from manta.api.ray.cluster import (
     RayCluster,
     WorkerGroupSpec,
 )
+from manta.api.well_known import LABEL_APP_CREATED_BY, LABEL_APP_NAME, LABEL_NAMESPACE_NAME
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.head_target import head_ports
 from manta.manifests.ownership import owned_by
@@ -29,8 +31,6 @@ _TYPES = {
     NetworkPolicyMode.DENY_ALL_EGRESS: ["Egress"],
 }
 _NO_RULES = NetworkPolicyRules()
-_NAMESPACE_NAME = "kubernetes.io/metadata.name"
-"""A label that every namespace has."""
 
 
 def build_network_policies(
@@ -88,8 +88,8 @@ def _policy(
         "labels": {
             names.LABEL_CLUSTER: cluster.metadata.name,
             names.LABEL_GROUP: selector.get(names.LABEL_GROUP, names.HEAD_GROUP),
-            names.LABEL_APP_NAME: names.APPLICATION_NAME,
-            names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
+            LABEL_APP_NAME: names.APPLICATION_NAME,
+            LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
         },
     }
     kind = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
@@ -97,8 +97,8 @@ def _policy(
 
 
 def _operator(cluster: RayCluster, settings: Settings, head: Pod | None) -> list[Json]:
-    """The operator asks the dashboard about jobs and applications, and the Serve proxy for its
-    health. Through the API server's proxy its requests come from elsewhere, and no rule helps."""
+    """Allow the operator to reach the dashboard and the Serve proxy. Requests through the API server's proxy
+    come from another address, which no rule can allow."""
     pods = settings.operator_pods
     if pods is None or settings.use_kubernetes_proxy:
         return []
@@ -107,14 +107,14 @@ def _operator(cluster: RayCluster, settings: Settings, head: Pod | None) -> list
     if creator(cluster.metadata) is Creator.SERVICE:
         numbers.append(ports.get(names.PORT_NAME_SERVE, names.PORT_SERVE))
     peer = {
-        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME: pods.namespace}},
+        "namespaceSelector": {"matchLabels": {LABEL_NAMESPACE_NAME: pods.namespace}},
         "podSelector": {"matchLabels": dict(pods.labels)},
     }
     return [{"from": [peer], "ports": [{"protocol": "TCP", "port": one} for one in numbers]}]
 
 
 def _submitter(cluster: RayCluster, head: Pod | None) -> list[Json]:
-    """The Pod that submits a RayJob must reach the dashboard, or the job could never start."""
+    """Allow the submitter of a RayJob to reach the dashboard."""
     labels = cluster.metadata.labels
     if creator(cluster.metadata) is not Creator.JOB:
         return []

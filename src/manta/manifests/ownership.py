@@ -1,4 +1,4 @@
-"""The reference that makes the garbage collector remove what a RayCluster owns (C74)."""
+"""Owner references, by which the garbage collector deletes the objects of a RayCluster (C74)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def controller_reference(cluster: RayCluster) -> Json:
 
 
 def owned_by(cluster: RayCluster, manifest: Json) -> Json:
-    """The same manifest, with this cluster as its controller."""
+    """The manifest with this cluster as its controller."""
     meta = {**manifest["metadata"], "ownerReferences": [controller_reference(cluster)]}
     return {**manifest, "metadata": meta}

@@ -1,7 +1,7 @@
 """Names, labels and annotations of Ray Pods.
 
-Three labels are ours alone, whatever a template says: which cluster, which kind of node, which
-group. Caches and Services select by them (C37). Everything else a user may override.
+No template can override three labels: the cluster, the node type and the group. Caches and Services select by them
+(C37). The user may override all others.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.naming import check_label
+from manta.api.well_known import LABEL_APP_CREATED_BY, LABEL_APP_NAME
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.ownership import controller_reference
 from manta.rules.serve_config import serves_on_workers
 from manta.rules.settings import Settings
 from manta.rules.traits import Creator, creator, overwrites_command
 
-# Kept from the template's metadata; the name, namespace and owner of a Ray Pod are ours.
+# Not taken from the template's metadata: the operator sets these.
 _NOT_FROM_TEMPLATE = (
     "name",
     "generateName",
@@ -37,21 +38,21 @@ def pod_labels(
     group: str,
     extra: Mapping[str, str],
 ) -> dict[str, str]:
-    """`extra` are the group's own `labels`: they win over the template's."""
+    """Labels of a Ray Pod. `extra` are the `labels` of the group, which win over the template's."""
     name = cluster.metadata.name
     user = {**((template.get("metadata") or {}).get("labels") or {}), **extra}
     labels = {
         names.LABEL_IS_RAY_NODE: names.IS_RAY_NODE,
         names.LABEL_IDENTIFIER: check_label(f"{name}-{node_type}"),
-        names.LABEL_APP_NAME: names.APPLICATION_NAME,
-        names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
+        LABEL_APP_NAME: names.APPLICATION_NAME,
+        LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
         **user,
         names.LABEL_CLUSTER: name,
         names.LABEL_NODE_TYPE: node_type,
         names.LABEL_GROUP: group,
     }
     if creator(cluster.metadata) is Creator.SERVICE:
-        # A head joins the serving Pods only after its proxy answered (C53).
+        # A head gets the label only after its Serve proxy has answered (C53).
         serves = node_type == names.NODE_WORKER and serves_on_workers(cluster.metadata)
         labels[names.LABEL_SERVE] = names.SERVE_TRUE if serves else names.SERVE_FALSE
     return labels
@@ -62,7 +63,7 @@ def pod_annotations(
 ) -> dict[str, str]:
     annotations = {**((template.get("metadata") or {}).get("annotations") or {}), **extra}
     if overwrites_command(cluster.metadata.annotations):
-        # The cluster can only turn it on, for all groups; off is what each template says.
+        # The cluster can only turn it on, for all groups; each template can too.
         annotations[names.ANNOTATION_OVERWRITE_COMMAND] = "true"
     return annotations
 

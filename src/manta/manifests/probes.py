@@ -1,7 +1,7 @@
-"""Liveness and readiness of a Ray container, where the user's template gives none.
+"""Liveness and readiness probes of a Ray container, unless the user's template has its own.
 
-Ray 2.53 and later answer for raylet and GCS on one HTTP path, which needs no tool in the image.
-Older versions are asked by a command; each call in it gives up before the probe does (C83).
+Ray 2.53 and later report the health of raylet and GCS on one HTTP path, which needs no tool in the image. Older
+versions need a command; each request in it times out before the probe does (C83).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from manta.rules.traits import ray_version_at_least
 
 UNIFIED_HEALTH_SINCE = (2, 53, 0)
 SERVE_FAILURES = 2
-"""One answer that comes late on a busy machine must not take the only worker out of service."""
+"""One late response on a busy machine must not take the only worker out of service."""
 
 
 def add_probes(
     container: Json, params: Params, *, head: bool, serving: bool, ray_version: str
 ) -> None:
-    """`serving`: a worker of a RayService, which is ready only when its Serve proxy is."""
+    """Add missing probes. `serving`: a worker of a RayService, ready only when its Serve proxy is."""
     check = _health_check(params, head=head, ray_version=ray_version)
     if container.get("livenessProbe") is None:
         container["livenessProbe"] = {**check, **_pace(head=head, delay=30, failures=120)}
@@ -56,8 +56,8 @@ def _health_check(params: Params, *, head: bool, ray_version: str) -> Json:
 
 
 def _serve_check(container: Json) -> Json:
-    """The proxy alone: what takes requests is asked whether it does. Neither a raylet that waits for
-    a lost head (C53) nor an image without wget takes a worker out of service."""
+    """Probes only the Serve proxy, so that neither a raylet that waits for a lost head (C53) nor an image
+    without wget takes a worker out of service."""
     port = find_port(container, names.PORT_NAME_SERVE, names.PORT_SERVE)
     return {"httpGet": {"path": "/-/healthz", "port": port}}
 
@@ -71,14 +71,14 @@ def _agent_port(params: Params) -> int:
 
 
 def _port(params: Params, name: str, default: int) -> int:
-    """The default where the text is no number (a shell expression, say), as KubeRay has it."""
+    """The port; the default if it is no number (say, a shell expression), as in KubeRay."""
     port = parse_int32(params.get(name, ""))
     return default if port is None else port
 
 
 def _exec(paths: list[str], *, timeout: int) -> Json:
-    """All must answer. Together they take no longer than the kubelet waits, so that it is never
-    the kubelet that ends them and leaves their processes behind."""
+    """A command that needs all paths to answer. It ends before the kubelet's timeout, which would leave its
+    processes behind."""
     each = max(timeout // len(paths), 1)
     wget = f"wget --tries 1 -T {each} -q -O- http://localhost:"
     return {

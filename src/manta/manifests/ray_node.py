@@ -1,4 +1,4 @@
-"""What the Ray container of every node gets: its command, environment, port and probes."""
+"""The Ray container of every node: command, environment, port and probes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from manta.manifests.containers import (
     env_from_label,
     env_value,
 )
-from manta.manifests.history_collector import add_event_export, collector_options
+from manta.manifests.history_collector import (
+    add_event_export,
+    collector_options,
+    exports_events,
+    kept_by_node,
+)
 from manta.manifests.probes import add_probes
 from manta.manifests.ray_start import Params, bash, container_args, render, with_container_resources
 from manta.manifests.tls import add_tls, add_tls_volume, prepend_wait_container
@@ -50,7 +55,7 @@ class Node:
 def complete_ray_container(
     node: Node, container: Json, params: Params, *, overwritten: bool
 ) -> None:
-    """Finish the first container of a Ray Pod. `overwritten`: the user keeps their own command."""
+    """Complete the first container of a Ray Pod. `overwritten`: the user's command stays."""
     command = render(with_container_resources(params, container), head=node.head)
     _add_defaults(node, container)
     _add_environment(node, container, command)
@@ -68,7 +73,7 @@ def complete_ray_container(
 
 
 def add_credentials(node: Node, spec: Json, container: Json) -> None:
-    """What the Ray container presents to the cluster, and any `wait-gcs-ready`, the user's own too."""
+    """Add credentials to the Ray container and to any `wait-gcs-ready`, the user's own too."""
     inits = spec.get("initContainers") or ()
     waits = [one for one in inits if one.get("name") == names.CONTAINER_WAIT_GCS]
     for one in (container, *waits):
@@ -122,8 +127,12 @@ def _add_environment(node: Node, container: Json, command: str) -> None:
         tags = f"kuberay_version={node.settings.version};kuberay_crd={node.creator}"
         add_env(container, [env_value(names.ENV_USAGE_STATS_TAGS, tags)])
     add_missing_env(container, [env_value(names.ENV_DASHBOARD_K8S_DISK_USAGE, "1")])
-    if collector_options(node.cluster) is not None:
-        add_event_export(container)
+    if exports_events(node.cluster, node.settings):
+        add_event_export(
+            container,
+            ours=collector_options(node.cluster) is None,
+            promptly=kept_by_node(node.cluster, node.settings),
+        )
 
 
 def head_address_env(node: Node) -> list[Json]:
@@ -135,7 +144,7 @@ def head_address_env(node: Node) -> list[Json]:
 
 
 def _serve_tuning(node: Node) -> list[Json]:
-    """A RayService wants a lost head noticed in seconds, so that requests go elsewhere."""
+    """For a RayService: timeouts that detect a lost head within seconds."""
     if node.creator is not Creator.SERVICE:
         return []
     return [

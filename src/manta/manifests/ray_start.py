@@ -1,7 +1,7 @@
-"""The `ray start` command line: which parameters a node gets, and how they are written.
+"""The `ray start` command line: its parameters and their quoting.
 
-A value is written exactly as KubeRay writes it, expansions included. One that the shell would split
-is quoted (`shell_words.py`), so that bash hands Ray the text which the user meant (C84).
+Values are written as KubeRay writes them, expansions included. A value that the shell would split is quoted
+(`shell_words.py`), so that Ray gets the text that the user wrote (C84).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ AGENT_PORT = "52365"
 METRICS_PORT = "8080"
 ULIMIT = "ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}"
 
-# Ray takes a value after these; every other `true` is a bare flag and every other `false` absent.
+# These take a value; of all others, `true` is a bare flag and `false` is left out.
 _SPELLED_OUT = frozenset({"log-color", "include-dashboard", "include-log-monitor"})
 
 
 def with_group_resources(params: Params, resources: Mapping[str, str]) -> dict[str, str]:
-    """The group's own `resources` field, turned into parameters. It wins over `params`."""
+    """The parameters with those of the group's `resources` field, which wins."""
     merged, custom = dict(params), dict[str, int | float]()
     for name, text in sorted(resources.items()):
         quantity = _parsed(text)
@@ -50,7 +50,7 @@ def with_group_labels(params: Params, labels: Mapping[str, str]) -> dict[str, st
 
 
 def complete_head(params: Params, *, autoscaling: bool) -> dict[str, str]:
-    """What a head always says. `block` is forced: without it the container would end at once."""
+    """Parameters of a head. `block` is forced: without it the container would exit at once."""
     forced = {"block": "true"} | ({"no-monitor": "true"} if autoscaling else {})
     return {"dashboard-host": "0.0.0.0", **_shared(), **params, **forced}  # noqa: S104
 
@@ -64,7 +64,7 @@ def _shared() -> dict[str, str]:
 
 
 def with_container_resources(params: Params, container: Mapping[str, Any]) -> dict[str, str]:
-    """What Ray may schedule on this node, read off its container where the user said nothing."""
+    """The parameters with the node's resources, from its container where the user set none."""
     resources = container.get("resources") or {}
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     merged = dict(params)
@@ -84,7 +84,7 @@ def with_container_resources(params: Params, container: Mapping[str, Any]) -> di
 
 
 def _add_accelerator(merged: dict[str, str], key: str, amount: Quantity) -> None:
-    """Put a TPU or Neuron count into `resources`, unless the user already named one there."""
+    """Add a TPU or Neuron count to `resources`, unless the user has one."""
     known = _parse_resources(merged.get("resources", ""))
     if known is None or not RAY_ACCELERATORS.isdisjoint(known):
         return
@@ -92,7 +92,7 @@ def _add_accelerator(merged: dict[str, str], key: str, amount: Quantity) -> None
 
 
 def _parse_resources(text: str) -> dict[str, Any] | None:
-    """The custom resources in the user's own text, quoted for a shell or not; None if unreadable."""
+    """The custom resources in the user's text, quoted for a shell or not; None if it cannot be parsed."""
     if not text:
         return {}
     for candidate in (text.strip("'\"` "), *shell_words(text)):
@@ -107,7 +107,7 @@ def _parse_resources(text: str) -> dict[str, Any] | None:
 
 def _resources_json(resources: Mapping[str, Any]) -> str:
     text = json.dumps(resources, sort_keys=True, separators=(",", ":"))
-    # Inside single quotes nothing is special but the single quote itself.
+    # Inside single quotes only the single quote is special.
     return "'" + text.replace("'", "\\u0027") + "'"
 
 
@@ -134,7 +134,7 @@ def _nonzero(value: Any) -> Quantity | None:
 
 
 def _parsed(value: Any) -> Quantity | None:
-    """The quantity, or None when it is absent or unreadable: validation names those."""
+    """The quantity; None if absent or invalid (validation reports that)."""
     try:
         return Quantity.parse(value)
     except QuantityError:
@@ -150,7 +150,7 @@ def _number(quantity: Quantity) -> int | float:
 
 
 def render(params: Params, *, head: bool) -> str:
-    """The command, keys in order. The doubled spaces are KubeRay's, kept for byte equality."""
+    """The command, keys sorted. The double spaces are KubeRay's, kept for byte equality."""
     start = "ray start --head " if head else "ray start "
     return start + "".join(_option(key, params[key]) for key in sorted(params))
 
@@ -163,7 +163,7 @@ def _option(key: str, value: str) -> str:
 
 
 def container_args(command: str, user_words: Sequence[str]) -> str:
-    """What bash runs: first the user's own words, then `ray start`, which never returns."""
+    """The arguments of bash: first the user's own, then `ray start`, which does not return."""
     generated = f"{ULIMIT}; {command}"
     user = "".join(f" {word} " for word in user_words)
     return f"{user} && {generated}" if user else generated

@@ -1,4 +1,4 @@
-"""What the autoscaler may do: watch its own Pods, and resize its own RayCluster."""
+"""Permissions of the autoscaler: watch its Pods and resize its RayCluster."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.naming import check_name
+from manta.api.well_known import LABEL_APP_CREATED_BY, LABEL_APP_NAME
 from manta.manifests.containers import Json
 from manta.manifests.ownership import owned_by
 from manta.rules.traits import service_account_name
@@ -60,7 +61,7 @@ def build_role_binding(cluster: RayCluster) -> Json:
 def _meta(cluster: RayCluster, name: str) -> Json:
     labels = {
         names.LABEL_CLUSTER: cluster.metadata.name,
-        names.LABEL_APP_NAME: names.APPLICATION_NAME,
-        names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
+        LABEL_APP_NAME: names.APPLICATION_NAME,
+        LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
     }
     return {"name": name, "namespace": cluster.metadata.namespace, "labels": labels}

@@ -37,12 +37,12 @@ def cleanup_job_name(cluster: RayCluster) -> str:
 
 
 def build_cleanup_job(cluster: RayCluster, settings: Settings) -> Json:
-    """A head Pod that runs no Ray: same image, environment and volumes, so same way to Redis."""
+    """The Job. Its Pod is the head Pod without Ray: the same image, environment and volumes reach Redis."""
     pod = build_head_pod(cluster, settings, spec_hash="")
     labels = {
         key: value
         for key, value in pod["metadata"]["labels"].items()
-        # A queue would hold the Job back until it has room for it, maybe for ever (C95).
+        # A queueing system could hold the Job back for ever (C95).
         if not key.startswith(names.PREFIX_KUEUE)
     }
     labels[names.LABEL_NODE_TYPE] = names.NODE_REDIS_CLEANUP
@@ -88,7 +88,7 @@ def _pod_spec(head: Json, settings: Settings) -> Json:
     ]
     for field in ("initContainers", "schedulingGates"):
         spec.pop(field, None)
-    # Nobody opens the gate of a head for a Pod that is none.
+    # The head's scheduling gate would never be removed from this Pod.
     return (
         spec
         | ({"initContainers": kept} if kept else {})

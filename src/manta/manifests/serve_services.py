@@ -1,6 +1,6 @@
-"""The Services of a RayService: its head, its requests, and each cluster's own for a split.
+"""The Services of a RayService: for the head, for requests, and one per cluster for a traffic split.
 
-The first two are aliases with stable names: an upgrade re-points them, and nobody's address changes.
+The first two have stable names; an upgrade changes their selectors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from manta.api.ray.naming import check_label
 from manta.api.ray.service import RayService
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.ownership import owned_by
-from manta.manifests.passed_on import passed_on
+from manta.manifests.propagated_metadata import propagated_metadata
 from manta.manifests.service_cluster import origin_labels, service_reference
 from manta.manifests.services import (
     build_head_service,
@@ -41,7 +41,7 @@ def cluster_serve_service_name(cluster_name: str) -> str:
 def build_service_head_service(
     service: RayService, cluster: RayCluster, settings: Settings, head: Pod | None = None
 ) -> Json:
-    """`<rayservice>-head-svc`: a stable name for the head of whichever cluster serves."""
+    """`<rayservice>-head-svc`: a stable name for the head of the serving cluster."""
     manifest = build_head_service(cluster, settings, head)
     name = service.metadata.name
     labels = {
@@ -50,12 +50,12 @@ def build_service_head_service(
         names.LABEL_IDENTIFIER: check_label(f"{name}-head"),
     }
     meta = _meta(service, head_service_name(service), labels)
-    manifest["metadata"] = passed_on(meta, custom_head_annotations(cluster), {})
+    manifest["metadata"] = propagated_metadata(meta, custom_head_annotations(cluster), {})
     return manifest
 
 
 def build_serve_service(service: RayService, cluster: RayCluster, head: Pod | None = None) -> Json:
-    """`<rayservice>-serve-svc`, or the user's own: to every Pod of the cluster that serves."""
+    """`<rayservice>-serve-svc`, or the user's own: selects the Pods of the serving cluster."""
     custom = service.spec.serve_service or {}
     user_meta, spec = custom.get("metadata") or {}, copy_json(custom.get("spec") or {})
     spec |= {
@@ -65,19 +65,19 @@ def build_serve_service(service: RayService, cluster: RayCluster, head: Pod | No
     spec.setdefault("type", cluster.spec.head_group_spec.service_type or "ClusterIP")
     labels = {**(user_meta.get("labels") or {}), **_serve_labels(service, service.metadata.name)}
     meta = _meta(service, serve_service_name(service), labels)
-    meta = passed_on(meta, user_meta.get("annotations") or {}, {})
+    meta = propagated_metadata(meta, user_meta.get("annotations") or {}, {})
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 
 def build_cluster_serve_service(
     service: RayService, cluster: RayCluster, head: Pod | None = None
 ) -> Json:
-    """One cluster's share of a split: the HTTPRoute weighs these against each other."""
+    """The Service of one cluster, as a weighted backend of the HTTPRoute."""
     name = cluster.metadata.name
     meta = {
         "name": cluster_serve_service_name(name),
         "namespace": cluster.metadata.namespace,
-        # Named after the cluster, as KubeRay does: a selector on it tells the two Services apart.
+        # Named after the cluster, as in KubeRay, so that a selector distinguishes the two Services.
         "labels": {**_serve_labels(service, name), names.LABEL_ORIGIN_NAME: name},
     }
     spec = {
@@ -90,18 +90,18 @@ def build_cluster_serve_service(
 
 
 def serve_selector(cluster_name: str) -> dict[str, str]:
-    """Workers always, the head while its proxy answers: that is what its label says."""
+    """Selects Pods with a working Serve proxy: workers always, the head while its label says so."""
     return {names.LABEL_CLUSTER: cluster_name, names.LABEL_SERVE: names.SERVE_TRUE}
 
 
 def serve_port(cluster: RayCluster) -> int:
-    """The port of HTTP requests: `serve`, or Ray's default."""
+    """The HTTP port: `serve`, or Ray's default."""
     found = (port["port"] for port in serve_ports(cluster) if port["name"] == names.PORT_NAME_SERVE)
     return next(found, names.PORT_SERVE)
 
 
 def _ports(found: list[Json], wished: Any) -> list[Json]:
-    """What the head declares; the user's own wording of a port of the same name is kept."""
+    """The head's ports; a port of the same name in the user's Service wins."""
     by_name = {port.get("name"): port for port in wished}
     if not found:
         return [copy_json(port) for port in wished]

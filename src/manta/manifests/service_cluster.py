@@ -1,32 +1,24 @@
-"""The RayCluster that a RayService makes, with what is needed to recognise it later."""
+"""The RayCluster of a RayService, with annotations that identify the spec that it was created from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from manta.api.numbers import parse_count
 from manta.api.ray import names
 from manta.api.ray.cluster import RayClusterSpec
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
+from manta.api.well_known import ANNOTATION_LAST_APPLIED
 from manta.manifests.containers import Json, copy_json
-from manta.rules.serve_config import (
-    ON_HEAD_ONLY,
-    SERVE_PROXIES,
-    has_proxies_on_workers,
-    parse_serve_config,
-)
+from manta.rules.serve_config import ON_HEAD_ONLY, has_proxies_on_workers, parse_serve_config
 from manta.rules.spec_hash import spec_hash
 from manta.rules.traits import autoscaling
 from manta.rules.validation.violation import Violation
 
-REPLICAS: Final = "manta.ray.io/replicas"
-"""Annotation of a RayCluster: what its RayService asked for, so that an edit there can be told from what
-others set on the cluster, and only the edit is passed on."""
-
-# What belongs to the one object that it was written on.
-_NOT_PASSED_ON = ("kubectl.kubernetes.io/last-applied-configuration",)
+# Annotations that belong to the RayService alone.
+_NOT_COPIED = (ANNOTATION_LAST_APPLIED,)
 
 
 def build_service_cluster(
@@ -37,20 +29,20 @@ def build_service_cluster(
     *,
     from_smallest: bool = False,
 ) -> Json:
-    """`cluster_spec` is what the user wrote, passed on whole.
+    """The RayCluster. `cluster_spec` is what the user wrote, copied unchanged.
 
-    `from_smallest`: begin at `minReplicas` and leave it to the autoscaler, as the pending cluster
-    of an incremental upgrade does: it is not asked for capacity yet.
+    `from_smallest`: start with `minReplicas`; the autoscaler adds workers. For the pending cluster of an incremental
+    upgrade, which needs no capacity yet.
     """
     spec = copy_json(cluster_spec)
     if from_smallest:
         for group in spec.get("workerGroupSpecs") or ():
             group.pop("replicas", None)
     annotations = {
-        key: text for key, text in service.metadata.annotations.items() if key not in _NOT_PASSED_ON
+        key: text for key, text in service.metadata.annotations.items() if key not in _NOT_COPIED
     }
     if not _workers_take_requests(service):
-        annotations[SERVE_PROXIES] = ON_HEAD_ONLY
+        annotations[names.ANNOTATION_SERVE_PROXIES] = ON_HEAD_ONLY
     return {
         "apiVersion": RAY_CLUSTERS.api_version,
         "kind": RAY_CLUSTERS.kind,
@@ -66,9 +58,9 @@ def build_service_cluster(
 
 
 _NO_NUMBER = "by manta"
-"""KubeRay compares the hash of a pending cluster with its own whatever version made it, and begins the
-upgrade anew where they differ; but a cluster whose groups it cannot count it takes as it is. So an
-upgrade that is given back to it in the middle goes on with the cluster that there is."""
+"""KubeRay compares a pending cluster's hash with its own, whichever operator wrote it, and starts the upgrade
+again if they differ; but it accepts a cluster whose group count it cannot parse. So an upgrade that is handed
+back to KubeRay goes on with the existing cluster."""
 
 
 def _workers_take_requests(service: RayService) -> bool:
@@ -77,9 +69,9 @@ def _workers_take_requests(service: RayService) -> bool:
 
 
 def identity(service: RayService, version: str) -> dict[str, str]:
-    """The annotations by which a later round knows which spec a cluster was made of."""
+    """The annotations that identify the spec which a cluster was created from."""
     spec = service.spec.ray_cluster_config
-    replicas = {} if autoscaling(spec) else {REPLICAS: ",".join(_replicas(spec))}
+    replicas = {} if autoscaling(spec) else {names.ANNOTATION_REPLICAS: ",".join(_replicas(spec))}
     return {
         names.ANNOTATION_SPEC_HASH: spec_hash(spec),
         names.ANNOTATION_WORKER_GROUP_COUNT: f"{len(spec.worker_group_specs)} {_NO_NUMBER}",
@@ -94,8 +86,8 @@ def _replicas(spec: RayClusterSpec) -> list[str]:
 
 
 def replicas_asked_for(annotations: Mapping[str, str]) -> dict[str, int] | None:
-    """What the RayService asked for when its cluster was last written, by group; None: unknown."""
-    text = annotations.get(REPLICAS)
+    """The replicas by group when the RayService last wrote its cluster; None: unknown."""
+    text = annotations.get(names.ANNOTATION_REPLICAS)
     if text is None:
         return None
     pairs = (one.partition("=") for one in text.split(",") if one)
@@ -103,7 +95,7 @@ def replicas_asked_for(annotations: Mapping[str, str]) -> dict[str, int] | None:
 
 
 def groups_made_with(annotations: Mapping[str, str]) -> int | None:
-    """How many worker groups the spec had of which a cluster was made, if it is written down."""
+    """How many worker groups the spec had when the cluster was created; None: unknown."""
     count = annotations.get(names.ANNOTATION_WORKER_GROUP_COUNT, "").partition(" ")[0]
     return parse_count(count)
 

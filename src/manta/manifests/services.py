@@ -1,4 +1,4 @@
-"""The Services of a RayCluster: to its head, among its multi-host workers, and to Ray Serve."""
+"""The Services of a RayCluster: for the head, for multi-host workers, and for Ray Serve."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from manta.api.ray.naming import check_label
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.head_target import head_ports, head_selector
 from manta.manifests.ownership import owned_by
-from manta.manifests.passed_on import passed_on
+from manta.manifests.propagated_metadata import propagated_metadata
 from manta.rules.settings import Settings
 from manta.rules.traits import head_service_name
 
 
 def build_head_service(cluster: RayCluster, settings: Settings, head: Pod | None = None) -> Json:
-    """`head` is the head Pod that exists, if one does: the Service leads to it."""
+    """The head Service. `head` is the existing head Pod, if any, which it selects."""
     selector = head_selector(cluster, head)
     ports = head_ports(cluster, head)
     if cluster.spec.head_group_spec.head_service:
@@ -39,10 +39,10 @@ def _standard(
     type_ = cluster.spec.head_group_spec.service_type or "ClusterIP"
     spec: Json = {"type": type_, "selector": dict(selector), "ports": ports}
     if type_ == "ClusterIP" and not settings.head_cluster_ip_service:
-        # Workers must find the head before it is Ready: its readiness may need them (C80).
+        # Workers must resolve the head before it is Ready: its readiness may need them (C80).
         spec |= {"clusterIP": "None", "publishNotReadyAddresses": True}
     meta = _meta(cluster, head_service_name(cluster), selector)
-    return _service(passed_on(meta, cluster.spec.head_service_annotations, {}), spec)
+    return _service(propagated_metadata(meta, cluster.spec.head_service_annotations, {}), spec)
 
 
 def _customised(
@@ -51,13 +51,13 @@ def _customised(
     selector: Mapping[str, str],
     numbers: Mapping[str, int],
 ) -> Json:
-    """The user's own head Service, pointed at the head and given the ports it lacks."""
+    """The user's own head Service, with our selector and the ports that it lacks."""
     user_meta, spec = custom.get("metadata") or {}, copy_json(custom.get("spec") or {})
     annotations = {**(user_meta.get("annotations") or {}), **cluster.spec.head_service_annotations}
     meta = _meta(cluster, head_service_name(cluster), selector)
     known = {port.get("name") for port in spec.get("ports") or ()}
     taken = {port.get("port") for port in spec.get("ports") or ()}
-    # KubeRay appends a port that the user listed once more, which the API server refuses.
+    # KubeRay appends a port that the user listed already, which the API server refuses.
     missing = [
         port
         for port in _service_ports(numbers.items())
@@ -66,18 +66,18 @@ def _customised(
     spec["ports"] = [*(spec.get("ports") or ()), *missing]
     spec["selector"] = dict(selector)
     spec.setdefault("type", cluster.spec.head_group_spec.service_type or "ClusterIP")
-    return _service(passed_on(meta, annotations, user_meta.get("labels") or {}), spec)
+    return _service(propagated_metadata(meta, annotations, user_meta.get("labels") or {}), spec)
 
 
 def custom_head_annotations(cluster: RayCluster) -> dict[str, str]:
-    """Those of `headService.metadata`, which also the stable head Services of a RayService or RayJob
-    bear: one that keeps a load balancer internal must not get lost."""
+    """Annotations of `headService.metadata`. The stable head Services of a RayService or RayJob have them too:
+    one of them may keep a load balancer internal."""
     custom = (cluster.spec.head_group_spec.head_service or {}).get("metadata") or {}
     return dict(custom.get("annotations") or {})
 
 
 def build_headless_service(cluster: RayCluster) -> Json:
-    """Gives the hosts of one multi-host replica names, so that they find each other."""
+    """The headless Service that gives the hosts of a multi-host replica DNS names."""
     name = cluster.metadata.name
     meta = _meta(cluster, f"{name}-headless", {names.LABEL_HEADLESS_WORKER_SERVICE: name})
     selector = {names.LABEL_CLUSTER: name, names.LABEL_NODE_TYPE: names.NODE_WORKER}
@@ -101,7 +101,7 @@ def build_serve_service(cluster: RayCluster, head: Pod | None = None) -> Json:
 
 
 def serve_ports(cluster: RayCluster, head: Pod | None = None) -> list[Json]:
-    """`serve` and every `serve-*`, e.g. `serve-grpc`; empty when the head declares none."""
+    """The ports `serve` and `serve-*`, such as `serve-grpc`; empty if the head declares none."""
     return [
         {"name": name, "port": port, "protocol": "TCP", "targetPort": port}
         for name, port in sorted(head_ports(cluster, head).items())
@@ -110,8 +110,8 @@ def serve_ports(cluster: RayCluster, head: Pod | None = None) -> list[Json]:
 
 
 def wants_serve_service(cluster: RayCluster) -> bool:
-    asked = cluster.metadata.annotations.get(names.ANNOTATION_ENABLE_SERVE_SERVICE, "")
-    return asked.lower() == "true"
+    value = cluster.metadata.annotations.get(names.ANNOTATION_ENABLE_SERVE_SERVICE, "")
+    return value.lower() == "true"
 
 
 def wants_headless_service(cluster: RayCluster) -> bool:

@@ -1,11 +1,11 @@
-"""What a submitter asks right before it submits: is this the head that the job is meant for?
+"""Shell code with which a submitter checks, right before it submits, that the head is still the same.
 
-A head that comes back empty is a new Ray session, and knows nothing of a job that the old one ran. The
-session was written down when the submitter was made, so one that is started again, however late and with
-nobody watching, hands the job to no other.
+A head that restarts without storage is a new Ray session, which does not know the jobs of the old one. The
+session is recorded when the submitter is created, so a submitter that restarts later does not submit the job to
+another session.
 
-The order of the two questions matters. The session that answers last has lived all the while, so that it
-was the one to say that it has no such job: whatever becomes of it afterwards, it has not run it before.
+The order of the two requests matters: job first, session second. If the session still matches after the head
+said that it has no such job, that session has not run the job before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from manta.api.ray import names
 
 OTHER_SESSION_EXIT_CODE: Final = 86
-"""What a submitter ends with that met another Ray session than its own, and submitted nothing."""
+"""Exit code of a submitter that found another Ray session and submitted nothing."""
 
 _SCRIPT: Final = f"""
 import json, os, sys, urllib.error, urllib.request
@@ -44,5 +44,5 @@ if found != session:
 
 
 def build_session_guard(address: str, job_id: str, session: str) -> str:
-    """The shell text that ends the submitter when another session answers at `address`."""
+    """Shell code that exits the submitter when another session answers at `address`."""
     return f'python -c "{_SCRIPT}" {address} {job_id} {quote(session)} || exit $? ;'

@@ -1,8 +1,8 @@
-"""Text as one word of a shell command, with what the user means the shell to expand still expanded.
+"""Quotes a text as one word of a shell command, but leaves the user's expansions to the shell.
 
-KubeRay writes parameters into the command as they are. So do we, where the shell makes one word of
-them. What it would split is quoted, but for the expansions in it: `$NAME`, `${NAME:-default}`,
-`$(command)`, `$((1024*1024))` and `` `command` ``.
+KubeRay writes parameters into the command unchanged. Manta does too if the shell reads them as one word. Other text
+is quoted, except for its expansions: `$NAME`, `${NAME:-default}`, `$(command)`, `$((1024*1024))` and
+`` `command` ``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CLOSED_BY: Final = {"$(": ("(", ")"), "${": ("{", "}")}
 
 
 def shell_word(text: str) -> str:
-    """One word. What the user quoted as a whole, and expansions, are theirs."""
+    """The text as one word. Text that the user quoted as a whole, and expansions, stay as they are."""
     if is_quoted(text):
         return text
     parts = list(_parts(text))
@@ -35,7 +35,7 @@ def is_quoted(text: str) -> bool:
 
 
 def shell_words(text: str) -> list[str]:
-    """As a shell would split it; nothing when a quotation does not end."""
+    """The words of a shell command; none if a quotation does not end."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -43,7 +43,7 @@ def shell_words(text: str) -> list[str]:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """The text cut into literal parts and expansions (True)."""
+    """The text split into literal parts (False) and expansions (True)."""
     literal, at = "", 0
     while at < len(text):
         end = _expansion_end(text, at)
@@ -60,7 +60,7 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _expansion_end(text: str, at: int) -> int:
-    """Where the expansion that begins here ends; `at` itself when none does."""
+    """Where the expansion at `at` ends; `at` itself if there is none."""
     if text[at] == "`":
         return text.find("`", at + 1) + 1 or at
     name = _NAME.match(text, at)
@@ -71,7 +71,7 @@ def _expansion_end(text: str, at: int) -> int:
 
 
 def _closed_at(text: str, at: int, opening: str, closing: str) -> int:
-    """Behind the bracket that closes the one here; 0 when none does. Quoted ones do not count."""
+    """The index after the matching bracket; 0 if there is none. Quoted brackets do not count."""
     depth, quote = 0, ""
     for index in range(at, len(text)):
         char = text[index]

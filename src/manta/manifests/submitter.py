@@ -1,7 +1,7 @@
-"""Who hands a RayJob to Ray: a Kubernetes Job, or a container beside the head.
+"""The submitter of a RayJob: a Kubernetes Job, or a sidecar of the head.
 
-The command asks before it submits, so that a restarted submitter tails the job that is there and
-does not run it twice (C57); and one that is to submit looks first whether the head is still the same.
+The command checks whether the job exists before it submits, so that a restarted submitter follows the existing
+job instead of running it twice (C57). Before it submits, it checks that the head is still the same.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob, SubmissionMode
 from manta.api.ray.resources import RAY_JOBS
+from manta.api.well_known import LABEL_APP_CREATED_BY
 from manta.manifests.auth import add_auth
 from manta.manifests.containers import Json, add_env, copy_json, env_value
 from manta.manifests.session_guard import build_session_guard
@@ -22,7 +23,6 @@ from manta.rules.traits import ray_container_of
 
 SUBMITTER_CONTAINER = "ray-job-submitter"
 DEFAULT_BACKOFF_LIMIT = 2
-LOCALHOST = "http://127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class Submission:
     runtime_env: Mapping[str, Any]
     login_shell: bool = False
     restarts: bool = False
-    """A submitter beside the head is started again when it fails (gate SidecarSubmitterRestart)."""
+    """Restart a sidecar submitter that fails (gate SidecarSubmitterRestart)."""
     session: str = ""
-    """The Ray session that the job is meant for; empty: whichever answers may have it."""
+    """The Ray session to submit to; empty: any."""
 
 
 def build_submit_command(job: RayJob, submission: Submission) -> str:
-    """The shell text that waits for Ray, submits once and follows the logs."""
+    """Shell code that waits for Ray, submits once and follows the logs."""
     sidecar = job.spec.submission_mode == SubmissionMode.SIDECAR
     address = _quoted_if_odd(_http(submission.address))
     wait = _wait_loop(address)
@@ -64,8 +64,8 @@ def _wait_loop(address: str) -> str:
         f"import urllib.request; r=urllib.request.urlopen('{url}', timeout=10); "
         "exit(0 if b'success' in r.read() else 1)"
     )
-    said = f"Waiting for Ray Dashboard GCS to become healthy at {address} ..."
-    return f'until python -c "{ask}" >/dev/null 2>&1 ; do echo "{said}" ; sleep 2 ; done ;'
+    message = f"Waiting for Ray Dashboard GCS to become healthy at {address} ..."
+    return f'until python -c "{ask}" >/dev/null 2>&1 ; do echo "{message}" ; sleep 2 ; done ;'
 
 
 def _options(job: RayJob, submission: Submission) -> list[str]:
@@ -90,8 +90,8 @@ def _json(value: Any) -> str:
 
 
 def _shell(text: str) -> str:
-    """Double-quoted as KubeRay writes it: `$NAME` is expanded with the submitter's environment, as
-    in the entrypoint beside it, which the same user wrote."""
+    """Double-quoted, as KubeRay does: `$NAME` is expanded with the submitter's environment, as in the
+    entrypoint."""
     escaped = "".join(f"\\{letter}" if letter in '\\"' else letter for letter in text)
     return f'"{escaped}"'
 
@@ -108,7 +108,7 @@ def _http(address: str) -> str:
 
 
 def build_submitter_job(job: RayJob, cluster: RayCluster, submission: Submission) -> Json:
-    """The Kubernetes Job of K8sJobMode, named as its RayJob."""
+    """The Kubernetes Job of K8sJobMode, with the name of its RayJob."""
     labels = submitter_labels(job)
     template = _template(job, cluster, labels)
     container = template["spec"]["containers"][0]
@@ -131,7 +131,7 @@ def build_submitter_job(job: RayJob, cluster: RayCluster, submission: Submission
 
 
 def submitter_template(job: RayJob, cluster: RayCluster) -> Json | None:
-    """What submits, as a Pod template; None: the operator or the user does."""
+    """The Pod template of the submitter; None: the operator or the user submits."""
     mode = job.spec.submission_mode or SubmissionMode.K8S_JOB
     if mode == SubmissionMode.K8S_JOB:
         return _template(job, cluster, submitter_labels(job))
@@ -144,12 +144,12 @@ def submitter_labels(job: RayJob) -> dict[str, str]:
     return {
         names.LABEL_ORIGIN_NAME: job.metadata.name,
         names.LABEL_ORIGIN_KIND: RAY_JOBS.kind,
-        names.LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
+        LABEL_APP_CREATED_BY: names.OPERATOR_NAME,
     }
 
 
 def job_reference(job: RayJob) -> Json:
-    """Makes the RayJob the controller of what it creates (C74)."""
+    """The owner reference to a RayJob (C74)."""
     return {
         "apiVersion": RAY_JOBS.api_version,
         "kind": RAY_JOBS.kind,
@@ -185,7 +185,7 @@ def _default_container(cluster: RayCluster) -> Json:
 
 
 def build_sidecar(job: RayJob, cluster: RayCluster, submission: Submission) -> Json:
-    """The container that SidecarMode puts beside the head."""
+    """The submitter container that SidecarMode adds to the head Pod."""
     container = _default_container(cluster)
     _complete(job, cluster, {}, container, submission)
     if submission.restarts:
@@ -196,7 +196,7 @@ def build_sidecar(job: RayJob, cluster: RayCluster, submission: Submission) -> J
 def _complete(
     job: RayJob, cluster: RayCluster, pod_spec: Json, container: Json, submission: Submission
 ) -> None:
-    """Command and environment. A command of the user's own is left alone."""
+    """Set command and environment. A command of the user's own is kept."""
     if not container.get("command"):
         container["command"] = ["/bin/bash", "-cel" if submission.login_shell else "-ce", "--"]
         container["args"] = [build_submit_command(job, submission)]

@@ -1,4 +1,4 @@
-"""Mutual TLS between Ray processes: certificates mounted, Ray told, and nobody starts too early."""
+"""Mutual TLS between Ray processes: volumes, environment, and a wait for the certificate."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from manta.manifests.containers import (
     ray_container,
 )
 
-# The certificate is issued anew with this Pod's address once the address is known; Ray reads it
-# once, at its start, so the start must come after that. openssl compares the addresses itself: it
-# prints IPv6 otherwise than Kubernetes writes it (FD00:0:0:0:0:0:0:1 for fd00::1). Its words are
-# read, because older ones exit with 0 either way; no address at all would match anything.
+# The certificate is issued again once this Pod's address is known. Ray reads it only at its start, so the
+# start has to wait. openssl compares the addresses, because it prints IPv6 differently than Kubernetes
+# (FD00:0:0:0:0:0:0:1 for fd00::1). Its output is checked, because older versions exit with 0 in any case; an
+# empty address would match anything.
 _WAIT = f"""\
 until [ -n "${{POD_IP}}" ] \\
   && openssl x509 -in {names.MOUNT_TLS}/tls.crt -noout -checkip "${{POD_IP}}" 2>/dev/null \\
@@ -40,7 +40,7 @@ def add_tls_volume(cluster: RayCluster, pod_spec: Json, *, head: bool) -> None:
 
 
 def add_tls(container: Json) -> None:
-    """Every container that talks to Ray needs this, the autoscaler too (C88)."""
+    """Configure a container that connects to Ray, the autoscaler too (C88)."""
     add_missing_env(
         container,
         [

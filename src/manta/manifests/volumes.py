@@ -10,7 +10,7 @@ from manta.manifests.ray_start import Params
 
 
 def add_shared_memory(pod_spec: Json, params: Params) -> None:
-    """Memory-backed `/dev/shm` for Ray's object store, as large as the container may grow.
+    """Memory-backed `/dev/shm` for Ray's object store, as large as the container's memory.
 
     Nothing is added when the user placed the store elsewhere or mounts something there.
     """
@@ -28,7 +28,7 @@ def add_shared_memory(pod_spec: Json, params: Params) -> None:
 
 
 def share_logs(pod_spec: Json, containers: Iterable[Json]) -> None:
-    """One `/tmp/ray` for all of these containers; one that mounts it already keeps its own."""
+    """Share one `/tmp/ray` between these containers; one that already mounts it keeps its own."""
     add_volume(pod_spec, {"name": names.VOLUME_LOGS, "emptyDir": {}})
     for container in containers:
         if not has_mount_at(container, names.MOUNT_LOGS):

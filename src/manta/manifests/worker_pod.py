@@ -1,7 +1,7 @@
-"""A worker Pod: its group's template, completed until it joins the head of this RayCluster.
+"""A worker Pod: the template of its group, completed.
 
-Pods of one group differ only in name and index, so a group is built once per round
-(`WorkerPodMold`) and stamped out as often as needed.
+Pods of one group differ only in name and index, so a group is built once per reconcile
+(`WorkerPodBuilder`); its Pods share the spec.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from manta.manifests.containers import (
     ray_container,
 )
 from manta.manifests.draining import add_drain
-from manta.manifests.history_collector import build_collector, collector_options
+from manta.manifests.history_collector import (
+    build_collector,
+    build_sidecar,
+    collector_options,
+    history_annotations,
+    kept_by_node,
+    kept_by_sidecar,
+)
 from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_labels
 from manta.manifests.ray_node import (
     Node,
@@ -44,7 +51,7 @@ _QUIET_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Which place in its group a worker Pod takes."""
+    """The name suffix and indexes of a worker Pod in its group."""
 
     suffix: str
     replica_index: int | None = None
@@ -53,8 +60,8 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerPodMold:
-    """All that the Pods of one group have in common."""
+class WorkerPodBuilder:
+    """What the Pods of one group have in common."""
 
     prefix: str
     metadata: Json
@@ -72,9 +79,9 @@ class WorkerPodMold:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": self.spec}
 
 
-def worker_pod_mold(
+def group_pod_builder(
     cluster: RayCluster, group: WorkerGroupSpec, settings: Settings
-) -> WorkerPodMold:
+) -> WorkerPodBuilder:
     labels = pod_labels(
         cluster,
         group.template,
@@ -82,13 +89,13 @@ def worker_pod_mold(
         group=group.group_name,
         extra=group.labels,
     )
-    annotations = pod_annotations(cluster, group.template, {})
+    annotations = pod_annotations(cluster, group.template, history_annotations(cluster, settings))
     meta = build_metadata(
         cluster, group.template, settings, name="", labels=labels, annotations=annotations
     )
     prefix = pod_name_prefix(f"{cluster.metadata.name}-{group.group_name}", names.NODE_WORKER)
     spec = build_worker_spec(cluster, group, settings, overwritten=overwrites_command(annotations))
-    return WorkerPodMold(prefix, meta, spec)
+    return WorkerPodBuilder(prefix, meta, spec)
 
 
 def worker_params(node: Node, group: WorkerGroupSpec) -> dict[str, str]:
@@ -123,9 +130,9 @@ def build_worker_spec(
 
 
 def _append_wait_container(node: Node, spec: Json, ray: Json) -> None:
-    """Hold the worker back until the GCS answers: `ray start` itself gives up too early.
+    """Add an init container that waits for the GCS: `ray start` itself gives up too early.
 
-    It takes the user's environment and mounts as they are now, before ours are added.
+    It gets the user's environment and mounts, without ours, which are added later.
     """
     container: Json = {
         "name": names.CONTAINER_WAIT_GCS,
@@ -141,10 +148,10 @@ def _append_wait_container(node: Node, spec: Json, ray: Json) -> None:
 
 
 def wait_script(address: str) -> str:
-    """Quiet while a head normally starts; after that it shows why the head does not answer.
+    """Shell code that prints nothing while a head normally starts, then why it does not answer.
 
-    The first process of a container hears only the signals that it has a trap for, and a shell heeds
-    them only between commands or in `wait`. Without, a Pod that goes takes its whole grace period.
+    The first process of a container gets only signals that it traps, and a shell handles them only between commands
+    or in `wait`. Without the trap, deleting the Pod takes its whole grace period.
     """
     check = f"ray health-check --address {address}"
     return f"""\
@@ -166,6 +173,12 @@ echo "The GCS is ready."
 
 
 def _add_collector(node: Node, spec: Json, container: Json) -> None:
+    if kept_by_node(node.cluster, node.settings):
+        share_logs(spec, (container,))
+    if kept_by_sidecar(node.cluster, node.settings):
+        sidecar = build_sidecar(node.cluster, node.settings, head=False, fqdn=node.fqdn)
+        spec["initContainers"] = [sidecar, *(spec.get("initContainers") or ())]
+        share_logs(spec, (container, sidecar))
     options = collector_options(node.cluster)
     if options is not None:
         collector = build_collector(node.cluster, spec, options, head=False, fqdn=node.fqdn)

@@ -1,1 +1,1 @@
-"""Talk to a Ray dashboard: jobs, Serve applications, proxy health. Failure is a value here."""
+"""Client of the Ray dashboard: jobs, Serve applications, proxy health. Failures are values."""

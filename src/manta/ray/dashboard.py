@@ -1,7 +1,6 @@
-"""The Ray dashboard's HTTP API, as questions with typed answers.
+"""The HTTP API of the Ray dashboard, with typed results.
 
-Ray's own quirks end here: which status code means "no such job", and which text means that a
-submission id is taken.
+It knows which status code means "no such job", and which text means that a submission id exists.
 """
 
 from __future__ import annotations
@@ -17,45 +16,45 @@ from manta.ray.models import (
     Accepted,
     AlreadySubmitted,
     ApplicationStatus,
-    JobAnswer,
     JobInfo,
     JobRequest,
+    JobResult,
     NoSuchJob,
-    PutAnswer,
+    PutResult,
     Refused,
-    ServeAnswer,
+    ServeResult,
     ServeStatus,
     Session,
-    SessionAnswer,
-    SubmitAnswer,
+    SessionResult,
+    SubmitResult,
     Target,
     Unreachable,
 )
-from manta.ray.transport import Courier, Reply
+from manta.ray.transport import DashboardTransport, Reply
 
 SERVE = "/api/serve/applications/"
 T = TypeVar("T")
 
 
 MAX_MESSAGE: Final = 8192
-"""Characters of one message of Ray's that reach a status."""
+"""Characters of one message from Ray that are kept."""
 MAX_APPLICATIONS: Final = 1000
 
 
 def job_path(submission_id: str, *more: str) -> str:
-    """The path of a job, whose id a user may have chosen: it is one segment, whatever is in it."""
+    """The path of a job. Its id, which a user may choose, is always one segment."""
     segment = quote(submission_id, safe="")
-    if not segment.strip("."):  # `.` and `..` would be taken for steps
+    if not segment.strip("."):  # `.` and `..` would change the path
         segment = segment.replace(".", "%2E")
     return "/".join(("/api/jobs", segment, *more))
 
 
 class Dashboard:
-    def __init__(self, courier: Courier) -> None:
-        self._courier = courier
+    def __init__(self, transport: DashboardTransport) -> None:
+        self._transport = transport
 
-    async def job(self, target: Target, submission_id: str) -> JobAnswer:
-        reply = await self._courier.send(target, "GET", job_path(submission_id))
+    async def job(self, target: Target, submission_id: str) -> JobResult:
+        reply = await self._transport.send(target, "GET", job_path(submission_id))
         match reply:
             case Unreachable():
                 return reply
@@ -66,13 +65,13 @@ class Dashboard:
             case _:
                 return _short_job(_decode(reply, JobInfo))
 
-    async def session(self, target: Target) -> SessionAnswer:
-        reply = await self._courier.send(target, "GET", "/api/version")
-        return _told(reply, Session)
+    async def session(self, target: Target) -> SessionResult:
+        reply = await self._transport.send(target, "GET", "/api/version")
+        return _decode_success(reply, Session)
 
-    async def submit(self, target: Target, request: JobRequest) -> SubmitAnswer:
+    async def submit(self, target: Target, request: JobRequest) -> SubmitResult:
         body = msgspec.json.encode(request.body())
-        reply = await self._courier.send(target, "POST", "/api/jobs/", body)
+        reply = await self._transport.send(target, "POST", "/api/jobs/", body)
         match reply:
             case Unreachable():
                 return reply
@@ -86,9 +85,9 @@ class Dashboard:
             case _:
                 return Refused(reply.status, _text(reply))
 
-    async def stop(self, target: Target, submission_id: str) -> PutAnswer:
-        """Ask a job to stop. A job that is unknown or over has stopped."""
-        reply = await self._courier.send(target, "POST", job_path(submission_id, "stop"))
+    async def stop(self, target: Target, submission_id: str) -> PutResult:
+        """Stop a job. Accepted also for a job that is unknown or has ended."""
+        reply = await self._transport.send(target, "POST", job_path(submission_id, "stop"))
         match reply:
             case Unreachable():
                 return reply
@@ -97,12 +96,12 @@ class Dashboard:
             case _:
                 return Refused(reply.status, _text(reply))
 
-    async def serve_status(self, target: Target) -> ServeAnswer:
-        reply = await self._courier.send(target, "GET", f"{SERVE}?api_type=declarative")
-        return _short_serve(_told(reply, ServeStatus))
+    async def serve_status(self, target: Target) -> ServeResult:
+        reply = await self._transport.send(target, "GET", f"{SERVE}?api_type=declarative")
+        return _short_serve(_decode_success(reply, ServeStatus))
 
-    async def put_serve_config(self, target: Target, config: Mapping[str, Any]) -> PutAnswer:
-        reply = await self._courier.send(target, "PUT", SERVE, msgspec.json.encode(config))
+    async def put_serve_config(self, target: Target, config: Mapping[str, Any]) -> PutResult:
+        reply = await self._transport.send(target, "PUT", SERVE, msgspec.json.encode(config))
         match reply:
             case Unreachable():
                 return reply
@@ -114,16 +113,16 @@ class Dashboard:
                 return Refused(reply.status, _text(reply))
 
     async def proxy_is_healthy(self, url: str) -> bool:
-        """Does the Serve proxy behind this URL take requests? Silence counts as no."""
-        reply = await self._courier.probe(url)
+        """Whether the Serve proxy at this URL takes requests; False if it does not answer."""
+        reply = await self._transport.probe(url)
         return isinstance(reply, Reply) and reply.status == 200
 
     async def close(self) -> None:
-        await self._courier.close()
+        await self._transport.close()
 
 
-def _told(reply: Reply | Unreachable, into: type[T]) -> T | Unreachable:
-    """The answer to a question that every healthy head can answer."""
+def _decode_success(reply: Reply | Unreachable, into: type[T]) -> T | Unreachable:
+    """The body of a reply; Unreachable for any other status than success."""
     if isinstance(reply, Unreachable):
         return reply
     return _decode(reply, into) if reply.status < 300 else Unreachable(_complaint(reply))
@@ -133,9 +132,9 @@ def _decode(reply: Reply, into: type[T]) -> T | Unreachable:
     try:
         return msgspec.json.decode(reply.body, type=into)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        return Unreachable(f"the dashboard's answer makes no sense: {error}: {_text(reply)}")
+        return Unreachable(f"the dashboard's reply is invalid: {error}: {_text(reply)}")
     except RecursionError:
-        return Unreachable("the dashboard's answer makes no sense: it is nested too deeply")
+        return Unreachable("the dashboard's reply is invalid: it is nested too deeply")
 
 
 def _short_job(answer: JobInfo | Unreachable) -> JobInfo | Unreachable:
@@ -144,8 +143,8 @@ def _short_job(answer: JobInfo | Unreachable) -> JobInfo | Unreachable:
     return msgspec.structs.replace(answer, message=_clipped(answer.message))
 
 
-def _short_serve(answer: ServeAnswer) -> ServeAnswer:
-    """What a Ray program says of itself, cut to what a status can hold."""
+def _short_serve(answer: ServeResult) -> ServeResult:
+    """With messages cut to what a status can hold."""
     if isinstance(answer, Unreachable):
         return answer
     if len(answer.applications) > MAX_APPLICATIONS:

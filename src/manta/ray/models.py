@@ -1,17 +1,18 @@
-"""What a Ray dashboard says, and what we say to it. Only the fields that we use.
+"""Requests to and replies of a Ray dashboard, with the fields that we use.
 
-An answer is one of a closed set of values. A dashboard that hangs, refuses or talks nonsense is a
-fact about the world (`Unreachable`, `Refused`), not an exception: the planners decide what it means.
+A result is one of a closed set of values. `Unreachable` and `Refused` are values, not exceptions: the
+planners decide what they mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 import msgspec
+
+from manta.api.ray.job import JobStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +37,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """No answer that can be trusted."""
+    """The dashboard gave no usable answer."""
 
     why: str
     sent: bool = True
-    """False: the request provably never left. True: it may have been carried out."""
+    """False: the request was never sent. True: it may have been executed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The dashboard understood, and said no."""
+    """The dashboard rejected the request."""
 
     status: int
     why: str
@@ -53,31 +54,18 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The dashboard did what was asked."""
+    """The dashboard executed the request."""
 
 
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────
 
 
-class JobState(StrEnum):
-    NEW = ""
-    PENDING = "PENDING"
-    RUNNING = "RUNNING"
-    STOPPED = "STOPPED"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-
-    @property
-    def is_terminal(self) -> bool:
-        return self in (JobState.STOPPED, JobState.SUCCEEDED, JobState.FAILED)
-
-
 class JobInfo(msgspec.Struct, frozen=True, gc=False):
-    status: JobState
+    status: JobStatus
     submission_id: str | None = None
     message: str | None = None
     start_time: int | None = None
-    """Milliseconds since the epoch, as Ray says it."""
+    """Milliseconds since the epoch."""
     end_time: int | None = None
     entrypoint: str = ""
     error_type: str | None = None
@@ -85,20 +73,20 @@ class JobInfo(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class NoSuchJob:
-    """The dashboard answered, and knows no such job."""
+    """The dashboard knows no such job."""
 
 
-JobAnswer = JobInfo | NoSuchJob | Unreachable
+JobResult = JobInfo | NoSuchJob | Unreachable
 
 
 class Session(msgspec.Struct, frozen=True, gc=False):
-    """One life of Ray's memory: with fault tolerance it outlives the head, without it goes along."""
+    """A Ray session. With GCS fault tolerance it survives the head, otherwise it ends with it."""
 
     session_name: str = ""
-    """Empty: this Ray is too old to tell."""
+    """Empty: this Ray does not report it."""
 
 
-SessionAnswer = Session | Unreachable
+SessionResult = Session | Unreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +113,10 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True)
 class AlreadySubmitted:
-    """The submission id is taken: an earlier try of ours got through."""
+    """The submission id exists: an earlier request succeeded."""
 
 
-SubmitAnswer = Accepted | AlreadySubmitted | Refused | Unreachable
+SubmitResult = Accepted | AlreadySubmitted | Refused | Unreachable
 
 
 # ── Serve ────────────────────────────────────────────────────────────────────────────────
@@ -145,17 +133,17 @@ class ApplicationStatus(msgspec.Struct, frozen=True, gc=False):
     deployments: dict[str, DeploymentStatus] = {}
 
 
-class ProxyPlace(msgspec.Struct, frozen=True, gc=False):
+class ServeProxy(msgspec.Struct, frozen=True, gc=False):
     node_ip: str = ""
     status: str = ""
 
 
 class ServeStatus(msgspec.Struct, frozen=True, gc=False):
     applications: dict[str, ApplicationStatus] = {}
-    proxies: dict[str, ProxyPlace] = {}
-    """By node id: on which nodes Serve keeps a proxy, those that drain among them."""
+    proxies: dict[str, ServeProxy] = {}
+    """By node id, with those that drain."""
     target_capacity: float | None = None
 
 
-ServeAnswer = ServeStatus | Unreachable
-PutAnswer = Accepted | Refused | Unreachable
+ServeResult = ServeStatus | Unreachable
+PutResult = Accepted | Refused | Unreachable

@@ -1,4 +1,4 @@
-"""How bytes get to a dashboard: straight to the head, or by a courier that others supply.
+"""Sends requests to a dashboard: directly to the head, or by a transport of the caller.
 
 One of the two files that know the HTTP library.
 """
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 DIRECT_TIMEOUT = 2.0
 PROXIED_TIMEOUT = 10.0
-"""KubeRay's two limits: a Pod answers fast or is sick; the API server's proxy adds its own waits."""
+"""KubeRay's limits. The API server's proxy adds its own delays."""
 
-MAX_ANSWER = 4 * 1024 * 1024
-"""Bytes. Dozens of dashboards are asked at once, and the operator runs in 512 MiB."""
+MAX_REPLY_BYTES = 4 * 1024 * 1024
+"""The operator queries many dashboards at once within 512 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +29,23 @@ class Reply:
     body: bytes
 
 
-class Courier(Protocol):
-    """Carries one request to a dashboard. Never raises for what the far side does."""
+class DashboardTransport(Protocol):
+    """Sends one request to a dashboard. Failures are returned as `Unreachable`, never raised."""
 
     async def send(
         self, target: Target, method: str, path: str, body: bytes | None = None
     ) -> Reply | Unreachable: ...
 
     async def probe(self, url: str) -> Reply | Unreachable:
-        """A bare GET, for the health of a Serve proxy on a Pod."""
+        """A plain GET without headers of ours: the health check of a Serve proxy."""
         ...
 
     async def close(self) -> None: ...
 
 
 def headers_for(target: Target, body: bytes | None) -> dict[str, str]:
-    """Ray reads its own header, so that a proxy on the way may keep `Authorization` for itself."""
-    # Not compressed: a few bytes on the wire must not become megabytes here.
+    """The token is in Ray's own header: a proxy in between may use `Authorization`."""
+    # Uncompressed, so that a small reply cannot expand to megabytes.
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     if body is not None:
         headers["Content-Type"] = "application/json"
@@ -55,7 +55,7 @@ def headers_for(target: Target, body: bytes | None) -> dict[str, str]:
 
 
 def _refusal(status: int, headers: Mapping[str, str]) -> str:
-    """Why an answer is not read at all; empty: it is."""
+    """Why a reply is not read; empty if it is."""
     if 300 <= status < 400:
         where = without_credentials(headers.get("Location", ""), 100)
         return f"the dashboard answered {status} to {where!r}: redirects are not followed"
@@ -65,8 +65,8 @@ def _refusal(status: int, headers: Mapping[str, str]) -> str:
     return ""
 
 
-class DirectCourier:
-    """Requests straight to the head Service: for an operator that runs inside the cluster."""
+class DirectTransport:
+    """Requests to the head Service: for an operator that runs inside the cluster."""
 
     def __init__(self, timeout: float = DIRECT_TIMEOUT) -> None:
         self._timeout = timeout
@@ -91,7 +91,7 @@ class DirectCourier:
         from yarl import URL
 
         session, address = self._open(), URL(url, encoded=True)
-        # A redirect could lead anywhere, with the token of this head.
+        # A redirect could send the token of this head anywhere.
         options: Any = {"allow_redirects": False, "auto_decompress": False}
         try:
             async with session.request(
@@ -101,12 +101,12 @@ class DirectCourier:
                     return Unreachable(f"{method} {url}: {refused}")
                 whole = await _read(answer.content)
                 if whole is None:
-                    return Unreachable(f"{method} {url}: more than {MAX_ANSWER} bytes")
+                    return Unreachable(f"{method} {url}: more than {MAX_REPLY_BYTES} bytes")
                 return Reply(answer.status, whole)
         except aiohttp.ClientConnectorError as error:
             why = without_credentials(str(error))
             return Unreachable(f"{method} {url}: {why}", sent=False)
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # the last: an odd header
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: an invalid header
             why = without_credentials(f"{type(error).__name__}: {error}")
             return Unreachable(f"{method} {url}: {why}")
         except TimeoutError:
@@ -116,7 +116,7 @@ class DirectCourier:
         import aiohttp
 
         if self._session is None:
-            # A dashboard that hangs must not use up the connections of the others.
+            # No total limit: dashboards that hang must not use up the connections of others.
             connector = aiohttp.TCPConnector(limit=0, limit_per_host=4)
             timeout = aiohttp.ClientTimeout(total=self._timeout)
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
@@ -124,10 +124,10 @@ class DirectCourier:
 
 
 async def _read(content: aiohttp.StreamReader) -> bytes | None:
-    """All of a body, which comes in pieces; None when it is more than we are ready to hold."""
+    """The whole body; None if it is longer than MAX_REPLY_BYTES."""
     whole = bytearray()
     async for piece in content.iter_any():
         whole += piece
-        if len(whole) > MAX_ANSWER:
+        if len(whole) > MAX_REPLY_BYTES:
             return None
     return bytes(whole)

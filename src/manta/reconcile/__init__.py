@@ -1,6 +1,6 @@
-"""The vocabulary of a reconcile round, and the loop that runs one.
+"""The words of a reconcile, and the base class that runs one.
 
-`actions`, `plan` and `outcome` are the words; they are pure and shared by every controller.
-`loop` runs a round, `perform` carries out its plan, `report` writes its status and `events`
-tells what was done.
+`actions`, `plan`, `outcome` and `step` are pure values that all controllers share. `reconciler` runs
+the phases of a controller, `executor` executes its plan, `status_writer` writes its status and
+`events` turns the outcome into Events.
 """

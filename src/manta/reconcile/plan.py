@@ -1,39 +1,37 @@
-"""What a planner may answer: do these things, stage by stage, and then go on or wait."""
+"""A plan: stages of actions, and whether to continue or to wait after them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final
 
 from manta.reconcile.actions import Action
 
 MAX_CREATIONS: Final = 500
-"""Objects that one plan creates, whatever number a user typed. A reconcile takes no more memory and
-no more time than these need; the rest is for the reconciles that follow."""
+"""Objects that one plan creates at most, to bound the memory and time of a reconcile. The next
+reconciles create the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Plan nothing further this round. A wait is a decision, not an error."""
+    """Plan nothing more in this reconcile. A wait is a decision, not an error."""
 
     why: str
     retry_in: timedelta | None = None
-    """When to look again. None: only when something changes, or by the queue's safety resync."""
+    """When to reconcile again. None: when something changes, or at the safety resync."""
     backoff: bool = False
-    """Come back with the queue's growing backoff, as after a failure (KubeRay does so after it
-    deleted unhealthy Pods)."""
+    """Reconcile again with growing backoff, as after a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Actions that do not depend on each other: performed concurrently, with slow start."""
+    """Actions that do not depend on each other. They run concurrently, with slow start."""
 
     actions: tuple[Action, ...]
     independent: bool = False
-    """A failure here does not stop the later stages (C47: one failing object must not stop
-    what does not depend on it)."""
+    """A failure here does not stop the later stages (C47)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +39,9 @@ class Plan:
     stages: tuple[Stage, ...] = ()
     wait: Wait | None = None
     notes: tuple[str, ...] = ()
-    """Why something expected was *not* done. Logged at debug, shown by `manta plan`."""
+    """Why something expected is *not* done. Shown by `manta plan`."""
     unfinished: str = ""
-    """What is left because a plan is bounded (`MAX_CREATIONS`): the next reconcile follows at once."""
+    """What is left to create because of `MAX_CREATIONS`: the next reconcile follows at once."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -58,8 +56,6 @@ class Plan:
         )
 
 
-S = TypeVar("S")
-
 NOTHING = Plan()
 
 
@@ -69,11 +65,26 @@ def do(*actions: Action, wait: Wait | None = None, independent: bool = False) ->
     return Plan(stages, wait)
 
 
-def chain(planners: Iterable[Callable[[S], Plan]], seen: S) -> Plan:
-    """Join the planners' answers in order, up to the first that waits."""
-    plan = NOTHING
-    for planner in planners:
-        plan = plan.then(planner(seen))
-        if plan.wait:
-            break
-    return plan
+def merge(plans: Iterable[Plan]) -> Plan:
+    """Plans that do not depend on each other: all first stages together, then all second ones."""
+    chosen = [one for one in plans if one != NOTHING]
+    depth = max((len(plan.stages) for plan in chosen), default=0)
+    stages = tuple(
+        _merged([plan.stages[level] for plan in chosen if level < len(plan.stages)])
+        for level in range(depth)
+    )
+    notes = tuple(note for plan in chosen for note in plan.notes)
+    wait = earliest_wait(plan.wait for plan in chosen)
+    unfinished = next((plan.unfinished for plan in chosen if plan.unfinished), "")
+    return Plan(stages, wait, notes, unfinished)
+
+
+def _merged(stages: list[Stage]) -> Stage:
+    actions = tuple(action for stage in stages for action in stage.actions)
+    return Stage(actions, independent=all(stage.independent for stage in stages))
+
+
+def earliest_wait(waits: Iterable[Wait | None]) -> Wait | None:
+    """The wait with the shortest time. One without a time is the last."""
+    given = (wait for wait in waits if wait is not None)
+    return min(given, key=lambda wait: wait.retry_in or timedelta.max, default=None)

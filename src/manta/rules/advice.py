@@ -1,4 +1,4 @@
-"""What works, but probably not as its author thinks: warnings, never refusals."""
+"""Warnings about specs that are valid but probably not what the user intends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def cluster_advice(spec: RayClusterSpec) -> Iterator[Violation]:
     for number, group in enumerate(spec.worker_group_specs):
         where = f"spec.workerGroupSpecs[{number}]"
         low, high = min_replicas(group), max_replicas(group)
-        # An absent `replicas` is filled in with 0 by the API server: that is nobody's wish.
+        # The API server defaults an absent `replicas` to 0: that needs no warning.
         if group.replicas and not low <= group.replicas <= high:
             held = f"is held between minReplicas ({low}) and maxReplicas ({high})"
             yield Violation(f"{where}.replicas", group.replicas, held)

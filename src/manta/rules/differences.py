@@ -1,7 +1,7 @@
-"""What differs between two specs, field by field, as a user would name the fields.
+"""Differences between two specs, field by field.
 
-Items of a list that bear a name (`workers` of workerGroupSpecs, `ray-head` of containers) are
-compared by it, so that a group put in front of the others is one change and not one for each.
+List items with a name (`workers` of workerGroupSpecs, `ray-head` of containers) are compared by name, so that
+inserting a group is one difference and not one per group.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Difference:
 
 
 def differences(before: Any, after: Any, field: str = "spec") -> tuple[Difference, ...]:
-    """In the order of the fields; empty when both say the same."""
+    """In the order of the fields; empty if both are equal."""
     return tuple(_compare(field, before, after))
 
 
 def contradictions(before: Any, after: Any, field: str = "spec") -> tuple[Difference, ...]:
-    """Only fields that both have, with values that mean something else.
+    """Only fields that both have, with different meaning.
 
-    Operators fill in, leave out and rewrite values (`1000m` for `1`) when they copy a spec: what only one
-    side has, and two ways to write one quantity, are no sign that anybody edited it.
+    Operators add defaults, drop fields and rewrite quantities (`1000m` for `1`) when they copy a spec: those are
+    not edits by a user.
     """
     found = _compare(field, before, after, absent_counts=False)
     return tuple(found)
@@ -62,7 +62,7 @@ def _compare(
 
 
 def _is_absent(before: Any, after: Any) -> bool:
-    """Whether one side has nothing to say: no such field, or an empty value."""
+    """Whether one side lacks the field, or has an empty value."""
     return any(one is _ABSENT or one in (None, "", [], {}, ()) for one in (before, after))
 
 
@@ -76,7 +76,7 @@ def _is_same_quantity(before: Any, after: Any) -> bool:
 
 
 def _paired(before: Any, after: Any) -> list[tuple[str, Any, Any]] | None:
-    """Items of two lists, side by side. None: what is there is not a pair of lists of objects."""
+    """Pairs of items of two lists; None unless both are lists of objects."""
     if not _is_list_of_objects(before) or not _is_list_of_objects(after):
         return None
     old, new = _by_name(before), _by_name(after)

@@ -1,11 +1,11 @@
-"""What is deleted after a RayJob's end, and when. Pure arithmetic on rules and times.
+"""What is deleted after a RayJob has ended, and when. Pure.
 
-Of the rules that are due, the most far-reaching is carried out: after a downtime the user wants
-the resources back, and not the stages replayed.
+Of the rules that are due, the one that deletes most is applied: after a downtime of the operator the stages
+are not replayed.
 
-A job that somebody stopped ends as STOPPED, which no rule can name. There the default clean-up is:
-the cluster goes when the last of the rules would have been due. A cluster that a rule could have
-named and did not (rules for success only, say) stays, and `unmatched` says so.
+A job that was stopped ends as STOPPED, which no rule can match. By default its cluster is deleted when the last
+rule would have been due. If the end could have been matched but was not (say, only success has a rule), the
+cluster stays, and `unmatched` reports it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from manta.api.ray.job import (
+    CLUSTER_POLICIES,
+    DELETION_IMPACT,
     DeletionPolicyType,
     DeletionRule,
     DeletionStrategy,
@@ -25,14 +27,6 @@ from manta.api.ray.job import (
 )
 from manta.api.times import format_time, parse_time
 from manta.rules.settings import Settings
-
-IMPACT: Final = (
-    DeletionPolicyType.DELETE_NONE,
-    DeletionPolicyType.DELETE_WORKERS,
-    DeletionPolicyType.DELETE_CLUSTER,
-    DeletionPolicyType.DELETE_SELF,
-)
-
 
 DEFAULT: Final = "the default for an end that no deletion rule can name"
 
@@ -45,20 +39,21 @@ class Deletion:
 
 
 def deletions(job: RayJob, settings: Settings) -> tuple[Deletion, ...]:
-    """All that this job's end calls for, soonest first. Nothing of a borrowed cluster."""
+    """All deletions for this end of the job, soonest first. A selected cluster is never deleted."""
     if not job.status.end_time:
         return ()
     ended = parse_time(job.status.end_time)
     found = sorted(_called_for(job, ended, settings), key=lambda one: one.at)
     if job.spec.cluster_selector:
-        # KubeRay does nothing at all there; but to delete itself is what the rule asks for.
-        asked = job.spec.deletion_strategy is not None
-        return tuple(one for one in found if asked and one.policy == DeletionPolicyType.DELETE_SELF)
+        # KubeRay deletes nothing here. A rule that deletes the RayJob itself still applies.
+        spared = {DeletionPolicyType.DELETE_NONE, *CLUSTER_POLICIES}
+        has_strategy = job.spec.deletion_strategy is not None
+        return tuple(one for one in found if has_strategy and one.policy not in spared)
     return tuple(found)
 
 
 def unmatched(job: RayJob, settings: Settings) -> str:
-    """Why the rules do not speak of this end; empty when they do, or when there are none."""
+    """Why no rule matches this end; empty if one does, or if there are no rules."""
     strategy = job.spec.deletion_strategy
     if strategy is None or not job.status.end_time or job.spec.cluster_selector:
         return ""
@@ -78,9 +73,9 @@ def _spoken(deletion: Deletion) -> str:
 def due(
     job: RayJob, now: datetime, achieved: frozenset[str], settings: Settings
 ) -> Deletion | None:
-    """The most far-reaching deletion whose time has come and which is not done yet."""
+    """Of the deletions that are due and not done, the one that deletes most."""
     ripe = [one for one in deletions(job, settings) if one.at <= now and one.policy not in achieved]
-    return max(ripe, key=lambda one: IMPACT.index(one.policy), default=None)
+    return max(ripe, key=lambda one: DELETION_IMPACT.index(one.policy), default=None)
 
 
 def next_after(job: RayJob, now: datetime, settings: Settings) -> timedelta | None:
@@ -115,13 +110,13 @@ def _by_rules(job: RayJob, ended: datetime, rules: tuple[DeletionRule, ...]) -> 
 
 
 def _was_stopped(job: RayJob) -> bool:
-    """By somebody; what a deadline has stopped has failed, and rules can name that."""
+    """Whether a user stopped it; a job stopped by a deadline has failed, which rules can match."""
     stage, status = job.status.job_deployment_status, job.status.job_status
     return stage == JobDeploymentStatus.COMPLETE and status == JobStatus.STOPPED
 
 
 def _default(strategy: DeletionStrategy, ended: datetime, ttl: timedelta) -> Iterator[Deletion]:
-    """For an end that no rule can name; a strategy that deletes nothing ever is left at that."""
+    """For an end that no rule can match; nothing if the strategy never deletes anything."""
     rules = strategy.deletion_rules
     named = [one.policy for one in (*rules, strategy.on_success, strategy.on_failure) if one]
     if all(policy == DeletionPolicyType.DELETE_NONE for policy in named):
@@ -132,7 +127,7 @@ def _default(strategy: DeletionStrategy, ended: datetime, ttl: timedelta) -> Ite
 
 
 def _legacy_policy(job: RayJob) -> DeletionPolicyType | None:
-    """A RayJob that failed without a word of Ray's (by a deadline, say) has failed all the same."""
+    """By the RayJob's status: it can fail (say, by a deadline) without a status from Ray."""
     strategy = job.spec.deletion_strategy
     if strategy is None:
         return None

@@ -1,14 +1,13 @@
-"""Is this Ray Pod ready, beyond repair, or held up, and by what? Read off its status alone."""
+"""Whether a Ray Pod is ready, failed or blocked, and why: from its status alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from manta.api.conditions import find, is_true
+from manta.api.conditions import Blockage, find, is_true
 from manta.api.core import ContainerStatus, Pod
 from manta.api.times import parse_time
 
@@ -20,14 +19,6 @@ class Phase(StrEnum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Blockage:
-    """Why a Pod does not become ready, in one CamelCase word and one sentence."""
-
-    reason: str
-    message: str
 
 
 def is_running(pod: Pod) -> bool:
@@ -43,7 +34,7 @@ def is_terminating(pod: Pod) -> bool:
 
 
 def was_never_begun(pod: Pod) -> bool:
-    """It is over, and none of its containers ever ran: its node did not take it."""
+    """Whether it failed before any container ran: its node rejected it."""
     if pod.status.phase != "Failed":
         return False
     states = (state for one in _all_statuses(pod) for state in (one.state, one.last_state))
@@ -51,7 +42,7 @@ def was_never_begun(pod: Pod) -> bool:
 
 
 def beyond_repair(pod: Pod) -> str:
-    """Why the kubelet will never bring this Pod back by itself; empty when it may."""
+    """Why the kubelet will not restart this Pod; empty if it may."""
     if pod.status.phase in (Phase.FAILED, Phase.SUCCEEDED):
         cause = _ended_by(pod)
         return f"Pod {pod.metadata.name} has ended as {pod.status.phase}{f': {cause}' if cause else ''}"
@@ -66,7 +57,7 @@ def beyond_repair(pod: Pod) -> str:
 
 
 def ended_at(pod: Pod) -> datetime | None:
-    """When the last container of a Pod beyond repair ended; None when nobody wrote it down."""
+    """When the last container ended; None if the status does not say."""
     times = [
         status.state.terminated.finished_at
         for status in _all_statuses(pod)
@@ -76,7 +67,7 @@ def ended_at(pod: Pod) -> datetime | None:
 
 
 def _ray_container_status(pod: Pod) -> ContainerStatus | None:
-    """Statuses come in any order: the Ray container is the first one of the *spec*."""
+    """The status of the first container of the *spec*: statuses have no fixed order."""
     return pod.container_status(pod.spec.containers[0].name) if pod.spec.containers else None
 
 
@@ -86,7 +77,7 @@ def _all_statuses(pod: Pod) -> Iterable[ContainerStatus]:
 
 
 def _ended_by(pod: Pod) -> str:
-    """The container that ended it, or the kubelet's own word (Evicted, NodeLost ...)."""
+    """The container that failed, else the kubelet's reason (Evicted, NodeLost ...)."""
     for status in _all_statuses(pod):
         ended = status.state.terminated
         if ended and ended.exit_code != 0:
@@ -100,14 +91,14 @@ def _reason(reason: str) -> str:
     return f" ({reason})" if reason and reason != "Error" else ""
 
 
-# ── what holds it up ─────────────────────────────────────────────────────────────────────
+# ── what blocks it ───────────────────────────────────────────────────────────────────────
 
-# Waiting for these is how a healthy container starts.
+# Reasons of a container that is starting normally.
 _NORMAL_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
 def blockage(pod: Pod) -> Blockage | None:
-    """What keeps this Pod from becoming ready, if anything more than time does."""
+    """What keeps this Pod from becoming ready; None if it is just starting, or ready."""
     ended = beyond_repair(pod)
     if ended:
         return Blockage(POD_FAILED, ended)

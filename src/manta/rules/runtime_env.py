@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from manta.api.documents import limits
-from manta.api.documents.reader import read_yaml
-from manta.rules.text_cache import MAX_TEXT, TextParser
+from manta.rules.text_cache import TextParser, read_field
 from manta.rules.validation.violation import Violation
 
 FIELD: Final = "spec.runtimeEnvYAML"
@@ -15,14 +13,9 @@ FIELD: Final = "spec.runtimeEnvYAML"
 
 def _parse(text: str) -> Mapping[str, Any] | Violation:
     """The environment, or what is wrong with it. Parsed once per text."""
-    if len(text) > MAX_TEXT:
-        return Violation(FIELD, text[:100], f"has {len(text)} characters; at most {MAX_TEXT}")
-    try:
-        value = read_yaml(text, limits.FIELD, duplicates=[])  # the last wins, as in KubeRay
-    except limits.DocumentError as error:
-        return Violation(FIELD, text, f"is not valid YAML: {error}")
-    if value is None:  # empty, or nothing but comments
-        return {}
+    value = read_field(FIELD, text)
+    if value is None or isinstance(value, Violation):
+        return value or {}
     if not isinstance(value, dict):
         cure = "must be a map, such as `pip: [requests]` or `env_vars: {A: b}`"
         return Violation(FIELD, text, cure)

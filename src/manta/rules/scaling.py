@@ -1,4 +1,4 @@
-"""How many Pods a spec asks for, and which resources they add up to."""
+"""How many Pods a spec requests, and their total resources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def max_replicas(group: WorkerGroupSpec) -> int:
 
 
 def desired_replicas(group: WorkerGroupSpec) -> int:
-    """Held between min and max; an absent `replicas` means min, so that nobody has to own it."""
+    """`replicas`, limited to min and max; an absent value means min."""
     if group.suspend:
         return 0
     wanted = group.replicas if group.replicas is not None else min_replicas(group)
@@ -64,7 +64,7 @@ def _active(spec: RayClusterSpec) -> Iterable[WorkerGroupSpec]:
 
 
 def pod_resources(template: Mapping[str, Any]) -> dict[str, Quantity]:
-    """What one Pod of this template asks for: requests, or limits where none are given."""
+    """Resources of one Pod: requests, else limits."""
     total: dict[str, Quantity] = {}
     for container in (template.get("spec") or {}).get("containers") or ():
         resources = container.get("resources") or {}
@@ -75,7 +75,7 @@ def pod_resources(template: Mapping[str, Any]) -> dict[str, Quantity]:
 
 
 def desired_resources(spec: RayClusterSpec) -> dict[str, Quantity]:
-    """Head and all workers. KubeRay compatibility: `replicas` is not held within min and max."""
+    """Head and all workers. As in KubeRay, `replicas` is not limited to min and max."""
     total = pod_resources(spec.head_group_spec.template)
     for group in _active(spec):
         count = (group.replicas or 0) * hosts(group)
@@ -85,23 +85,25 @@ def desired_resources(spec: RayClusterSpec) -> dict[str, Quantity]:
 
 
 def gang_members(spec: RayClusterSpec) -> int:
-    """How many Pods are scheduled together: what the autoscaler adds later comes one by one."""
+    """How many Pods are scheduled together, without those that the autoscaler adds later."""
     workers = min_workers(spec) if spec.enable_in_tree_autoscaling else desired_workers(spec)
     return workers + 1
 
 
 def gang_resources(spec: RayClusterSpec) -> dict[str, Quantity]:
-    """What exactly the members of the gang ask for."""
+    """Total resources of the gang's members."""
     total = pod_resources(spec.head_group_spec.template)
     for group in _active(spec):
         least = min_replicas(group) * hosts(group)
         count = least if spec.enable_in_tree_autoscaling else desired_pods(group)
         one = pod_resources(group.template)
-        total = added(total, {name: amount * count for name, amount in one.items() if count})
+        total = sum_resources(
+            total, {name: amount * count for name, amount in one.items() if count}
+        )
     return total
 
 
-def added(amounts: Amounts, others: Amounts) -> dict[str, Quantity]:
+def sum_resources(amounts: Amounts, others: Amounts) -> dict[str, Quantity]:
     return {
         name: amounts.get(name, ZERO) + others.get(name, ZERO) for name in {**amounts, **others}
     }

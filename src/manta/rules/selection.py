@@ -1,20 +1,21 @@
-"""By which labels caches select what the operator owns; one spelling, so that caches are shared."""
+"""Label selectors of the operator's informers. Equal selectors share one informer."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from manta.api.ray import names
+from manta.api.well_known import LABEL_JOB_NAME
 
 RAY_PODS: Final = (
     f"{names.LABEL_NODE_TYPE} in ({names.NODE_HEAD},{names.NODE_WORKER},{names.NODE_REDIS_CLEANUP})"
 )
-"""A label that no template can override (C37): every Pod that we make, and no other."""
+"""Every Pod that the operator creates, and no other: no template can override the label (C37)."""
 
 CLEANUP_JOBS: Final = f"{names.LABEL_NODE_TYPE}={names.NODE_REDIS_CLEANUP}"
 
-SUBMITTER_PODS: Final = f"{names.LABEL_ORIGIN_KIND}=RayJob,batch.kubernetes.io/job-name"
-"""Pods of the Jobs that submit for RayJobs; a cluster's own Pods belong to no Job."""
+SUBMITTER_PODS: Final = f"{names.LABEL_ORIGIN_KIND}=RayJob,{LABEL_JOB_NAME}"
+"""Pods of submitter Jobs; a cluster's own Pods belong to no Job."""
 
 OF_A_CLUSTER: Final = names.LABEL_CLUSTER
-"""Roles, Ingresses, Secrets: whatever says which RayCluster it belongs to."""
+"""Roles, Ingresses, Secrets and others with the label of a RayCluster."""

@@ -1,7 +1,7 @@
 """`spec.serveConfigV2`: Ray Serve's multi-application config, a YAML text that must be a map.
 
-Ray does not keep what it was given in a form that could be compared, so a config is known by its
-hash: equal hashes need no second submission.
+Ray does not return a submitted config in a comparable form, so configs are compared by hash: an equal hash
+needs no second submission.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from manta.api.documents import limits
-from manta.api.documents.reader import read_yaml
 from manta.api.meta import ObjectMeta
-from manta.api.ray.names import DEFAULT_SERVE_APPLICATION
-from manta.rules.text_cache import MAX_TEXT, TextParser
+from manta.api.ray.names import ANNOTATION_SERVE_PROXIES, DEFAULT_SERVE_APPLICATION
+from manta.rules.text_cache import TextParser, read_field
 from manta.rules.traits import Creator, creator
 from manta.rules.validation.violation import Violation
 
@@ -26,21 +24,14 @@ ServeConfig = Mapping[str, Any]
 FIELD = "spec.serveConfigV2"
 _TARGET_CAPACITY = "target_capacity"
 
-SERVE_PROXIES: Final = "manta.ray.io/serve-proxies"
-"""Annotation of a RayCluster that a RayService made: `head` when its workers have no Serve proxy."""
 ON_HEAD_ONLY: Final = "head"
 
 
 def _parse(text: str) -> ServeConfig | Violation:
     """The config, or what is wrong with it. Parsed once per text."""
-    if len(text) > MAX_TEXT:
-        return Violation(FIELD, text[:100], f"has {len(text)} characters; at most {MAX_TEXT}")
-    try:
-        value = read_yaml(text, limits.FIELD, duplicates=[])  # the last wins, as in KubeRay
-    except limits.DocumentError as error:
-        return Violation(FIELD, text, f"is not valid YAML: {error}")
-    if value is None:  # empty, or nothing but comments
-        return {}
+    value = read_field(FIELD, text)
+    if value is None or isinstance(value, Violation):
+        return value or {}
     wrong = _what_is_wrong(value)
     return Violation(FIELD, text, wrong) if wrong else value
 
@@ -49,12 +40,12 @@ parse_serve_config: Final[TextParser[ServeConfig | Violation]] = TextParser(_par
 
 
 def _what_is_wrong(value: Any) -> str:
-    """Only what Ray would refuse for certain: its own schema is Ray's business."""
+    """Only what Ray certainly refuses; empty if valid. The full schema is left to Ray."""
     if not isinstance(value, dict):
         return "must be a map with a list `applications`"
     applications = value.get("applications")
     if not isinstance(applications, list) or not all(isinstance(one, dict) for one in applications):
-        return "must hold a list `applications`, each with at least an import_path"
+        return "must contain a list `applications`, each with at least an import_path"
     times = Counter(application_names(value))
     twice = sorted(name for name, count in times.items() if count > 1)
     if twice:
@@ -70,20 +61,20 @@ def application_names(config: ServeConfig) -> tuple[str, ...]:
 
 
 def has_proxies_on_workers(config: ServeConfig) -> bool:
-    """Where requests are taken: on every node with a replica, unless the config says otherwise."""
+    """Whether workers have a Serve proxy: every node with a replica has one by default."""
     options = config.get("http_options")
     older = options.get("location") if isinstance(options, dict) else None
     return (config.get("proxy_location") or older or "EveryNode") == "EveryNode"
 
 
 def serves_on_workers(meta: ObjectMeta) -> bool:
-    """Do this cluster's workers take requests? Else nobody may ask that of them (C52)."""
+    """Whether this cluster's workers take requests. If not, their readiness must not depend on it (C52)."""
     of_service = creator(meta) is Creator.SERVICE
-    return of_service and meta.annotations.get(SERVE_PROXIES) != ON_HEAD_ONLY
+    return of_service and meta.annotations.get(ANNOTATION_SERVE_PROXIES) != ON_HEAD_ONLY
 
 
 def with_capacity(config: ServeConfig, percent: int | None) -> ServeConfig:
-    """The same config, asking Serve for this share of its replicas. None: as the user wrote it."""
+    """The config with this target capacity; None: as the user wrote it."""
     return config if percent is None else {**config, _TARGET_CAPACITY: percent}
 
 

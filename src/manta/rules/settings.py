@@ -1,6 +1,6 @@
-"""What the operator was told at its start: settings and feature gates, as frozen values.
+"""Settings and feature gates of the operator, as frozen values.
 
-Nothing below `cli/` reads flags, files or the environment; it is handed these.
+`operator/options.py` reads them from flags, files and the environment; nothing below does.
 """
 
 from __future__ import annotations
@@ -14,32 +14,36 @@ from manta import __version__
 from manta.api.ray.names import DEFAULT_CLUSTER_DOMAIN
 
 VERSION_PREFIX: Final = "manta-v"
-"""What every version of Manta begins its version with, and no other operator does."""
+"""Prefix of Manta's versions; no other operator uses it."""
+
+
+def _gate(name: str, *, default: bool) -> bool:
+    """A field of `FeatureGates`; `name` is its name in `--feature-gates`."""
+    return field(default=default, metadata={"name": name})
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """KubeRay's gates under their own names, with KubeRay's defaults but for RayCronJob.
+    """KubeRay's gates and defaults, except that RayCronJob (alpha there) is on."""
 
-    RayCronJob is alpha and off there; here it is complete, and on.
-    """
-
-    ray_cluster_status_conditions: bool = True
-    ray_job_deletion_policy: bool = True
-    ray_multi_host_indexing: bool = True
-    ray_service_incremental_upgrade: bool = True
-    ray_cron_job: bool = True
-    sidecar_submitter_restart: bool = False
-    ray_cluster_network_policy: bool = False
-    gcs_fault_tolerance_embedded_storage: bool = False
-    ray_cluster_mtls: bool = False
-    ray_cluster_history_server: bool = False
-    kubernetes_was: bool = False
+    ray_cluster_status_conditions: bool = _gate("RayClusterStatusConditions", default=True)
+    ray_job_deletion_policy: bool = _gate("RayJobDeletionPolicy", default=True)
+    ray_multi_host_indexing: bool = _gate("RayMultiHostIndexing", default=True)
+    ray_service_incremental_upgrade: bool = _gate("RayServiceIncrementalUpgrade", default=True)
+    ray_cron_job: bool = _gate("RayCronJob", default=True)
+    sidecar_submitter_restart: bool = _gate("SidecarSubmitterRestart", default=False)
+    ray_cluster_network_policy: bool = _gate("RayClusterNetworkPolicy", default=False)
+    gcs_fault_tolerance_embedded_storage: bool = _gate(
+        "GCSFaultToleranceEmbeddedStorage", default=False
+    )
+    ray_cluster_mtls: bool = _gate("RayClusterMTLS", default=False)
+    ray_cluster_history_server: bool = _gate("RayClusterHistoryServer", default=False)
+    kubernetes_was: bool = _gate("KubernetesWAS", default=False)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorPods:
-    """How the operator's own Pods are told from others."""
+    """Which Pods are the operator's own."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -49,7 +53,7 @@ class OperatorPods:
 class Settings:
     gates: FeatureGates = FeatureGates()
     version: str = f"{VERSION_PREFIX}{__version__}"
-    """Written to `ray.io/kuberay-version`: a change of operator never restarts Pods."""
+    """Written to the annotation `ray.io/kuberay-version`. A new version does not restart Pods."""
     cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
 
     # what Pods get
@@ -64,9 +68,16 @@ class Settings:
     default_pod_labels: Mapping[str, str] = field(default_factory=dict)
     default_pod_annotations: Mapping[str, str] = field(default_factory=dict)
 
+    history_store: str = ""
+    """URL of the store that keeps logs and events of clusters; `node`: the node agent of `manta up` keeps
+    them; empty: nobody."""
+
+    history_image: str = ""
+    """Image with `manta`, for the sidecars that ship to `history_store`."""
+
     # how clusters are run
     batch_scheduler: str = ""
-    """The gang scheduler that Pods are marked for; empty: each Pod is scheduled by itself."""
+    """The gang scheduler; empty: each Pod is scheduled by itself."""
     head_cluster_ip_service: bool = False
     random_pod_delete: bool = False
     gcs_ft_redis_cleanup: bool = True
@@ -75,7 +86,7 @@ class Settings:
     ingress_on_openshift: bool = False
     cert_manager: bool = False
     operator_pods: OperatorPods | None = None
-    """Let through the NetworkPolicies of clusters; None: nobody said where the operator runs."""
+    """Allowed by the NetworkPolicies of clusters; None: unknown."""
 
     # RayService and RayJob
     zero_downtime: bool = True
@@ -84,11 +95,11 @@ class Settings:
     delete_ray_job_after_finish: bool = False
     use_kubernetes_proxy: bool = False
     enable_metrics: bool = False
-    """Whether the `kuberay_*` families are kept; those of the runtime always are."""
+    """Whether the `kuberay_*` metrics are exported; those of the runtime always are."""
 
     # RayCronJob
     cron_replay_missed: bool = False
-    """KubeRay's way: serve every tick that was missed. Ours: only the latest of them."""
+    """True: run every missed tick, as KubeRay does. False: only the latest."""
     cron_successful_history: int | None = None
-    """Finished RayJobs that a RayCronJob keeps unless it says otherwise; None: all."""
+    """Finished RayJobs that a RayCronJob keeps by default; None: all."""
     cron_failed_history: int | None = None

@@ -1,8 +1,8 @@
-"""The hash that says whether a change of spec needs new Pods or a new cluster.
+"""A hash of a RayCluster spec, to detect changes that need new Pods or a new cluster.
 
-It ignores what may change without either: the number of replicas, its bounds, the workers to
-delete, the upgrade strategy, suspension, and the tolerations and gates that queueing systems add.
-Only our own hashes are ever compared: the annotation beside it names the operator that wrote it.
+It ignores fields that need neither: replicas and their bounds, workersToDelete, the upgrade strategy, suspend,
+and the tolerations and gates that queueing systems add. Only hashes of this operator are compared: another
+annotation names the operator that wrote the hash.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ _ADDED_BY_QUEUES = ("tolerations", "schedulingGates")
 
 
 def spec_hash(spec: RayClusterSpec, *, worker_groups: int | None = None) -> str:
-    """With `worker_groups`, only that many groups count: groups appended later change nothing."""
+    """The hash. With `worker_groups`, only the first so many groups count, so that appended groups do not
+    change it."""
     muted = essence(spec, worker_groups=worker_groups)
     digest = hashlib.sha1(msgspec.json.encode(muted, order="sorted"), usedforsecurity=False)
     return base64.b32hexencode(digest.digest()).decode()
 
 
 def essence(spec: RayClusterSpec, *, worker_groups: int | None = None) -> RayClusterSpec:
-    """What the hash is made of: the spec without what may change where a cluster stands."""
+    """The part of the spec that is hashed."""
     head = msgspec.structs.replace(
         spec.head_group_spec, template=_muted_template(spec.head_group_spec.template)
     )
@@ -44,7 +45,7 @@ def _muted_group(group: WorkerGroupSpec) -> WorkerGroupSpec:
         min_replicas=None,
         max_replicas=None,
         scale_strategy=ScaleStrategy(),
-        priority=group.priority or None,  # 0 is what a newer CRD fills in
+        priority=group.priority or None,  # a newer CRD defaults it to 0
         template=_muted_template(group.template),
     )
 

@@ -1,19 +1,18 @@
-"""Random-looking ends of names that are not random: equal for equal questions.
+"""Suffixes of generated names, derived from a hash: the same input gives the same name.
 
-A planner may not roll dice. It derives a suffix from the seed of its round, so that the same round
-planned twice asks for the same names.
+Planners are pure: they derive a suffix from the snapshot's seed instead of drawing a random one.
 """
 
 from __future__ import annotations
 
 import hashlib
 
-from manta.api.ray.naming import SUFFIX_ALPHABET, SUFFIX_LENGTH
+from manta.api.names import SUFFIX_ALPHABET, SUFFIX_LENGTH
 
 
-def suffix(*question: object) -> str:
-    """Five characters of Kubernetes' alphabet for names."""
-    text = "/".join(str(part) for part in question)
+def suffix(*parts: object) -> str:
+    """Five characters of Kubernetes' alphabet for generated names."""
+    text = "/".join(str(part) for part in parts)
     number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     letters = []
     for _ in range(SUFFIX_LENGTH):

@@ -1,4 +1,4 @@
-"""A cache of parsed texts with a bounded size.
+"""Parses YAML fields of objects, with a cache of bounded size.
 
 Parsing YAML is slow, and every reconcile of an object asks for the same text. A cache bounded by
 entries alone would keep a thousand texts of a megabyte each.
@@ -9,21 +9,35 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+from manta.api.documents import limits
+from manta.api.documents.reader import read_yaml
+from manta.rules.validation.violation import Violation
 
 R = TypeVar("R")
 
 MAX_TEXT: Final = 512 * 1024
-"""Characters of one YAML field that the operator reads."""
+"""The longest YAML field that the operator parses, in characters."""
 LARGE_TEXT: Final = 64 * 1024
-"""Characters from which on a text is parsed off the event loop (`runtime/offload.py`)."""
+"""Longer texts are parsed in a thread (`runtime/offload.py`)."""
 _CACHED_CHARACTERS: Final = 4 * 1024 * 1024
 _OVERHEAD: Final = 1024
-"""Charged for each text besides its length, so that a million empty ones are not free."""
+"""Added to the length of each text, so that many empty texts count too."""
+
+
+def read_field(field: str, text: str) -> Any:
+    """The YAML value; None if `text` is empty or only comments; a Violation if it is invalid."""
+    if len(text) > MAX_TEXT:
+        return Violation(field, text[:100], f"has {len(text)} characters; at most {MAX_TEXT}")
+    try:
+        return read_yaml(text, limits.FIELD, duplicates=[])  # the last wins, as in KubeRay
+    except limits.DocumentError as error:
+        return Violation(field, text, f"is not valid YAML: {error}")
 
 
 class TextParser(Generic[R]):
-    """A function of one text whose results are remembered. May be called from several threads."""
+    """A parser with a cache. Thread-safe."""
 
     def __init__(self, parse: Callable[[str], R], limit: int = _CACHED_CHARACTERS) -> None:
         self.__doc__ = parse.__doc__
@@ -53,5 +67,5 @@ class TextParser(Generic[R]):
 
     @property
     def size(self) -> int:
-        """Characters that are remembered, overhead included."""
+        """Cached characters, overhead included."""
         return self._size

@@ -1,7 +1,4 @@
-"""What a RayCluster's spec means: the few questions that many rooms ask of it.
-
-Each answer follows from the object alone (and, for names in DNS, from the cluster domain).
-"""
+"""Facts that follow from a RayCluster alone (and, for DNS names, from the cluster domain)."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from manta.api.ray.naming import check_name
 
 
 class Creator(StrEnum):
-    """Which kind made this RayCluster; read from a label, unknown means its user."""
+    """The kind of the object that created this RayCluster, by its label; RayCluster means the user did."""
 
     CLUSTER = "RayCluster"
     JOB = "RayJob"
@@ -25,7 +22,7 @@ class Creator(StrEnum):
 
 
 class StorageBackend(StrEnum):
-    """Where the GCS keeps its tables so that they outlive the head."""
+    """Where the GCS stores its tables, so that they survive the head."""
 
     NONE = ""
     REDIS = "redis"
@@ -40,12 +37,13 @@ def creator(meta: ObjectMeta) -> Creator:
 
 
 def submits_beside_head(cluster: RayCluster) -> bool:
-    """Of a RayJob in SidecarMode: every head would bring a submitter of its own."""
+    """Whether a RayJob in SidecarMode owns it: each head Pod has a submitter of its own."""
     return cluster.metadata.labels.get(names.LABEL_JOB_SUBMISSION_MODE) == SubmissionMode.SIDECAR
 
 
-def is_managed_elsewhere(spec: RayClusterSpec) -> bool:
-    return bool(spec.managed_by) and spec.managed_by != names.MANAGED_BY_OPERATOR
+def is_managed_elsewhere(managed_by: str | None) -> bool:
+    """Whether `spec.managedBy` names another operator."""
+    return bool(managed_by) and managed_by != names.MANAGED_BY_OPERATOR
 
 
 # ── the head's address ───────────────────────────────────────────────────────────────────
@@ -56,8 +54,8 @@ def head_port(spec: RayClusterSpec) -> str:
 
 
 def has_dashboard(spec: RayClusterSpec) -> bool:
-    said = spec.head_group_spec.ray_start_params.get("include-dashboard", "true")
-    return said.strip().lower() != "false"
+    value = spec.head_group_spec.ray_start_params.get("include-dashboard", "true")
+    return value.strip().lower() != "false"
 
 
 def head_service_name(cluster: RayCluster) -> str:
@@ -83,7 +81,7 @@ def autoscaler_version(spec: RayClusterSpec) -> str:
 
 
 def runs_autoscaler_v2(spec: RayClusterSpec) -> bool:
-    """By its version field, or by the variable that Ray itself reads."""
+    """Whether autoscaler v2 runs, by the version field or by Ray's environment variable."""
     if autoscaler_version(spec) == AutoscalerVersion.V2:
         return True
     env = env_of(ray_container_of(spec.head_group_spec.template))
@@ -91,12 +89,12 @@ def runs_autoscaler_v2(spec: RayClusterSpec) -> bool:
 
 
 def pods_never_restart(spec: RayClusterSpec) -> bool:
-    """Autoscaler v2 follows Pods by name: a container that came back would confuse it (C17)."""
+    """Autoscaler v2 identifies nodes by Pod name: a restarted container would confuse it (C17)."""
     return autoscaling(spec) and runs_autoscaler_v2(spec)
 
 
 def service_account_name(cluster: RayCluster) -> str:
-    """The account that the autoscaler acts as: the user's own, or one that we make."""
+    """The ServiceAccount of the autoscaler: the user's, or one that the operator creates."""
     return _own_service_account(cluster) or check_name(cluster.metadata.name)
 
 
@@ -121,7 +119,8 @@ def storage_backend(cluster: RayCluster) -> StorageBackend:
 
 
 def storage_namespace(cluster: RayCluster) -> str:
-    """Unique by default: a new cluster of an old name never finds the old one's tables (C69)."""
+    """The storage namespace. By default the UID, so that a new cluster with the same name never finds old
+    tables (C69)."""
     options = cluster.spec.gcs_fault_tolerance_options
     chosen = options.external_storage_namespace if options else ""
     annotated = cluster.metadata.annotations.get(names.ANNOTATION_EXTERNAL_STORAGE_NAMESPACE, "")
@@ -140,7 +139,7 @@ def kubernetes_token_auth(spec: RayClusterSpec) -> bool:
 
 
 def makes_auth_secret(spec: RayClusterSpec) -> bool:
-    """Unless the token is the user's, or Kubernetes issues it."""
+    """Whether the operator creates the token Secret: the user has none, and Kubernetes issues no tokens."""
     own = bool(spec.auth_options and spec.auth_options.secret_name)
     return token_auth(spec) and not own and not kubernetes_token_auth(spec)
 
@@ -154,13 +153,13 @@ def tls(spec: RayClusterSpec) -> bool:
     return spec.tls_options is not None and bool(spec.tls_options.enabled)
 
 
-# ── leaving in order ─────────────────────────────────────────────────────────────────────
+# ── draining ─────────────────────────────────────────────────────────────────────────────
 
 MOST_DRAIN_SECONDS = 86400
 
 
 def drain_seconds(annotations: Mapping[str, str]) -> int:
-    """How long a worker that has to go may finish its work; 0: it is not asked to (C96)."""
+    """How many seconds a worker may drain before it is deleted; 0: no draining (C96)."""
     text = annotations.get(names.ANNOTATION_DRAIN_SECONDS, "")
     return min(int(text), MOST_DRAIN_SECONDS) if text.isdecimal() and text.isascii() else 0
 
@@ -169,7 +168,7 @@ def protects_head(annotations: Mapping[str, str]) -> bool:
     return annotations.get(names.ANNOTATION_PROTECT_HEAD, "").lower() == "true"
 
 
-# ── small things ─────────────────────────────────────────────────────────────────────────
+# ── containers and versions ─────────────────────────────────────────────────────────────────
 
 
 def overwrites_command(annotations: Mapping[str, str]) -> bool:
@@ -182,7 +181,7 @@ def ray_version_at_least(text: str, minimum: tuple[int, int, int]) -> bool:
 
 
 def parse_ray_version(text: str) -> tuple[int, int, int] | None:
-    """`2.53.0`, `v2.9`, `2.53.0rc1` or `2.53.0-py311` as three numbers; None if it is none."""
+    """`2.53.0`, `v2.9`, `2.53.0rc1` or `2.53.0-py311` as three numbers; None if it is no version."""
     numbers: list[int] = []
     for part in text.strip().removeprefix("v").split("-", 1)[0].split("+", 1)[0].split(".")[:3]:
         digits = _leading_digits(part)
@@ -200,13 +199,22 @@ def _leading_digits(part: str) -> str:
     return part[:length]
 
 
+def group_templates(spec: RayClusterSpec, at: str) -> dict[str, Mapping[str, Any]]:
+    """The Pod templates of the head and of all worker groups, by the path of their group."""
+    workers = enumerate(spec.worker_group_specs)
+    return {
+        f"{at}.headGroupSpec": spec.head_group_spec.template,
+        **{f"{at}.workerGroupSpecs[{number}]": group.template for number, group in workers},
+    }
+
+
 def ray_container_of(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The template's first container; empty when there is none (validation says so)."""
+    """The template's first container; empty if there is none (validation reports that)."""
     containers = (template.get("spec") or {}).get("containers") or [{}]
     first: Mapping[str, Any] = containers[0]
     return first
 
 
 def env_of(container: Mapping[str, Any]) -> dict[str, str]:
-    """Variables by name; one that is read from elsewhere has the value ''."""
+    """Variables by name; those with `valueFrom` have the value ''."""
     return {one["name"]: one.get("value") or "" for one in container.get("env") or ()}

@@ -1,9 +1,8 @@
 """The arithmetic of an incremental upgrade: capacity and traffic, one step at a time. Pure.
 
-Two clusters stand side by side. Capacity (what Serve is asked to hold) and traffic (the weights of
-the HTTPRoute) move in turn, never further than `maxSurge` and `stepSize` allow, so that the sum of
-capacity stays between 100 and 100 + maxSurge and traffic never exceeds the capacity behind it.
-A rollback is the same walk in the other direction.
+Capacity (Serve's target capacity) and traffic (weights of the HTTPRoute) move from one cluster to the other in
+turn, by at most `maxSurge` and `stepSize`: the total capacity stays between 100 and 100 + maxSurge percent, and
+traffic never exceeds the capacity of a cluster. A rollback takes the same steps in the other direction.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One cluster's part: percent of capacity asked for, percent of traffic sent."""
+    """One cluster's share of capacity and traffic, in percent."""
 
     capacity: int
     traffic: int
@@ -23,7 +22,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RolloutOptions:
     max_surge: int
     step_size: int
     interval: timedelta
@@ -31,16 +30,16 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Where an upgrade stands. `active` serves now, `pending` is to take over."""
+    """The state of an upgrade from `active` to `pending`."""
 
     active: Share
     pending: Share
-    pace: Pace
+    options: RolloutOptions
     rolling_back: bool = False
 
     @property
     def is_finished(self) -> bool:
-        """The pending cluster has everything: it can be promoted."""
+        """The pending cluster has all traffic and can be promoted."""
         return not self.rolling_back and self.active.capacity == 0 and self.pending.traffic == 100
 
     @property
@@ -52,13 +51,13 @@ class Rollout:
         )
 
 
-def begin(pace: Pace) -> Rollout:
-    return Rollout(Share(100, 100), Share(0, 0), pace)
+def begin(options: RolloutOptions) -> Rollout:
+    return Rollout(Share(100, 100), Share(0, 0), options)
 
 
 def next_capacity(rollout: Rollout) -> Rollout:
-    """Ask one cluster for more, or the other for less; wait while traffic still moves."""
-    surge = rollout.pace.max_surge
+    """Increase the capacity of one cluster, or decrease that of the other; no change while traffic moves."""
+    surge = rollout.options.max_surge
     gaining, losing = _roles(rollout)
     if gaining.capacity != gaining.traffic:
         return rollout
@@ -70,27 +69,27 @@ def next_capacity(rollout: Rollout) -> Rollout:
 
 
 def next_traffic(rollout: Rollout, now: datetime, *, gaining_is_ready: bool) -> Rollout:
-    """Move one step of traffic to the cluster that gains, once the interval has passed."""
+    """Move one step of traffic to the gaining cluster, once the interval has passed."""
     gaining, losing = _roles(rollout)
     if gaining.traffic == gaining.capacity:
         return rollout
-    # While rolling back the old cluster is taken as it is: it served before.
+    # A rollback does not wait for readiness: the old cluster served before.
     if not gaining_is_ready and not rollout.rolling_back:
         return rollout
-    if gaining.moved_at is not None and now - gaining.moved_at < rollout.pace.interval:
+    if gaining.moved_at is not None and now - gaining.moved_at < rollout.options.interval:
         return rollout
-    share = min(100, gaining.traffic + rollout.pace.step_size, gaining.capacity)
+    share = min(100, gaining.traffic + rollout.options.step_size, gaining.capacity)
     gaining = replace(gaining, traffic=share, moved_at=now)
     losing = replace(losing, traffic=100 - share, moved_at=now)
     return _with_roles(rollout, gaining, losing)
 
 
 def due_in(rollout: Rollout, now: datetime) -> timedelta | None:
-    """How long until traffic may move again; None when it is not traffic that is waited for."""
+    """How long until traffic may move again; None if no move of traffic is pending."""
     gaining, _ = _roles(rollout)
     if gaining.traffic == gaining.capacity or gaining.moved_at is None:
         return None
-    return max(timedelta(0), gaining.moved_at + rollout.pace.interval - now)
+    return max(timedelta(0), gaining.moved_at + rollout.options.interval - now)
 
 
 def _roles(rollout: Rollout) -> tuple[Share, Share]:

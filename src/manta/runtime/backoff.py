@@ -17,23 +17,23 @@ class Backoff:
     base: float = 0.005
     cap: float = 300.0
     jitter: float = 0.2
-    """The largest share that is added by chance, so that many keys do not come back as one."""
+    """The largest share that is added at random, so that many keys do not return at once."""
 
     def delay(self, failures: int, random: Random) -> float:
         """Seconds to wait after this many failures in a row (1 = the first)."""
-        doublings = min(max(failures - 1, 0), 60)  # 2**60 is past any cap, and no overflow
+        doublings = min(max(failures - 1, 0), 60)  # avoids an overflow
         return min(self.base * 2.0**doublings, self.cap) * (1.0 + self.jitter * random.random())
 
 
 KEY_BACKOFF = Backoff()
-"""Of a key whose rounds fail: 5 ms at first, at most five minutes."""
+"""For a key whose reconciles fail: 5 ms at first, at most five minutes."""
 
 WATCH_BACKOFF = Backoff(base=0.5, cap=30.0, jitter=0.5)
-"""Of a list or watch that fails: an API server that is gone for minutes is asked twice a minute."""
+"""For a list or watch that fails."""
 
 
 class Failures(Generic[K]):
-    """Counts failures in a row per key, and forgets a key as soon as it succeeds."""
+    """Counts consecutive failures per key."""
 
     def __init__(self, backoff: Backoff, random: Random) -> None:
         self._backoff = backoff

@@ -1,8 +1,7 @@
-"""The objects of one resource as we know them: frozen views by key, with indexes.
+"""The cached objects of one resource: frozen views by key, with indexes.
 
-A cache takes in facts from two sides, the watch and live reads, and never goes back in time:
-an object older than the one held is refused, and so is news of an object that a live read has
-already found to be gone.
+A cache is updated by the watch and by live reads, and never goes back in time: it ignores objects older than
+the cached one, and watch events of an object that a live read has found deleted.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ T = TypeVar("T", bound=Named)
 
 
 class Change(NamedTuple, Generic[T]):
-    """What became of one object. `old` None: it is new; `new` None: it is gone."""
+    """A change of one object. `old` None: created; `new` None: deleted."""
 
     old: T | None
     new: T | None
@@ -42,7 +41,9 @@ class Cache(Generic[T]):
     def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, Index[T]] = {}
-        self._gone: dict[Key, Uid] = {}  # found gone by a live read; the watch has yet to say so
+        self._gone: dict[
+            Key, Uid
+        ] = {}  # deleted according to a live read, but not yet to the watch
         for name, values in (indexes or {}).items():
             self.add_index(name, values)
 
@@ -72,10 +73,10 @@ class Cache(Generic[T]):
             return iter(tuple(self._objects))
         return iter(tuple(key for key in self._objects if key.namespace == namespace))
 
-    # ── taking in facts ──────────────────────────────────────────────────────────────────
+    # ── updating ─────────────────────────────────────────────────────────────────────────
 
     def put(self, one: T) -> Change[T] | None:
-        """Take in an object as it was at its resourceVersion; None when that is no news."""
+        """Store an object; None if the cache already has this version or a newer one."""
         key = one.metadata.key
         old = self._objects.get(key)
         if old is not None and not is_older(
@@ -88,7 +89,7 @@ class Cache(Generic[T]):
         return self._set(key, one)
 
     def remove(self, key: Key, uid: Uid | None = None) -> Change[T] | None:
-        """Take out an object; given a UID, only that one, never its successor of this name."""
+        """Remove an object; with a UID, only that one, never its successor of the same name."""
         if not uid or self._gone.get(key) == uid:
             self._gone.pop(key, None)
         old = self._objects.get(key)
@@ -96,8 +97,8 @@ class Cache(Generic[T]):
             return None
         return self._set(key, None)
 
-    def bury(self, key: Key, uid: Uid) -> Change[T] | None:
-        """A live read found this object gone: forget it, and refuse older news of it."""
+    def tombstone(self, key: Key, uid: Uid) -> Change[T] | None:
+        """Remove an object that a live read found deleted, and ignore older events of it."""
         change = self.remove(key, uid)
         self._gone[key] = uid
         return change
@@ -108,14 +109,13 @@ class Cache(Generic[T]):
         listed_at: str,
         namespace: str = "",
         *,
-        bury: bool = False,
+        tombstone: bool = False,
         keep: Collection[Key] = (),
     ) -> list[Change[T]]:
-        """Take in a full list: what is missing from it was deleted while we did not look.
+        """Store a full list: objects missing from it were deleted in the meantime.
 
-        An object that a live read brought in after the list was made is not missing: it is new.
-        `bury`: the list is a live read itself, and the watch still has older news to tell.
-        `keep`: these were listed too, but could not be read.
+        An object newer than the list, from a live read, is kept. `tombstone`: the list is itself a live read,
+        so the watch may still send older events. `keep`: these were listed too, but could not be decoded.
         """
         listed = {one.metadata.key: one for one in objects}
         unlisted = [
@@ -125,20 +125,21 @@ class Cache(Generic[T]):
         ]
         missing = [meta for meta in unlisted if not is_newer(meta.resource_version, listed_at)]
         gone = [
-            self.bury(meta.key, meta.uid) if bury else self.remove(meta.key) for meta in missing
+            self.tombstone(meta.key, meta.uid) if tombstone else self.remove(meta.key)
+            for meta in missing
         ]
-        if not bury:
+        if not tombstone:
             self._forget_gone(listed, namespace)
         there = [self.put(one) for one in listed.values()]
         return [change for change in (*gone, *there) if change is not None]
 
     def forget(self, namespace: str = "") -> list[Change[T]]:
-        """Drop all that is known of one namespace, or of all, and what was held against news."""
+        """Drop all objects and tombstones of one namespace, or of all."""
         self._forget_gone({}, namespace)
         return [self._set(key, None) for key in self.keys_in(namespace)]
 
     def _forget_gone(self, listed: Mapping[Key, T], namespace: str) -> None:
-        """The watch starts anew from this list: nothing older will come."""
+        """Drop tombstones: the watch starts again from this list, and sends nothing older."""
         for key in [key for key in self._gone if key not in listed]:
             if not namespace or key.namespace == namespace:
                 del self._gone[key]

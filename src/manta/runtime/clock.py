@@ -1,4 +1,4 @@
-"""The one place that reads a clock.
+"""The only module that reads a clock.
 
 `SystemClock` is the machine's. `LoopClock` follows the running event loop, so that a loop on
 virtual time (see `simulation`) moves every deadline, timestamp and lease with it.
@@ -31,7 +31,7 @@ class SystemClock:
 
 
 class LoopClock:
-    """`epoch` is the time of day at the loop's time zero."""
+    """`epoch` is the time of day when the loop's time is zero."""
 
     def __init__(self, epoch: datetime) -> None:
         self._epoch = epoch

@@ -1,4 +1,4 @@
-"""A controller: what it watches, which keys that concerns, and the workers that run its rounds.
+"""A controller: its watches, the keys that a change concerns, and its workers.
 
 One reconcile per key at a time, never on a cache older than our own writes. A reconcile that raises
 is counted by phase, logged with its key, shown on its object (`runtime/failures.py`) and tried again
@@ -16,13 +16,13 @@ from typing import Any, Generic, TypeVar
 
 from manta.api.meta import Key
 from manta.kube.errors import Conflict, MantaError
-from manta.runtime import logging as rounds
 from manta.runtime import tracing
 from manta.runtime.cache import Named
+from manta.runtime.controller_metrics import ControllerMetrics
 from manta.runtime.failures import FailureReporter, describe
 from manta.runtime.freshness import Freshness, Owner
 from manta.runtime.informer import Informer
-from manta.runtime.metrics import ControllerMetrics
+from manta.runtime.logging import begin_reconcile, end_reconcile
 from manta.runtime.phases import Phase, current_phase, reset_phase
 from manta.runtime.queue import Closed, Done, Retry, WorkQueue
 
@@ -35,22 +35,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Watch(Generic[T]):
-    """An informer, and the keys of ours that one of its changes concerns."""
+    """An informer, and the keys that a change of one of its objects concerns."""
 
     informer: Informer[T]
     keys: Callable[[T | None, T | None], Iterable[Key]]
-    ahead: bool = False
-    """Its changes are news of work under way: their keys go before those that have not begun."""
+    priority: bool = False
+    """Keys of these changes are reconciled before others: work in progress goes before new work."""
 
 
 def own_key(old: Named | None, new: Named | None) -> tuple[Key, ...]:
-    """The object itself: for the kind that a controller is named after."""
+    """The key of the object itself: for the kind that a controller reconciles."""
     some = new if new is not None else old
     return (some.metadata.key,) if some is not None else ()
 
 
 def owner_keys(kind: str, group: str) -> Callable[[Named | None, Named | None], tuple[Key, ...]]:
-    """The objects of one kind that control this one, before and after: for children."""
+    """The keys of the owners of one kind, before and after the change: for children."""
 
     def keys(old: Named | None, new: Named | None) -> tuple[Key, ...]:
         found: dict[Key, None] = {}
@@ -61,6 +61,18 @@ def owner_keys(kind: str, group: str) -> Callable[[Named | None, Named | None], 
             if owner.api_version.partition("/")[0] == group:
                 found[Key(one.metadata.namespace, owner.name)] = None
         return tuple(found)
+
+    return keys
+
+
+def mapped_keys(
+    keys_of: Callable[[Any], Iterable[Key]],
+) -> Callable[[Named | None, Named | None], tuple[Key, ...]]:
+    """The keys that `keys_of` finds for an object, before and after the change."""
+
+    def keys(old: Named | None, new: Named | None) -> tuple[Key, ...]:
+        some = (one for one in (old, new) if one is not None)
+        return tuple(dict.fromkeys(key for one in some for key in keys_of(one)))
 
     return keys
 
@@ -93,7 +105,7 @@ class Controller:
         metrics: ControllerMetrics,
         reporter: FailureReporter | None = None,
     ) -> None:
-        """Bind to the runtime; from now on changes put keys on the queue."""
+        """Bind to the runtime. From now on changes put keys on the queue."""
         self._reporter = reporter
         self._queue = WorkQueue(random, observer=metrics)
         self._freshness = freshness
@@ -107,7 +119,7 @@ class Controller:
         def handler(old: Any, new: Any) -> None:
             try:
                 keys = tuple(watch.keys(old, new))
-            except Exception:  # one odd object must not end the watch of all others
+            except Exception:  # one malformed object must not end the watch
                 some = new if new is not None else old
                 log.exception(
                     "cannot determine which objects a change of %s concerns", some.metadata.key
@@ -115,7 +127,7 @@ class Controller:
                 metrics.failed(Phase.WATCH)
                 return
             for key in keys:
-                self.queue.add(key, ahead=watch.ahead)
+                self.queue.add(key, priority=watch.priority)
 
         watch.informer.add_handler(handler)
 
@@ -126,7 +138,7 @@ class Controller:
         return self._queue
 
     def enqueue(self, key: Key) -> None:
-        """For sources of change that are no informer."""
+        """For changes that come from no informer."""
         self.queue.add(key)
 
     @property
@@ -134,7 +146,7 @@ class Controller:
         return tuple(watch.informer for watch in self._watches)
 
     async def run(self) -> None:
-        """Wait for the caches, then work until the queue is closed and empty."""
+        """Wait for the caches, then reconcile until the queue is closed and empty."""
         for informer in self.informers:
             if not informer.on_demand:
                 await informer.synced.wait()
@@ -152,27 +164,27 @@ class Controller:
                 return
             owner = Owner(self.name, key)
             if not freshness.is_fresh(owner):
-                # Not looked at: whoever settles the last doubt puts the key back.
+                # Not reconciled now: `when_fresh` puts the key back.
                 queue.done(key)
                 freshness.when_fresh(owner, self._adder(key))
                 continue
             try:
                 with tracing.span("reconcile", controller=self.name, object=str(key)):
-                    result = await self._round(key)
+                    result = await self._reconcile_key(key)
                     tracing.remember_trace()
             except asyncio.CancelledError:
-                # The lease was lost: whoever leads next, we or another, begins anew.
+                # The lease was lost: if this process leads again, the key is reconciled again.
                 queue.done(key)
                 queue.add(key)
                 raise
-            queue.settle(key, result)
-            await asyncio.sleep(0)  # a full queue must not shut out the rest of the process
+            queue.finish(key, result)
+            await asyncio.sleep(0)  # let other tasks run even if the queue is full
 
     def _adder(self, key: Key) -> Callable[[], None]:
         return _Adder(self.queue, key)
 
-    async def _round(self, key: Key) -> Done | Retry:
-        token = rounds.begin(self.name, key)
+    async def _reconcile_key(self, key: Key) -> Done | Retry:
+        token = begin_reconcile(self.name, key)
         reset_phase()
         try:
             result = await self._reconcile(key)
@@ -190,14 +202,14 @@ class Controller:
             log.exception("%s failed", current_phase())
             result = await self._failed(key, current_phase(), error)
         finally:
-            rounds.end(token)
+            end_reconcile(token)
         if self._metrics:
             self._metrics.reconciled(result)
         return result
 
     async def _failed(self, key: Key, phase: Phase, error: Exception | str) -> Retry:
-        """The one place where a reconcile that raised is counted, shown on its object and retried."""
-        if self._metrics and not isinstance(error, Conflict):  # which is daily business
+        """Count the failure, show it on the object, and retry."""
+        if self._metrics and not isinstance(error, Conflict):  # a conflict is normal
             self._metrics.failed(phase)
         if self._reporter:
             await self._reporter.failed(key, phase, error)
@@ -208,10 +220,10 @@ class Controller:
 
 @dataclass(frozen=True, slots=True)
 class _Adder:
-    """Equal for equal keys, so that many waits for one key are one wait."""
+    """Equal for equal keys, so that freshness registers a key once."""
 
     queue: WorkQueue[Key]
     key: Key
 
     def __call__(self) -> None:
-        self.queue.add(self.key, ahead=True)
+        self.queue.add(self.key, priority=True)

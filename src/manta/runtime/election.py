@@ -1,8 +1,8 @@
-"""Leader election, performed: renews the lease, opens and closes the write gate.
+"""Leader election: renews the lease, opens and closes the write gate. `lease` has the timing and the rules.
 
-`Election` is a plain coroutine, so that it runs under virtual time too. `ElectionThread` gives it
-a thread, an event loop and a connection of its own: however long the main loop is blocked, the
-lease is renewed, and when it cannot be renewed the gate closes by itself.
+`Election` is a plain coroutine, so that it runs under virtual time too. `ElectionThread` runs it in a thread
+with its own event loop and connection: it renews the lease even if the main loop is blocked. If the lease
+cannot be renewed, the gate closes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from math import ceil
 from random import Random
 from typing import Any
 
-from manta.api.meta import Key, ObjectMeta, View
+from manta.api import coordination
+from manta.api.meta import Key, Object
 from manta.api.resources import LEASES
 from manta.api.times import format_micro_time, parse_optional_time
-from manta.kube.client import Client, Written
+from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, Conflict, MantaError, NotFound
 from manta.runtime.clock import Clock
-from manta.runtime.decisions.lease import (
+from manta.runtime.gate import WriteGate
+from manta.runtime.lease import (
     Lease,
     Memory,
     Take,
@@ -31,26 +33,12 @@ from manta.runtime.decisions.lease import (
     step,
     write_until,
 )
-from manta.runtime.gate import WriteGate
 
 log = logging.getLogger(__name__)
 
 
-class _LeaseSpec(View, frozen=True, kw_only=True):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class _LeaseView(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _LeaseSpec = _LeaseSpec()
-
-
 class Election:
-    def __init__(  # what a lease is about
+    def __init__(
         self,
         clock: Clock,
         random: Random,
@@ -61,7 +49,7 @@ class Election:
         timing: Timing | None = None,
         on_change: Callable[[bool], None] = lambda _leading: None,
     ) -> None:
-        """`on_change` is called with True when we begin to lead and with False when we stop."""
+        """`on_change` is called with True when this process begins to lead, with False when it stops."""
         self._clock = clock
         self._random = random
         self._gate = gate
@@ -75,17 +63,17 @@ class Election:
         self._expiry: asyncio.TimerHandle | None = None
 
     async def run(self, client: Client) -> None:
-        """Strive for the lease, and keep it, until cancelled; then give it back."""
+        """Acquire and renew the lease until cancelled; then release it."""
         try:
             while True:
-                pause = await self._look(client)
+                pause = await self._try_once(client)
                 await asyncio.sleep(pause)
         finally:
-            self._stop_leading("giving it back", logging.INFO)
+            self._stop_leading("it is released", logging.INFO)
             await self._release(client)
 
-    async def _look(self, client: Client) -> float:
-        """One attempt; tells after how many seconds to make the next."""
+    async def _try_once(self, client: Client) -> float:
+        """One attempt. Returns the seconds until the next."""
         timing = self._timing
         began = self._clock.monotonic()
         try:
@@ -95,7 +83,7 @@ class Election:
             self._stop_leading("another process took the lease")
             return timing.retry
         except (MantaError, TimeoutError) as error:
-            log.warning("cannot renew lease %s: %s", self._key, str(error) or "no answer")
+            log.warning("cannot renew lease %s: %s", self._key, str(error) or "no response")
             return timing.retry / 2
         if isinstance(decision, Take):
             self._lead_until(write_until(began, timing))
@@ -121,7 +109,7 @@ class Election:
 
     async def _read(self, client: Client) -> Lease | None:
         try:
-            view = await client.get(LEASES, self._key, into=_LeaseView)
+            view = await client.get(LEASES, self._key, into=coordination.Lease)
         except NotFound as error:
             if error.of_type:
                 raise
@@ -139,7 +127,7 @@ class Election:
     async def _write(self, client: Client, lease: Lease) -> Lease:
         body = _manifest(self._key, lease)
         if lease.version:
-            written: Written = await client.replace(LEASES, self._key, body)
+            written: Object = await client.replace(LEASES, self._key, body)
         else:
             written = await client.create(LEASES, self._key.namespace, body)
         version = written.metadata.resource_version
@@ -155,7 +143,7 @@ class Election:
             async with asyncio.timeout(2):
                 await self._write(client, released(held, self._clock.now()))
         except (MantaError, TimeoutError) as error:
-            log.info("lease %s was not given back: %s", self._key, error)
+            log.info("lease %s was not released: %s", self._key, error)
 
     # ── leading ──────────────────────────────────────────────────────────────────────────
 
@@ -185,7 +173,7 @@ def _manifest(key: Key, lease: Lease) -> dict[str, Any]:
     metadata = {"name": key.name, "namespace": key.namespace, "resourceVersion": lease.version}
     spec: dict[str, Any] = {
         "holderIdentity": lease.holder,
-        # Whole seconds, of which there must be one; rather too long than too short for others.
+        # The API wants whole seconds, at least one: round up.
         "leaseDurationSeconds": ceil(lease.duration),
         "leaseTransitions": lease.transitions,
     }
@@ -201,13 +189,13 @@ def _manifest(key: Key, lease: Lease) -> dict[str, Any]:
 
 
 class Leadership:
-    """What the main loop knows of the election: two events, set in that loop."""
+    """The state of the election in the main loop."""
 
     def __init__(self) -> None:
         self._gained = asyncio.Event()
         self._lost = asyncio.Event()
 
-    def change(self, leading: bool) -> None:  # noqa: FBT001  the callback's only word
+    def change(self, leading: bool) -> None:  # noqa: FBT001  the callback's only argument
         if leading:
             self._lost.clear()
             self._gained.set()
@@ -223,7 +211,7 @@ class Leadership:
 
 
 class ElectionThread:
-    """Hosts an election beside the main loop."""
+    """Runs an election in a thread of its own."""
 
     def __init__(
         self,
@@ -231,7 +219,7 @@ class ElectionThread:
         election: Callable[[Callable[[bool], None]], Election],
         leadership: Leadership,
     ) -> None:
-        """`connect` and `election` are called in the thread; the latter gets the callback."""
+        """`connect` and `election` are called in the thread; `election` gets the callback."""
         self._connect = connect
         self._election = election
         self._leadership = leadership
@@ -239,11 +227,11 @@ class ElectionThread:
         self._task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Run the thread; returns when it has given the lease back, raises what ended it."""
+        """Run the thread until it has released the lease. Raises the error that ended it."""
         main = asyncio.get_running_loop()
         ended: asyncio.Future[None] = main.create_future()
         thread = threading.Thread(
-            target=self._host, args=(main, ended), name="election", daemon=True
+            target=self._run_thread, args=(main, ended), name="election", daemon=True
         )
         thread.start()
         try:
@@ -253,31 +241,31 @@ class ElectionThread:
                 self._loop.call_soon_threadsafe(self._task.cancel)
                 await asyncio.wait([ended], timeout=3)
 
-    def _host(self, main: asyncio.AbstractEventLoop, ended: asyncio.Future[None]) -> None:
+    def _run_thread(self, main: asyncio.AbstractEventLoop, ended: asyncio.Future[None]) -> None:
         def settle(error: BaseException | None) -> None:
             if not ended.done():
                 ended.set_exception(error) if error else ended.set_result(None)
 
         error: BaseException | None = None
         try:
-            asyncio.run(self._strive(main))
+            asyncio.run(self._elect(main))
         except asyncio.CancelledError:
             error = None
-        except BaseException as caught:  # noqa: BLE001  handed to the main loop, which ends the process
+        except BaseException as caught:  # noqa: BLE001  the main loop raises it
             error = caught
         if not main.is_closed():
             main.call_soon_threadsafe(settle, error)
 
-    async def _strive(self, main: asyncio.AbstractEventLoop) -> None:
+    async def _elect(self, main: asyncio.AbstractEventLoop) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
 
-        def tell(leading: bool) -> None:  # noqa: FBT001  the callback's only word
+        def notify(leading: bool) -> None:  # noqa: FBT001  the callback's only argument
             if not main.is_closed():
                 main.call_soon_threadsafe(self._leadership.change, leading)
 
         client = await self._connect()
         try:
-            await self._election(tell).run(client)
+            await self._election(notify).run(client)
         finally:
             await client.close()

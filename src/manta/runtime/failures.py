@@ -125,8 +125,8 @@ class FailureReporter:
                 self._remember(key, now)
         except NotFound:
             self._written_at.pop(key, None)
-        except MantaError as trouble:
-            log.warning("the condition %s could not be written: %s", CONDITION, trouble)
+        except MantaError as problem:
+            log.warning("the condition %s could not be written: %s", CONDITION, problem)
 
     async def succeeded(self, key: Key, cached: Any) -> None:
         """Remove the condition if the object has one. `cached`: the object as the cache has it."""
@@ -139,8 +139,8 @@ class FailureReporter:
                 await self._write(live.metadata, others, decodable=True)
         except NotFound:
             return
-        except MantaError as trouble:
-            log.warning("the condition %s could not be removed: %s", CONDITION, trouble)
+        except MantaError as problem:
+            log.warning("the condition %s could not be removed: %s", CONDITION, problem)
 
     def _event(self, meta: ObjectMeta, message: str) -> None:
         regarding = ObjectReference.to(self._resource, meta)

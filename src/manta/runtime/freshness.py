@@ -1,10 +1,9 @@
-"""Read your own writes: a key is not looked at while a cache is older than what we wrote for it.
+"""Read your own writes: a key is not reconciled while a cache is older than our last write for it.
 
-Every write is noted with the resourceVersion that the server gave it, every delete with the UID
-that it was meant for. A key is fresh again when the watches have passed them all. When a watch
-stays silent too long, the objects in question are read live and put into the cache: never is it
-guessed, and no amount of waiting turns into "it probably worked". A write whose reply was lost
-has no version; it is read live before the key may run again.
+Every write is recorded with the resourceVersion in its response, every delete with the UID. A key is fresh
+again when the watches have passed all of them. If a watch takes too long, the objects are read live and put
+into the cache; no timeout counts as success. A write whose response was lost has no version: the object is
+read live before the key is reconciled again.
 """
 
 from __future__ import annotations
@@ -28,41 +27,41 @@ from manta.runtime.versions import number
 log = logging.getLogger(__name__)
 
 LIVE_READ_AFTER = 5.0
-"""Seconds that a watch may lag behind our own write before we ask the server itself."""
+"""Seconds that a watch may lag behind our own write before the object is read live."""
 
-MANY = 10
-"""Of more doubtful objects than this, one list is asked for instead of each by its name."""
+MAX_SINGLE_READS = 10
+"""More pending objects than this are read with one list instead of one by one."""
 
 LIVE_READ_BACKOFF = Backoff(base=0.25, cap=15.0)
 
 
 class Owner(NamedTuple):
-    """On whose behalf something was written: one key of one controller."""
+    """Who wrote: one key of one controller."""
 
     controller: str
     key: Key
 
 
-class Doubt(NamedTuple):
-    """One object that the cache may not know as we left it."""
+class PendingWrite(NamedTuple):
+    """One object whose last write the cache may not have."""
 
     resource: Resource
     key: Key
     version: int | None = None
-    """Wait for this version to pass. None: only the UID, or a live read, can tell."""
+    """Wait until the watch has passed this version. None: wait for the UID, or read live."""
     uid: Uid | None = None
-    """Wait for this one to be gone, or marked for deletion."""
-    wholesale: bool = False
-    """The name is not known (a lost reply to generateName): read the namespace."""
+    """Wait until this object is deleted, or marked for deletion."""
+    unnamed: bool = False
+    """The name is unknown (a lost response to generateName): read the whole namespace."""
     cache: int = 0
-    """Which of several caches of this resource has yet to show the version."""
+    """The cache that has not reached the version yet."""
 
 
 @dataclass(slots=True)
-class _Ledger:
-    """What one owner is unsure of, and who wants to know when it is settled."""
+class _OwnerState:
+    """The pending writes of one owner, and the callbacks to call when there are none left."""
 
-    doubts: dict[Doubt, None] = field(default_factory=dict)
+    pending: dict[PendingWrite, None] = field(default_factory=dict)
     waiters: list[Callable[[], None]] = field(default_factory=list)
     alarm: asyncio.TimerHandle | None = None
     reading: asyncio.Task[None] | None = None
@@ -73,20 +72,19 @@ class Freshness:
         self._random = random
         self._live_read_after = live_read_after
         self._informers: dict[Resource, list[Informer[Any]]] = {}
-        self._ledgers: dict[Owner, _Ledger] = {}
-        self._by_version: dict[tuple[int, str], list[tuple[int, int, Owner, Doubt]]] = {}
+        self._owners: dict[Owner, _OwnerState] = {}
+        self._by_version: dict[tuple[int, str], list[tuple[int, int, Owner, PendingWrite]]] = {}
         self._by_object: dict[tuple[Resource, Key], dict[Owner, None]] = {}
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.live_reads = 0
 
     def track(self, informer: Informer[Any]) -> None:
-        """From now on, writes to this resource are waited for in this informer."""
+        """From now on, wait for writes to this resource in this informer."""
         self._informers.setdefault(informer.resource, []).append(informer)
         informer.add_progress_handler(lambda scope: self._passed(informer, scope))
         informer.add_handler(lambda old, new: self._changed(informer.resource, old, new))
 
-    # ── noting ───────────────────────────────────────────────────────────────────────────
+    # ── recording ────────────────────────────────────────────────────────────────────────
 
     def note_write(
         self,
@@ -96,9 +94,9 @@ class Freshness:
         resource_version: str,
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        """We created or patched this object; the server answered with this version of it.
+        """Record that we created or patched this object, with the version in the response.
 
-        `labels` of the written object, when known, tell which caches will ever show it.
+        `labels` of the written object, if known, decide which caches will have it.
         """
         version = number(resource_version)
         for informer in self._watching(resource, key, labels):
@@ -106,48 +104,55 @@ class Freshness:
             reached = informer.reached(scope) if scope is not None else None
             if version is not None and reached is not None and reached >= version:
                 continue
-            doubt = Doubt(resource, key, version, cache=id(informer))
-            self._doubt(owner, doubt, at_once=version is None)
+            write = PendingWrite(resource, key, version, cache=id(informer))
+            self._await_write(owner, write, at_once=version is None)
             if version is not None and scope is not None:
                 self._count += 1
                 heap = self._by_version.setdefault((id(informer), scope), [])
-                heappush(heap, (version, self._count, owner, doubt))
+                heappush(heap, (version, self._count, owner, write))
 
     def note_delete(self, owner: Owner, resource: Resource, key: Key, uid: Uid) -> None:
-        """The server accepted to delete this one."""
+        """Record that the server accepted the deletion of this object."""
         if any(self._still_shows(one, key, uid) for one in self._watching(resource, key, None)):
-            self._doubt(owner, Doubt(resource, key, uid=uid))
+            self._await_write(owner, PendingWrite(resource, key, uid=uid))
 
     def note_unknown(
         self, owner: Owner, resource: Resource, key: Key, *, named: bool = True
     ) -> None:
-        """A write may or may not have happened: look at the object itself before going on.
+        """Record a write that may or may not have happened: the object is read live at once.
 
-        `named` False: `key` holds no full name (generateName); the whole namespace is read.
+        `named` False: `key` has no full name (generateName), so the whole namespace is read.
         """
         if any(True for _ in self._watching(resource, key, None)):
-            self._doubt(owner, Doubt(resource, key, wholesale=not named), at_once=True)
+            self._await_write(owner, PendingWrite(resource, key, unnamed=not named), at_once=True)
 
-    # ── asking ───────────────────────────────────────────────────────────────────────────
+    def note_doubt(self, owner: Owner, api_version: str, kind: str, key: Key) -> None:
+        """Record that the cached state of this object may be old, so that it is read live at once. Kinds that no
+        informer watches are ignored."""
+        for resource in self._informers:
+            if (resource.api_version, resource.kind) == (api_version, kind):
+                self.note_unknown(owner, resource, key)
+
+    # ── querying ─────────────────────────────────────────────────────────────────────────
 
     def is_fresh(self, owner: Owner) -> bool:
-        return owner not in self._ledgers
+        return owner not in self._owners
 
     def when_fresh(self, owner: Owner, callback: Callable[[], None]) -> None:
-        """Call back once, as soon as the owner is fresh; now, if it is."""
-        ledger = self._ledgers.get(owner)
-        if ledger is None:
+        """Call `callback` once, as soon as the owner is fresh; now, if it is."""
+        state = self._owners.get(owner)
+        if state is None:
             callback()
-        elif callback not in ledger.waiters:
-            ledger.waiters.append(callback)
+        elif callback not in state.waiters:
+            state.waiters.append(callback)
 
     def __len__(self) -> int:
-        return len(self._ledgers)
+        return len(self._owners)
 
     def close(self) -> None:
-        for ledger in self._ledgers.values():
-            if ledger.alarm:
-                ledger.alarm.cancel()
+        for state in self._owners.values():
+            if state.alarm:
+                state.alarm.cancel()
         for task in self._tasks:
             task.cancel()
 
@@ -156,7 +161,7 @@ class Freshness:
     def _watching(
         self, resource: Resource, key: Key, labels: Mapping[str, str] | None
     ) -> list[Informer[Any]]:
-        """The informers that would show this object."""
+        """The informers whose selection includes this object."""
         return [
             one
             for one in self._informers.get(resource, ())
@@ -171,106 +176,104 @@ class Freshness:
             return False
         return held.metadata.deletion_timestamp is None
 
-    def _doubt(self, owner: Owner, doubt: Doubt, *, at_once: bool = False) -> None:
-        ledger = self._ledgers.setdefault(owner, _Ledger())
-        ledger.doubts[doubt] = None
-        self._by_object.setdefault((doubt.resource, doubt.key), {})[owner] = None
+    def _await_write(self, owner: Owner, write: PendingWrite, *, at_once: bool = False) -> None:
+        state = self._owners.setdefault(owner, _OwnerState())
+        state.pending[write] = None
+        self._by_object.setdefault((write.resource, write.key), {})[owner] = None
         if at_once:
             self._read_live(owner)
-        elif ledger.alarm is None:
-            self._set_alarm(owner, ledger)
+        elif state.alarm is None:
+            self._set_alarm(owner, state)
 
-    def _set_alarm(self, owner: Owner, ledger: _Ledger) -> None:
+    def _set_alarm(self, owner: Owner, state: _OwnerState) -> None:
         loop = asyncio.get_running_loop()
-        ledger.alarm = loop.call_later(self._live_read_after, self._read_live, owner)
+        state.alarm = loop.call_later(self._live_read_after, self._read_live, owner)
 
     def _passed(self, informer: Informer[Any], scope: str) -> None:
-        """A watch has moved on: all writes up to where it is now are in the cache."""
+        """A watch has advanced: the cache has all writes up to its version."""
         heap = self._by_version.get((id(informer), scope))
         reached = informer.reached(scope)
         while heap and reached is not None and heap[0][0] <= reached:
-            _, _, owner, doubt = heappop(heap)
-            self._settle(owner, doubt)
+            _, _, owner, write = heappop(heap)
+            self._settle(owner, write)
 
     def _changed(self, resource: Resource, old: Named | None, new: Named | None) -> None:
-        """One object changed in a cache: are deletes settled by it?"""
+        """One object changed in a cache: settle the deletes that it completes."""
         some = new if new is not None else old
         if some is None or not self._by_object:
             return
         key = some.metadata.key
         for owner in tuple(self._by_object.get((resource, key), ())):
-            for doubt in tuple(self._ledgers[owner].doubts):
-                if doubt.uid and doubt.resource == resource and doubt.key == key:
+            for write in tuple(self._owners[owner].pending):
+                if write.uid and write.resource == resource and write.key == key:
                     watching = self._watching(resource, key, None)
-                    if not any(self._still_shows(one, key, doubt.uid) for one in watching):
-                        self._settle(owner, doubt)
+                    if not any(self._still_shows(one, key, write.uid) for one in watching):
+                        self._settle(owner, write)
 
-    def _settle(self, owner: Owner, doubt: Doubt) -> None:
-        ledger = self._ledgers.get(owner)
-        if ledger is None or doubt not in ledger.doubts:
+    def _settle(self, owner: Owner, write: PendingWrite) -> None:
+        state = self._owners.get(owner)
+        if state is None or write not in state.pending:
             return
-        del ledger.doubts[doubt]
-        if not any(one[:2] == doubt[:2] for one in ledger.doubts):
-            self._drop_object(owner, doubt)
-        if ledger.doubts:
+        del state.pending[write]
+        if not any(one[:2] == write[:2] for one in state.pending):
+            self._drop_object(owner, write)
+        if state.pending:
             return
-        del self._ledgers[owner]
-        if ledger.alarm:
-            ledger.alarm.cancel()
-        for waiter in ledger.waiters:
+        del self._owners[owner]
+        if state.alarm:
+            state.alarm.cancel()
+        for waiter in state.waiters:
             waiter()
 
-    def _drop_object(self, owner: Owner, doubt: Doubt) -> None:
-        owners = self._by_object.get((doubt.resource, doubt.key))
+    def _drop_object(self, owner: Owner, write: PendingWrite) -> None:
+        owners = self._by_object.get((write.resource, write.key))
         if owners is not None:
             owners.pop(owner, None)
             if not owners:
-                del self._by_object[doubt.resource, doubt.key]
+                del self._by_object[write.resource, write.key]
 
     # ── live reads ───────────────────────────────────────────────────────────────────────
 
     def _read_live(self, owner: Owner) -> None:
-        ledger = self._ledgers.get(owner)
-        if ledger is None or (ledger.reading and not ledger.reading.done()):
+        state = self._owners.get(owner)
+        if state is None or (state.reading and not state.reading.done()):
             return
-        ledger.reading = asyncio.get_running_loop().create_task(self._read_all(owner))
-        self._tasks.add(ledger.reading)
-        ledger.reading.add_done_callback(self._tasks.discard)
+        state.reading = asyncio.get_running_loop().create_task(self._read_all(owner))
+        self._tasks.add(state.reading)
+        state.reading.add_done_callback(self._tasks.discard)
 
     async def _read_all(self, owner: Owner) -> None:
-        """Read what this owner is unsure of, until it is sure of everything."""
+        """Read the owner's pending objects until none is left."""
         failures = 0
-        while (ledger := self._ledgers.get(owner)) and ledger.doubts:
-            doubt = next(iter(ledger.doubts))
-            alike = [one for one in ledger.doubts if _one_list_tells_both(one, doubt)]
+        while (state := self._owners.get(owner)) and state.pending:
+            write = next(iter(state.pending))
+            alike = [one for one in state.pending if _in_one_list(one, write)]
             try:
-                if doubt.wholesale or len(alike) > MANY:
-                    await self._read_namespace(doubt)
+                if write.unnamed or len(alike) > MAX_SINGLE_READS:
+                    await self._read_namespace(write)
                 else:
-                    alike = [doubt]
-                    await self._read_one(doubt)
+                    alike = [write]
+                    await self._read_one(write)
             except MantaError as error:
                 failures += 1
-                log.warning("cannot read %s %s live: %s", doubt.resource.kind, doubt.key, error)
+                log.warning("cannot read %s %s live: %s", write.resource.kind, write.key, error)
                 await asyncio.sleep(LIVE_READ_BACKOFF.delay(failures, self._random))
             else:
                 for one in alike:
                     self._settle(owner, one)
 
-    async def _read_one(self, doubt: Doubt) -> None:
-        for informer in self._watching(doubt.resource, doubt.key, None):
-            self.live_reads += 1
+    async def _read_one(self, write: PendingWrite) -> None:
+        for informer in self._watching(write.resource, write.key, None):
             try:
-                await informer.read(doubt.key, doubt.uid)
+                await informer.read(write.key, write.uid)
             except Malformed as error:
-                # It can be read by nobody, now or later: no reason to keep its owner waiting.
-                informer.readability(doubt.key, str(error))
+                # The object cannot be decoded, now or later: its owner need not wait.
+                informer.on_readability(write.key, str(error))
 
-    async def _read_namespace(self, doubt: Doubt) -> None:
-        for informer in self._watching(doubt.resource, doubt.key, None):
-            self.live_reads += 1
-            await informer.read_namespace(doubt.key.namespace)
+    async def _read_namespace(self, write: PendingWrite) -> None:
+        for informer in self._watching(write.resource, write.key, None):
+            await informer.read_namespace(write.key.namespace)
 
 
-def _one_list_tells_both(one: Doubt, other: Doubt) -> bool:
+def _in_one_list(one: PendingWrite, other: PendingWrite) -> bool:
     return one.resource == other.resource and one.key.namespace == other.key.namespace

@@ -1,9 +1,9 @@
-"""May we write? The answer is set by leader election, and asked before every single write.
+"""Refuses writes while this process does not hold the leader lease.
 
-The gate stands below the client, so that no writer can forget it: `GatedTransport` refuses what
-would change something while the gate is closed, and gives no write more time than the lease has
-left. A round belongs to the term of leadership in which it began: if the lease was lost and won
-again meanwhile, another leader may have acted, and what the round still wants to write is void.
+The gate is below the client, so that no writer can bypass it: `GatedTransport` refuses writes while the gate
+is closed, and gives no write more time than the lease has left. A reconcile belongs to the term of leadership
+in which it began: if the lease was lost and won again, another leader may have acted, so its writes are
+refused.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _term: ContextVar[int | None] = ContextVar("term", default=None)
 
 
 class WritesStopped(MantaError):  # noqa: N818  named by what is so
-    """We are not the leader (any more): nothing was sent."""
+    """This process does not lead: nothing was sent."""
 
 
 class WriteGate:
-    """Open until a moment on the monotonic clock; closed at first. May be set from any thread."""
+    """Open until a monotonic time; initially closed. Can be set from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -36,33 +36,34 @@ class WriteGate:
         self._current = 0
 
     def open(self, until: float = math.inf) -> None:
-        """Writes may start before this moment. Without one: for good (no election)."""
+        """Allow writes until this time; for ever by default (no election)."""
         if self.remaining <= 0:
-            self._current += 1  # another may have led since: a new term
+            self._current += 1  # another process may have led: a new term
         self._until = until
 
     def close(self) -> None:
         self._until = -math.inf
 
     def enter_term(self) -> None:
-        """What the current task and its children write belongs to the present term."""
+        """Writes of the current task and its children belong to the present term."""
         _term.set(self._current)
 
     @property
     def remaining(self) -> float:
-        """Seconds for which the gate is still open; zero when it is closed."""
+        """Seconds until the gate closes; zero if it is closed."""
         return max(self._until - self._clock.monotonic(), 0.0)
 
     def check(self) -> None:
+        """Raises WritesStopped if the gate is closed, or the term has changed."""
         if self.remaining <= 0:
             raise WritesStopped("this process does not hold the leader lease: not writing")
         mine = _term.get()
         if mine is not None and mine != self._current:
-            raise WritesStopped("the leader lease was lost since this round began: not writing")
+            raise WritesStopped("the leader lease was lost since this reconcile began: not writing")
 
 
 class GatedTransport:
-    """A transport on which reads always pass, and writes only while the gate is open."""
+    """A transport that passes reads always, and writes only while the gate is open."""
 
     def __init__(self, inner: Transport, gate: WriteGate) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""What the runtime holds right now, worked out at each scrape so that it costs nothing between."""
+"""Gauges that are computed at each scrape."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from manta.runtime.recorder import Recorder
 
 
 def register_caches(registry: Registry, informers: Collection[Informer[Any]]) -> None:
-    """`informers` is looked at anew each time, so later ones are counted too."""
+    """`informers` is read at each scrape, so later ones count too."""
 
     def family(name: str, about: str, measure: Callable[[Informer[Any]], float], kind: str) -> None:
         def compute() -> list[tuple[Labels, float]]:
-            # A resource may have several informers, with different selectors: one line for all.
+            # A resource may have several informers with different selectors: one sum for all.
             return _summed((one.resource.group_resource, measure(one)) for one in informers)
 
         registry.register(Computed(name, about, ("resource",), compute, kind=kind))
@@ -30,14 +30,14 @@ def register_caches(registry: Registry, informers: Collection[Informer[Any]]) ->
     )
     family(
         "manta_watch_restarts_total",
-        "Watches taken up again.",
+        "Restarts of watches.",
         lambda one: one.restarts,
         "counter",
     )
     family(
         "manta_watch_trouble",
-        "Watches that cannot be kept up now.",
-        lambda one: float(one.trouble is not None),
+        "Watches that fail now.",
+        lambda one: float(one.watch_error is not None),
         "gauge",
     )
 
@@ -51,19 +51,19 @@ def register_controllers(registry: Registry, controllers: Collection[Controller]
 
     family(
         "workqueue_longest_running_processor_seconds",
-        "How long the oldest round has been going on.",
+        "How long the oldest running reconcile has taken so far.",
         "name",
         lambda one: one.queue.longest_running(),
     )
     family(
         "controller_runtime_active_workers",
-        "Rounds going on.",
+        "Running reconciles.",
         "controller",
         lambda one: one.queue.running,
     )
     family(
         "controller_runtime_max_concurrent_reconciles",
-        "Rounds that may go on at once.",
+        "Reconciles that may run at once.",
         "controller",
         lambda one: one.workers,
     )
@@ -84,7 +84,7 @@ def register_recorder(registry: Registry, recorder: Recorder) -> None:
 
 
 def register_process(registry: Registry) -> None:
-    """The process and its garbage collector, as every Prometheus client library describes them."""
+    """The standard metrics of the process and its garbage collector."""
     from prometheus_client import (
         CollectorRegistry,
         GCCollector,

@@ -1,4 +1,4 @@
-"""Indexes of a cache: from a value that an object bears (its owner, its cluster) to its keys."""
+"""Indexes of a cache: from a value of an object (its owner, its cluster) to the keys of such objects."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 IndexFunction = Callable[[T], Iterable[str]]
-"""The values under which an object is to be found; none, one or several."""
+"""The values of an object in the index: none, one or several."""
 
 
 class Index(Generic[T]):
-    """Keys in the order of their arrival, so that two equal histories give equal answers."""
+    """Keys in the order of insertion, so that equal histories give equal results."""
 
     def __init__(self, values: IndexFunction[T]) -> None:
         self._values = values
@@ -35,7 +35,7 @@ class Index(Generic[T]):
             self._keys.setdefault(value, {})[key] = None
 
     def _values_of(self, key: Key, one: T | None) -> tuple[str, ...]:
-        """None for an object that the function cannot handle: it must not stop the watch."""
+        """Empty for an object that the function cannot handle: it must not stop the watch."""
         try:
             return tuple(self._values(one)) if one is not None else ()
         except Exception:

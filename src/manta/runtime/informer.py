@@ -1,8 +1,7 @@
-"""A shared, self-repairing view of one resource: what is there now, and what just changed.
+"""A shared cache of one resource, and handlers for its changes.
 
-An informer holds one cache, fed by one reflector per watched namespace. Handlers are called in
-the order in which they were added, synchronously, with the state before and after; they put keys
-on queues and do nothing slow.
+An informer has one cache, filled by one reflector per watched namespace. Handlers are called synchronously,
+in the order in which they were added, with the object before and after; they must be fast.
 """
 
 from __future__ import annotations
@@ -24,26 +23,26 @@ from manta.kube.watch_stream import WatchEvent
 from manta.runtime.cache import Cache, Change, Named
 from manta.runtime.index import IndexFunction
 from manta.runtime.interning import share
-from manta.runtime.reflector import Pace, Reflector
+from manta.runtime.reflector import Reflector, WatchTiming
 from manta.runtime.selection import Selection, list_readable
 from manta.runtime.versions import is_newer, number
 
 T = TypeVar("T", bound=Named)
 
 Handler = Callable[[T | None, T | None], None]
-"""Told of each change: (before, after). None before: it is new; None after: it is gone."""
+"""Called with (before, after). None before: it was created; None after: it was deleted."""
 
 ReadabilityHandler = Callable[[Key], None]
-"""Told that an object can no longer be decoded, or can be again: see `Informer.unreadable`."""
+"""Called when an object can no longer be decoded, or can be again: see `Informer.unreadable`."""
 
 ProgressHandler = Callable[[str], None]
-"""Told that a scope (a watched namespace, or '') has moved on."""
+"""Called when the version of a scope (a watched namespace, or '') has advanced."""
 
 log = logging.getLogger(__name__)
 
 
 class Informer(Generic[T]):
-    def __init__(  # noqa: PLR0913  the address of a set of objects has many parts
+    def __init__(  # noqa: PLR0913  a selection of objects has many parts
         self,
         client: Client,
         resource: Resource,
@@ -55,15 +54,15 @@ class Informer(Generic[T]):
         fields: str = "",
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         random: Random | None = None,
-        pace: Pace | None = None,
+        timing: WatchTiming | None = None,
         on_demand: bool = False,
     ) -> None:
-        """An empty `namespace` and no `namespaces`: the whole cluster. `on_demand`: the server is
-        not asked before somebody calls `want`, and nobody waits for it."""
+        """An empty `namespace` and no `namespaces`: the whole cluster. With `on_demand`, nothing is listed
+        before `activate` is called, and no controller waits for the cache."""
         self.resource = resource
         self.synced = asyncio.Event()
         self.on_demand = on_demand
-        self._wanted = asyncio.Event()
+        self._activated = asyncio.Event()
         self._client = client
         self._selection = Selection(resource, into, labels, fields)
         self._selector = parse_label_selector(labels)
@@ -73,9 +72,9 @@ class Informer(Generic[T]):
         self._readability_handlers: list[ReadabilityHandler] = []
         self._unreadable: dict[Key, str] = {}
         self._versions: dict[str, str] = {}
-        self._troubles: dict[str, str] = {}
+        self._watch_errors: dict[str, str] = {}
         self._random = random or Random()  # noqa: S311  jitter, not a secret
-        self._pace = pace or Pace()
+        self._timing = timing or WatchTiming()
         scopes = tuple(dict.fromkeys(namespaces)) if resource.namespaced else ()
         self._reflectors = {scope: self._reflector(scope) for scope in scopes or (namespace,)}
 
@@ -94,60 +93,60 @@ class Informer(Generic[T]):
         return len(self._cache)
 
     def unreadable(self, key: Key) -> str | None:
-        """Why the server's object cannot be decoded; None: it can be, or there is none."""
+        """Why the object cannot be decoded; None if it can be or does not exist."""
         return self._unreadable.get(key)
 
     @property
-    def is_filled(self) -> bool:
-        """Whether everything has been listed once: before that, absence says nothing."""
+    def has_synced(self) -> bool:
+        """Whether all objects have been listed once. Before that, absence means nothing."""
         return self.synced.is_set()
 
     @property
     def resource_version(self) -> str:
-        """How far the watch has come; of several namespaces, the one that lags most."""
+        """The version of the watch; of several namespaces, the oldest."""
         if len(self._versions) < len(self._reflectors):
             return ""
         return min(self._versions.values(), key=lambda version: number(version) or 0)
 
     @property
-    def trouble(self) -> str | None:
-        """Why the cache may be out of date, in words for a log or a health page."""
-        return next(iter(self._troubles.values()), None)
+    def watch_error(self) -> str | None:
+        """Why the cache may be out of date; None if the watch works."""
+        return next(iter(self._watch_errors.values()), None)
 
     @property
     def restarts(self) -> int:
-        """How often a watch ended and was taken up again."""
+        """How often a watch was restarted."""
         return sum(one.restarts for one in self._reflectors.values())
 
     def estimated_bytes(self, sample: int = 50) -> float:
-        """The size of the cached views as JSON, from a sample spread over all of them."""
+        """The size of the cached objects as JSON, estimated from a sample."""
         held = self._cache.all()
         some = held[:: max(len(held) // sample, 1)]
         total = sum(len(msgspec.json.encode(one)) for one in some)
         return total * len(held) / len(some) if some else 0.0
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is one of ours (fields are not looked at)."""
+        """Whether the label selector matches (the field selector is not checked)."""
         return self._selector.matches(labels)
 
     def scope_of(self, key: Key) -> str | None:
-        """The watched namespace that covers `key`; None when none does."""
+        """The watched namespace of `key`; None if it is not watched."""
         return next((scope for scope in (key.namespace, "") if scope in self._reflectors), None)
 
     def reached(self, scope: str) -> int | None:
-        """The version up to which this scope is known; None: unknown, or without order."""
+        """The version that this scope has reached; None if unknown or not a number."""
         return number(self._versions.get(scope, ""))
 
-    # ── following ────────────────────────────────────────────────────────────────────────
+    # ── handlers ─────────────────────────────────────────────────────────────────────────
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Also tells the newcomer of everything that is already here."""
+        """Add a handler, and call it for every object in the cache."""
         self._handlers.append(handler)
         for one in self._cache.all():
             handler(None, one)
 
     def add_readability_handler(self, handler: ReadabilityHandler) -> None:
-        """Be told of objects that can no longer be decoded, and of those that can be again."""
+        """Add a handler for objects that can no longer be decoded, or can be again."""
         self._readability_handlers.append(handler)
 
     def add_progress_handler(self, handler: ProgressHandler) -> None:
@@ -156,14 +155,14 @@ class Informer(Generic[T]):
     def add_index(self, name: str, values: IndexFunction[T]) -> None:
         self._cache.add_index(name, values)
 
-    def want(self) -> None:
-        """From now on it is needed, if it was made to be begun on demand."""
-        self._wanted.set()
+    def activate(self) -> None:
+        """Start an informer that was created with `on_demand`."""
+        self._activated.set()
 
     async def run(self) -> None:
-        """Keep up for ever."""
+        """List and watch for ever."""
         if self.on_demand:
-            await self._wanted.wait()
+            await self._activated.wait()
         async with asyncio.TaskGroup() as group:
             for scope, reflector in self._reflectors.items():
                 group.create_task(reflector.run(), name=f"watch {self._label(scope)}")
@@ -171,42 +170,42 @@ class Informer(Generic[T]):
     # ── live reads ───────────────────────────────────────────────────────────────────────
 
     async def read(self, key: Key, uid: Uid | None = None) -> T | None:
-        """Ask the server itself, and take the answer into the cache at once."""
+        """Read one object from the server and update the cache; None if it does not exist."""
         try:
             one = await self._client.get(self.resource, key, into=self._selection.into)
         except NotFound as error:
             if error.of_type:
-                raise  # the type is gone, which says nothing of the object
+                raise  # the resource type is gone, not the object
             held = self._cache.get(key)
             gone = uid or (held.metadata.uid if held else None)
             if gone:
-                self._tell(self._cache.bury(key, gone))
+                self._tell(self._cache.tombstone(key, gone))
             return None
         if not self.selects(one.metadata.labels):
             self._tell(self._cache.remove(key))
             return None
         held = self._cache.get(key)
         if held is not None and held.metadata.uid != one.metadata.uid:
-            self._tell(self._cache.bury(key, held.metadata.uid))
+            self._tell(self._cache.tombstone(key, held.metadata.uid))
         self._tell(self._cache.put(share(one)))
         return one
 
     async def read_all(self) -> None:
-        """Ask the server for everything that is ours: the cache is then no older than this call."""
+        """List everything from the server: the cache is then no older than this call."""
         for scope in self._reflectors:
             await self.read_namespace(scope)
 
     async def read_namespace(self, namespace: str) -> None:
-        """Ask the server for all our objects of one namespace, and take the list in."""
+        """List one namespace from the server and update the cache."""
         listed = await list_readable(self._client, self._selection, namespace)
         items = [share(one) for one in listed.items]
         there = (listed.resource_version, namespace)
-        for change in self._cache.replace(items, *there, bury=True, keep=listed.unreadable):
+        for change in self._cache.replace(items, *there, tombstone=True, keep=listed.unreadable):
             self._tell(change)
 
-    # ── what the reflectors say ──────────────────────────────────────────────────────────
+    # ── callbacks of the reflectors ──────────────────────────────────────────────────────
 
-    def listed(
+    def on_list(
         self,
         scope: str,
         objects: Sequence[T],
@@ -214,7 +213,10 @@ class Informer(Generic[T]):
         unreadable: Collection[Key] = (),
     ) -> None:
         if is_newer(self._versions.get(scope, ""), resource_version):
-            log.warning("%s: the server's history began anew", self._label(scope))
+            log.warning(
+                "%s: the server has older versions than before; it was restored from a backup",
+                self._label(scope),
+            )
             for change in self._cache.forget(scope):
                 self._tell(change)
         items = [share(one) for one in objects]
@@ -224,9 +226,9 @@ class Informer(Generic[T]):
         if len(self._versions) == len(self._reflectors):
             self.synced.set()
 
-    def happened(self, scope: str, event: WatchEvent[Any]) -> None:
+    def on_event(self, scope: str, event: WatchEvent[Any]) -> None:
         if self._unreadable and event.type != "BOOKMARK":
-            self.readability(event.object.metadata.key, None)
+            self.on_readability(event.object.metadata.key, None)
         if event.type == "DELETED":
             meta = event.object.metadata
             self._tell(self._cache.remove(meta.key, meta.uid))
@@ -235,8 +237,8 @@ class Informer(Generic[T]):
             self._tell(self._cache.put(share(event.object, before)))
         self._advance(scope, event.resource_version)
 
-    def readability(self, key: Key, why: str | None) -> None:
-        """Why an object cannot be decoded; None: it can be, or is gone."""
+    def on_readability(self, key: Key, why: str | None) -> None:
+        """Record why an object cannot be decoded; None: it can be, or is gone."""
         if self._unreadable.get(key) == why:
             return
         if why is None:
@@ -246,21 +248,21 @@ class Informer(Generic[T]):
         for handler in self._readability_handlers:
             handler(key)
 
-    def trouble_in(self, scope: str, why: str | None) -> None:
-        before = self._troubles.get(scope)
+    def on_watch_error(self, scope: str, why: str | None) -> None:
+        before = self._watch_errors.get(scope)
         if why == before:
             return
         if why is None:
-            del self._troubles[scope]
+            del self._watch_errors[scope]
             log.info("%s is being watched again", self._label(scope))
         else:
-            self._troubles[scope] = why
-            log.warning("cannot keep up with %s: %s", self._label(scope), why)
+            self._watch_errors[scope] = why
+            log.warning("cannot watch %s: %s", self._label(scope), why)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────
 
     def _reflector(self, scope: str) -> Reflector[T]:
-        return Reflector(self._client, self._selection, scope, self, self._random, self._pace)
+        return Reflector(self._client, self._selection, scope, self, self._random, self._timing)
 
     def _tell(self, change: Change[T] | None) -> None:
         if change is not None:

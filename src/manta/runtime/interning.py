@@ -1,8 +1,8 @@
-"""Equal strings of cached objects are held once.
+"""Saves memory: equal strings and unchanged parts of cached objects are stored once.
 
-Thousands of Pods repeat the same label values, owners, images and phases. `sys.intern` is the
-pool: it lets go of a string with its last user, so it cannot grow without bound. And of an object
-that changed, most parts did not: they are taken from what is held of it.
+Thousands of Pods repeat the same labels, owners, images and phases. `sys.intern` releases a string with its
+last user, so the pool cannot grow without bound. Parts of an object that did not change are taken from its
+cached version.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from manta.api.meta import ObjectMeta
 T = TypeVar("T")
 
 _LONGEST = 256
-"""Longer texts (annotations with whole specs) are seldom equal: not worth the hashing."""
+"""Longer texts (annotations with whole specs) are rarely equal: not worth the hashing."""
 
 _UNIQUE: frozenset[tuple[type, str]] = frozenset(
     (ObjectMeta, name) for name in ("name", "uid", "resource_version")
 )
-"""Different for each object, so that sharing would only cost."""
+"""Different for each object: sharing them would only cost time."""
 
 
 class _Fields(NamedTuple):
@@ -37,13 +37,11 @@ class _Fields(NamedTuple):
 
 
 def share(one: T, before: object = None) -> T:
-    """The same object, whose strings are shared with all others that passed through here, and
-    whose equal parts with what is held of it from `before`.
+    """The same object, its strings shared with all others, and its equal parts with `before`.
 
-    Views are frozen for everyone else; here, before anyone has seen the object, equal parts are
-    swapped for equal parts, which no one can tell (but 1 from true in untyped JSON, where the schema
-    of no server allows both). Raw JSON is cut loose from the message that
-    it came in, which would otherwise live as long as the object.
+    Frozen views are modified here, before anyone else has them: equal parts are replaced by equal parts. (1
+    equals True in untyped JSON, but no schema allows both.) Raw JSON is copied out of the message that it came
+    in, which would otherwise stay in memory.
     """
     if isinstance(one, msgspec.Struct):
         _share(one, before if type(before) is type(one) else None)
@@ -94,7 +92,7 @@ def _fields(kind: type[msgspec.Struct]) -> _Fields:
 
 
 def _sort_of(hint: Any) -> str | None:
-    """What a field of this type holds, as far as it can be shared."""
+    """`text` or `part` if a field of this type can be shared; else None."""
     origin = get_origin(hint)
     if origin is Annotated:
         return _sort_of(get_args(hint)[0])

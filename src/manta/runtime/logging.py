@@ -1,7 +1,6 @@
-"""Logs as JSON lines (or plain lines for people), each with its object and its round.
+"""Logs as JSON lines or plain lines.
 
-The controller opens a round; whatever is logged inside it, at any depth, bears the controller,
-the object's key and the round's id, without anyone passing them along.
+Records that are logged during a reconcile have the controller, the object's key and the reconcile's id.
 """
 
 from __future__ import annotations
@@ -21,26 +20,26 @@ from manta.runtime.tracing import current_trace
 Encoder = Literal["json", "console"]
 
 
-class Round(NamedTuple):
+class ReconcileContext(NamedTuple):
     controller: str
     key: Key
     id: int
 
 
-_current: ContextVar[Round | None] = ContextVar("round", default=None)
+_current: ContextVar[ReconcileContext | None] = ContextVar("reconcile", default=None)
 _ids = count(1)
 
 
-def begin(controller: str, key: Key) -> Token[Round | None]:
-    """Open a round in this task; give the token to `end`."""
-    return _current.set(Round(controller, key, next(_ids)))
+def begin_reconcile(controller: str, key: Key) -> Token[ReconcileContext | None]:
+    """Set the context of the log records of this task. Pass the token to `end_reconcile`."""
+    return _current.set(ReconcileContext(controller, key, next(_ids)))
 
 
-def end(token: Token[Round | None]) -> None:
+def end_reconcile(token: Token[ReconcileContext | None]) -> None:
     _current.reset(token)
 
 
-def current_round() -> Round | None:
+def current_reconcile() -> ReconcileContext | None:
     return _current.get()
 
 
@@ -52,8 +51,12 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "msg": record.getMessage(),
         }
-        if here := current_round():
-            fields |= {"controller": here.controller, "object": str(here.key), "round": here.id}
+        if here := current_reconcile():
+            fields |= {
+                "controller": here.controller,
+                "object": str(here.key),
+                "reconcile_id": here.id,
+            }
         if trace := current_trace():
             fields["trace_id"] = trace
         if record.exc_info:
@@ -63,7 +66,7 @@ class JsonFormatter(logging.Formatter):
 
 class ConsoleFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        here = current_round()
+        here = current_reconcile()
         where = f" {here.controller} {here.key} #{here.id}" if here else ""
         line = f"{_timestamp(record)} {record.levelname:<7}{where} {record.getMessage()}"
         if record.exc_info:
@@ -78,7 +81,7 @@ def formatter(encoder: Encoder) -> logging.Formatter:
 def configure(
     encoder: Encoder = "json", level: int = logging.INFO, to: TextIO = sys.stderr
 ) -> None:
-    """Set up the root logger. Call once, from the process's entry."""
+    """Set up the root logger. Called once, when the process starts."""
     handler = logging.StreamHandler(to)
     handler.setFormatter(formatter(encoder))
     root = logging.getLogger()
@@ -87,7 +90,7 @@ def configure(
 
 
 def add_file(path: str, encoder: Encoder = "json") -> None:
-    """Also log to a file; ten files of 500 MB are kept, as KubeRay does."""
+    """Also log to a file. Keeps ten files of 500 MB, as KubeRay does."""
     from logging.handlers import RotatingFileHandler
 
     handler = RotatingFileHandler(path, maxBytes=500 * 1024 * 1024, backupCount=10)

@@ -1,9 +1,8 @@
-"""Starts, watches over and stops everything in an operator process.
+"""Starts, supervises and stops everything in an operator process.
 
-Promises: informers are shared; controllers start only when we lead, and on caches that are no older
-than that; a supervised task that ends
-when it should not ends the whole run with its error, because half an operator is worse than a
-restarted one; on `stop` no new round starts, the running ones are given time to finish.
+Informers are shared. Controllers start only while this process leads, on caches no older than that. A task
+that ends unexpectedly ends the whole run with its error: half an operator is worse than a restarted one. On
+`stop` no new reconcile starts, and the running ones get time to finish.
 """
 
 from __future__ import annotations
@@ -22,30 +21,31 @@ from manta.runtime.backoff import WATCH_BACKOFF
 from manta.runtime.cache import Named
 from manta.runtime.clock import Clock
 from manta.runtime.controller import Controller
+from manta.runtime.controller_metrics import RuntimeMetrics
 from manta.runtime.election import Leadership
 from manta.runtime.failures import FailureReporter
 from manta.runtime.freshness import Freshness
 from manta.runtime.gate import WriteGate
 from manta.runtime.index import IndexFunction
 from manta.runtime.informer import Informer
-from manta.runtime.metrics import Registry, RuntimeMetrics
+from manta.runtime.metrics import Registry
 from manta.runtime.recorder import Recorder
-from manta.runtime.reflector import Pace
+from manta.runtime.reflector import WatchTiming
 
 T = TypeVar("T", bound=Named)
 
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 20.0
-"""How long running rounds may take to finish after `stop`; below Kubernetes' 30 s of grace."""
+"""How long running reconciles may take to finish after `stop`; less than Kubernetes' grace period of 30 s."""
 
 
 class TaskEnded(RuntimeError):  # noqa: N818  named by what is so
-    """A task that should run as long as the process came to an end."""
+    """A task that should run as long as the process has ended."""
 
 
 class Manager:
-    def __init__(  # noqa: PLR0913  what is injected into the whole operator, in one place
+    def __init__(  # noqa: PLR0913  the dependencies of the whole operator
         self,
         client: Client,
         clock: Clock,
@@ -54,12 +54,14 @@ class Manager:
         namespaces: Sequence[str] = (),
         registry: Registry | None = None,
         recorder: Recorder | None = None,
-        pace: Pace | None = None,
+        timing: WatchTiming | None = None,
         gate: WriteGate | None = None,
         concurrency: int | None = None,
+        observer: Callable[[Any], None] | None = None,
     ) -> None:
-        """`namespaces`: the ones to watch; none means all. `concurrency`: the fewest workers of
-        every controller; None leaves the number to each of them."""
+        """`namespaces`: those to watch; none means all. `concurrency`: the least number of workers of
+        each controller; None leaves it to them. `observer`: gets every reconcile when it has ended
+        (`reconcile/observer.py`)."""
         self.client = client
         self.clock = clock
         self.random = random
@@ -69,10 +71,11 @@ class Manager:
         self.freshness = Freshness(random)
         self.recorder = recorder or Recorder(client, clock, random)
         self.concurrency = concurrency
-        self._pace = pace
+        self.observer = observer
+        self._timing = timing
         self._gate = gate
         self._informers: dict[tuple[Resource, type[Any], str, str], Informer[Any]] = {}
-        self._begun: dict[Informer[Any], asyncio.Task[None]] = {}
+        self._informer_tasks: dict[Informer[Any], asyncio.Task[None]] = {}
         self._controllers: list[Controller] = []
         self._services: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
         self._term_end_handlers: list[Callable[[], None]] = []
@@ -91,7 +94,7 @@ class Manager:
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         on_demand: bool = False,
     ) -> Informer[T]:
-        """The one informer of these objects; who asks again shares it and may add indexes."""
+        """The shared informer of these objects. Further calls return the same one and may add indexes."""
         address = (resource, into, labels, fields)
         informer: Informer[T] | None = self._informers.get(address)
         if informer is None:
@@ -103,7 +106,7 @@ class Manager:
                 labels=labels,
                 fields=fields,
                 random=self.random,
-                pace=self._pace,
+                timing=self._timing,
                 on_demand=on_demand,
             )
             self._informers[address] = informer
@@ -112,11 +115,11 @@ class Manager:
             informer.add_index(name, values)
         return informer
 
-    def begin(self, informer: Informer[Any]) -> None:
-        """Let an informer look at the world before `run`, while there is still work to set up."""
-        if informer not in self._begun:
+    def start_informer(self, informer: Informer[Any]) -> None:
+        """Start an informer before `run`, so that it lists while the rest is set up."""
+        if informer not in self._informer_tasks:
             name = informer.resource.plural
-            self._begun[informer] = asyncio.create_task(informer.run(), name=name)
+            self._informer_tasks[informer] = asyncio.create_task(informer.run(), name=name)
 
     def add(self, controller: Controller) -> None:
         if self.concurrency is not None:
@@ -138,33 +141,34 @@ class Manager:
         )
 
     def add_service(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Something else to run as long as the process, from the start, leader or not."""
+        """Add a task that runs as long as the process, whether it leads or not."""
         self._services.append((name, run))
 
     @property
-    def troubles(self) -> tuple[str, ...]:
-        """Why caches may be out of date; empty when all is well."""
-        found = (one.trouble for one in self._informers.values())
-        return tuple(dict.fromkeys(trouble for trouble in found if trouble))
+    def watch_errors(self) -> tuple[str, ...]:
+        """Why caches may be out of date; empty if all watches work."""
+        found = (one.watch_error for one in self._informers.values())
+        return tuple(dict.fromkeys(problem for problem in found if problem))
 
-    def at_end_of_term(self, handler: Callable[[], None]) -> None:
-        """Call `handler` whenever the lease is lost: what only a leader does or knows ends there."""
+    def on_leadership_lost(self, handler: Callable[[], None]) -> None:
+        """Call `handler` whenever the lease is lost."""
         self._term_end_handlers.append(handler)
 
     @property
     def ready(self) -> bool:
-        """All caches that are needed from the start have been filled once."""
-        return all(one.is_filled or one.on_demand for one in self._informers.values())
+        """Whether all caches, except those on demand, have synced."""
+        return all(one.has_synced or one.on_demand for one in self._informers.values())
 
     def stop(self) -> None:
-        """Ask for a graceful end; `run` returns when the rounds are finished."""
+        """Stop gracefully: `run` returns when the running reconciles have finished."""
         self._stopping.set()
 
     async def run(self, leadership: Leadership | None = None) -> None:
-        """Run until `stop`. Controllers work while we lead; without `leadership`, always."""
+        """Run until `stop`. Controllers run while this process leads; without `leadership`, always. Raises
+        TaskEnded, or the error of the task that ended."""
         for informer in self._informers.values():
-            self.begin(informer)
-        background = list(self._begun.values())
+            self.start_informer(informer)
+        background = list(self._informer_tasks.values())
         background += [asyncio.create_task(run(), name=name) for name, run in self._services]
         background.append(asyncio.create_task(self.recorder.run(), name="recorder"))
         stopping = asyncio.create_task(self._stopping.wait(), name="stop")
@@ -178,7 +182,7 @@ class Manager:
             self.freshness.close()
 
     async def _work(self, leadership: Leadership | None) -> None:
-        """Run the controllers, again and again if the lease is lost and won back."""
+        """Run the controllers during each term of leadership."""
         if leadership is None:
             await self._run_controllers()
         while leadership is not None:
@@ -202,8 +206,8 @@ class Manager:
         await self._run_controllers()
 
     async def _catch_up(self, informer: Informer[Any]) -> None:
-        """Another led until now, and a watch of ours may lag: its last writes are not ours, so that
-        freshness does not wait for them. A cache that is not filled yet is new enough."""
+        """List again before the controllers start: another process led until now, and a lagging watch may
+        miss its last writes. A cache that has not synced yet is new enough."""
         failures, behind = 0, informer.synced.is_set()
         while behind:
             try:
@@ -211,9 +215,13 @@ class Manager:
                 behind = False
             except MantaError as error:
                 if informer.on_demand and isinstance(error, NotFound) and error.of_type:
-                    return  # uninstalled since; `informer.trouble` says so to those that need it
+                    return  # uninstalled since: `informer.watch_error` has it
                 failures += 1
-                log.warning("cannot list %s to begin: %s", informer.resource.plural, error)
+                log.warning(
+                    "cannot list %s before the controllers start: %s",
+                    informer.resource.plural,
+                    error,
+                )
                 await asyncio.sleep(WATCH_BACKOFF.delay(failures, self.random))
 
     async def _run_controllers(self) -> None:
@@ -229,17 +237,17 @@ class Manager:
         work: asyncio.Task[None],
         stopping: asyncio.Task[Any],
     ) -> None:
-        """Return when asked to stop; raise as soon as anything else comes to an end."""
+        """Return when `stop` is called. Raises as soon as any other task ends."""
         tasks: list[asyncio.Task[Any]] = [*background, work, stopping]
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if stopping in ended:
             return
         for task in ended:
             task.result()  # raises what ended it
-            raise TaskEnded(f"{task.get_name()} came to an end")
+            raise TaskEnded(f"{task.get_name()} ended unexpectedly")
 
     async def _drain(self) -> None:
-        """Start no more rounds, and give the running ones time to finish."""
+        """Start no more reconciles, and give the running ones time to finish."""
         for controller in self._controllers:
             controller.queue.close()
         try:
@@ -247,7 +255,7 @@ class Manager:
                 for controller in self._controllers:
                     await controller.queue.idle()
         except TimeoutError:
-            log.warning("rounds are still running after %.0f s: ending them", DRAIN_SECONDS)
+            log.warning("reconciles are still running after %.0f s: cancelling them", DRAIN_SECONDS)
 
     @staticmethod
     async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -1,9 +1,7 @@
-"""Counters, gauges and histograms, in the text forms of Prometheus and OpenMetrics.
+"""Counters, gauges and histograms, in the text formats of Prometheus and OpenMetrics.
 
-The names and labels are those of controller-runtime, client-go and its work queue, so that dashboards
-made for KubeRay keep working; our own start with `manta_`. prometheus-client checks names and writes
-the text. The values are kept here: reconciles run on one thread, and need neither its locks nor an
-object for each series.
+prometheus-client checks names and writes the text. The values are kept here: reconciles run on one thread,
+and need neither its locks nor one object per series.
 """
 
 from __future__ import annotations
@@ -12,10 +10,6 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-
-from manta.runtime.queue import Done, Retry
-from manta.runtime.tracing import last_trace
 
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family
@@ -37,11 +31,11 @@ class Metric:
         self.labels = tuple(labels)
 
     def fill(self, family: Family, *, canonical: bool) -> None:
-        """Add the samples of now. `canonical`: numbers in labels as OpenMetrics wants them."""
+        """Add the current samples. `canonical`: format numbers in labels as OpenMetrics requires."""
         raise NotImplementedError
 
     def _checked(self, values: Labels) -> Labels:
-        """Raises ValueError where a series is written, so that no scrape ever meets a wrong one."""
+        """The values. Raises ValueError for a wrong number of labels, when the series is first written."""
         if len(values) != len(self.labels):
             raise ValueError(f"{self.name} has the labels {self.labels}, not {values}")
         return values
@@ -85,7 +79,7 @@ class Gauge(Counter):
 
 
 class Computed(Metric):
-    """A family worked out at the scrape, so that keeping it costs nothing in between."""
+    """A family that is computed at each scrape."""
 
     def __init__(
         self,
@@ -123,10 +117,10 @@ class Histogram(Metric):
         self._counts: dict[Labels, list[int]] = {}
         self._sums: dict[Labels, float] = {}
         self._exemplars: dict[tuple[Labels, int], tuple[str, float]] = {}
-        """The trace and value of the last observation of a bucket that had a trace."""
+        """The trace and value of the last traced observation in each bucket."""
 
     def observe(self, value: float, *values: str, trace: str = "") -> None:
-        """`trace`: the id of the trace in which it was measured, if there is one."""
+        """`trace`: the id of the trace that the value belongs to, if any."""
         counts = self._counts.get(values)
         if counts is None:
             counts = self._counts[self._checked(values)] = [0] * len(self._edges)
@@ -145,10 +139,9 @@ class Histogram(Metric):
             labels, total = self._named(values), 0
             for bucket, (edge, count) in enumerate(zip(edges, counts, strict=True)):
                 total += count
-                told = self._exemplar(values, bucket)
-                family.add_sample(
-                    f"{self.name}_bucket", {**labels, "le": edge}, total, exemplar=told
-                )
+                exemplar = self._exemplar(values, bucket)
+                name = f"{self.name}_bucket"
+                family.add_sample(name, {**labels, "le": edge}, total, exemplar=exemplar)
             family.add_sample(f"{self.name}_sum", labels, self._sums[values])
             family.add_sample(f"{self.name}_count", labels, total)
 
@@ -163,7 +156,7 @@ class Histogram(Metric):
 
 
 class Registry:
-    """The families of one process. `render` never raises: what is wrong costs its own family."""
+    """The families of one process. `render` never raises: a family that fails is left out."""
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metric] = {}
@@ -171,7 +164,7 @@ class Registry:
         self._broken = Counter(
             "manta_metrics_errors_total", "Families left out of a scrape.", ("family",)
         )
-        """Told last, so that it counts this scrape too."""
+        """Rendered last, so that it counts this scrape too."""
 
     def register(self, metric: Metric) -> None:
         if metric.name in self._metrics:
@@ -181,12 +174,12 @@ class Registry:
         self._metrics[metric.name] = metric
 
     def register_collector(self, collector: Any) -> None:
-        """A collector of prometheus-client, such as the one of the process."""
+        """Add a collector of prometheus-client, such as that of the process."""
         self._collectors.append(collector)
 
     @property
     def families(self) -> Mapping[str, Metric]:
-        """All of them, those of prometheus-client too: for the documentation."""
+        """All families, including those of prometheus-client: for the documentation."""
         others = (one for each in self._collectors for one in each.collect())
         return {**self._metrics, **{one.name: one for one in map(_described, others)}}
 
@@ -231,11 +224,11 @@ class Registry:
         return (family,)
 
     def render(self) -> str:
-        """The whole registry as `text/plain; version=0.0.4`."""
+        """The registry as `text/plain; version=0.0.4`."""
         return self.rendered("")[0]
 
     def rendered(self, accept: str) -> tuple[str, str]:
-        """The text and its media type: OpenMetrics where the scraper's `Accept` asks for it."""
+        """The text and its media type: OpenMetrics if `accept` asks for it."""
         from prometheus_client.exposition import choose_encoder
 
         encode, media_type = choose_encoder(accept)
@@ -244,7 +237,7 @@ class Registry:
 
 
 class _Scrape:
-    """A registry as the encoders of prometheus-client ask it."""
+    """A registry with the interface that prometheus-client's encoders need."""
 
     def __init__(self, registry: Registry, *, canonical: bool) -> None:
         self._registry = registry
@@ -263,116 +256,5 @@ def _described(family: Family) -> Metric:
 
 
 def _edge(bound: float) -> str:
-    """As Go writes it, and as it always was: `1`, not `1.0`."""
+    """The bound as Go writes it: `1`, not `1.0`."""
     return str(int(bound)) if float(bound).is_integer() else repr(float(bound))
-
-
-class RuntimeMetrics:
-    """The families that every controller shares."""
-
-    def __init__(self, registry: Registry) -> None:
-        name = ("name",)
-        controller = ("controller",)
-        self.registry = registry
-        self.depth = registry.gauge("workqueue_depth", "Keys ready to run.", name)
-        self.adds = registry.counter("workqueue_adds_total", "Keys added.", name)
-        self.waited = registry.histogram(
-            "workqueue_queue_duration_seconds", "How long a key waited for a worker.", name
-        )
-        self.worked = registry.histogram(
-            "workqueue_work_duration_seconds", "How long a key was worked on.", name
-        )
-        self.retries = registry.counter(
-            "workqueue_retries_total", "Keys put back with backoff.", name
-        )
-        self.total = registry.counter(
-            "controller_runtime_reconcile_total", "Rounds by result.", ("controller", "result")
-        )
-        self.errors = registry.counter(
-            "controller_runtime_reconcile_errors_total", "Rounds that failed.", controller
-        )
-        self.time = registry.histogram(
-            "controller_runtime_reconcile_time_seconds", "How long a round took.", controller
-        )
-
-        self.failures = registry.counter(
-            "manta_reconcile_failures_total",
-            "Reconciles that raised, by the phase that did.",
-            ("controller", "phase"),
-        )
-
-    def of(self, controller: str) -> ControllerMetrics:
-        return ControllerMetrics(self, controller)
-
-
-_METHODS = {
-    "create": "POST",
-    "update": "PUT",
-    "patch": "PATCH",
-    "apply": "PATCH",
-    "delete": "DELETE",
-    "deletecollection": "DELETE",
-}
-
-
-class ApiMetrics:
-    """The observer of a client: requests by method and code, as client-go counts them."""
-
-    def __init__(self, registry: Registry, server: str) -> None:
-        self._host = urlsplit(server).netloc.rpartition("@")[2]
-        self._requests = registry.counter(
-            "rest_client_requests_total",
-            "Requests to the API server.",
-            ("code", "host", "method"),
-        )
-        self._seconds = registry.histogram(
-            "rest_client_request_duration_seconds", "How long they took.", ("verb", "host")
-        )
-        self._by_resource = registry.counter(
-            "manta_api_requests_total",
-            "Requests by what they were about.",
-            ("verb", "resource", "code"),
-        )
-
-    def __call__(self, verb: str, resource: str, code: int, seconds: float) -> None:
-        method = _METHODS.get(verb, "GET")
-        told = str(code) if code else "<error>"  # as client-go calls it when no answer came
-        self._requests.add(told, self._host, method)
-        self._by_resource.add(verb, resource, told)
-        if verb != "watch":  # a watch lasts as long as it is useful
-            self._seconds.observe(seconds, method, self._host, trace=last_trace())
-
-
-class ControllerMetrics:
-    """The queue's observer, and the results of rounds, of one controller."""
-
-    def __init__(self, shared: RuntimeMetrics, controller: str) -> None:
-        self._shared = shared
-        self._name = controller
-
-    def added(self, depth: int) -> None:
-        self._shared.adds.add(self._name)
-        self._shared.depth.set(depth, self._name)
-
-    def handed_out(self, waited: float, depth: int) -> None:
-        self._shared.waited.observe(waited, self._name)
-        self._shared.depth.set(depth, self._name)
-
-    def finished(self, worked: float) -> None:
-        self._shared.worked.observe(worked, self._name)
-        self._shared.time.observe(worked, self._name, trace=last_trace())
-
-    def retried(self) -> None:
-        self._shared.retries.add(self._name)
-
-    def failed(self, phase: str) -> None:
-        self._shared.failures.add(self._name, phase)
-
-    def reconciled(self, result: Done | Retry) -> None:
-        if isinstance(result, Retry):
-            self._shared.errors.add(self._name)
-            self._shared.total.add(self._name, "error")
-        elif result.retry_in is not None:
-            self._shared.total.add(self._name, "requeue_after")
-        else:
-            self._shared.total.add(self._name, "success")

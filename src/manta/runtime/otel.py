@@ -1,8 +1,7 @@
-"""The tracer of `runtime/tracing.py` by OpenTelemetry: spans go out by OTLP over HTTP.
+"""The tracer of `runtime/tracing.py` over OpenTelemetry: exports spans by OTLP over HTTP.
 
-Only this file imports OpenTelemetry, and only when traces are switched on: by `--tracing`, or by one
-of the standard variables that name a collector. Where, how often and how many is left to the
-standard `OTEL_*` variables.
+Only this module imports OpenTelemetry, and only when traces are enabled: by `--tracing`, or by a standard
+variable that names a collector. The standard `OTEL_*` variables configure the rest.
 """
 
 from __future__ import annotations
@@ -19,15 +18,16 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-CURE: Final = "install the extra: pip install 'manta[otel]'"
+CURE: Final = "install the extra: pip install 'manta-ray-operator[otel]'"
 
 
 class TracingError(ValueError):
-    """Traces are wanted and cannot be made. The message names the cure."""
+    """Traces are enabled but not possible. The message says what to do."""
 
 
 def is_wanted(environment: Mapping[str, str], *, flag: bool) -> bool:
-    """By `--tracing`, or by a collector that the environment names; the standard switches win."""
+    """Whether traces are enabled: by `--tracing` or a collector in the environment. OTEL_SDK_DISABLED and
+    OTEL_TRACES_EXPORTER=none disable them."""
     disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if disabled or environment.get("OTEL_TRACES_EXPORTER", "otlp") == "none":
         return False
@@ -35,13 +35,13 @@ def is_wanted(environment: Mapping[str, str], *, flag: bool) -> bool:
 
 
 def open_tracer(version: str, clock: Clock, processor: SpanProcessor | None = None) -> OtelTracer:
-    """Raises TracingError. `processor`: who takes the spans instead of the OTLP exporter."""
+    """The tracer. Raises TracingError. `processor` replaces the OTLP exporter, for tests."""
     try:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
     except ImportError as error:
         raise TracingError(f"OpenTelemetry is not installed ({error}): {CURE}") from error
-    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES are laid over these.
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override these.
     defaults = {"service.name": "manta-operator", "service.version": version}
     resource = Resource(defaults).merge(_from_environment())
     provider = TracerProvider(resource=resource)

@@ -1,7 +1,7 @@
 """Which phase of a reconcile is running: for the metric, the condition and the log of a failure.
 
-`with phase(Phase.PLAN): ...` marks a phase. When it raises, the mark stays, so that whoever handles
-the exception (`runtime/controller.py`) knows where it came from.
+`with phase(Phase.PLAN): ...` marks a phase. When it raises, the mark stays, so that
+`runtime/controller.py` knows which phase failed.
 """
 
 from __future__ import annotations

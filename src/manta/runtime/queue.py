@@ -1,11 +1,11 @@
-"""The work queue of a controller: which keys want a look, and when.
+"""The work queue of a controller.
 
-Promises: a key waits at most once however often it is added; it never runs twice at the same
-time (what is added while it runs comes after it); keys are served in the order of their arrival,
-so that no key can starve another; keys whose work is under way (`ahead`) go before the others, so
-that what was begun is finished before more is begun, but never more than so many in a row; of
-several delays the earliest counts; handing a key out drops its timer, because the round that
-follows says itself when to look again.
+- A key is queued at most once, and never runs twice at the same time: if it is added while it runs, it runs
+  again afterwards.
+- Keys run in the order in which they were added. Keys with `priority` (work in progress) go before the
+  others, but at most MAX_PRIORITY_RUN in a row.
+- The earliest of several delays of a key wins. `get` drops the key's timer: the reconcile that follows
+  sets a new one.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The round is over. Look again when something changes, and at the latest after `retry_in`."""
+    """The reconcile succeeded. Run again when something changes, at the latest after `retry_in`."""
 
     retry_in: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Something broke. Look again after this key's backoff, and at the latest after `within`."""
+    """The reconcile failed. Run again after the key's backoff, at the latest after `within`."""
 
     why: str
     within: timedelta | None = None
-    """For an object that has a timer of its own, which a long backoff must not outlast."""
+    """For objects with a timer, which must not wait for a long backoff."""
     error: Exception | None = field(default=None, compare=False)
-    """What the status phase raised: counted and shown on the object like an error that ends the reconcile."""
+    """The error of the status phase, counted and reported like one that ends the reconcile."""
 
 
-MOST_AHEAD = 32
-"""So many keys may go before the others in a row while others wait."""
+MAX_PRIORITY_RUN = 32
+"""The most keys with priority in a row while others wait."""
 
 
 class QueueObserver(Protocol):
-    """What metrics want to know. Called synchronously: must be quick and must not raise."""
+    """For metrics. Called synchronously: must be fast and must not raise."""
 
     def added(self, depth: int) -> None: ...
     def handed_out(self, waited: float, depth: int) -> None: ...
@@ -55,12 +55,12 @@ class QueueObserver(Protocol):
     def retried(self) -> None: ...
 
 
-class Closed(Exception):  # noqa: N818  not an error: the queue was shut down
+class Closed(Exception):  # noqa: N818  not an error
     """Raised by `get` after `close`."""
 
 
 class WorkQueue(Generic[K]):
-    """Belongs to one event loop; nothing here may be called from another thread."""
+    """Not thread-safe: belongs to one event loop."""
 
     def __init__(
         self,
@@ -69,16 +69,16 @@ class WorkQueue(Generic[K]):
         backoff: Backoff = KEY_BACKOFF,
         observer: QueueObserver | None = None,
     ) -> None:
-        self._ready: dict[K, None] = {}  # a line: in the order of arrival, and easy to leave
-        self._ahead: dict[K, None] = {}
-        self._in_a_row = 0
-        self._hurried: set[K] = set()  # wanted, and to go ahead
-        self._wanted: dict[K, float] = {}  # ready, or running and wanted again -> since when
+        self._ready: dict[K, None] = {}  # an ordered set
+        self._priority: dict[K, None] = {}
+        self._priority_run = 0
+        self._prioritized: set[K] = set()  # queue these with priority
+        self._wanted: dict[K, float] = {}  # queued, or running and added again -> since when
         self._running: dict[K, float] = {}  # -> since when
-        self._due: dict[K, tuple[float, int]] = {}  # the one timer of a key that counts
+        self._due: dict[K, tuple[float, int]] = {}  # the valid timer of each key
         self._timers: list[tuple[float, int, K]] = []
         self._timer_count = 0
-        self._alarm: asyncio.TimerHandle | None = None
+        self._timer_handle: asyncio.TimerHandle | None = None
         self._getters: deque[asyncio.Future[None]] = deque()
         self._failures: Failures[K] = Failures(backoff, random)
         self._observer = observer
@@ -86,26 +86,26 @@ class WorkQueue(Generic[K]):
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    # ── what wants a look ────────────────────────────────────────────────────────────────
+    # ── adding ───────────────────────────────────────────────────────────────────────────
 
-    def add(self, key: K, *, ahead: bool = False) -> None:
-        """Look at `key` as soon as a worker is free; `ahead`: before those that have not begun."""
+    def add(self, key: K, *, priority: bool = False) -> None:
+        """Run `key` as soon as a worker is free."""
         if self._closed:
             return
         if key in self._wanted:
-            if ahead:
-                self._hurry(key)
+            if priority:
+                self._prioritize(key)
             return
         self._wanted[key] = self._now()
-        if ahead:
-            self._hurried.add(key)
+        if priority:
+            self._prioritized.add(key)
         if key not in self._running:
-            self._line_up(key)
+            self._enqueue(key)
         if self._observer:
             self._observer.added(self.depth)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Look at `key` after this delay, or sooner if an earlier delay is already set."""
+        """Run `key` after this delay, or sooner if an earlier delay is set."""
         if seconds <= 0:
             self.add(key)
             return
@@ -117,20 +117,20 @@ class WorkQueue(Generic[K]):
         self._timer_count += 1
         self._due[key] = (due, self._timer_count)
         heappush(self._timers, (due, self._timer_count, key))
-        self._sweep()
+        self._drop_stale_timers()
         if self._timers[0][2] == key:
-            self._set_alarm()
+            self._schedule_next_timer()
 
     def retry(self, key: K) -> float:
-        """Look at `key` again after its backoff; tells how many seconds that is."""
+        """Run `key` again after its backoff. Returns the seconds."""
         delay = self._failures.next_delay(key)
         self.add_after(key, delay)
         if self._observer:
             self._observer.retried()
         return delay
 
-    def settle(self, key: K, result: Done | Retry) -> None:
-        """Finish the round of `key` and do what its result asks for."""
+    def finish(self, key: K, result: Done | Retry) -> None:
+        """Finish the reconcile of `key`, and schedule the next by its result."""
         if isinstance(result, Retry):
             self.retry(key)
             if result.within is not None:
@@ -141,10 +141,10 @@ class WorkQueue(Generic[K]):
                 self.add_after(key, result.retry_in.total_seconds())
         self.done(key)
 
-    # ── the workers' side ────────────────────────────────────────────────────────────────
+    # ── workers ───────────────────────────────────────────────────────────────────────────
 
     async def get(self) -> K:
-        """The next key. The caller must call `done` (or `settle`) when its round is over."""
+        """The next key, for which the caller must call `done` or `finish`. Raises Closed."""
         while not self.depth:
             if self._closed:
                 raise Closed
@@ -153,15 +153,15 @@ class WorkQueue(Generic[K]):
             try:
                 await getter
             except asyncio.CancelledError:
-                self._pass_on(getter)
+                self._pass_wakeup_on(getter)
                 raise
-        return self._hand_out()
+        return self._take()
 
     def done(self, key: K) -> None:
-        """The round of `key` is over; if it was added meanwhile, it queues up again."""
+        """The reconcile of `key` has ended; if the key was added meanwhile, it is queued again."""
         started = self._running.pop(key)
         if key in self._wanted:
-            self._line_up(key)
+            self._enqueue(key)
         if self._idle and not self._running:
             self._idle.set_result(None)
             self._idle = None
@@ -169,18 +169,18 @@ class WorkQueue(Generic[K]):
             self._observer.finished(self._now() - started)
 
     def failures(self, key: K) -> int:
-        """How many rounds of `key` failed in a row."""
+        """How many reconciles of `key` failed in a row."""
         return self._failures.of(key)
 
     def close(self) -> None:
-        """Accept and hand out nothing more. Rounds that run are not touched: see `idle`."""
+        """Accept and hand out no more keys. Running reconciles go on: see `idle`."""
         self._closed = True
         self._ready.clear()
-        self._ahead.clear()
-        self._hurried.clear()
+        self._priority.clear()
+        self._prioritized.clear()
         self._wanted.clear()
-        if self._alarm:
-            self._alarm.cancel()
+        if self._timer_handle:
+            self._timer_handle.cancel()
         self._timers.clear()
         self._due.clear()
         for getter in self._getters:
@@ -188,15 +188,15 @@ class WorkQueue(Generic[K]):
                 getter.set_result(None)
 
     async def idle(self) -> None:
-        """Return when no round is running."""
+        """Return when no reconcile is running."""
         while self._running:
             self._idle = self._idle or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._idle)
 
     @property
     def depth(self) -> int:
-        """Keys that could run now, were a worker free."""
-        return len(self._ready) + len(self._ahead)
+        """Keys that wait for a worker."""
+        return len(self._ready) + len(self._priority)
 
     @property
     def delayed(self) -> int:
@@ -205,50 +205,50 @@ class WorkQueue(Generic[K]):
 
     @property
     def running(self) -> int:
-        """Keys whose round is going on."""
+        """Keys that are being reconciled."""
         return len(self._running)
 
     def longest_running(self) -> float:
-        """For how many seconds the oldest round has been going on."""
+        """Seconds since the oldest running reconcile began."""
         return self._now() - min(self._running.values()) if self._running else 0.0
 
-    # ── inside ───────────────────────────────────────────────────────────────────────────
+    # ── internals ──────────────────────────────────────────────────────────────────────────
 
     def _now(self) -> float:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         return self._loop.time()
 
-    def _line_up(self, key: K) -> None:
-        line = self._ahead if key in self._hurried else self._ready
-        self._hurried.discard(key)
-        line[key] = None
+    def _enqueue(self, key: K) -> None:
+        queue = self._priority if key in self._prioritized else self._ready
+        self._prioritized.discard(key)
+        queue[key] = None
         self._wake_one()
 
-    def _hurry(self, key: K) -> None:
-        """A key that waits already changes lines; one that runs will line up ahead."""
+    def _prioritize(self, key: K) -> None:
+        """Move a queued key to the priority queue; a running one goes there when it is done."""
         if key in self._running:
-            self._hurried.add(key)
+            self._prioritized.add(key)
         elif key in self._ready:
             del self._ready[key]
-            self._ahead[key] = None
+            self._priority[key] = None
 
-    def _next_line(self) -> dict[K, None]:
-        """Those ahead first, unless the others have waited for a few of them."""
-        if self._ahead and (not self._ready or self._in_a_row < MOST_AHEAD):
-            self._in_a_row += 1
-            return self._ahead
-        self._in_a_row = 0
+    def _next_queue(self) -> dict[K, None]:
+        """The priority queue, unless the others have waited long enough."""
+        if self._priority and (not self._ready or self._priority_run < MAX_PRIORITY_RUN):
+            self._priority_run += 1
+            return self._priority
+        self._priority_run = 0
         return self._ready
 
-    def _hand_out(self) -> K:
-        line = self._next_line()
-        key = next(iter(line))
-        del line[key]
+    def _take(self) -> K:
+        queue = self._next_queue()
+        key = next(iter(queue))
+        del queue[key]
         now = self._now()
         waited = now - self._wanted.pop(key)
         self._running[key] = now
-        self._due.pop(key, None)  # its heap entry is skipped when it comes up
+        self._due.pop(key, None)  # its heap entry is skipped later
         if self._observer:
             self._observer.handed_out(waited, self.depth)
         return key
@@ -260,40 +260,40 @@ class WorkQueue(Generic[K]):
                 getter.set_result(None)
                 return
 
-    def _pass_on(self, getter: asyncio.Future[None]) -> None:
-        """A cancelled worker must not swallow the wake-up that was meant for any worker."""
+    def _pass_wakeup_on(self, getter: asyncio.Future[None]) -> None:
+        """A cancelled worker passes its wake-up on to another."""
         if getter.done() and not getter.cancelled() and self.depth:
             self._wake_one()
         elif getter in self._getters:
             self._getters.remove(getter)
 
-    def _counts(self, timer: tuple[float, int, K]) -> bool:
+    def _is_current(self, timer: tuple[float, int, K]) -> bool:
         """Whether this is still the timer of its key."""
         return self._due.get(timer[2]) == timer[:2]
 
-    def _sweep(self) -> None:
-        """Rebuild the heap when most of it are timers that a round has dropped since."""
+    def _drop_stale_timers(self) -> None:
+        """Rebuild the heap when most of its timers are no longer valid."""
         if len(self._timers) > 2 * len(self._due) + 64:
-            self._timers = [timer for timer in self._timers if self._counts(timer)]
+            self._timers = [timer for timer in self._timers if self._is_current(timer)]
             heapify(self._timers)
 
-    def _set_alarm(self) -> None:
-        if self._alarm:
-            self._alarm.cancel()
+    def _schedule_next_timer(self) -> None:
+        if self._timer_handle:
+            self._timer_handle.cancel()
         self._now()
         if self._timers and self._loop:
-            self._alarm = self._loop.call_at(self._timers[0][0], self._ring)
+            self._timer_handle = self._loop.call_at(self._timers[0][0], self._fire_timers)
 
-    def _ring(self) -> None:
-        """Add every key whose time has come, and set the alarm for the next."""
-        self._alarm = None
-        # The loop may call a timer early by its clock's resolution.
+    def _fire_timers(self) -> None:
+        """Add every key whose timer is due, and schedule the next."""
+        self._timer_handle = None
+        # The loop may fire a timer early by its clock's resolution.
         now = self._now() + 1e-6
         while self._timers and self._timers[0][0] <= now:
             timer = heappop(self._timers)
-            if self._counts(timer):
+            if self._is_current(timer):
                 del self._due[timer[2]]
                 self.add(timer[2])
-        while self._timers and not self._counts(self._timers[0]):
+        while self._timers and not self._is_current(self._timers[0]):
             heappop(self._timers)
-        self._set_alarm()
+        self._schedule_next_timer()

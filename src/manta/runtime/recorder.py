@@ -1,12 +1,11 @@
-"""Events: never blocking, aggregated, rate-limited, bounded.
+"""Records Events without blocking; aggregates and limits them.
 
-They are written as core/v1, with all that `events.k8s.io/v1` wants: that group refuses the first and
-last time, by which `kubectl` sorts and describes them.
+They are written as core/v1, with all fields that `events.k8s.io/v1` requires: that group refuses the first and
+last timestamp, by which `kubectl` sorts.
 
-An event that repeats becomes a series of the first one, reported ever more rarely. Of many
-events that differ only in their note, the first few are written and the rest are counted in the
-last of them. What cannot be delivered is dropped and counted: an Event is a courtesy, and must
-never hold up the work it tells of.
+An Event that repeats becomes a series, which is updated ever more rarely. Of many Events that differ only in
+their note, the first few are written and the rest are counted in the last of them. An Event that cannot be
+written is dropped and counted.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ EventType = Literal["Normal", "Warning"]
 
 
 class ObjectReference(NamedTuple):
-    """Whom an event is about."""
+    """The object that an Event is about."""
 
     api_version: str
     kind: str
@@ -76,7 +75,7 @@ class ObjectReference(NamedTuple):
 
 
 class _Identity(NamedTuple):
-    """Events that are equal in this are one event, told again."""
+    """Events with the same identity are one Event that repeats."""
 
     regarding: tuple[str, str, str, str]
     controller: str
@@ -92,7 +91,7 @@ class _Identity(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """An event that was written, and how often it has happened since."""
+    """An Event that was written, and how often it has happened since."""
 
     identity: _Identity
     regarding: ObjectReference
@@ -101,16 +100,16 @@ class _Known:
     last: datetime
     seen_at: float
     count: int = 1
-    told: int = 0
-    """The count that the server knows; 0: not created yet."""
+    reported: int = 0
+    """The count that the server has; 0: not created yet."""
     pause: float = 0.0
-    """Seconds until the next report of a series; doubles each time."""
+    """Seconds until the series is updated next; doubles each time."""
     scheduled: bool = False
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """How many different notes of one cause may still be written as events of their own."""
+    """How many more notes of one cause may be written as Events of their own."""
 
     tokens: float
     at: float
@@ -122,14 +121,14 @@ class Limits:
     queue: int = 1000
     remembered: int = 4096
     forget_after: float = 600.0
-    """A repetition after so many quiet seconds is a new event."""
+    """A repetition after this many seconds is a new Event."""
     notes_burst: int = 10
-    """So many different notes of one cause on one object at once,"""
+    """Different notes of one cause on one object at once."""
     notes_refill: float = 60.0
-    """and one more for every so many seconds."""
+    """Seconds after which one more note is allowed."""
     warnings_burst: int = 3
-    """The same for warnings, which repeat with every try of what fails: one try differs from the next
-    in a name or a number only. At most five in five minutes."""
+    """The same for Warnings, which repeat with every attempt and often differ only in a name or number: at
+    most five in five minutes."""
     warnings_refill: float = 150.0
     first_report: float = 10.0
     longest_pause: float = 600.0
@@ -147,7 +146,7 @@ class Recorder:
         instance: str = "manta",
         limits: Limits | None = None,
     ) -> None:
-        """`instance` says which process reports: the Pod's or the machine's name."""
+        """`instance` names the reporting process: the Pod or the machine."""
         self._client = client
         self._clock = clock
         self._random = random
@@ -174,10 +173,10 @@ class Recorder:
         *,
         controller: str = "manta",
     ) -> None:
-        """Tell of something. Returns at once; the note is cut to what the API accepts."""
+        """Record an Event. Returns at once; the note is cut to the length that the API accepts."""
         note = note.encode()[:1000].decode(errors="ignore")
-        whom = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
-        identity = _Identity(whom, controller, type_, reason, action, note)
+        subject = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
+        identity = _Identity(subject, controller, type_, reason, action, note)
         now = self._clock.monotonic()
         known = self._known.get(identity)
         if known and now - known.seen_at <= self._limits.forget_after:
@@ -188,7 +187,7 @@ class Recorder:
             self._begin(identity, regarding, now)
 
     async def run(self) -> None:
-        """Write what was told, one at a time, for ever."""
+        """Write recorded Events, one at a time, for ever."""
         while True:
             self._collect_due()
             if self._queue:
@@ -205,12 +204,12 @@ class Recorder:
                 continue
 
     async def flush(self, within: float = 2.0) -> None:
-        """Give what is queued a last chance to be written."""
+        """Wait until the queued Events are written, at most `within` seconds."""
         try:
             async with asyncio.timeout(within):
                 await self._idle.wait()
         except TimeoutError:
-            log.warning("%d events were not written", len(self._queue))
+            log.warning("%d Events were not written", len(self._queue))
 
     # ── counting ─────────────────────────────────────────────────────────────────────────
 
@@ -238,7 +237,7 @@ class Recorder:
             self._wake.set()
 
     def _too_many_notes(self, identity: _Identity, now: float) -> _Known | None:
-        """The event in which this one is to be counted; None: it may stand for itself."""
+        """The Event in which this one is counted; None: it is written itself."""
         limits = self._limits
         bucket = self._buckets.get(identity.cause)
         burst, refill = limits.notes_burst, limits.notes_refill
@@ -280,12 +279,12 @@ class Recorder:
             except (TooManyRequests, Unavailable) as error:
                 log.debug("event %s: %s", known.identity.reason, error)
             except Forbidden as error:
-                if not self._forbidden:  # said once: RBAC that is older than the operator, say
+                if not self._forbidden:  # log once; the RBAC may be older than the operator
                     self._forbidden = True
                     log.warning("Events cannot be written: %s", error)
                 break
             except ApiError as error:
-                # The namespace is going away, or we may not write events: no use to insist.
+                # For example, the namespace is being deleted: a retry does not help.
                 log.debug("event %s refused: %s", known.identity.reason, error)
                 break
             except MantaError as error:
@@ -297,30 +296,30 @@ class Recorder:
         self.dropped += 1
 
     async def _write(self, known: _Known) -> None:
-        count = known.count  # it may grow while we write: that is for the next report
-        if known.told == count:
+        count = known.count  # may grow while we write
+        if known.reported == count:
             return
-        if known.told:
+        if known.reported:
             try:
                 await self._report(known)
             except NotFound:
-                known.told = 0  # events live an hour: begin anew
+                known.reported = 0  # Events expire after an hour: create it again
             else:
-                known.told = count
+                known.reported = count
                 return
         try:
             await self._client.create(CORE_EVENTS, known.key.namespace, self._manifest(known))
-        except AlreadyExists:  # the reply to an earlier attempt was lost
+        except AlreadyExists:  # the response to an earlier attempt was lost
             if count > 1:
                 await self._report(known)
-        known.told = count
+        known.reported = count
 
     async def _report(self, known: _Known) -> None:
         last = {"lastTimestamp": format_time(known.last), "count": known.count}
         await self._client.patch(CORE_EVENTS, known.key, {"series": _series(known), **last})
 
     def _manifest(self, known: _Known) -> dict[str, Any]:
-        told = known.identity
+        identity = known.identity
         manifest: dict[str, Any] = {
             "apiVersion": CORE_EVENTS.api_version,
             "kind": CORE_EVENTS.kind,
@@ -329,14 +328,14 @@ class Recorder:
             "firstTimestamp": format_time(known.first),
             "lastTimestamp": format_time(known.last),
             "count": known.count,
-            "source": {"component": told.controller},
-            "reportingComponent": told.controller,
+            "source": {"component": identity.controller},
+            "reportingComponent": identity.controller,
             "reportingInstance": self._instance,
-            "action": told.action,
-            "reason": told.reason,
+            "action": identity.action,
+            "reason": identity.reason,
             "involvedObject": known.regarding.manifest(),
-            "message": told.note,
-            "type": told.type,
+            "message": identity.note,
+            "type": identity.type,
         }
         if known.count > 1:
             manifest["series"] = _series(known)

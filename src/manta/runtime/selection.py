@@ -1,8 +1,8 @@
-"""Which objects an informer wants, and how they are read so that one odd object hides no other.
+"""Which objects an informer selects, and how they are decoded when one of them is malformed.
 
-Objects are decoded whole lists at a time, which is fast. Where an object does not fit its type
-(it was stored before its CRD had a schema, say) each one is read by itself: the odd one is told
-in the log, once, and what the cache knows of it stays as it is.
+A list is decoded as a whole, which is fast. If an object does not fit its type (say, it was stored before its
+CRD had a schema), each is decoded by itself: the malformed one is logged once, and the cache keeps its last
+valid state.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Selection(Generic[T]):
-    """Which objects, and as what they are decoded."""
+    """Which objects, and the type that they are decoded as."""
 
     resource: Resource
     into: type[T]
@@ -43,11 +43,11 @@ class Listed(Generic[T]):
     items: Sequence[T]
     resource_version: str
     unreadable: Mapping[Key, str] = field(default_factory=dict)
-    """Those that are there and cannot be read, with the reason."""
+    """Objects that exist but cannot be decoded, with the reason."""
 
 
 async def list_readable(client: Client, chosen: Selection[T], scope: str) -> Listed[T]:
-    """All that can be read. Costs a second request only where something cannot."""
+    """All objects that can be decoded. Needs a second request only if one cannot."""
     try:
         listing = await _list(client, chosen, scope, chosen.into)
     except Malformed:
@@ -76,8 +76,8 @@ def _one_by_one(
 
 
 def read_event(chosen: Selection[T], event: WatchEvent[msgspec.Raw]) -> WatchEvent[T | Object]:
-    """The event with its object read; Malformed when that cannot be. A delete needs no more than
-    the metadata, which the server itself writes."""
+    """The event with its object decoded. Raises Malformed. Of a deleted object only the metadata is decoded,
+    which the server writes itself."""
     if event.type == "BOOKMARK":
         return WatchEvent(event.type, Object(), event.resource_version, event.initial_end)
     into: type[T | Object] = Object if event.type == "DELETED" else chosen.into
@@ -89,30 +89,30 @@ def key_of(raw: msgspec.Raw, chosen: Selection[T]) -> Key:
     return codec.decode(raw, Object, chosen.resource.kind).metadata.key
 
 
-class OddObjects:
-    """Tells of each odd object once, and again only when something else is wrong with it."""
+class UnreadableObjects:
+    """Logs each object that cannot be decoded once per reason."""
 
-    def __init__(self, tell: Callable[[Key, str | None], None]) -> None:
-        """`tell` learns of each change: why an object cannot be read; None: it can be again."""
-        self._told: dict[Key, str] = {}
-        self._tell = tell
+    def __init__(self, on_change: Callable[[Key, str | None], None]) -> None:
+        """`on_change` is called with the reason; None: the object can be decoded again."""
+        self._reasons: dict[Key, str] = {}
+        self._on_change = on_change
 
     def __len__(self) -> int:
-        return len(self._told)
+        return len(self._reasons)
 
-    def listed(self, unreadable: Mapping[Key, str]) -> None:
-        """These and no others."""
-        for key in [key for key in self._told if key not in unreadable]:
-            self.mended(key)
+    def replace(self, unreadable: Mapping[Key, str]) -> None:
+        """These objects, and no others, cannot be decoded."""
+        for key in [key for key in self._reasons if key not in unreadable]:
+            self.remove(key)
         for key, why in unreadable.items():
-            self.found(key, why)
+            self.add(key, why)
 
-    def found(self, key: Key, why: str) -> None:
-        if self._told.get(key) != why:
-            self._told[key] = why
-            log.error("left as it is, because it cannot be read: %s", why)
-            self._tell(key, why)
+    def add(self, key: Key, why: str) -> None:
+        if self._reasons.get(key) != why:
+            self._reasons[key] = why
+            log.error("an object cannot be decoded, and is left as it is: %s", why)
+            self._on_change(key, why)
 
-    def mended(self, key: Key) -> None:
-        if self._told.pop(key, None) is not None:
-            self._tell(key, None)
+    def remove(self, key: Key) -> None:
+        if self._reasons.pop(key, None) is not None:
+            self._on_change(key, None)

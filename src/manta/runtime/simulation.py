@@ -1,8 +1,8 @@
 """An event loop on virtual time: when nothing is ready, its clock jumps to the next timer.
 
-A day of timers passes in the time that its callbacks take, and the same program with the same
-seed takes the same steps. What runs on it must do no real input or output: no sockets, no
-threads. A program that waits for something that can never happen raises `Stuck`, it never hangs.
+A day of timers takes only as long as its callbacks, and the same program with the same seed takes the same
+steps. Code that runs on it must use no sockets and no threads. A program that waits for something that can
+never happen raises `Stuck` instead of hanging.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-"""The time of day at which a simulation starts, unless told otherwise."""
+"""The time of day at which a simulation starts, by default."""
 
 
 class Stuck(RuntimeError):  # noqa: N818  named by what is so
-    """Every task waits, and no timer is set: nothing can ever happen again."""
+    """Every task waits and no timer is set, so nothing can ever happen."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Waits for nothing: passes the time that it was asked to wait to `jump`."""
+    """Never waits: calls `jump` with the timeout instead."""
 
     def __init__(self, jump: Callable[[float], None]) -> None:
         super().__init__()
@@ -53,8 +53,8 @@ _TICKS = 1_000_000
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Time starts at 0 and moves only when every task waits for a timer.
 
-    No timer rings early, not by the smallest fraction: code that asks "is it time yet?" and
-    sleeps for the rest would otherwise ask for ever, because nothing but timers moves this clock.
+    No timer fires early, not even by a rounding error: code that checks the time and sleeps for the rest
+    would otherwise loop for ever, because only timers move this clock.
     """
 
     def __init__(self) -> None:
@@ -81,18 +81,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """A delay that is no more than a rounding error still moves the clock, by one tick."""
+        """A delay below one tick still moves the clock by one tick."""
         least = (self._ticks + 1) / _TICKS if delay > 0 else self.time()
         return self.call_at(max(self.time() + delay, least), callback, *args, context=context)
 
     def run_in_executor(
         self, executor: Any, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """At once, and here: a thread takes real time, in which this clock would run ahead."""
+        """Run it now, in this thread: this clock would run on while a thread takes real time."""
         done: asyncio.Future[T] = self.create_future()
         try:
             done.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001  it belongs to whoever waits for the result
+        except Exception as error:  # noqa: BLE001  the awaiting task gets it
             done.set_exception(error)
         return done
 
@@ -101,7 +101,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def virtual_clock(epoch: datetime = EPOCH) -> LoopClock:
-    """The clock to hand to what runs under `run_virtual`."""
+    """The clock for code that runs under `run_virtual`."""
     return LoopClock(epoch)
 
 
@@ -110,8 +110,8 @@ def run_virtual(
 ) -> T:
     """Run `main` to its end under virtual time.
 
-    Given a function, it is called with a random source made from the seed: the only chance that
-    a simulated program may use.
+    A function is called with a random source made from the seed, the only one that a simulated program may
+    use.
     """
     coroutine = main if isinstance(main, Coroutine) else main(Random(seed))  # noqa: S311
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:

@@ -1,7 +1,7 @@
-"""Traces by OpenTelemetry, if they are switched on; nothing at all otherwise.
+"""Traces by OpenTelemetry, if enabled.
 
-`span` is called everywhere; until `configure` has put a tracer in place it returns one shared object
-that does nothing, and no module of OpenTelemetry is imported.
+Until `use` installs a tracer, `span` returns one shared object that does nothing, and no module of
+OpenTelemetry is imported.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ class Tracer(Protocol):
     def span(self, name: str, attributes: Attributes) -> AbstractContextManager[object]: ...
 
     def finished(self, name: str, seconds: float, attributes: Attributes, error: str) -> None:
-        """A span of what has just ended, under the one that is open here. `error`: empty if none."""
+        """Record a span that has just ended, as a child of the open one. `error`: empty if none."""
         ...
 
     def fail(self, why: str) -> None:
-        """Mark the span that is open here as failed."""
+        """Mark the open span as failed."""
         ...
 
     def trace_id(self) -> str:
-        """Of the span that is open here; empty: none is."""
+        """The trace id of the open span; empty if none is open."""
         ...
 
     def shutdown(self) -> None:
-        """Export what is left."""
+        """Export the remaining spans."""
         ...
 
 
@@ -39,21 +39,19 @@ _tracer: Tracer | None = None
 
 
 def use(tracer: Tracer | None) -> None:
-    """Switch traces on, or off with None. Call once, from the process's entry."""
+    """Enable traces, or disable them with None. Called once, when the process starts."""
     global _tracer  # noqa: PLW0603  one process, one tracer, as with logging
     _tracer = tracer
 
 
 def span(name: str, **attributes: str | int) -> AbstractContextManager[object]:
-    """A span around a block; what the block raises is recorded in it."""
+    """A span around a block; an exception of the block is recorded in it."""
     return _NOTHING if _tracer is None else _tracer.span(name, attributes)
 
 
 def request(verb: str, resource: str, code: int, seconds: float) -> None:
-    """A request to the API server that has ended: an observer of a client."""
-    if (
-        _tracer is not None and verb != "watch"
-    ):  # which lasts for minutes, and outlives any reconcile
+    """An observer of a client: record a request to the API server that has ended."""
+    if _tracer is not None and verb != "watch":  # a watch outlives any reconcile
         attributes: Attributes = {"k8s.verb": verb, "k8s.resource": resource, "http.status": code}
         error = f"status {code}" if code >= 400 or not code else ""
         _tracer.finished(f"{verb} {resource}", seconds, attributes, error)
@@ -65,18 +63,18 @@ def fail(why: str) -> None:
 
 
 def current_trace() -> str:
-    """The id of the trace that is open here; empty: none is."""
+    """The id of the open trace; empty if none is open."""
     return "" if _tracer is None else _tracer.trace_id()
 
 
 def remember_trace() -> None:
-    """Keep the id of this trace for what is measured of it after its end."""
+    """Keep the id of this trace for metrics that are observed after its end."""
     if _tracer is not None:
         _last.set(_tracer.trace_id())
 
 
 def last_trace() -> str:
-    """The trace that is open here, or else the one that was remembered in this task."""
+    """The id of the open trace, else of the one remembered in this task."""
     return "" if _tracer is None else _tracer.trace_id() or _last.get()
 
 

@@ -1,14 +1,14 @@
 """Order between resourceVersions of one resource.
 
-Kubernetes promises that they are decimal numbers which grow with every write. Where a server
-keeps to another form, nothing is taken for older, and freshness falls back to live reads.
+Kubernetes promises decimal numbers that grow with every write. For a server with another form, no version
+counts as older, and freshness falls back to live reads.
 """
 
 from __future__ import annotations
 
 
 def number(resource_version: str) -> int | None:
-    """The version as a number; None when this server's versions have no order."""
+    """The version as a number; None if it is not one."""
     return int(resource_version) if resource_version.isdecimal() else None
 
 

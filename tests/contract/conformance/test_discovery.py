@@ -17,7 +17,10 @@ async def test_discovery_should_have_a_preferred_version_in_each_group(api: Api)
     groups = (await api.get("/apis")).body["groups"]
     assert groups
     for group in groups:
-        one = (await api.get(f"/apis/{group['name']}")).body
+        answer = await api.get(f"/apis/{group['name']}")
+        if answer.status == 404 and not group["name"].endswith(".k8s.io"):
+            continue  # the CRD of another test: it was removed since the groups were listed
+        one = answer.body
         assert one["preferredVersion"]["groupVersion"].startswith(f"{group['name']}/")
         assert one["preferredVersion"] in one["versions"]
 

@@ -162,13 +162,15 @@ async def test_chunking_should_return_chunks_of_results_for_list_calls(api: Api)
 
 @pytest.mark.embedded_only
 async def test_chunking_should_continue_when_the_version_was_compacted_away(api: Api) -> None:
-    """The real server compacts after five minutes; ours is told to."""
+    """The real server compacts after five minutes; ours does so on request."""
     where = await fill(api, 6)
     first = (await api.get(where, query={"limit": "2"})).body
     relabelled = {"metadata": {"labels": {"a": "b"}}}
     made = (await api.patch(f"{where}/template-0005", relabelled)).body
     assert isinstance(api.transport, InProcessTransport)
-    api.transport._app.store.shelf("podtemplates").forget(int(made["metadata"]["resourceVersion"]))
+    api.transport._app.store.resource("podtemplates").compact(
+        int(made["metadata"]["resourceVersion"])
+    )
     token = first["metadata"]["continue"]
     gone = await api.get(where, query={"limit": "2", "continue": token})
     assert (gone.status, gone.reason) == (410, "Expired")

@@ -14,7 +14,7 @@ from manta.kube.cluster import User
 from manta.kube.transport import HttpTransport
 from support.contract import PARTIAL, TABLE, Api, Widgets, config_map, pod, widget
 from support.protobuf import bytes_field, envelope, number_field, text_field
-from support.tape import Tape
+from support.recording import Recording
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -75,16 +75,18 @@ async def test_m01_a_service_account_is_known_by_its_token(cluster: Api) -> None
     )
 
 
-async def test_m01_tokens_are_requested(live_tape: Tape) -> None:
-    where = live_tape.path("serviceaccounts", "default", "token")
-    await live_tape.create(where, {"spec": {"expirationSeconds": 600}})
-    await live_tape.create(where, {"spec": {"expirationSeconds": 10}})
-    await live_tape.create(where, {"spec": {"expirationSeconds": 1 << 33}})
-    await live_tape.create(live_tape.path("serviceaccounts", "nobody", "token"), {"spec": {}})
+async def test_m01_tokens_are_requested(live_recording: Recording) -> None:
+    where = live_recording.path("serviceaccounts", "default", "token")
+    await live_recording.create(where, {"spec": {"expirationSeconds": 600}})
+    await live_recording.create(where, {"spec": {"expirationSeconds": 10}})
+    await live_recording.create(where, {"spec": {"expirationSeconds": 1 << 33}})
+    await live_recording.create(
+        live_recording.path("serviceaccounts", "nobody", "token"), {"spec": {}}
+    )
 
 
 # ── M2: protobuf requests ────────────────────────────────────────────────────────────────
-async def test_m02_protobuf_bodies_are_read(tape: Tape) -> None:
+async def test_m02_protobuf_bodies_are_read(recording: Recording) -> None:
     def meta(name: str) -> bytes:
         return bytes_field(1, text_field(1, name))
 
@@ -94,24 +96,26 @@ async def test_m02_protobuf_bodies_are_read(tape: Tape) -> None:
     sent = {"content_type": PROTOBUF, "accept": f"{PROTOBUF},application/json"}
     plain = {"content_type": PROTOBUF}
     body = envelope("v1", "ConfigMap", meta("p") + entry("k", b"v"))
-    await tape.create(tape.path("configmaps"), body, **plain)
-    assert (await tape.create(tape.path("configmaps"), body, **sent)).status == 409
-    tape.exchanges.pop()  # there the real server answers in protobuf
+    await recording.create(recording.path("configmaps"), body, **plain)
+    assert (await recording.create(recording.path("configmaps"), body, **sent)).status == 409
+    recording.exchanges.pop()  # there the real server answers in protobuf
     secret = envelope("v1", "Secret", meta("s") + entry("a", b"b") + text_field(3, "Opaque"))
-    await tape.create(tape.path("secrets"), secret, **plain)
+    await recording.create(recording.path("secrets"), secret, **plain)
     container = bytes_field(2, text_field(1, "c") + text_field(2, "i"))
-    await tape.create(
-        tape.path("pods"), envelope("v1", "Pod", meta("p") + bytes_field(2, container)), **plain
+    await recording.create(
+        recording.path("pods"),
+        envelope("v1", "Pod", meta("p") + bytes_field(2, container)),
+        **plain,
     )
     options = envelope("v1", "DeleteOptions", number_field(1, 0) + text_field(4, "Background"))
-    await tape.delete(tape.path("secrets", "s"), options, **plain)
+    await recording.delete(recording.path("secrets", "s"), options, **plain)
     wrong_uid = bytes_field(2, text_field(1, "nope"))
-    await tape.delete(
-        tape.path("configmaps", "p"), envelope("v1", "DeleteOptions", wrong_uid), **plain
+    await recording.delete(
+        recording.path("configmaps", "p"), envelope("v1", "DeleteOptions", wrong_uid), **plain
     )
 
 
-async def test_m02_pointers_to_zero_stay(tape: Tape) -> None:
+async def test_m02_pointers_to_zero_stay(recording: Recording) -> None:
     """`kubectl create deployment --replicas=0` must not become one replica."""
     labels = bytes_field(1, text_field(1, "a") + text_field(2, "b"))
     container = bytes_field(2, text_field(1, "c") + text_field(2, "i"))
@@ -119,14 +123,16 @@ async def test_m02_pointers_to_zero_stay(tape: Tape) -> None:
     template += bytes_field(2, container)
     spec = number_field(1, 0) + bytes_field(2, labels) + bytes_field(3, template)
     body = bytes_field(1, text_field(1, "d")) + bytes_field(2, spec)
-    where = tape.path("deployments", api="/apis/apps/v1")
-    await tape.create(where, envelope("apps/v1", "Deployment", body), content_type=PROTOBUF)
+    where = recording.path("deployments", api="/apis/apps/v1")
+    await recording.create(where, envelope("apps/v1", "Deployment", body), content_type=PROTOBUF)
 
 
 # ── M3: content negotiation ──────────────────────────────────────────────────────────────
-async def test_m03_answers_have_the_form_that_was_asked(tape: Tape) -> None:
-    await tape.made(tape.path("secrets"), {"metadata": {"name": "a"}, "stringData": {"k": "v"}})
-    where = tape.path("secrets")
+async def test_m03_answers_have_the_form_that_was_asked(recording: Recording) -> None:
+    await recording.made(
+        recording.path("secrets"), {"metadata": {"name": "a"}, "stringData": {"k": "v"}}
+    )
+    where = recording.path("secrets")
     for accept in (
         "application/json",
         "*/*",
@@ -140,75 +146,77 @@ async def test_m03_answers_have_the_form_that_was_asked(tape: Tape) -> None:
         "application/json;as=Nonsense;v=v1;g=meta.k8s.io",
         "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
     ):
-        await tape.get(where, accept=accept)
-    one = tape.path("secrets", "a")
-    await tape.get(one, accept=TABLE)
-    await tape.get(one, accept="application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
-    await tape.get(one, accept="application/xml")
-    await tape.get(one, accept="application/yaml")
-    await tape.get(where, accept=TABLE, query={"includeObject": "None"})
-    await tape.get(where, accept=TABLE, query={"includeObject": "Object"})
-    await tape.get(where, accept=TABLE, query={"includeObject": "Nonsense"})
+        await recording.get(where, accept=accept)
+    one = recording.path("secrets", "a")
+    await recording.get(one, accept=TABLE)
+    await recording.get(one, accept="application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
+    await recording.get(one, accept="application/xml")
+    await recording.get(one, accept="application/yaml")
+    await recording.get(where, accept=TABLE, query={"includeObject": "None"})
+    await recording.get(where, accept=TABLE, query={"includeObject": "Object"})
+    await recording.get(where, accept=TABLE, query={"includeObject": "Nonsense"})
 
 
-async def test_m03_bodies_have_a_form_that_is_known(tape: Tape) -> None:
-    where = tape.path("configmaps")
-    await tape.create(where, b"hello", content_type="text/plain")
-    await tape.create(where, b"hello", content_type="application/xml")
-    await tape.create(
+async def test_m03_bodies_have_a_form_that_is_known(recording: Recording) -> None:
+    where = recording.path("configmaps")
+    await recording.create(where, b"hello", content_type="text/plain")
+    await recording.create(where, b"hello", content_type="application/xml")
+    await recording.create(
         where, json.dumps(config_map("a")).encode(), content_type="application/json; charset=utf-8"
     )
     text = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\ndata:\n  k: 'on'\n"
-    await tape.create(where, text, content_type="application/yaml")
-    await tape.patch(tape.path("configmaps", "a"), {}, "application/json")
-    await tape.patch(tape.path("configmaps", "a"), {}, "application/nonsense")
+    await recording.create(where, text, content_type="application/yaml")
+    await recording.patch(recording.path("configmaps", "a"), {}, "application/json")
+    await recording.patch(recording.path("configmaps", "a"), {}, "application/nonsense")
 
 
 # ── M4: discovery ────────────────────────────────────────────────────────────────────────
-async def test_m04_the_documents_of_discovery(tape: Tape, taped_widgets: Widgets) -> None:
-    await tape.get("/apis/t.example.com")
-    answer = await tape.get("/apis/t.example.com/v1")
-    assert any(one["name"] == taped_widgets.plural for one in answer.body["resources"])
-    await tape.get("/apis/nothing.example.com")
-    await tape.get("/apis/nothing.example.com/v1")
-    await tape.get("/apis/apps/v9")
-    await tape.get("/nonexistent")
+async def test_m04_the_documents_of_discovery(
+    recording: Recording, recorded_widgets: Widgets
+) -> None:
+    await recording.get("/apis/t.example.com")
+    answer = await recording.get("/apis/t.example.com/v1")
+    assert any(one["name"] == recorded_widgets.plural for one in answer.body["resources"])
+    await recording.get("/apis/nothing.example.com")
+    await recording.get("/apis/nothing.example.com/v1")
+    await recording.get("/apis/apps/v9")
+    await recording.get("/nonexistent")
 
 
 # ── M6: objects and their errors ─────────────────────────────────────────────────────────
-async def test_m06_create_replace_and_their_errors(tape: Tape) -> None:
-    where, one = tape.path("configmaps"), tape.path("configmaps", "a")
-    made = await tape.made(where, config_map("a"))
-    await tape.create(where, config_map("a"))
-    await tape.get(tape.path("configmaps", "zz"))
-    await tape.replace(one, made | {"data": {"k": "2"}})
-    await tape.replace(one, made | {"data": {"k": "3"}})
-    await tape.replace(one, config_map("a", {"k": "4"}))
-    await tape.replace(one, config_map("a", uid="11111111-1111-1111-1111-111111111111"))
-    await tape.replace(one, config_map("zz"))
-    await tape.replace(tape.path("configmaps", "notthere"), config_map("notthere"))
-    await tape.create("/api/v1/namespaces/nons/configmaps", config_map("a"))
-    await tape.create(where, config_map("b", namespace="other"))
-    await tape.create(where, pod("a"))
-    await tape.create(where, config_map("b", resourceVersion="7"))
-    await tape.create(where, {"metadata": {}})
-    await tape.create(where, {"apiVersion": "v1", "kind": "ConfigMap"})
-    await tape.replace(one, {})
-    await tape.request("POST", one, config_map("a"))
-    await tape.request("PUT", where, config_map("a"))
+async def test_m06_create_replace_and_their_errors(recording: Recording) -> None:
+    where, one = recording.path("configmaps"), recording.path("configmaps", "a")
+    made = await recording.made(where, config_map("a"))
+    await recording.create(where, config_map("a"))
+    await recording.get(recording.path("configmaps", "zz"))
+    await recording.replace(one, made | {"data": {"k": "2"}})
+    await recording.replace(one, made | {"data": {"k": "3"}})
+    await recording.replace(one, config_map("a", {"k": "4"}))
+    await recording.replace(one, config_map("a", uid="11111111-1111-1111-1111-111111111111"))
+    await recording.replace(one, config_map("zz"))
+    await recording.replace(recording.path("configmaps", "notthere"), config_map("notthere"))
+    await recording.create("/api/v1/namespaces/nons/configmaps", config_map("a"))
+    await recording.create(where, config_map("b", namespace="other"))
+    await recording.create(where, pod("a"))
+    await recording.create(where, config_map("b", resourceVersion="7"))
+    await recording.create(where, {"metadata": {}})
+    await recording.create(where, {"apiVersion": "v1", "kind": "ConfigMap"})
+    await recording.replace(one, {})
+    await recording.request("POST", one, config_map("a"))
+    await recording.request("PUT", where, config_map("a"))
 
 
-async def test_m06_metadata_is_checked(tape: Tape) -> None:
-    where = tape.path("configmaps")
-    await tape.create(where, config_map("Bad_Name"))
-    await tape.create(where, config_map("a" * 254))
-    await tape.create(where, config_map("lab", labels={"a": "b c"}))
-    await tape.create(where, config_map("lab", labels={"-a": "b"}))
-    await tape.create(where, config_map("lab", labels={"a": "x" * 64, "b/c/d": "1"}))
-    await tape.create(where, config_map("ann", annotations={"no way": "b"}))
-    await tape.create(where, config_map("fin", finalizers=["bad"]))
-    await tape.create(where, config_map("fin", finalizers=["not valid/x"]))
-    await tape.create(where, config_map("gen", generation=-1))
+async def test_m06_metadata_is_checked(recording: Recording) -> None:
+    where = recording.path("configmaps")
+    await recording.create(where, config_map("Bad_Name"))
+    await recording.create(where, config_map("a" * 254))
+    await recording.create(where, config_map("lab", labels={"a": "b c"}))
+    await recording.create(where, config_map("lab", labels={"-a": "b"}))
+    await recording.create(where, config_map("lab", labels={"a": "x" * 64, "b/c/d": "1"}))
+    await recording.create(where, config_map("ann", annotations={"no way": "b"}))
+    await recording.create(where, config_map("fin", finalizers=["bad"]))
+    await recording.create(where, config_map("fin", finalizers=["not valid/x"]))
+    await recording.create(where, config_map("gen", generation=-1))
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "1", "controller": True}
     for owners in (
         [{**owner, "uid": ""}],
@@ -218,29 +226,31 @@ async def test_m06_metadata_is_checked(tape: Tape) -> None:
         [owner, {**owner, "name": "y", "uid": "2"}],
         [{**owner, "apiVersion": "v1", "kind": "Event"}],
     ):
-        await tape.create(where, config_map("own", ownerReferences=owners))
-    await tape.create(where, config_map("own", ownerReferences=[owner]))
+        await recording.create(where, config_map("own", ownerReferences=owners))
+    await recording.create(where, config_map("own", ownerReferences=[owner]))
 
 
-async def test_m06_config_maps_and_secrets_are_checked(tape: Tape) -> None:
-    where = tape.path("configmaps")
-    await tape.create(where, config_map("a", {"not ok!": "1"}))
-    await tape.create(where, config_map("a", {"both": "1"}) | {"binaryData": {"both": "MQ=="}})
-    await tape.create(where, config_map("a") | {"binaryData": {"x": "not base64!"}})
-    await tape.made(where, config_map("fixed") | {"immutable": True})
-    await tape.patch(tape.path("configmaps", "fixed"), {"data": {"k": "2"}})
-    await tape.patch(tape.path("configmaps", "fixed"), {"immutable": False})
-    await tape.patch(tape.path("configmaps", "fixed"), {"metadata": {"labels": {"a": "b"}}})
-    secrets = tape.path("secrets")
-    await tape.create(secrets, {"metadata": {"name": "a"}, "data": {"a": "not base64!"}})
-    await tape.create(secrets, {"metadata": {"name": "a"}, "stringData": {"a": "b"}})
-    await tape.patch(tape.path("secrets", "a"), {"type": "other"})
-    await tape.patch(tape.path("secrets", "a"), {"stringData": {"c": "d"}})
-    await tape.create(
+async def test_m06_config_maps_and_secrets_are_checked(recording: Recording) -> None:
+    where = recording.path("configmaps")
+    await recording.create(where, config_map("a", {"not ok!": "1"}))
+    await recording.create(where, config_map("a", {"both": "1"}) | {"binaryData": {"both": "MQ=="}})
+    await recording.create(where, config_map("a") | {"binaryData": {"x": "not base64!"}})
+    await recording.made(where, config_map("fixed") | {"immutable": True})
+    await recording.patch(recording.path("configmaps", "fixed"), {"data": {"k": "2"}})
+    await recording.patch(recording.path("configmaps", "fixed"), {"immutable": False})
+    await recording.patch(
+        recording.path("configmaps", "fixed"), {"metadata": {"labels": {"a": "b"}}}
+    )
+    secrets = recording.path("secrets")
+    await recording.create(secrets, {"metadata": {"name": "a"}, "data": {"a": "not base64!"}})
+    await recording.create(secrets, {"metadata": {"name": "a"}, "stringData": {"a": "b"}})
+    await recording.patch(recording.path("secrets", "a"), {"type": "other"})
+    await recording.patch(recording.path("secrets", "a"), {"stringData": {"c": "d"}})
+    await recording.create(
         secrets, {"metadata": {"name": "tls"}, "type": "kubernetes.io/tls", "data": {}}
     )
     docker = base64.b64encode(b"not json").decode()
-    await tape.create(
+    await recording.create(
         secrets,
         {
             "metadata": {"name": "d"},
@@ -250,59 +260,67 @@ async def test_m06_config_maps_and_secrets_are_checked(tape: Tape) -> None:
     )
 
 
-async def test_m06_wrong_types_name_the_field(tape: Tape, taped_widgets: Widgets) -> None:
-    where = tape.path("configmaps")
-    await tape.create(where, b"{bad")
-    await tape.create(where, b"")
-    await tape.create(where, b"[]")
-    await tape.create(where, b"null")
-    await tape.create(where, b'"text"')
-    await tape.create(where, b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},}')
-    await tape.create(where, config_map("a") | {"data": {"k": 1}})
-    await tape.create(where, config_map("a") | {"data": ["k"]})
-    await tape.create(where, {"metadata": {"name": 7}})
-    await tape.create(where, {"metadata": "a"})
-    await tape.create(where, {"metadata": {"name": "a", "labels": {"a": 1}}})
-    await tape.create(where, {"kind": "ConfigMap", "apiVersion": "v2", "metadata": {"name": "a"}})
-    await tape.create(where, {"kind": "Nope", "apiVersion": "v1", "metadata": {"name": "a"}})
-    await tape.create(tape.path("pods"), pod("p", containers={"name": "c"}))
-    await tape.create(tape.path("pods"), pod("p", terminationGracePeriodSeconds="soon"))
-    await tape.create(tape.path("pods"), pod("p", containers=[{"name": "c", "image": 1}]))
-    await tape.create(taped_widgets.path(), widget("w") | {"metadata": {"name": "w", "labels": 1}})
-    await tape.create(taped_widgets.path(), widget("w") | {"kind": "Other"})
-    await tape.create(taped_widgets.path(), b"{bad")
-    await tape.create(taped_widgets.path(), {"spec": {"mode": "a"}})
-    await tape.create(taped_widgets.path(), [])
+async def test_m06_wrong_types_name_the_field(
+    recording: Recording, recorded_widgets: Widgets
+) -> None:
+    where = recording.path("configmaps")
+    await recording.create(where, b"{bad")
+    await recording.create(where, b"")
+    await recording.create(where, b"[]")
+    await recording.create(where, b"null")
+    await recording.create(where, b'"text"')
+    await recording.create(
+        where, b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},}'
+    )
+    await recording.create(where, config_map("a") | {"data": {"k": 1}})
+    await recording.create(where, config_map("a") | {"data": ["k"]})
+    await recording.create(where, {"metadata": {"name": 7}})
+    await recording.create(where, {"metadata": "a"})
+    await recording.create(where, {"metadata": {"name": "a", "labels": {"a": 1}}})
+    await recording.create(
+        where, {"kind": "ConfigMap", "apiVersion": "v2", "metadata": {"name": "a"}}
+    )
+    await recording.create(where, {"kind": "Nope", "apiVersion": "v1", "metadata": {"name": "a"}})
+    await recording.create(recording.path("pods"), pod("p", containers={"name": "c"}))
+    await recording.create(recording.path("pods"), pod("p", terminationGracePeriodSeconds="soon"))
+    await recording.create(recording.path("pods"), pod("p", containers=[{"name": "c", "image": 1}]))
+    await recording.create(
+        recorded_widgets.path(), widget("w") | {"metadata": {"name": "w", "labels": 1}}
+    )
+    await recording.create(recorded_widgets.path(), widget("w") | {"kind": "Other"})
+    await recording.create(recorded_widgets.path(), b"{bad")
+    await recording.create(recorded_widgets.path(), {"spec": {"mode": "a"}})
+    await recording.create(recorded_widgets.path(), [])
 
 
-async def test_m06_names_are_generated(tape: Tape) -> None:
-    tape.expect_generated("gen-")
-    tape.expect_generated("Not-")
-    tape.expect_generated("x" * 58)
+async def test_m06_names_are_generated(recording: Recording) -> None:
+    recording.expect_generated("gen-")
+    recording.expect_generated("Not-")
+    recording.expect_generated("x" * 58)
     body = {"metadata": {"generateName": "gen-"}}
-    await tape.create(tape.path("secrets"), body)
+    await recording.create(recording.path("secrets"), body)
     body = {"metadata": {"generateName": "x" * 70}}
-    answer = await tape.create(tape.path("secrets"), body)
+    answer = await recording.create(recording.path("secrets"), body)
     assert len(answer.body["metadata"]["name"]) == 63
-    await tape.create(tape.path("secrets"), {"metadata": {"generateName": "Not-"}})
+    await recording.create(recording.path("secrets"), {"metadata": {"generateName": "Not-"}})
     both = {"metadata": {"name": "chosen", "generateName": "gen-"}}
-    await tape.create(tape.path("secrets"), both)
+    await recording.create(recording.path("secrets"), both)
 
 
 # ── M7: revisions ────────────────────────────────────────────────────────────────────────
 async def test_m07_what_changes_nothing_keeps_the_revision(
-    tape: Tape, taped_widgets: Widgets
+    recording: Recording, recorded_widgets: Widgets
 ) -> None:
-    made = await tape.made(tape.path("configmaps"), config_map("a"))
-    where = tape.path("configmaps", "a")
-    assert (await tape.replace(where, made)).version == made["metadata"]["resourceVersion"]
-    assert (await tape.patch(where, {"data": {"k": "1"}})).version == (
+    made = await recording.made(recording.path("configmaps"), config_map("a"))
+    where = recording.path("configmaps", "a")
+    assert (await recording.replace(where, made)).version == made["metadata"]["resourceVersion"]
+    assert (await recording.patch(where, {"data": {"k": "1"}})).version == (
         made["metadata"]["resourceVersion"]
     )
-    thing = await taped_widgets.made("w")
-    assert (await tape.replace(taped_widgets.path("w"), thing)).body == thing
-    listed = await tape.get(taped_widgets.path())
+    thing = await recorded_widgets.made("w")
+    assert (await recording.replace(recorded_widgets.path("w"), thing)).body == thing
+    listed = await recording.get(recorded_widgets.path())
     assert int(listed.version) >= int(thing["metadata"]["resourceVersion"])
-    other = await tape.made(tape.path("configmaps"), config_map("b"))
-    listed = await tape.get(taped_widgets.path())
+    other = await recording.made(recording.path("configmaps"), config_map("b"))
+    listed = await recording.get(recorded_widgets.path())
     assert int(listed.version) >= int(other["metadata"]["resourceVersion"])

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from support.contract import APPLY, JSON_PATCH, STRATEGIC, Widgets, config_map, pod, widget
-from support.tape import Tape
+from support.recording import Recording
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 FINALIZER = "ex.com/f"
 
 
 # ── M13: patches ─────────────────────────────────────────────────────────────────────────
-async def test_m13_json_patches(tape: Tape) -> None:
-    await tape.made(tape.path("configmaps"), config_map("a", {"k": "1", "l": "2"}))
-    where = tape.path("configmaps", "a")
+async def test_m13_json_patches(recording: Recording) -> None:
+    await recording.made(recording.path("configmaps"), config_map("a", {"k": "1", "l": "2"}))
+    where = recording.path("configmaps", "a")
     for patch in (
         [{"op": "remove", "path": "/data/zzz"}],
         [{"op": "add", "path": "/nowhere/x", "value": "1"}],
@@ -40,14 +40,14 @@ async def test_m13_json_patches(tape: Tape) -> None:
         [{"op": "replace", "path": "/metadata/namespace", "value": "b"}],
         [{"op": "replace", "path": "/kind", "value": "Secret"}],
     ):
-        await tape.patch(where, patch, JSON_PATCH)
-    await tape.patch(where, b"{bad", JSON_PATCH)
-    await tape.patch(tape.path("configmaps", "nope"), [], JSON_PATCH)
+        await recording.patch(where, patch, JSON_PATCH)
+    await recording.patch(where, b"{bad", JSON_PATCH)
+    await recording.patch(recording.path("configmaps", "nope"), [], JSON_PATCH)
 
 
-async def test_m13_merge_patches(tape: Tape) -> None:
-    await tape.made(tape.path("configmaps"), config_map("a", {"k": "1", "l": "2"}))
-    where = tape.path("configmaps", "a")
+async def test_m13_merge_patches(recording: Recording) -> None:
+    await recording.made(recording.path("configmaps"), config_map("a", {"k": "1", "l": "2"}))
+    where = recording.path("configmaps", "a")
     for patch in (
         {"data": {"k": None, "m": "3"}},
         {"data": None},
@@ -65,13 +65,13 @@ async def test_m13_merge_patches(tape: Tape) -> None:
         "text",
         {},
     ):
-        await tape.patch(where, patch)
-    await tape.patch(where, b"{bad")
-    await tape.patch(where, {"data": {"z": "1"}}, query={"force": "true"})
-    await tape.patch(tape.path("configmaps", "nope"), {})
+        await recording.patch(where, patch)
+    await recording.patch(where, b"{bad")
+    await recording.patch(where, {"data": {"z": "1"}}, query={"force": "true"})
+    await recording.patch(recording.path("configmaps", "nope"), {})
 
 
-async def test_m13_strategic_patches(tape: Tape, taped_widgets: Widgets) -> None:
+async def test_m13_strategic_patches(recording: Recording, recorded_widgets: Widgets) -> None:
     """On a CronJob that sleeps: no controller writes to it meanwhile."""
     containers: list[dict[str, Any]] = [
         {
@@ -92,8 +92,8 @@ async def test_m13_strategic_patches(tape: Tape, taped_widgets: Widgets) -> None
         },
     }
     api = "/apis/batch/v1"
-    await tape.made(tape.path("cronjobs", api=api), body)
-    where = tape.path("cronjobs", "d", api=api)
+    await recording.made(recording.path("cronjobs", api=api), body)
+    where = recording.path("cronjobs", "d", api=api)
 
     def in_template(spec: Any) -> dict[str, Any]:
         return {"spec": {"jobTemplate": {"spec": {"template": {"spec": spec}}}}}
@@ -126,27 +126,27 @@ async def test_m13_strategic_patches(tape: Tape, taped_widgets: Widgets) -> None
             }
         ),
     ):
-        await tape.patch(where, patch, STRATEGIC)
-    await tape.patch(where, {"metadata": {"finalizers": None}}, STRATEGIC)
-    await taped_widgets.made("w")
-    await tape.patch(taped_widgets.path("w"), {}, STRATEGIC)
+        await recording.patch(where, patch, STRATEGIC)
+    await recording.patch(where, {"metadata": {"finalizers": None}}, STRATEGIC)
+    await recorded_widgets.made("w")
+    await recording.patch(recorded_widgets.path("w"), {}, STRATEGIC)
 
 
-async def test_m13_a_strategic_patch_keeps_the_named_keys_only(tape: Tape) -> None:
+async def test_m13_a_strategic_patch_keeps_the_named_keys_only(recording: Recording) -> None:
     template = {
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
     spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
-    where = tape.path("deployments", "d", api="/apis/apps/v1")
-    async with tape.silent():
-        await tape.made(where.removesuffix("/d"), {"metadata": {"name": "d"}, "spec": spec})
+    where = recording.path("deployments", "d", api="/apis/apps/v1")
+    async with recording.silent():
+        await recording.made(where.removesuffix("/d"), {"metadata": {"name": "d"}, "spec": spec})
     for patch in (
         {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}},
         {"spec": {"strategy": {"type": "RollingUpdate"}}},
     ):
-        answer = await tape.patch(where, patch, STRATEGIC)
-        tape.retell(answer.body["spec"])
+        answer = await recording.patch(where, patch, STRATEGIC)
+        recording.retell(answer.body["spec"])
 
 
 # ── M14: server-side apply ───────────────────────────────────────────────────────────────
@@ -154,12 +154,12 @@ def data(**values: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ssa"}, "data": values}
 
 
-async def test_m14_apply_owns_conflicts_and_lets_go(tape: Tape) -> None:
-    where = tape.path("configmaps", "ssa")
+async def test_m14_apply_owns_conflicts_and_lets_go(recording: Recording) -> None:
+    where = recording.path("configmaps", "ssa")
 
     async def apply(manager: str, body: Any, force: bool = False, **more: str) -> None:
         query = {"fieldManager": manager, **({"force": "true"} if force else {}), **more}
-        await tape.patch(where, body, APPLY, query=query)
+        await recording.patch(where, body, APPLY, query=query)
 
     await apply("m1", data(a="1", b="1"))
     await apply("m1", data(a="1", b="1"))
@@ -169,7 +169,7 @@ async def test_m14_apply_owns_conflicts_and_lets_go(tape: Tape) -> None:
     await apply("m1", data(b="1"))
     await apply("m2", data(a="2"), force=True)
     await apply("m3", data(a="4", b="4"))
-    await tape.patch(where, {"data": {"b": "9"}}, query={"fieldManager": "u1"})
+    await recording.patch(where, {"data": {"b": "9"}}, query={"fieldManager": "u1"})
     await apply("m1", data(b="1"))
     await apply("m1", data(b="9"))
     await apply("m1", data())
@@ -184,14 +184,16 @@ async def test_m14_apply_owns_conflicts_and_lets_go(tape: Tape) -> None:
     await apply("x", data() | {"metadata": {"name": "ssa", "resourceVersion": "1"}})
     await apply("x", data() | {"metadata": {"name": "ssa", "uid": "1"}})
     await apply("x" * 129, data())
-    await tape.patch(where, data(), APPLY)
-    await tape.patch(where, b"a: [", APPLY, query={"fieldManager": "x"})
-    await tape.replace(where, data(q="1"), query={"fieldManager": "m1"})
-    await tape.patch(where, {"metadata": {"managedFields": [{}]}})
+    await recording.patch(where, data(), APPLY)
+    await recording.patch(where, b"a: [", APPLY, query={"fieldManager": "x"})
+    await recording.replace(where, data(q="1"), query={"fieldManager": "m1"})
+    await recording.patch(where, {"metadata": {"managedFields": [{}]}})
 
 
-async def test_m14_apply_on_lists_with_keys(tape: Tape, taped_widgets: Widgets) -> None:
-    where = taped_widgets.path("s")
+async def test_m14_apply_on_lists_with_keys(
+    recording: Recording, recorded_widgets: Widgets
+) -> None:
+    where = recorded_widgets.path("s")
 
     def items(*pairs: tuple[str, str], **more: Any) -> dict[str, Any]:
         body = widget("s", items=[{"k": key, "v": value} for key, value in pairs], **more)
@@ -200,7 +202,7 @@ async def test_m14_apply_on_lists_with_keys(tape: Tape, taped_widgets: Widgets) 
         return body
 
     async def apply(manager: str, body: Any, **more: str) -> None:
-        await tape.patch(where, body, APPLY, query={"fieldManager": manager, **more})
+        await recording.patch(where, body, APPLY, query={"fieldManager": manager, **more})
 
     await apply("m1", items(("1", "a"), mode="a"))
     await apply("m2", items(("2", "b")))
@@ -218,17 +220,17 @@ async def test_m14_apply_on_lists_with_keys(tape: Tape, taped_widgets: Widgets) 
         "metadata": {"name": "s"},
         "status": {"phase": "P"},
     }
-    path = taped_widgets.path("s", "status")
-    await tape.patch(path, status, APPLY, query={"fieldManager": "ctl"})
-    await tape.patch(path, status, APPLY, query={"fieldManager": "ctl"})
-    await tape.patch(path, {"status": {"phase": "Q"}})
-    await tape.patch(path, status, APPLY, query={"fieldManager": "ctl"})
+    path = recorded_widgets.path("s", "status")
+    await recording.patch(path, status, APPLY, query={"fieldManager": "ctl"})
+    await recording.patch(path, status, APPLY, query={"fieldManager": "ctl"})
+    await recording.patch(path, {"status": {"phase": "Q"}})
+    await recording.patch(path, status, APPLY, query={"fieldManager": "ctl"})
 
 
-async def test_m14_apply_on_pods_and_services(tape: Tape) -> None:
+async def test_m14_apply_on_pods_and_services(recording: Recording) -> None:
     async def apply(plural: str, body: Any, manager: str = "m1", **more: str) -> None:
-        where = tape.path(plural, body["metadata"]["name"])
-        await tape.patch(where, body, APPLY, query={"fieldManager": manager, **more})
+        where = recording.path(plural, body["metadata"]["name"])
+        await recording.patch(where, body, APPLY, query={"fieldManager": manager, **more})
 
     service = {
         "apiVersion": "v1",
@@ -252,12 +254,14 @@ async def test_m14_apply_on_pods_and_services(tape: Tape) -> None:
 
 
 # ── M15: custom resources ────────────────────────────────────────────────────────────────
-async def test_m15_creation_defaults_and_prunes(tape: Tape, taped_widgets: Widgets) -> None:
+async def test_m15_creation_defaults_and_prunes(
+    recording: Recording, recorded_widgets: Widgets
+) -> None:
     body = widget("a", bogus=1, cpu=5, free={"x": {"y": 1}}, items=[{"k": "1", "zz": 2}], nul=None)
-    await tape.create(taped_widgets.path(), body | {"status": {"phase": "No"}})
-    await tape.get(taped_widgets.path("a"))
-    await tape.create(
-        taped_widgets.path(), widget("b", bogus=1), query={"fieldValidation": "Strict"}
+    await recording.create(recorded_widgets.path(), body | {"status": {"phase": "No"}})
+    await recording.get(recorded_widgets.path("a"))
+    await recording.create(
+        recorded_widgets.path(), widget("b", bogus=1), query={"fieldValidation": "Strict"}
     )
 
 
@@ -285,29 +289,31 @@ async def test_m15_creation_defaults_and_prunes(tape: Tape, taped_widgets: Widge
     ],
 )
 async def test_m15_what_breaks_the_schema(
-    tape: Tape, taped_widgets: Widgets, name: str, spec: Any
+    recording: Recording, recorded_widgets: Widgets, name: str, spec: Any
 ) -> None:
     body = widget(name) | {"spec": spec}
     if spec is None:
         del body["spec"]
-    await tape.create(taped_widgets.path(), body)
+    await recording.create(recorded_widgets.path(), body)
 
 
-async def test_m15_rules_see_the_old_value(tape: Tape, taped_widgets: Widgets) -> None:
-    await taped_widgets.made("g", imm="1")
-    await tape.patch(taped_widgets.path("g"), {"spec": {"imm": "2"}})
-    await tape.patch(taped_widgets.path("g"), {"spec": {"replicas": 11, "imm": "2"}})
-    await tape.patch(taped_widgets.path("g"), {"spec": {"imm": None}})
-    await tape.replace(taped_widgets.path("g"), widget("g"))
-    await tape.patch(taped_widgets.path("g"), {"metadata": {"uid": "zzz"}})
-    await tape.patch(taped_widgets.path("g"), {"metadata": {"name": "b"}})
-    await tape.patch(taped_widgets.path("g"), {"apiVersion": "x/v1"})
-    await tape.create(taped_widgets.path(), widget("B_bad"))
-    await tape.create(taped_widgets.path(), widget("b") | {"apiVersion": "t.example.com/v2"})
-    await tape.get(taped_widgets.path("zz"))
+async def test_m15_rules_see_the_old_value(recording: Recording, recorded_widgets: Widgets) -> None:
+    await recorded_widgets.made("g", imm="1")
+    await recording.patch(recorded_widgets.path("g"), {"spec": {"imm": "2"}})
+    await recording.patch(recorded_widgets.path("g"), {"spec": {"replicas": 11, "imm": "2"}})
+    await recording.patch(recorded_widgets.path("g"), {"spec": {"imm": None}})
+    await recording.replace(recorded_widgets.path("g"), widget("g"))
+    await recording.patch(recorded_widgets.path("g"), {"metadata": {"uid": "zzz"}})
+    await recording.patch(recorded_widgets.path("g"), {"metadata": {"name": "b"}})
+    await recording.patch(recorded_widgets.path("g"), {"apiVersion": "x/v1"})
+    await recording.create(recorded_widgets.path(), widget("B_bad"))
+    await recording.create(
+        recorded_widgets.path(), widget("b") | {"apiVersion": "t.example.com/v2"}
+    )
+    await recording.get(recorded_widgets.path("zz"))
 
 
-async def test_m15_definitions_are_checked(tape: Tape) -> None:
+async def test_m15_definitions_are_checked(recording: Recording) -> None:
     schema = {"type": "object", "properties": {"spec": {"type": "object"}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"plural": "as", "kind": "A"}
@@ -370,109 +376,115 @@ async def test_m15_definitions_are_checked(tape: Tape) -> None:
             }
         ),
     ):
-        await tape.create(DEFINITIONS, body)
+        await recording.create(DEFINITIONS, body)
 
 
 # ── M16: generations ─────────────────────────────────────────────────────────────────────
-async def test_m16_generations(tape: Tape, taped_widgets: Widgets) -> None:
-    made = await taped_widgets.made("g", replicas=1)
-    where, status = taped_widgets.path("g"), taped_widgets.path("g", "status")
-    await tape.patch(where, {"metadata": {"labels": {"a": "b"}}})
-    await tape.patch(where, {"spec": {"replicas": 2}})
-    await tape.patch(where, {"status": {"phase": "No"}})
-    await tape.patch(
+async def test_m16_generations(recording: Recording, recorded_widgets: Widgets) -> None:
+    made = await recorded_widgets.made("g", replicas=1)
+    where, status = recorded_widgets.path("g"), recorded_widgets.path("g", "status")
+    await recording.patch(where, {"metadata": {"labels": {"a": "b"}}})
+    await recording.patch(where, {"spec": {"replicas": 2}})
+    await recording.patch(where, {"status": {"phase": "No"}})
+    await recording.patch(
         status,
         {"status": {"phase": "Yes"}, "spec": {"replicas": 9}, "metadata": {"labels": {"c": "d"}}},
     )
-    await tape.patch(where, {"spec": {"replicas": 2}})
-    await tape.patch(where, {"bogus": 1})
-    now = (await tape.get(where)).body
-    await tape.replace(where, now | {"metadata": now["metadata"] | {"generation": 99}})
-    await tape.replace(
+    await recording.patch(where, {"spec": {"replicas": 2}})
+    await recording.patch(where, {"bogus": 1})
+    now = (await recording.get(where)).body
+    await recording.replace(where, now | {"metadata": now["metadata"] | {"generation": 99}})
+    await recording.replace(
         where, now | {"metadata": now["metadata"] | {"creationTimestamp": "2020-01-01T00:00:00Z"}}
     )
-    await tape.replace(status, now | {"status": {"phase": "Again"}, "spec": {"mode": "b"}})
-    await tape.replace(status, made)
-    await tape.get(status)
-    await tape.patch(where, {"metadata": {"finalizers": [FINALIZER]}})
-    await tape.delete(where)
-    await tape.patch(where, {"spec": {"replicas": 3}})
-    await tape.patch(where, {"metadata": {"finalizers": None}})
-    await tape.get(where)
+    await recording.replace(status, now | {"status": {"phase": "Again"}, "spec": {"mode": "b"}})
+    await recording.replace(status, made)
+    await recording.get(status)
+    await recording.patch(where, {"metadata": {"finalizers": [FINALIZER]}})
+    await recording.delete(where)
+    await recording.patch(where, {"spec": {"replicas": 3}})
+    await recording.patch(where, {"metadata": {"finalizers": None}})
+    await recording.get(where)
 
 
-async def test_m16_generations_of_built_in_kinds(tape: Tape) -> None:
+async def test_m16_generations_of_built_in_kinds(recording: Recording) -> None:
     api = "/apis/apps/v1"
     template = {
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
     spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
-    rs = tape.path("replicasets", api=api)
-    async with tape.silent():
-        await tape.made(rs, {"metadata": {"name": "r"}, "spec": spec})
+    rs = recording.path("replicasets", api=api)
+    async with recording.silent():
+        await recording.made(rs, {"metadata": {"name": "r"}, "spec": spec})
     for patch in ({"metadata": {"labels": {"x": "y"}}}, {"spec": {"minReadySeconds": 1}}, {}):
-        async with tape.silent():  # the controller may write its status in between
-            answer = await tape.patch(f"{rs}/r", patch)
+        async with recording.silent():  # the controller may write its status in between
+            answer = await recording.patch(f"{rs}/r", patch)
         assert answer.status == 200
         assert answer.body["metadata"]["generation"] == (2 if "spec" in patch or not patch else 1)
-    await tape.made(tape.path("configmaps"), config_map("c", generation=7))
+    await recording.made(recording.path("configmaps"), config_map("c", generation=7))
 
 
 # ── M17: deletion ────────────────────────────────────────────────────────────────────────
-async def test_m17_finalizers_and_answers(tape: Tape) -> None:
-    where = tape.path("configmaps", "fin")
-    await tape.made(tape.path("configmaps"), config_map("fin", finalizers=[FINALIZER]))
-    await tape.delete(where)
-    await tape.delete(where)
-    await tape.patch(where, {"metadata": {"finalizers": [FINALIZER, "ex.com/g"]}})
-    await tape.patch(where, {"metadata": {"labels": {"a": "b"}}})
-    await tape.replace(where, config_map("fin"))
-    await tape.get(where)
-    await tape.made(tape.path("configmaps"), config_map("d1"))
-    where = tape.path("configmaps", "d1")
-    await tape.delete(where, {"preconditions": {"uid": "x"}})
-    await tape.delete(where, {"preconditions": {"resourceVersion": "1"}})
-    await tape.delete(where, {"propagationPolicy": "Nope"})
-    await tape.delete(where, {"propagationPolicy": "Background", "orphanDependents": True})
-    await tape.delete(where, {"dryRun": ["All"]})
-    await tape.delete(where, query={"dryRun": "All"})
-    await tape.delete(where, query={"propagationPolicy": "Nope"})
-    await tape.delete(where, {"gracePeriodSeconds": "x"})
-    await tape.delete(where, {"kind": "Nonsense", "apiVersion": "v1"})
-    await tape.delete(where, {"kind": "DeleteOptions", "apiVersion": "v1"})
-    await tape.delete(where)
-    await tape.delete(tape.path("configmaps"), query={"labelSelector": "nothing=here"})
+async def test_m17_finalizers_and_answers(recording: Recording) -> None:
+    where = recording.path("configmaps", "fin")
+    await recording.made(recording.path("configmaps"), config_map("fin", finalizers=[FINALIZER]))
+    await recording.delete(where)
+    await recording.delete(where)
+    await recording.patch(where, {"metadata": {"finalizers": [FINALIZER, "ex.com/g"]}})
+    await recording.patch(where, {"metadata": {"labels": {"a": "b"}}})
+    await recording.replace(where, config_map("fin"))
+    await recording.get(where)
+    await recording.made(recording.path("configmaps"), config_map("d1"))
+    where = recording.path("configmaps", "d1")
+    await recording.delete(where, {"preconditions": {"uid": "x"}})
+    await recording.delete(where, {"preconditions": {"resourceVersion": "1"}})
+    await recording.delete(where, {"propagationPolicy": "Nope"})
+    await recording.delete(where, {"propagationPolicy": "Background", "orphanDependents": True})
+    await recording.delete(where, {"dryRun": ["All"]})
+    await recording.delete(where, query={"dryRun": "All"})
+    await recording.delete(where, query={"propagationPolicy": "Nope"})
+    await recording.delete(where, {"gracePeriodSeconds": "x"})
+    await recording.delete(where, {"kind": "Nonsense", "apiVersion": "v1"})
+    await recording.delete(where, {"kind": "DeleteOptions", "apiVersion": "v1"})
+    await recording.delete(where)
+    await recording.delete(recording.path("configmaps"), query={"labelSelector": "nothing=here"})
 
 
-async def test_m17_collections(tape: Tape) -> None:
+async def test_m17_collections(recording: Recording) -> None:
     for index in range(3):
         meta = {"labels": {"dc": str(index % 2)}}
-        await tape.made(tape.path("secrets"), {"metadata": {"name": f"dc{index}", **meta}})
-    await tape.delete(tape.path("secrets"), query={"labelSelector": "dc=0", "dryRun": "All"})
-    await tape.delete(tape.path("secrets"), query={"labelSelector": "dc=0"})
-    await tape.get(tape.path("secrets"))
-    await tape.delete(tape.path("secrets"), query={"fieldSelector": "metadata.name=dc1"})
-    await tape.get(tape.path("secrets"))
-    await tape.delete(tape.path("services"))
+        await recording.made(
+            recording.path("secrets"), {"metadata": {"name": f"dc{index}", **meta}}
+        )
+    await recording.delete(
+        recording.path("secrets"), query={"labelSelector": "dc=0", "dryRun": "All"}
+    )
+    await recording.delete(recording.path("secrets"), query={"labelSelector": "dc=0"})
+    await recording.get(recording.path("secrets"))
+    await recording.delete(recording.path("secrets"), query={"fieldSelector": "metadata.name=dc1"})
+    await recording.get(recording.path("secrets"))
+    await recording.delete(recording.path("services"))
 
 
-async def test_m17_pods_are_given_time(tape: Tape) -> None:
-    await tape.made(tape.path("pods"), pod("loose", schedulerName="nobody"))
-    await tape.delete(tape.path("pods", "loose"))
-    await tape.get(tape.path("pods", "loose"))
-    await tape.made(tape.path("pods"), pod("p", nodeName="n1"))
-    where = tape.path("pods", "p")
-    await tape.delete(where)
-    await tape.delete(where, {"gracePeriodSeconds": 10})
-    await tape.delete(where, {"gracePeriodSeconds": 20})
-    await tape.delete(where, {"gracePeriodSeconds": -5})
-    await tape.delete(where, query={"gracePeriodSeconds": "0"})
-    await tape.get(where)
-    await tape.made(tape.path("pods"), pod("q", nodeName="n1", terminationGracePeriodSeconds=0))
-    await tape.delete(tape.path("pods", "q"))
-    await tape.get(tape.path("pods", "q"))
-    await tape.made(tape.path("pods"), pod("r", nodeName="n1"))
-    await tape.patch(tape.path("pods", "r", "status"), {"status": {"phase": "Succeeded"}})
-    await tape.delete(tape.path("pods", "r"))
-    await tape.get(tape.path("pods", "r"))
+async def test_m17_pods_are_given_time(recording: Recording) -> None:
+    await recording.made(recording.path("pods"), pod("loose", schedulerName="nobody"))
+    await recording.delete(recording.path("pods", "loose"))
+    await recording.get(recording.path("pods", "loose"))
+    await recording.made(recording.path("pods"), pod("p", nodeName="n1"))
+    where = recording.path("pods", "p")
+    await recording.delete(where)
+    await recording.delete(where, {"gracePeriodSeconds": 10})
+    await recording.delete(where, {"gracePeriodSeconds": 20})
+    await recording.delete(where, {"gracePeriodSeconds": -5})
+    await recording.delete(where, query={"gracePeriodSeconds": "0"})
+    await recording.get(where)
+    await recording.made(
+        recording.path("pods"), pod("q", nodeName="n1", terminationGracePeriodSeconds=0)
+    )
+    await recording.delete(recording.path("pods", "q"))
+    await recording.get(recording.path("pods", "q"))
+    await recording.made(recording.path("pods"), pod("r", nodeName="n1"))
+    await recording.patch(recording.path("pods", "r", "status"), {"status": {"phase": "Succeeded"}})
+    await recording.delete(recording.path("pods", "r"))
+    await recording.get(recording.path("pods", "r"))

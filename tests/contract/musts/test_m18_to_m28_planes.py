@@ -9,7 +9,7 @@ import pytest
 
 from support.cluster_api import eventually
 from support.contract import Api, config_map, pod
-from support.tape import Tape
+from support.recording import Recording
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
 
@@ -118,14 +118,14 @@ async def test_m18_an_owner_elsewhere_is_none_and_an_event_says_so(cluster: Api)
     await gone(cluster, "c8")
     uid = child["metadata"]["uid"]
 
-    async def told() -> list[dict[str, Any]]:
+    async def reported() -> list[dict[str, Any]]:
         query = {"fieldSelector": f"involvedObject.uid={uid}"}
         items: list[dict[str, Any]] = (await cluster.get(cluster.path("events"), query=query)).body[
             "items"
         ]
         return items
 
-    [event] = await eventually(told)
+    [event] = await eventually(reported)
     assert event["reason"] == "OwnerRefInvalidNamespace"
     assert event["message"] == (
         f"ownerRef [v1/ConfigMap, namespace: {cluster.namespace}, name: {name}, uid: "
@@ -150,6 +150,7 @@ async def test_m19_a_namespace_is_complete_at_once(cluster: Api) -> None:
     account = (await cluster.get(f"{inside}/serviceaccounts/default")).body
     assert account["metadata"]["name"] == "default"
     root = await eventually(lambda: _found(cluster, f"{inside}/configmaps/kube-root-ca.crt"))
+    assert root is not None
     assert root["data"]["ca.crt"].startswith("-----BEGIN CERTIFICATE-----")
     await cluster.delete(inside)
     await eventually(lambda: _is_gone(cluster, inside))
@@ -183,20 +184,20 @@ async def test_m19_a_dying_namespace_waits_for_its_content(cluster: Api) -> None
         }
     ]
 
-    async def told() -> bool:
+    async def reported() -> bool:
         body = (await cluster.get(inside)).body
         conditions = {one["type"]: one for one in body["status"].get("conditions", ())}
         remaining = conditions.get("NamespaceFinalizersRemaining", {})
         return bool(remaining.get("status") == "True" and "ex.com/f" in remaining["message"])
 
-    await eventually(told)
+    await eventually(reported)
     await cluster.patch(f"{inside}/configmaps/f", {"metadata": {"finalizers": None}})
     await eventually(lambda: _is_gone(cluster, inside))
 
 
-async def test_m19_standing_namespaces(live_tape: Tape) -> None:
+async def test_m19_standing_namespaces(live_recording: Recording) -> None:
     for name in ("default", "kube-system", "kube-public"):
-        answer = await live_tape.delete(f"/api/v1/namespaces/{name}")
+        answer = await live_recording.delete(f"/api/v1/namespaces/{name}")
         assert answer.status == 403
 
 
@@ -316,12 +317,12 @@ async def test_m26_a_job_without_tries_left_fails(cluster: Api) -> None:
         assert conditions[kind]["reason"] == "BackoffLimitExceeded"
         assert conditions[kind]["message"] == "Job has reached the specified backoff limit"
 
-    async def told() -> list[tuple[str, str, str]]:
+    async def reported() -> list[tuple[str, str, str]]:
         query = {"fieldSelector": "involvedObject.kind=Job,reason=BackoffLimitExceeded"}
         items = (await cluster.get(cluster.path("events"), query=query)).body["items"]
         return [(one["type"], one["message"], one["reportingComponent"]) for one in items]
 
-    assert await eventually(told) == [
+    assert await eventually(reported) == [
         ("Warning", "Job has reached the specified backoff limit", "job-controller")
     ]
 
@@ -530,10 +531,10 @@ async def test_m26_the_scheduler_binds_or_says_why_not(cluster: Api) -> None:
             found = await conditions_of(cluster, cluster.path("pods", "big"))
             return found.get("PodScheduled", {})
 
-        told = await eventually(pending)
-        assert (told["status"], told["reason"]) == ("False", "Unschedulable")
-        assert "Insufficient cpu" in told["message"]
-        assert told["message"].startswith("0/")
+        reported = await eventually(pending)
+        assert (reported["status"], reported["reason"]) == ("False", "Unschedulable")
+        assert "Insufficient cpu" in reported["message"]
+        assert reported["message"].startswith("0/")
     finally:
         for name in ("fits", "big"):
             await cluster.delete(cluster.path("pods", name), query={"gracePeriodSeconds": "0"})
@@ -542,13 +543,13 @@ async def test_m26_the_scheduler_binds_or_says_why_not(cluster: Api) -> None:
 
 # ── M27: limits ──────────────────────────────────────────────────────────────────────────
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
-async def test_m27_limits(live_tape: Tape) -> None:
-    where = live_tape.path("configmaps")
-    await live_tape.create(where, config_map("a", annotations={"a": "x" * 262145}))
-    await live_tape.create(where, config_map("a", annotations={"a": "x" * 262144}))
-    await live_tape.create(where, config_map("b", {"k": "x" * (3 * 1024 * 1024)}))
-    await live_tape.create(where, config_map("b", {"k": "x" * (1024 * 1024 + 1)}))
-    await live_tape.get(live_tape.path("configmaps", "b"))
+async def test_m27_limits(live_recording: Recording) -> None:
+    where = live_recording.path("configmaps")
+    await live_recording.create(where, config_map("a", annotations={"a": "x" * 262145}))
+    await live_recording.create(where, config_map("a", annotations={"a": "x" * 262144}))
+    await live_recording.create(where, config_map("b", {"k": "x" * (3 * 1024 * 1024)}))
+    await live_recording.create(where, config_map("b", {"k": "x" * (1024 * 1024 + 1)}))
+    await live_recording.get(live_recording.path("configmaps", "b"))
 
 
 # ── M28: durability ──────────────────────────────────────────────────────────────────────

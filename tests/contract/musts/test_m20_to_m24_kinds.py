@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.contract import JSON_PATCH, STRATEGIC, TABLE, Widgets, config_map, pod, widget
-from support.tape import Tape
+from support.recording import Recording
 
 CONTAINER = {"name": "c", "image": "i"}
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINER]}}
@@ -81,19 +81,19 @@ BAD_PODS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", list(GOOD_PODS))
-async def test_m20_pods_get_their_defaults(tape: Tape, name: str) -> None:
-    await tape.create(tape.path("pods"), pod(name, **GOOD_PODS[name]), query=DRY)
+async def test_m20_pods_get_their_defaults(recording: Recording, name: str) -> None:
+    await recording.create(recording.path("pods"), pod(name, **GOOD_PODS[name]), query=DRY)
 
 
-async def test_m20_bad_pods_are_refused(tape: Tape) -> None:
+async def test_m20_bad_pods_are_refused(recording: Recording) -> None:
     for name, spec in BAD_PODS.items():
-        await tape.create(tape.path("pods"), pod(name, **spec), query=DRY)
+        await recording.create(recording.path("pods"), pod(name, **spec), query=DRY)
 
 
-async def test_m20_pods_change_little(tape: Tape) -> None:
+async def test_m20_pods_change_little(recording: Recording) -> None:
     body = pod("p", containers=[container(resources={"requests": {"cpu": "1"}})], nodeName="n1")
-    await tape.made(tape.path("pods"), body)
-    where = tape.path("pods", "p")
+    await recording.made(recording.path("pods"), body)
+    where = recording.path("pods", "p")
     for spec in (
         {"containers": [container(image="i:2")]},
         {"containers": [container(command=["x"])]},
@@ -105,11 +105,11 @@ async def test_m20_pods_change_little(tape: Tape) -> None:
         {"restartPolicy": "Never"},
         {"containers": [container(resources={"requests": {"cpu": "2"}})]},
     ):
-        answer = await tape.patch(where, {"spec": spec}, STRATEGIC)
+        answer = await recording.patch(where, {"spec": spec}, STRATEGIC)
         if answer.status == 422:  # the rest of the message is Go's own diff
-            tape.retell(answer.causes)
-    await tape.patch(where, {"status": {"phase": "Failed"}})
-    await tape.patch(where, {"metadata": {"labels": {"a": "b"}}})
+            recording.retell(answer.causes)
+    await recording.patch(where, {"status": {"phase": "Failed"}})
+    await recording.patch(where, {"metadata": {"labels": {"a": "b"}}})
 
 
 SERVICES: dict[str, dict[str, Any]] = {
@@ -132,20 +132,22 @@ SERVICES: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_m20_services(tape: Tape) -> None:
+async def test_m20_services(recording: Recording) -> None:
     for name, spec in SERVICES.items():
-        await tape.create(
-            tape.path("services"), {"metadata": {"name": name}, "spec": spec}, query=DRY
+        await recording.create(
+            recording.path("services"), {"metadata": {"name": name}, "spec": spec}, query=DRY
         )
-    await tape.create(
-        tape.path("services"), {"metadata": {"name": "1x"}, "spec": SERVICES["plain"]}
+    await recording.create(
+        recording.path("services"), {"metadata": {"name": "1x"}, "spec": SERVICES["plain"]}
     )
-    await tape.made(tape.path("services"), {"metadata": {"name": "s"}, "spec": SERVICES["plain"]})
-    where = tape.path("services", "s")
-    await tape.patch(where, {"spec": {"clusterIP": "None"}})
-    await tape.patch(where, {"spec": {"ports": [{"port": 81}]}})
-    await tape.patch(where, {"spec": {"type": "ExternalName", "externalName": "a.b"}})
-    await tape.delete(where)
+    await recording.made(
+        recording.path("services"), {"metadata": {"name": "s"}, "spec": SERVICES["plain"]}
+    )
+    where = recording.path("services", "s")
+    await recording.patch(where, {"spec": {"clusterIP": "None"}})
+    await recording.patch(where, {"spec": {"ports": [{"port": 81}]}})
+    await recording.patch(where, {"spec": {"type": "ExternalName", "externalName": "a.b"}})
+    await recording.delete(where)
 
 
 def job(**spec: Any) -> dict[str, Any]:
@@ -153,8 +155,8 @@ def job(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "j"}, "spec": {"template": template, **spec}}
 
 
-async def test_m20_jobs(tape: Tape) -> None:
-    where = tape.path("jobs", api="/apis/batch/v1")
+async def test_m20_jobs(recording: Recording) -> None:
+    where = recording.path("jobs", api="/apis/batch/v1")
     for spec in (
         {},
         {"suspend": True, "parallelism": 3},
@@ -167,13 +169,13 @@ async def test_m20_jobs(tape: Tape) -> None:
         {"selector": {"matchLabels": {"a": "b"}}},
         {"podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]}}]}},
     ):  # fmt: skip
-        await tape.create(where, job(**spec), query=DRY)
+        await recording.create(where, job(**spec), query=DRY)
 
 
-async def test_m20_a_job_changes_little(tape: Tape) -> None:
-    where = tape.path("jobs", api="/apis/batch/v1")
-    async with tape.silent():
-        await tape.made(where, job(suspend=True))
+async def test_m20_a_job_changes_little(recording: Recording) -> None:
+    where = recording.path("jobs", api="/apis/batch/v1")
+    async with recording.silent():
+        await recording.made(where, job(suspend=True))
     for spec in (
         {"parallelism": 2},
         {"completions": 3},
@@ -182,8 +184,8 @@ async def test_m20_a_job_changes_little(tape: Tape) -> None:
         {"template": {"spec": {"containers": [container(image="z")]}}},
         {"completionMode": "Indexed"},
     ):
-        answer = await tape.patch(f"{where}/j", {"spec": spec}, STRATEGIC)
-        tape.retell(answer.causes if answer.status != 200 else "fine")
+        answer = await recording.patch(f"{where}/j", {"spec": spec}, STRATEGIC)
+        recording.retell(answer.causes if answer.status != 200 else "fine")
 
 
 OTHERS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -241,19 +243,19 @@ CORE: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", list(OTHERS))
-async def test_m20_other_kinds(tape: Tape, name: str) -> None:
+async def test_m20_other_kinds(recording: Recording, name: str) -> None:
     api, plural, body = OTHERS[name]
-    where = tape.path(plural, api=f"/apis/{api}")
-    await tape.create(where, {"metadata": {"name": name}, **body}, query=DRY)
+    where = recording.path(plural, api=f"/apis/{api}")
+    await recording.create(where, {"metadata": {"name": name}, **body}, query=DRY)
 
 
 @pytest.mark.parametrize("name", list(CORE))
-async def test_m20_core_kinds(tape: Tape, name: str) -> None:
+async def test_m20_core_kinds(recording: Recording, name: str) -> None:
     plural, body = CORE[name]
-    await tape.create(tape.path(plural), {"metadata": {"name": name}, **body}, query=DRY)
+    await recording.create(recording.path(plural), {"metadata": {"name": name}, **body}, query=DRY)
 
 
-async def test_m20_cluster_kinds(tape: Tape) -> None:
+async def test_m20_cluster_kinds(recording: Recording) -> None:
     for where, body in (
         ("/api/v1/namespaces", {"metadata": {"name": "a.b"}}),
         ("/api/v1/namespaces", {"metadata": {"name": "n"}}),
@@ -267,10 +269,10 @@ async def test_m20_cluster_kinds(tape: Tape) -> None:
         ("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {"metadata": {"name": "n"}, "roleRef": {"kind": "ClusterRole", "name": "r"}}),
         ("/apis/networking.k8s.io/v1/ingressclasses", {"metadata": {"name": "n"}, "spec": {"controller": "x.y/z"}}),
     ):  # fmt: skip
-        await tape.create(where, body, query=DRY)
+        await recording.create(where, body, query=DRY)
 
 
-async def test_m20_quantities_are_canonical(tape: Tape) -> None:
+async def test_m20_quantities_are_canonical(recording: Recording) -> None:
     for text in (
         "1000m",
         "1024Mi",
@@ -289,57 +291,57 @@ async def test_m20_quantities_are_canonical(tape: Tape) -> None:
     ):
         requests = {"cpu": text, "memory": text}
         body = pod("p", containers=[container(resources={"requests": requests})])
-        answer = await tape.create(tape.path("pods"), body, query=DRY)
+        answer = await recording.create(recording.path("pods"), body, query=DRY)
         if answer.status == 201:
-            tape.retell(answer.body["spec"]["containers"][0]["resources"])
+            recording.retell(answer.body["spec"]["containers"][0]["resources"])
     for value in (1, 0.5, 1000000000, 0.0001):
         body = pod("p", containers=[container(resources={"limits": {"cpu": value}})])
-        answer = await tape.create(tape.path("pods"), body, query=DRY)
+        answer = await recording.create(recording.path("pods"), body, query=DRY)
         if answer.status == 201:
-            tape.retell(answer.body["spec"]["containers"][0]["resources"])
+            recording.retell(answer.body["spec"]["containers"][0]["resources"])
 
 
 # ── M21: field validation and dry run ────────────────────────────────────────────────────
-async def test_m21_field_validation(tape: Tape, taped_widgets: Widgets) -> None:
+async def test_m21_field_validation(recording: Recording, recorded_widgets: Widgets) -> None:
     unknown = config_map("a") | {"bogus": 1, "other": {"x": 1}}
     doubled = (
         b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"a":"1","a":"2"}}'
     )
     for validation in ("Strict", "Warn", "Ignore", "", "X"):
         query = {"fieldValidation": validation, **DRY}
-        await tape.create(tape.path("configmaps"), unknown, query=query)
-        await tape.create(tape.path("configmaps"), doubled, query=query)
+        await recording.create(recording.path("configmaps"), unknown, query=query)
+        await recording.create(recording.path("configmaps"), doubled, query=query)
         meta = {"metadata": {"name": "m", "nonsense": 1, "ownerReferences": [{"x": 1}]}}
-        await tape.create(tape.path("secrets"), meta, query=query)
+        await recording.create(recording.path("secrets"), meta, query=query)
         body = pod("p", containers=[container(ports=[{"containerPort": 1, "hst": 2}])], spce=1)
-        await tape.create(tape.path("pods"), body, query=query)
-    await tape.create(
-        taped_widgets.path(), widget("w", bogus=1), query={"fieldValidation": "Strict", **DRY}
+        await recording.create(recording.path("pods"), body, query=query)
+    await recording.create(
+        recorded_widgets.path(), widget("w", bogus=1), query={"fieldValidation": "Strict", **DRY}
     )
-    await tape.made(tape.path("configmaps"), config_map("real"))
-    where = tape.path("configmaps", "real")
+    await recording.made(recording.path("configmaps"), config_map("real"))
+    where = recording.path("configmaps", "real")
     for validation in ("Strict", "Warn", "Ignore"):
         query = {"fieldValidation": validation, **DRY}
-        await tape.replace(where, config_map("real") | {"bogus": 1}, query=query)
-        await tape.patch(where, {"bogus": 1}, query=query)
-        await tape.patch(where, {"bogus": 1}, STRATEGIC, query=query)
-        await tape.patch(
+        await recording.replace(where, config_map("real") | {"bogus": 1}, query=query)
+        await recording.patch(where, {"bogus": 1}, query=query)
+        await recording.patch(where, {"bogus": 1}, STRATEGIC, query=query)
+        await recording.patch(
             where, [{"op": "add", "path": "/bogus", "value": 1}], JSON_PATCH, query=query
         )
 
 
-async def test_m21_dry_runs_store_nothing(tape: Tape) -> None:
-    await tape.create(tape.path("configmaps"), config_map("dry"), query=DRY)
-    await tape.get(tape.path("configmaps", "dry"))
-    await tape.made(tape.path("configmaps"), config_map("a"))
-    where = tape.path("configmaps", "a")
-    await tape.patch(where, {"data": {"k": "2"}}, query=DRY)
-    await tape.replace(where, config_map("a", {"k": "3"}), query=DRY)
-    await tape.delete(where, query=DRY)
-    await tape.get(where)
+async def test_m21_dry_runs_store_nothing(recording: Recording) -> None:
+    await recording.create(recording.path("configmaps"), config_map("dry"), query=DRY)
+    await recording.get(recording.path("configmaps", "dry"))
+    await recording.made(recording.path("configmaps"), config_map("a"))
+    where = recording.path("configmaps", "a")
+    await recording.patch(where, {"data": {"k": "2"}}, query=DRY)
+    await recording.replace(where, config_map("a", {"k": "3"}), query=DRY)
+    await recording.delete(where, query=DRY)
+    await recording.get(where)
     for verb in ("create", "replace", "patch", "delete"):
-        target = tape.path("configmaps") if verb == "create" else where
-        await getattr(tape, verb)(target, config_map("a"), query={"dryRun": "yes"})
+        target = recording.path("configmaps") if verb == "create" else where
+        await getattr(recording, verb)(target, config_map("a"), query={"dryRun": "yes"})
 
 
 # ── M22: tables ──────────────────────────────────────────────────────────────────────────
@@ -378,12 +380,12 @@ TABLES = [
 ]  # fmt: skip
 
 
-async def test_m22_every_kind_has_its_columns(tape: Tape) -> None:
+async def test_m22_every_kind_has_its_columns(recording: Recording) -> None:
     for template in TABLES:
-        where = template.format(f"namespaces/{tape.namespace}")
-        answer = await tape.get(where, accept=TABLE)
+        where = template.format(f"namespaces/{recording.namespace}")
+        answer = await recording.get(where, accept=TABLE)
         if answer.status == 200:
-            tape.retell(
+            recording.retell(
                 [
                     [one["name"], one["type"], one["format"], one["priority"]]
                     for one in answer.body["columnDefinitions"]
@@ -391,8 +393,8 @@ async def test_m22_every_kind_has_its_columns(tape: Tape) -> None:
             )
 
 
-async def test_m22_rows_of_pods(tape: Tape) -> None:
-    where = tape.path("pods")
+async def test_m22_rows_of_pods(recording: Recording) -> None:
+    where = recording.path("pods")
     states: dict[str, dict[str, Any]] = {
         "fresh": {},
         "running": {
@@ -409,150 +411,160 @@ async def test_m22_rows_of_pods(tape: Tape) -> None:
         "evicted": {"phase": "Failed", "reason": "Evicted"},
         "ready": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }  # fmt: skip
-    async with tape.silent():
+    async with recording.silent():
         for name, status in states.items():
-            await tape.made(where, pod(name, nodeName="n1"))
+            await recording.made(where, pod(name, nodeName="n1"))
             if status:
-                answer = await tape.patch(tape.path("pods", name, "status"), {"status": status})
+                answer = await recording.patch(
+                    recording.path("pods", name, "status"), {"status": status}
+                )
                 assert answer.status == 200, answer.text
-        await tape.made(where, pod("init", nodeName="n1", initContainers=[container(name="i")]))
-        await tape.made(where, pod("ending", nodeName="n1"))
-        await tape.delete(tape.path("pods", "ending"))
-    answer = await tape.get(where, accept=TABLE)
+        await recording.made(
+            where, pod("init", nodeName="n1", initContainers=[container(name="i")])
+        )
+        await recording.made(where, pod("ending", nodeName="n1"))
+        await recording.delete(recording.path("pods", "ending"))
+    answer = await recording.get(where, accept=TABLE)
     rows = {row["cells"][0]: row["cells"] for row in answer.body["rows"]}
     for cells in rows.values():
         cells[3] = str(cells[3]).partition("(")[0]
         cells[4] = "<age>"
-    tape.retell(rows)
+    recording.retell(rows)
 
 
-async def test_m22_rows_of_other_kinds(tape: Tape) -> None:
+async def test_m22_rows_of_other_kinds(recording: Recording) -> None:
     async def row(path: str, body: dict[str, Any], status: dict[str, Any] | None = None) -> None:
-        async with tape.silent():
-            made = await tape.made(path, body)
+        async with recording.silent():
+            made = await recording.made(path, body)
             name = made["metadata"]["name"]
             if status:
-                answer = await tape.patch(f"{path}/{name}/status", {"status": status})
+                answer = await recording.patch(f"{path}/{name}/status", {"status": status})
                 assert answer.status == 200, answer.text
-        await tape.get(f"{path}/{name}", accept=TABLE, query={"includeObject": "None"})
-        body = tape.exchanges[-1]["body"]
-        tape.retell(body.get("rows", body))
+        await recording.get(f"{path}/{name}", accept=TABLE, query={"includeObject": "None"})
+        body = recording.exchanges[-1]["body"]
+        recording.retell(body.get("rows", body))
 
-    tape.expect_generated("x-")
+    recording.expect_generated("x-")
     for name in ("plain", "headless", "several", "external"):
-        await row(tape.path("services"), {"metadata": {"name": name}, "spec": SERVICES[name]})
-    await row(tape.path("configmaps"), config_map("c", {"a": "1", "b": "2"}))
-    await row(tape.path("secrets"), {"metadata": {"name": "s"}, "stringData": {"a": "1"}})
-    await row(tape.path("serviceaccounts"), {"metadata": {"name": "s"}})
+        await row(recording.path("services"), {"metadata": {"name": name}, "spec": SERVICES[name]})
+    await row(recording.path("configmaps"), config_map("c", {"a": "1", "b": "2"}))
+    await row(recording.path("secrets"), {"metadata": {"name": "s"}, "stringData": {"a": "1"}})
+    await row(recording.path("serviceaccounts"), {"metadata": {"name": "s"}})
     for name in ("lease", "ingress", "networkpolicy", "rolebinding", "endpointslice", "role"):
         api, plural, body = OTHERS[name]
-        await row(tape.path(plural, api=f"/apis/{api}"), {"metadata": {"name": name}, **body})
+        await row(recording.path(plural, api=f"/apis/{api}"), {"metadata": {"name": name}, **body})
     suspended = job(suspend=True)
-    async with tape.silent():
-        await tape.made(tape.path("jobs", api="/apis/batch/v1"), suspended)
+    async with recording.silent():
+        await recording.made(recording.path("jobs", api="/apis/batch/v1"), suspended)
     cron = {
         "metadata": {"name": "c"},
         "spec": {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": job()},
     }
-    await row(tape.path("cronjobs", api="/apis/batch/v1"), cron)
+    await row(recording.path("cronjobs", api="/apis/batch/v1"), cron)
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": "1"}}}
-    async with tape.silent():
-        await tape.made(tape.path("resourcequotas"), quota)
+    async with recording.silent():
+        await recording.made(recording.path("resourcequotas"), quota)
 
 
 # ── M23: subresources of Pods ────────────────────────────────────────────────────────────
-async def test_m23_binding_status_eviction(tape: Tape) -> None:
-    await tape.made(tape.path("pods"), pod("p", schedulerName="nobody"))
+async def test_m23_binding_status_eviction(recording: Recording) -> None:
+    await recording.made(recording.path("pods"), pod("p", schedulerName="nobody"))
     binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
-    await tape.create(tape.path("pods", "p", "binding"), binding)
-    await tape.create(tape.path("pods", "p", "binding"), binding)
-    await tape.create(tape.path("pods", "zz", "binding"), binding | {"metadata": {"name": "zz"}})
-    await tape.create(tape.path("pods", "p", "binding"), {"metadata": {"name": "p"}})
-    await tape.get(tape.path("pods", "p"))
+    await recording.create(recording.path("pods", "p", "binding"), binding)
+    await recording.create(recording.path("pods", "p", "binding"), binding)
+    await recording.create(
+        recording.path("pods", "zz", "binding"), binding | {"metadata": {"name": "zz"}}
+    )
+    await recording.create(recording.path("pods", "p", "binding"), {"metadata": {"name": "p"}})
+    await recording.get(recording.path("pods", "p"))
     status = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
-    await tape.patch(tape.path("pods", "p", "status"), status)
-    await tape.patch(tape.path("pods", "p", "status"), {"spec": {"nodeName": "other"}})
-    await tape.get(tape.path("pods", "p", "status"))
-    await tape.get(tape.path("pods", "p", "nonsense"))
-    await tape.get(tape.path("pods", "zz", "log"))
+    await recording.patch(recording.path("pods", "p", "status"), status)
+    await recording.patch(recording.path("pods", "p", "status"), {"spec": {"nodeName": "other"}})
+    await recording.get(recording.path("pods", "p", "status"))
+    await recording.get(recording.path("pods", "p", "nonsense"))
+    await recording.get(recording.path("pods", "zz", "log"))
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
-    await tape.create(tape.path("pods", "p", "eviction"), eviction)
-    await tape.get(tape.path("pods", "p"))
-    await tape.create(tape.path("pods", "zz", "eviction"), eviction | {"metadata": {"name": "zz"}})
+    await recording.create(recording.path("pods", "p", "eviction"), eviction)
+    await recording.get(recording.path("pods", "p"))
+    await recording.create(
+        recording.path("pods", "zz", "eviction"), eviction | {"metadata": {"name": "zz"}}
+    )
 
 
-async def test_m23_resize_and_ephemeral_containers(tape: Tape) -> None:
+async def test_m23_resize_and_ephemeral_containers(recording: Recording) -> None:
     resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
     body = pod("p", containers=[container(resources=resources)], schedulerName="nobody")
-    await tape.made(tape.path("pods"), body)
-    where = tape.path("pods", "p", "resize")
+    await recording.made(recording.path("pods"), body)
+    where = recording.path("pods", "p", "resize")
     patch = {"spec": {"containers": [container(resources={"requests": {"cpu": "2"}})]}}
-    await tape.patch(where, patch, STRATEGIC)
-    await tape.get(where)
+    await recording.patch(where, patch, STRATEGIC)
+    await recording.get(where)
     image = {"spec": {"containers": [container(image="other")]}}
-    answer = await tape.patch(where, image, STRATEGIC)
-    tape.retell(answer.causes if answer.status != 200 else answer.body["spec"])
+    answer = await recording.patch(where, image, STRATEGIC)
+    recording.retell(answer.causes if answer.status != 200 else answer.body["spec"])
     extra = {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}]}}
-    where = tape.path("pods", "p", "ephemeralcontainers")
-    await tape.patch(where, extra, STRATEGIC)
-    await tape.patch(
+    where = recording.path("pods", "p", "ephemeralcontainers")
+    await recording.patch(where, extra, STRATEGIC)
+    await recording.patch(
         where, {"spec": {"ephemeralContainers": [{"name": "e", "$patch": "delete"}]}}, STRATEGIC
     )
-    await tape.get(where)
+    await recording.get(where)
 
 
-async def test_m23_scale(tape: Tape, taped_widgets: Widgets) -> None:
-    await taped_widgets.made("a")
-    where = taped_widgets.path("a", "scale")
-    await tape.get(where)
-    await tape.patch(where, {"spec": {"replicas": 4}})
-    scale = (await tape.get(where)).body
-    await tape.replace(where, scale | {"spec": {"replicas": 3}})
-    await tape.replace(where, scale | {"spec": {"replicas": 2}})
-    await tape.patch(where, {"spec": {"replicas": -1}})
-    await tape.patch(where, {"spec": {"replicas": "x"}})
-    await tape.patch(where, {"spec": {"replicas": 11}})
-    await tape.get(taped_widgets.path("a"))
-    await tape.get(taped_widgets.path("zz", "scale"))
+async def test_m23_scale(recording: Recording, recorded_widgets: Widgets) -> None:
+    await recorded_widgets.made("a")
+    where = recorded_widgets.path("a", "scale")
+    await recording.get(where)
+    await recording.patch(where, {"spec": {"replicas": 4}})
+    scale = (await recording.get(where)).body
+    await recording.replace(where, scale | {"spec": {"replicas": 3}})
+    await recording.replace(where, scale | {"spec": {"replicas": 2}})
+    await recording.patch(where, {"spec": {"replicas": -1}})
+    await recording.patch(where, {"spec": {"replicas": "x"}})
+    await recording.patch(where, {"spec": {"replicas": 11}})
+    await recording.get(recorded_widgets.path("a"))
+    await recording.get(recorded_widgets.path("zz", "scale"))
 
 
-async def test_m23_reviews(tape: Tape) -> None:
+async def test_m23_reviews(recording: Recording) -> None:
     api = "/apis/authorization.k8s.io/v1"
     wants = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
-    await tape.create(f"{api}/selfsubjectaccessreviews", wants)
-    await tape.create(f"{api}/selfsubjectaccessreviews", {"spec": {}})
+    await recording.create(f"{api}/selfsubjectaccessreviews", wants)
+    await recording.create(f"{api}/selfsubjectaccessreviews", {"spec": {}})
     path = {"spec": {"nonResourceAttributes": {"path": "/healthz", "verb": "get"}}}
-    await tape.create(f"{api}/selfsubjectaccessreviews", path)
-    nobody = {"spec": {"user": "nobody", "resourceAttributes": {"verb": "get", "resource": "pods"}}}
-    await tape.create(f"{api}/subjectaccessreviews", nobody)
-    await tape.create(f"{api}/subjectaccessreviews", {"spec": {}})
-    local = {**nobody, "metadata": {"namespace": tape.namespace}}
+    await recording.create(f"{api}/selfsubjectaccessreviews", path)
+    nobody: dict[str, Any] = {
+        "spec": {"user": "nobody", "resourceAttributes": {"verb": "get", "resource": "pods"}}
+    }
+    await recording.create(f"{api}/subjectaccessreviews", nobody)
+    await recording.create(f"{api}/subjectaccessreviews", {"spec": {}})
+    local = {**nobody, "metadata": {"namespace": recording.namespace}}
     local["spec"] = {
         **local["spec"],
-        "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": tape.namespace},
+        "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": recording.namespace},
     }
-    await tape.create(tape.path("localsubjectaccessreviews", api=api), local)
+    await recording.create(recording.path("localsubjectaccessreviews", api=api), local)
     token = {"spec": {"token": "nonsense"}}
-    answer = await tape.create("/apis/authentication.k8s.io/v1/tokenreviews", token)
-    tape.retell(answer.body["status"].get("authenticated", False))
+    answer = await recording.create("/apis/authentication.k8s.io/v1/tokenreviews", token)
+    recording.retell(answer.body["status"].get("authenticated", False))
 
 
 # ── M24: Events ──────────────────────────────────────────────────────────────────────────
-async def test_m24_events_of_both_groups(tape: Tape) -> None:
-    old, new = tape.path("events"), tape.path("events", api="/apis/events.k8s.io/v1")
+async def test_m24_events_of_both_groups(recording: Recording) -> None:
+    old, new = recording.path("events"), recording.path("events", api="/apis/events.k8s.io/v1")
     involved = {
         "kind": "Pod",
-        "namespace": tape.namespace,
+        "namespace": recording.namespace,
         "name": "p",
         "uid": "u1",
         "apiVersion": "v1",
     }
     times = {"firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z"}
-    await tape.create(
+    await recording.create(
         old,
         {"metadata": {"name": "e1"}, "involvedObject": involved, "reason": "R", "message": "m", "type": "Normal", "count": 1, "source": {"component": "c"}, **times},
     )  # fmt: skip
-    await tape.get(f"{new}/e1")
+    await recording.get(f"{new}/e1")
     body = {
         "metadata": {"name": "e2"},
         "eventTime": "2026-01-01T00:00:00.000000Z",
@@ -564,22 +576,22 @@ async def test_m24_events_of_both_groups(tape: Tape) -> None:
         "regarding": involved,
         "type": "Warning",
     }
-    await tape.create(new, body)
-    await tape.get(f"{old}/e2")
-    await tape.create(new, {**body, "metadata": {"name": "e3"}, "eventTime": None, "type": ""})
-    await tape.create(
+    await recording.create(new, body)
+    await recording.get(f"{old}/e2")
+    await recording.create(new, {**body, "metadata": {"name": "e3"}, "eventTime": None, "type": ""})
+    await recording.create(
         new,
         {**body, "metadata": {"name": "e4"}, "reportingController": "", "action": "", "reason": ""},
     )
-    await tape.create(new, {**body, "metadata": {"name": "e5"}, "note": "x" * 1025})
-    await tape.create(
+    await recording.create(new, {**body, "metadata": {"name": "e5"}, "note": "x" * 1025})
+    await recording.create(
         old, {"metadata": {"name": "e6"}, "involvedObject": {**involved, "namespace": "elsewhere"}}
     )
     series = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}}
-    await tape.patch(f"{new}/e2", series, STRATEGIC)
-    await tape.patch(f"{old}/e1", {"count": 2}, STRATEGIC)
-    await tape.get(old, query={"fieldSelector": "involvedObject.name=p,type=Warning"})
-    await tape.get(new, query={"fieldSelector": "regarding.name=p,type=Warning"})
-    await tape.get(new, query={"fieldSelector": "involvedObject.name=p"})
-    await tape.delete(f"{new}/e2")
-    await tape.get(f"{old}/e2")
+    await recording.patch(f"{new}/e2", series, STRATEGIC)
+    await recording.patch(f"{old}/e1", {"count": 2}, STRATEGIC)
+    await recording.get(old, query={"fieldSelector": "involvedObject.name=p,type=Warning"})
+    await recording.get(new, query={"fieldSelector": "regarding.name=p,type=Warning"})
+    await recording.get(new, query={"fieldSelector": "involvedObject.name=p"})
+    await recording.delete(f"{new}/e2")
+    await recording.get(f"{old}/e2")

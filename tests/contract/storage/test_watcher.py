@@ -355,12 +355,12 @@ async def test_watch_list_match_single(api: Api) -> None:
 
 @pytest.mark.embedded_only
 async def test_watch_error_is_blocking_further_events(api: Api) -> None:
-    """After an error in the stream nothing more comes: the client must begin anew."""
+    """After an error in the stream nothing more comes: the client must list again."""
     made = await stored(api, "foo")
     await relabel(api, "foo", a="b")
     assert isinstance(api.transport, InProcessTransport)
     store = api.transport._app.store
-    store.shelf("secrets").forget(store.revision)
+    store.resource("secrets").compact(store.revision)
     async with api.watch(api.path("secrets"), {"resourceVersion": rv(made)}) as events:
         rest = await events.rest()
     assert [one["type"] for one in rest] == ["ERROR"]

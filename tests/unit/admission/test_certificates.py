@@ -9,10 +9,10 @@ import pytest
 from cryptography import x509
 
 from manta.admission.certificates import (
-    AUTHORITY_LIFE,
-    LEAF_LIFE,
-    BrokenChain,
+    AUTHORITY_LIFETIME,
+    LEAF_LIFETIME,
     Chain,
+    InvalidChain,
     next_chain,
 )
 
@@ -54,8 +54,8 @@ def test_the_first_step_makes_everything_and_then_all_is_well() -> None:
 
 def test_the_certificate_is_renewed_in_time_by_the_same_authority() -> None:
     chain = fresh()
-    assert next_chain(chain, NAMES, NOW + LEAF_LIFE / 2) is None
-    renewed = next_chain(chain, NAMES, NOW + LEAF_LIFE * 0.7)
+    assert next_chain(chain, NAMES, NOW + LEAF_LIFETIME / 2) is None
+    renewed = next_chain(chain, NAMES, NOW + LEAF_LIFETIME * 0.7)
     assert renewed is not None
     assert renewed.authorities == chain.authorities
     assert renewed.certificate != chain.certificate
@@ -71,7 +71,7 @@ def test_another_name_makes_another_certificate() -> None:
 
 
 def test_a_new_authority_is_announced_before_it_signs() -> None:
-    chain, later = fresh(), NOW + AUTHORITY_LIFE * 0.7
+    chain, later = fresh(), NOW + AUTHORITY_LIFETIME * 0.7
     announced = next_chain(chain, NAMES, later)
     assert announced is not None
     assert len(authorities(announced)) == 2
@@ -85,10 +85,10 @@ def test_a_new_authority_is_announced_before_it_signs() -> None:
 
 
 def test_an_authority_that_has_expired_is_dropped() -> None:
-    chain, later = fresh(), NOW + AUTHORITY_LIFE * 0.7
+    chain, later = fresh(), NOW + AUTHORITY_LIFETIME * 0.7
     announced = next_chain(chain, NAMES, later)
     assert announced is not None
-    end = NOW + AUTHORITY_LIFE + timedelta(days=1)
+    end = NOW + AUTHORITY_LIFETIME + timedelta(days=1)
     steps = 0
     while (following := next_chain(announced, NAMES, end)) is not None:
         announced, steps = following, steps + 1
@@ -99,11 +99,11 @@ def test_an_authority_that_has_expired_is_dropped() -> None:
 
 @pytest.mark.parametrize("field", ["authorities", "certificate", "key", "authority_key"])
 def test_what_is_no_certificate_is_said_so(field: str) -> None:
-    with pytest.raises(BrokenChain):
+    with pytest.raises(InvalidChain):
         next_chain(replace(fresh(), **{field: "rubbish"}), NAMES, NOW)
 
 
 @pytest.mark.parametrize("field", ["key", "authority_key"])
 def test_anothers_key_is_of_no_use(field: str) -> None:
-    with pytest.raises(BrokenChain, match="not that of its certificate"):
+    with pytest.raises(InvalidChain, match="not that of its certificate"):
         next_chain(replace(fresh(), **{field: getattr(fresh(), field)}), NAMES, NOW)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from manta.admission.review import RULES, BadReview, review
+from manta.admission.review import RULES, InvalidReview, review
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.ray.service import RayService
 from manta.rules.settings import FeatureGates, Settings
@@ -15,7 +15,7 @@ from manta.rules.validation.cluster import cluster_violations
 from manta.rules.validation.service import service_violations
 from manta.rules.validation.violation import sentence
 from support.raycluster import group, ray_cluster
-from support.raycluster_world import decode
+from support.raycluster_scenario import decode
 from support.raycronjob import ray_cron_job
 from support.rayjob import ray_job
 from support.rayservice_objects import ray_service
@@ -78,8 +78,8 @@ def test_what_is_invalid_is_refused_by_name(invalid: Json, word: str) -> None:
 
 
 def test_the_words_are_the_controllers() -> None:
-    told = asked(twins())["status"]["message"]
-    assert told == sentence(cluster_violations(decode(twins()), Settings()))
+    reported = asked(twins())["status"]["message"]
+    assert reported == sentence(cluster_violations(decode(twins()), Settings()))
     service = ray_service(serveConfigV2="[")
     import msgspec
 
@@ -98,10 +98,10 @@ def test_an_update_is_refused_only_for_what_it_makes_worse() -> None:
     labelled = twins(labels={"a": "b"})
     assert asked(labelled, old=twins())["allowed"] is True
     worse = twins(authOptions={"mode": "token"}, rayVersion="2.1.0")
-    told = asked(worse, old=twins())
-    assert told["allowed"] is False
-    assert "2.52.0" in told["status"]["message"]
-    assert "workerGroupSpecs" not in told["status"]["message"]
+    reported = asked(worse, old=twins())
+    assert reported["allowed"] is False
+    assert "2.52.0" in reported["status"]["message"]
+    assert "workerGroupSpecs" not in reported["status"]["message"]
     assert asked(twins(), old=ray_cluster())["allowed"] is False
 
 
@@ -121,9 +121,9 @@ def test_other_kinds_are_let_through() -> None:
 
 
 def test_an_object_that_we_cannot_read_is_refused_with_the_reason() -> None:
-    told = asked(ray_cluster() | {"spec": {"headGroupSpec": 7}})
-    assert told["allowed"] is False
-    assert "cannot be read" in told["status"]["message"]
+    reported = asked(ray_cluster() | {"spec": {"headGroupSpec": 7}})
+    assert reported["allowed"] is False
+    assert "cannot be read" in reported["status"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_an_object_that_we_cannot_read_is_refused_with_the_reason() -> None:
     ],
 )
 def test_what_is_no_review_is_said_so(body: bytes) -> None:
-    with pytest.raises(BadReview):
+    with pytest.raises(InvalidReview):
         review(body, Settings())
 
 
@@ -147,9 +147,9 @@ def test_what_is_no_review_is_said_so(body: bytes) -> None:
 )
 def test_a_runtime_env_that_cannot_be_read_is_refused(text: str) -> None:
     """X14: it raised, and under `failurePolicy: Ignore` the object passed."""
-    told = asked(ray_job(runtimeEnvYAML=text))
-    assert not told["allowed"]
-    assert "spec.runtimeEnvYAML" in told["status"]["message"]
+    reported = asked(ray_job(runtimeEnvYAML=text))
+    assert not reported["allowed"]
+    assert "spec.runtimeEnvYAML" in reported["status"]["message"]
 
 
 def test_an_object_nested_too_deep_is_refused() -> None:
@@ -157,5 +157,7 @@ def test_an_object_nested_too_deep_is_refused() -> None:
     deep: Json = {}
     for _ in range(900):
         deep = {"a": deep}
-    told = asked(ray_job() | {"spec": {"rayClusterSpec": {"headGroupSpec": {"template": deep}}}})
-    assert "nested more than 100 levels deep" in told["status"]["message"]
+    reported = asked(
+        ray_job() | {"spec": {"rayClusterSpec": {"headGroupSpec": {"template": deep}}}}
+    )
+    assert "nested more than 100 levels deep" in reported["status"]["message"]

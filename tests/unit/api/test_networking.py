@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from manta.api.networking import Ingress, NetworkPolicy
@@ -10,7 +12,7 @@ from manta.api.networking import Ingress, NetworkPolicy
 def test_rules_stay_raw() -> None:
     rule = {"host": "ray.example", "http": {"paths": [{"path": "/", "aFieldOfTomorrow": 1}]}}
     assert msgspec.convert({"spec": {"rules": [rule]}}, Ingress).spec.rules == (rule,)
-    peer = {"from": [{"podSelector": {}}]}
+    peer: dict[str, Any] = {"from": [{"podSelector": {}}]}
     assert msgspec.convert({"spec": {"ingress": [peer]}}, NetworkPolicy).spec.ingress == (peer,)
 
 

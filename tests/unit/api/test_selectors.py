@@ -10,7 +10,6 @@ from manta.api.selectors import (
     EVERYTHING,
     NOTHING,
     SelectorError,
-    from_labels,
     from_object,
     parse_field_selector,
     parse_label_selector,
@@ -136,7 +135,7 @@ def test_a_wrong_expression_is_refused(expression: dict[str, Any]) -> None:
 
 
 def test_the_selector_of_a_service_wants_all_its_labels() -> None:
-    selector = from_labels({"tier": "gpu", "app": "ray"})
+    selector = from_object({"matchLabels": {"tier": "gpu", "app": "ray"}})
     assert selector.matches(LABELS)
     assert not selector.matches({"app": "ray"})
     assert str(selector) == "app=ray,tier=gpu"

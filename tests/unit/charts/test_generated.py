@@ -10,13 +10,14 @@ import pytest
 import yaml
 from tools.chart.generate import CHART, stale
 
-from manta.cli.operator import _register_leading, assemble, new_manager
-from manta.cli.operator_options import Options
-from manta.cli.operator_platform import Platform
+from manta.operator.options import Options
+from manta.operator.platform import Platform
+from manta.operator.process import assemble, new_manager, register_leader_metric
 from manta.rules.settings import Settings
+from manta.runtime.controller_metrics import ApiMetrics
 from manta.runtime.gate import WriteGate
 from manta.runtime.gauges import register_process
-from manta.runtime.metrics import ApiMetrics, Registry
+from manta.runtime.metrics import Registry
 from support.plane import memory_plane
 
 ALERTS = yaml.safe_load((CHART / "monitoring/alerts.yaml").read_text())["groups"]
@@ -45,7 +46,7 @@ async def families() -> dict[str, set[str]]:
         assemble(manager, options, Platform((1, 35), openshift=False, cert_manager=False))
         ApiMetrics(registry, "https://server")
         register_process(registry)
-        _register_leading(registry, WriteGate(plane.clock))
+        register_leader_metric(registry, WriteGate(plane.clock))
         return {name: set(one.labels) for name, one in registry.families.items()}
 
 

@@ -1,6 +1,6 @@
 """The chart as Helm renders it: linted, compared with golden files, and read by the operator itself.
 
-`make golden` writes the golden files anew; the diff is the review.
+`make golden` writes the golden files again; the diff is the review.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 from manta.api.crds import crd_documents
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.cli import webhook
-from manta.cli.operator_options import Options, add_flags, options_from
+from manta.operator.options import Options, add_flags, options_from
 from support.helm import CHART, ROOT, helm, rendered
 
 GOLDEN = ROOT / "tests/golden/chart"
@@ -207,15 +207,15 @@ def test_permissions_are_those_of_the_features_that_are_on(
     ("value", "complaint"),
     [
         ("batchScheduler.name=vulcan", "value must be one of"),
-        ("batchScheduler.enabled=true,batchScheduler.name=yunikorn", "Leave out `enabled`"),
+        ("batchScheduler.enabled=true,batchScheduler.name=yunikorn", "Remove `enabled`"),
         ("replicas=2,leaderElectionEnabled=false", "needs leaderElectionEnabled"),
-        ("logging.baseDir=/var/log", "logging.fileName must name it"),
+        ("logging.baseDir=/var/log", "logging.fileName is missing"),
         ("replicaCount=2", "additional properties 'replicaCount' not allowed"),
         ("logging.stdoutEncoder=xml", "value must be one of 'json', 'console'"),
         ("kubeClient.burst=0", "minimum: got 0, want 1"),
         ("image.digest=abc", "does not match pattern"),
         ("operatorCommand=/bin/sh", "value must be one of '', '/manager'"),
-        ("image.repository=r.example/kuberay/operator", "this is KubeRay's own operator"),
+        ("image.repository=r.example/kuberay/operator", "this is the operator of KubeRay"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_before_anything_is_installed(

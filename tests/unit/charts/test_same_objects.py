@@ -10,7 +10,7 @@ import yaml
 
 from manta.cli import install
 from manta.cli.install import installation_of
-from manta.cli.operator_objects import IMAGE, all_objects
+from manta.install.operator_manifests import IMAGE, all_objects
 from support.helm import ROOT, rendered
 
 GOLDEN = ROOT / "tests/golden/chart/default.yaml"

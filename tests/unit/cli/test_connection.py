@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from manta.cli import connection, install, uninstall
-from manta.cli.connection import (
-    NoServerError,
+from manta.api.usage import UsageError
+from manta.cli import install, uninstall
+from manta.cli.server import connection
+from manta.cli.server.connection import (
     add_connection_flags,
-    add_namespace_flag,
     cluster_of,
     namespace_of,
 )
-from manta.cli.usage import UsageError
+from manta.client.connection import NoServerError
 
 KUBECONFIG = """
 apiVersion: v1
@@ -31,8 +31,7 @@ contexts:
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_namespace_flag(parser)
-    add_connection_flags(parser)
+    add_connection_flags(parser, namespace=True)
     return parser.parse_args(words)
 
 
@@ -75,7 +74,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("KUBECONFIG", "MANTA_DIR", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
-    connection._SAID.clear()
+    connection._NOTED.clear()
     return Machine(tmp_path)
 
 
@@ -90,7 +89,7 @@ def test_the_users_kubeconfig_wins_over_a_plane_as_with_kubectl(
     machine.start_plane(1)
     machine.write(machine.kube, 2)
     assert port_of(parsed()) == 2
-    assert f"--dir {machine.plane} means the plane" in capsys.readouterr().err
+    assert f"--dir {machine.plane} selects the plane" in capsys.readouterr().err
 
 
 def test_without_any_kubeconfig_the_plane_is_meant(machine: Machine) -> None:
@@ -136,13 +135,13 @@ def test_two_servers_at_once_are_refused(machine: Machine) -> None:
     """U5."""
     machine.start_plane(1)
     file = machine.write(machine.home / "prod", 7)
-    with pytest.raises(UsageError, match="name two API servers: leave out one of them"):
+    with pytest.raises(UsageError, match="name two API servers: use only one of them"):
         cluster_of(parsed("--dir", str(machine.plane), "--kubeconfig", str(file)))
 
 
 def test_a_directory_without_a_plane_is_named_with_its_cure(machine: Machine) -> None:
     machine.write(machine.kube, 2)
-    with pytest.raises(UsageError, match=r"--dir .*none: no plane runs there; start one with"):
+    with pytest.raises(UsageError, match=r"--dir .*none: no plane runs there; start it with"):
         cluster_of(parsed("--dir", str(machine.home / "none")))
 
 
@@ -163,15 +162,15 @@ def test_inside_a_pod_its_service_account_is_used(
     account = machine.home / "account"
     account.mkdir()
     (account / "token").write_text("t")
-    monkeypatch.setattr("manta.kube.credentials.SERVICE_ACCOUNT", account)
-    monkeypatch.setattr("manta.kube.credentials.in_cluster.__kwdefaults__", {"folder": account})
+    monkeypatch.setattr("manta.kube.config.SERVICE_ACCOUNT", account)
+    monkeypatch.setattr("manta.kube.config.in_cluster.__kwdefaults__", {"folder": account})
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert cluster_of(parsed()).context == "in-cluster"
     machine.write(machine.kube, 2)
     assert port_of(parsed()) == 2
 
 
-def test_a_machine_without_any_server_is_told_what_to_do(machine: Machine) -> None:
+def test_a_machine_without_any_server_is_reported_what_to_do(machine: Machine) -> None:
     with pytest.raises(NoServerError, match="or start a plane on this machine with `manta up`"):
         cluster_of(parsed())
     assert namespace_of(parsed()) == "default"

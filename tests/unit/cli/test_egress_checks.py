@@ -11,12 +11,12 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.resources import NODES
-from manta.cli.egress_checks import check_egress, egress_note, refuse_without_egress
-from manta.cli.findings import Level
-from manta.cli.usage import UsageError
+from manta.api.usage import UsageError
+from manta.cli.checks.egress import check_egress, egress_note, refuse_without_egress
+from manta.cli.checks.finding import Level
 from manta.kube.client import Client
-from manta.localplane.node import user_egress
-from manta.localplane.node.user_egress import command
+from manta.localplane.node.net import user_egress
+from manta.localplane.node.net.user_egress import command
 from support.plane import memory_plane
 
 TROUBLE = "Pods of an ordinary user cannot reach the network: install slirp4netns"
@@ -66,7 +66,7 @@ def test_up_and_doctor_name_the_package_that_is_missing() -> None:
     finding = check_egress(arguments())
     assert finding.level is Level.WARN
     assert "neither slirp4netns nor pasta is installed" in finding.found
-    assert "apt-get install slirp4netns" in finding.cure
+    assert "apt-get install slirp4netns" in finding.fix
 
 
 @pytest.mark.usefixtures("ordinary_user")

@@ -6,8 +6,10 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.resources import DAEMON_SETS, DEPLOYMENTS, NODES, PODS
-from manta.cli.follow import Claim, Followed, Follower, Verdict, claim, judge, pod_waits_for
-from manta.cli.progress import PlainProgress
+from manta.cli.output.progress import PlainProgress
+from manta.cli.output.wait import Claim, Followed, Follower, claim
+from manta.client.readiness import judge, pod_waits_for
+from manta.client.workload_readiness import Verdict
 from support.plane import memory_plane
 
 
@@ -51,7 +53,7 @@ def pod(**status: object) -> dict[str, object]:
         ),
         (
             {"containerStatuses": [{"name": "ray", "ready": False, "state": {"running": {}}}]},
-            "container ray runs, its readiness probe has not passed yet",
+            "container ray runs, but its readiness probe has not passed yet",
         ),
         ({"phase": "Pending"}, "phase Pending"),
     ],
@@ -192,7 +194,7 @@ def test_kinds_without_a_readiness_of_their_own_are_ready() -> None:
     assert judge("ConfigMap", {}).ready
 
 
-def test_a_trouble_is_told_before_what_is_merely_unmet() -> None:
+def test_a_problem_is_reported_before_what_is_merely_unmet() -> None:
     conditions = [
         {
             "type": "RayClusterSuspended",

@@ -15,7 +15,7 @@ UPGRADE = {"type": "UpgradeInProgress", "status": "True", "message": "the head o
 
 
 @pytest.mark.parametrize(
-    ("conditions", "told"),
+    ("conditions", "reported"),
     [
         ([READY], ""),
         ([STARTS], 'application "app" is DEPLOYING'),
@@ -24,6 +24,6 @@ UPGRADE = {"type": "UpgradeInProgress", "status": "True", "message": "the head o
     ],
 )
 def test_a_service_says_why_it_does_not_serve_or_what_its_upgrade_waits_for(
-    conditions: list[dict[str, Any]], told: str
+    conditions: list[dict[str, Any]], reported: str
 ) -> None:
-    assert waits_for(RAY_SERVICES, {"status": {"conditions": conditions}}) == told
+    assert waits_for(RAY_SERVICES, {"status": {"conditions": conditions}}) == reported

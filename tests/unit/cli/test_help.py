@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from manta.cli.kinds import Kinds
+from manta.api.usage import UsageError, did_you_mean
 from manta.cli.main import VERBS, main
-from manta.cli.usage import UsageError, did_you_mean
+from manta.cli.server.discovery import Kinds
 from support.plane import memory_plane
 from support.raycrds import ray_crds
 
@@ -32,7 +32,7 @@ def test_a_verb_that_is_nearly_one_gets_a_hint(capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit) as ended:
         main(["statsu"])
     assert ended.value.code == 2
-    assert "there is no command 'statsu'; did you mean 'status'?" in capsys.readouterr().err
+    assert "unknown command 'statsu'; did you mean 'status'?" in capsys.readouterr().err
 
 
 async def test_a_kind_that_is_nearly_one_gets_a_hint_and_kubectls_words_keep_their_meaning() -> (

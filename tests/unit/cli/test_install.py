@@ -10,13 +10,13 @@ from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.selectors import parse_label_selector
-from manta.cli.follow import judge
-from manta.cli.installation import OURS, resource_of
-from manta.cli.leftovers import LABELS, Installed, everything, superseded
+from manta.api.usage import UsageError
 from manta.cli.main import main
-from manta.cli.operator_objects import Installation, all_objects, needed_features
-from manta.cli.uninstall import _told, chosen
-from manta.cli.usage import UsageError
+from manta.cli.uninstall import _summary, chosen
+from manta.client.readiness import judge
+from manta.install.installed import LABELS, Installed, everything, superseded
+from manta.install.operator_manifests import Installation, all_objects, needed_features
+from manta.install.plane import OURS, resource_of
 
 
 def test_printing_the_objects_asks_no_server(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,7 +38,7 @@ def test_printing_the_objects_asks_no_server(capsys: pytest.CaptureFixture[str])
             "unknown feature gate",
         ),
         (["install"], "--image is missing: no image is published yet"),
-        (["uninstall", "--force"], "--force is about --crds"),
+        (["uninstall", "--force"], "--force needs --crds"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
@@ -110,7 +110,7 @@ def test_of_two_operators_only_the_one_that_is_named_is_removed() -> None:
     mine = Installation(namespace="mine", watch=("a",), webhook=True)
     theirs = Installation(namespace="theirs", watch=("b", "mine"))
     both = [*made(mine), *made(theirs)]
-    with pytest.raises(UsageError, match="installed in mine, theirs: say which"):
+    with pytest.raises(UsageError, match="installed in mine, theirs: select one"):
         chosen(both, "")
     assert chosen(both, "mine") == everything(made(mine))
     assert chosen(both, "theirs") == everything(made(theirs))
@@ -127,9 +127,9 @@ def test_nobody_is_asked_who_is_gone_already() -> None:
 
 def test_what_would_be_lost_is_counted_and_named() -> None:
     clusters = [(RAY_CLUSTERS, Key("team", name)) for name in ("a", "b")]
-    told = _told([*clusters, (RAY_JOBS, Key("team", "j"))])
-    assert told == "2 RayClusters, 1 RayJob (team/a, team/b, team/j)"
-    many = _told([(RAY_JOBS, Key("n", str(number))) for number in range(11)])
+    reported = _summary([*clusters, (RAY_JOBS, Key("team", "j"))])
+    assert reported == "2 RayClusters, 1 RayJob (team/a, team/b, team/j)"
+    many = _summary([(RAY_JOBS, Key("n", str(number))) for number in range(11)])
     assert many.startswith("11 RayJobs (n/0,")
     assert many.endswith("n/9, ...)")
 
@@ -146,6 +146,6 @@ def deployment(generation: int, **status: Any) -> dict[str, Any]:
 def test_an_available_deployment_counts_only_with_its_newest_template() -> None:
     assert judge("Deployment", deployment(2, observedGeneration=2, updatedReplicas=2)).ready
     old = judge("Deployment", deployment(2, observedGeneration=1, updatedReplicas=2))
-    assert old.why == "its change has not been looked at yet"
+    assert old.why == "waiting for the first reconcile of this generation"
     rolling = judge("Deployment", deployment(2, observedGeneration=2, updatedReplicas=1))
-    assert "1 of 2 Pods are of the new kind" in rolling.why
+    assert "1 of 2 Pods are of the new template" in rolling.why

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from manta.cli.jsonpath import render
-from manta.cli.usage import UsageError
+from manta.api.usage import UsageError
+from manta.cli.output.jsonpath import render
 
 PODS = {
     "items": [
@@ -50,8 +50,8 @@ def test_a_template_is_filled_in(template: str, text: str) -> None:
         ("{.a", "brace"),
         ("{range .items[*]}x", "without its {end}"),
         ("{end}", "without its {range}"),
-        ("{.items[x]}", "no index"),
-        ("{.items[?(x)]}", "no filter"),
+        ("{.items[x]}", "not an index"),
+        ("{.items[?(x)]}", "not a filter"),
     ],
 )
 def test_what_cannot_be_read_is_named(template: str, words: str) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES
+from manta.api.usage import UsageError
 from manta.cli.dashboard import head_service, hint, service_of
-from manta.cli.local_proxy import LocalProxy, refusal
-from manta.cli.usage import UsageError
+from manta.cli.server.local_proxy import LocalProxy, refusal
 from manta.kube.client import Client
 from manta.kube.transport import Request, Response, StreamResponse
 from support.plane import memory_plane

@@ -96,7 +96,7 @@ def test_what_cannot_be_meant_exits_with_2_and_says_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["delete"]) == 2
-    assert "what is to be deleted?" in capsys.readouterr().err
+    assert "name an object or a file" in capsys.readouterr().err
 
 
 def test_a_stranger_that_bears_the_same_name_is_not_swallowed(
@@ -131,4 +131,4 @@ def test_asking_for_help_loads_no_verb() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = shown.stdout.splitlines()[-1]
-    assert loaded == "['manta.cli', 'manta.cli.main', 'manta.cli.usage']"
+    assert loaded == "['manta.api', 'manta.api.usage', 'manta.cli', 'manta.cli.main']"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from manta.cli.manifests import read_manifests
-from manta.cli.usage import UsageError
+from manta.api.usage import UsageError
+from manta.cli.server.manifests import read_manifests
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
@@ -29,7 +29,7 @@ def test_a_directory_gives_its_manifests_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("a: [", "is not valid YAML"),
         ("just words", "expected an object with apiVersion and kind"),
@@ -40,10 +40,10 @@ def test_a_directory_gives_its_manifests_in_order(tmp_path: Path) -> None:
         ("a: " + "[" * 40_000, "nested more than 100 levels"),
     ],
 )
-def test_bad_files_name_the_field_and_the_place(tmp_path: Path, text: str, told: str) -> None:
+def test_bad_files_name_the_field_and_the_place(tmp_path: Path, text: str, reported: str) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(text)
-    with pytest.raises(UsageError, match=told) as caught:
+    with pytest.raises(UsageError, match=reported) as caught:
         read_manifests([str(file)])
     assert "bad.yaml" in str(caught.value)
 
@@ -67,6 +67,6 @@ def test_values_are_those_that_kubectl_would_send(tmp_path: Path) -> None:
     assert (found["mode"], found["true"]) == (12, True)
 
 
-def test_a_missing_file_is_told_in_plain_words() -> None:
+def test_a_missing_file_is_reported_in_plain_words() -> None:
     with pytest.raises(UsageError, match=r"cannot read nowhere\.yaml: No such file"):
         read_manifests(["nowhere.yaml"])

@@ -1,4 +1,4 @@
-"""Who counts as a live KubeRay, and how a fate is worded."""
+"""Who counts as a live KubeRay, and how its changes are reported."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from manta.api.times import format_micro_time
-from manta.cli.migrate import Rival, fate, of_deployment, of_lease
-from manta.cli.operator_objects import Installation, all_objects
-from manta.cli.rehearsal import Place, Step
+from manta.cli.checks.migration import changes_of
+from manta.install.kuberay import KubeRayOperator, of_deployment, of_lease
+from manta.install.operator_manifests import Installation, all_objects
+from manta.operator.dry_run import ApiPath, Step
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -54,33 +55,33 @@ def test_another_deployment_is_no_rival() -> None:
 
 
 def test_rivals_meet_where_either_watches_everything_or_both_the_same() -> None:
-    assert Rival("", (), "").meets(["a"])
-    assert Rival("", ("a",), "").meets([])
-    assert Rival("", ("a", "b"), "").meets(["b"])
-    assert not Rival("", ("a",), "").meets(["b"])
+    assert KubeRayOperator("", (), "").overlaps(["a"])
+    assert KubeRayOperator("", ("a",), "").overlaps([])
+    assert KubeRayOperator("", ("a", "b"), "").overlaps(["b"])
+    assert not KubeRayOperator("", ("a",), "").overlaps(["b"])
 
 
 def one(**spec: Any) -> dict[str, Any]:
     return {"kind": "RayCluster", "metadata": {"namespace": "ns", "name": "c"}, "spec": spec}
 
 
-def test_a_fate_is_told_in_words() -> None:
-    assert fate(one(), []) == "goes on as it is"
-    told = Step("tell", "rayclusters", "ns", "c")
-    assert fate(one(), [told]) == "goes on; its status is brought up to date"
+def test_a_fate_is_reported_in_words() -> None:
+    assert changes_of(one(), []) == "none"
+    reported = Step("status", "rayclusters", "ns", "c")
+    assert changes_of(one(), [reported]) == "only its status"
     pod = Step("delete", "pods", "ns", "p", refused="no")
-    assert fate(one(), [told, pod]) == "delete pods/p, which the server refuses: no"
-    assert fate(one(managedBy="kueue.x-k8s.io/multikueue"), []).startswith("left alone")
+    assert changes_of(one(), [reported, pod]) == "delete pods/p, which the API server rejects: no"
+    assert changes_of(one(managedBy="kueue.x-k8s.io/multikueue"), []).startswith("none")
 
 
 def test_a_path_is_taken_apart() -> None:
-    assert Place.of("/api/v1/namespaces/ns/pods/p") == Place("pods", "ns", "p")
-    assert Place.of("/apis/ray.io/v1/namespaces/ns/rayjobs/j/status") == Place(
+    assert ApiPath.parse("/api/v1/namespaces/ns/pods/p") == ApiPath("pods", "ns", "p")
+    assert ApiPath.parse("/apis/ray.io/v1/namespaces/ns/rayjobs/j/status") == ApiPath(
         "rayjobs", "ns", "j", "status"
     )
     proxy = "/api/v1/namespaces/ns/services/s:dashboard/proxy/api/jobs/"
-    assert Place.of(proxy) == Place("services", "ns", "s:dashboard", "proxy", "api/jobs")
-    assert Place.of("/api/v1/namespaces/ns") == Place("namespaces", "", "ns")
+    assert ApiPath.parse(proxy) == ApiPath("services", "ns", "s:dashboard", "proxy", "api/jobs")
+    assert ApiPath.parse("/api/v1/namespaces/ns") == ApiPath("namespaces", "", "ns")
 
 
 def test_our_own_deployment_is_not_taken_for_kuberays() -> None:

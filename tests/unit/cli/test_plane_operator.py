@@ -11,20 +11,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from manta.cli import up
-from manta.cli.doctor_server import check_deployed_operator, check_objects, check_plane_operator
-from manta.cli.findings import Level
+from manta.api.usage import UsageError
+from manta.cli.checks.finding import Level
+from manta.cli.checks.server import check_deployed_operator, check_objects, check_plane_operator
 from manta.cli.main import main
-from manta.cli.plane_operator import (
-    LONGEST_PAUSE,
+from manta.cli.plane import bring_up
+from manta.cli.plane.operator import (
+    MAX_PAUSE,
     OperatorRecord,
     check_flags,
     operator_health,
     operator_log,
     pause_after,
 )
-from manta.cli.planeprocess import start_ticks
-from manta.cli.usage import UsageError
+from manta.cli.plane.process import start_ticks
 
 
 def note(directory: Path, record: OperatorRecord, log: str = "") -> None:
@@ -85,21 +85,21 @@ async def test_up_ends_with_the_last_words_of_an_operator_that_keeps_ending(
     tmp_path: Path,
 ) -> None:
     note(tmp_path, OperatorRecord(exits=3, last_exit=1), "one\nno such account\n")
-    with pytest.raises(UsageError, match=r"ended 3 times.*exit code 1(.|\n)*no such account"):
-        await up.await_operator(tmp_path)
+    with pytest.raises(UsageError, match=r"exited 3 times.*exit code 1(.|\n)*no such account"):
+        await bring_up.await_operator(tmp_path)
 
 
 async def test_up_waits_no_longer_for_an_operator_that_was_started_wrongly(tmp_path: Path) -> None:
     note(tmp_path, OperatorRecord(exits=1, last_exit=2), "unknown flag")
     with pytest.raises(UsageError, match="unknown flag"):
-        await up.await_operator(tmp_path)
+        await bring_up.await_operator(tmp_path)
 
 
 async def test_up_goes_on_when_the_operator_is_ready(
     tmp_path: Path, probe: tuple[int, list[int]]
 ) -> None:
     note(tmp_path, running(probe[0]))
-    await up.await_operator(tmp_path)
+    await bring_up.await_operator(tmp_path)
 
 
 def test_an_operator_that_is_not_ready_says_why(
@@ -122,8 +122,8 @@ def test_the_doctor_fails_for_an_operator_that_does_not_run(tmp_path: Path) -> N
     note(tmp_path, OperatorRecord(exits=5, last_exit=1), "Unauthorized\n")
     found = check_plane_operator(tmp_path)
     assert found.level is Level.FAIL
-    assert "ended 5 times" in found.found
-    assert "Unauthorized" in found.cure
+    assert "exited 5 times" in found.found
+    assert "Unauthorized" in found.fix
 
 
 def test_the_doctor_warns_of_one_that_was_restarted(
@@ -135,7 +135,7 @@ def test_the_doctor_warns_of_one_that_was_restarted(
 
 def test_restarts_become_slower() -> None:
     assert [pause_after(exits) for exits in (1, 3, 4, 5)] == [1, 1, 2, 4]
-    assert pause_after(100) == LONGEST_PAUSE
+    assert pause_after(100) == MAX_PAUSE
 
 
 def test_the_doctor_names_objects_that_are_stuck() -> None:

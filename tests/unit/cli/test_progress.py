@@ -15,10 +15,10 @@ from rich.console import Console
 
 from manta.api.meta import Key
 from manta.api.resources import EVENTS, PODS
-from manta.cli.follow import Followed, Follower
-from manta.cli.progress import REMINDER, PlainProgress, elapsed, is_live
-from manta.cli.progress_live import LiveProgress
-from manta.cli.submit_follow import PrintOnce, how_it_ended
+from manta.cli.output.follow_job import PrintOnce, result_line
+from manta.cli.output.live_progress import LiveProgress
+from manta.cli.output.progress import REMINDER, PlainProgress, elapsed, is_live
+from manta.cli.output.wait import Followed, Follower
 from support.plane import memory_plane
 
 
@@ -126,7 +126,7 @@ def test_elapsed_times_are_readable() -> None:
     ]
 
 
-async def test_the_download_of_an_image_is_told_by_its_event(
+async def test_the_download_of_an_image_is_reported_by_its_event(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """P11: nothing was said during the first image download."""
@@ -157,7 +157,7 @@ async def test_the_download_of_an_image_is_told_by_its_event(
 def test_other_commands_do_not_load_rich() -> None:
     """Neither do `up` and `submit` where nobody sees it live."""
     code = (
-        "import sys, manta.cli.get, manta.cli.up, manta.cli.submit, manta.cli.progress as p\n"
+        "import sys, manta.cli.get, manta.cli.up, manta.cli.submit, manta.cli.output.progress as p\n"
         "p.open_progress().__enter__().report('a', 'b')\n"
         "print([one for one in sys.modules if one.split('.')[0] in ('rich', 'pathspec')])"
     )
@@ -169,7 +169,7 @@ def test_on_a_terminal_the_view_is_live(tmp_path: Path) -> None:
     """With a real one: the table is drawn, redrawn, and left as it was at the end."""
     script = tmp_path / "show.py"
     script.write_text(
-        "import time\nfrom manta.cli.progress import open_progress\n"
+        "import time\nfrom manta.cli.output.progress import open_progress\n"
         "with open_progress() as progress:\n"
         "    progress.report('raycluster/demo', 'waiting for Pods')\n    time.sleep(0.5)\n"
         "    print('a line of its own')\n"
@@ -237,8 +237,8 @@ def test_the_last_line_says_how_it_ended_without_the_log() -> None:
         "message": "Job entrypoint command failed with exit code 1, last available logs (trunc"
         "ated to 20,000 chars):\nTraceback\nValueError: boom",
     }
-    words = how_it_ended(status)
+    words = result_line(status)
     assert words == "Failed (FAILED): Job entrypoint command failed with exit code 1"
-    assert how_it_ended({"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}) == (
+    assert result_line({"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}) == (
         "Complete (SUCCEEDED)"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from manta.cli.server_warnings import WarningPrinter, warnings_of
+from manta.cli.server.warnings import WarningPrinter, warnings_of
 from manta.kube.client import Client
 from manta.kube.transport import Request, Response
 

@@ -23,10 +23,10 @@ import yaml
 from manta.api.meta import Key, ObjectMeta
 from manta.api.ray.job import RayJob, RayJobSpec
 from manta.api.ray.naming import MAX_RAY_JOB_NAME
+from manta.api.usage import UsageError
 from manta.cli import main, submit
-from manta.cli.package import LARGEST_IN_CONFIGMAPS, PART_SIZE, Package, pack, script_of
-from manta.cli.submission import Wanted, build_job, build_packages, exit_code, job_name
-from manta.cli.usage import UsageError
+from manta.client.package import LARGEST_IN_CONFIGMAPS, PART_SIZE, Package, pack, script_of
+from manta.client.submission import Submission, build_job, build_packages, exit_code, job_name
 from manta.rules.settings import Settings
 from manta.rules.validation.job import validate_job
 
@@ -35,8 +35,8 @@ def parsed(*words: str) -> argparse.Namespace:
     return main.parse(["submit", *words])
 
 
-def wanted(*words: str) -> Wanted:
-    return submit.wanted_from(parsed(*words))
+def submission(*words: str) -> Submission:
+    return submit.submission_from(parsed(*words))
 
 
 def names_in(package: Package) -> list[str]:
@@ -113,7 +113,7 @@ def test_a_script_elsewhere_needs_a_working_directory(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_made_is_valid(words: Sequence[str]) -> None:
-    one = wanted(*words)
+    one = submission(*words)
     document = build_job(one, pack(one.command, None))
     spec = msgspec.convert(document["spec"], RayJobSpec)
     job = RayJob(metadata=ObjectMeta(name=one.name, namespace="default"), spec=spec)
@@ -121,7 +121,7 @@ def test_what_is_made_is_valid(words: Sequence[str]) -> None:
 
 
 def spec_of(*words: str) -> dict[str, Any]:
-    one = wanted(*words)
+    one = submission(*words)
     spec: dict[str, Any] = build_job(one, pack(one.command, None))["spec"]
     return spec
 
@@ -142,7 +142,7 @@ def test_a_borrowed_cluster_is_only_named() -> None:
 
 
 def test_the_package_is_mounted_where_the_runtime_env_looks_for_it() -> None:
-    one = wanted("--env", "A=b", "--", "python", "train.py")
+    one = submission("--env", "A=b", "--", "python", "train.py")
     package = pack(one.command, None)
     assert package is not None
     spec = build_job(one, package)["spec"]
@@ -166,7 +166,7 @@ def test_words_of_the_command_stay_words() -> None:
 
 
 def test_an_uploaded_package_needs_no_volume() -> None:
-    one = wanted("--cluster", "shared", "--", "python", "train.py")
+    one = submission("--cluster", "shared", "--", "python", "train.py")
     spec = build_job(one, pack(one.command, None), "gcs://_ray_pkg_1.zip")["spec"]
     assert "submitterPodTemplate" not in spec
     assert yaml.safe_load(spec["runtimeEnvYAML"]) == {"working_dir": "gcs://_ray_pkg_1.zip"}
@@ -190,7 +190,7 @@ def test_a_name_is_made_from_the_script(command: list[str], name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "what is to be run"),
+        ((), "the command is missing"),
         (("--cluster", "a", "--image", "b", "--", "true"), "--image"),
         (("--cluster", "a", "--retries", "1", "--", "true"), "--retries"),
         (("--env", "A", "--", "true"), "NAME=VALUE"),
@@ -199,7 +199,7 @@ def test_a_name_is_made_from_the_script(command: list[str], name: str) -> None:
 )
 def test_flags_that_make_no_sense_are_refused(words: Sequence[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        wanted(*words)
+        submission(*words)
 
 
 def test_a_dry_run_prints_manifests_and_needs_no_server(
@@ -216,10 +216,10 @@ def test_a_dry_run_prints_manifests_and_needs_no_server(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("python", "nosuch.py"), "nosuch.py: there is no such file in"),
-        (("python3.11", "-u", "-X", "dev", "nosuch.py"), "nosuch.py: there is no such file in"),
-        (("bash", "-e", "nosuch.sh"), "nosuch.sh: there is no such file in"),
-        (("./nosuch",), "./nosuch: there is no such file in"),
+        (("python", "nosuch.py"), "nosuch.py: no such file in"),
+        (("python3.11", "-u", "-X", "dev", "nosuch.py"), "nosuch.py: no such file in"),
+        (("bash", "-e", "nosuch.sh"), "nosuch.sh: no such file in"),
+        (("./nosuch",), "./nosuch: no such file in"),
         (("train.py",), "python train.py"),
     ],
 )
@@ -273,8 +273,8 @@ def test_what_the_image_has_is_not_looked_for_here(command: Sequence[str]) -> No
         (("--name", "a" * 60, "--", "true"), "shorten it to at most 47"),
         (("--memory", "4GB", "--", "true"), "did you mean 4Gi?"),
         (("--memory", "4g", "--", "true"), "did you mean 4Gi?"),
-        (("--memory", "4", "--", "true"), "--memory 4: that is 4 B"),
-        (("--cpus", "many", "--", "true"), "--cpus many: this is no amount"),
+        (("--memory", "4", "--", "true"), "--memory 4: this is 4 B"),
+        (("--cpus", "many", "--", "true"), "--cpus many: not a Kubernetes quantity"),
         (("--cpus", "0", "--", "true"), "more than 0"),
         (("--gpus", "-1", "--", "true"), "--gpus -1: must not be negative"),
         (("--timeout", "0", "--", "true"), "--timeout 0"),
@@ -303,7 +303,7 @@ def noise(size: int) -> bytes:
 def test_a_directory_of_megabytes_needs_no_cluster_that_is_there(tmp_path: Path) -> None:
     """U14: more than 900 kB travel in several ConfigMaps, which an init container joins."""
     (tmp_path / "blob").write_bytes(noise(2 * PART_SIZE))
-    one = wanted("--working-dir", ".", "--", "python", "train.py")
+    one = submission("--working-dir", ".", "--", "python", "train.py")
     package = pack(one.command, tmp_path)
     assert package is not None
     carried = build_packages(one, package)
@@ -323,7 +323,7 @@ def test_a_directory_of_megabytes_needs_no_cluster_that_is_there(tmp_path: Path)
 
 def test_the_joining_command_makes_the_package_again(tmp_path: Path) -> None:
     package = Package(noise(12 * PART_SIZE + 1), "a directory")
-    one = wanted("--", "true")
+    one = submission("--", "true")
     [joiner] = build_job(one, package)["spec"]["submitterPodTemplate"]["spec"]["initContainers"]
     for name in ("parts", "package"):
         (tmp_path / "manta" / name).mkdir(parents=True)
@@ -408,7 +408,7 @@ def test_a_package_says_how_much_it_is(tmp_path: Path) -> None:
 
 def test_a_script_that_is_ignored_is_missed_here_and_not_on_the_cluster(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("train.py\n")
-    with pytest.raises(UsageError, match=r"train\.py is left out of the package"):
+    with pytest.raises(UsageError, match=r"train\.py is not in the package"):
         pack(["python", "train.py"], tmp_path)
     assert pack(["python", "./train.py"], tmp_path, include_ignored=True) is not None
 
@@ -418,7 +418,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(UsageError, match=r"lib/model\.py: Permission denied; leave it out with"):
+    with pytest.raises(UsageError, match=r"lib/model\.py: Permission denied; exclude it with"):
         pack(["true"], tmp_path)
 
 

@@ -10,12 +10,13 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.usage import UsageError
+from manta.api.well_known import ANNOTATION_DEFAULT_CONTAINER
 from manta.cli import delete, get, logs
 from manta.cli.describe import described
 from manta.cli.events import age, in_order
-from manta.cli.kinds import Kinds
-from manta.cli.scale import scale_group
-from manta.cli.usage import UsageError
+from manta.cli.server.discovery import Kinds
+from manta.client.scaling import scale_group
 from manta.kube.client import Client
 from support.plane import memory_plane
 from support.raycluster import group, ray_cluster
@@ -47,17 +48,17 @@ def parsed(verb: Any, *words: str) -> argparse.Namespace:
 async def test_kinds_and_names_are_read_as_kubectl_reads_them(
     client: Client, words: tuple[str, ...], found: list[str]
 ) -> None:
-    chosen = get.wanted(parsed(get, *words), await Kinds.discover(client))
+    chosen = get.selections(parsed(get, *words), await Kinds.discover(client))
     assert [f"{one.resource.plural}/{one.key.name}" for one in chosen] == found
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("pod/a", "b"), "not both"),
-        (("pods,svc", "a"), "name objects as KIND/NAME"),
-        (("pod", "a", "-l", "x=y"), "leave out one"),
-        (("pod", "a", "-A"), "of one namespace"),
+        (("pod/a", "b"), "use either KIND NAME"),
+        (("pods,svc", "a"), "write names as KIND/NAME"),
+        (("pod", "a", "-l", "x=y"), "either a name or -l"),
+        (("pod", "a", "-A"), "needs one namespace"),
     ],
 )
 async def test_words_that_contradict_each_other_are_refused(
@@ -65,7 +66,7 @@ async def test_words_that_contradict_each_other_are_refused(
 ) -> None:
     kinds = await Kinds.discover(client)
     with pytest.raises(UsageError, match=why):
-        get.wanted(parsed(get, *words), kinds)
+        get.selections(parsed(get, *words), kinds)
 
 
 async def test_objects_are_deleted_by_labels_and_never_all_by_mistake(client: Client) -> None:
@@ -81,7 +82,7 @@ async def test_objects_are_deleted_by_labels_and_never_all_by_mistake(client: Cl
 
     assert await chosen("-l", "team=x") == ["a"]
     assert await chosen("--all") == ["a", "b"]
-    with pytest.raises(UsageError, match="say -l LABELS or --all"):
+    with pytest.raises(UsageError, match="use -l LABELS or --all"):
         await chosen()
 
 
@@ -95,7 +96,7 @@ def test_logs_take_the_container_that_the_pod_names_else_the_first(
     }
     assert logs.default_container(pod) == "ray-head"
     assert "ray-head of ray-head, autoscaler (-c" in capsys.readouterr().err
-    pod["metadata"]["annotations"] = {logs.DEFAULT_CONTAINER: "autoscaler"}
+    pod["metadata"]["annotations"] = {ANNOTATION_DEFAULT_CONTAINER: "autoscaler"}
     assert logs.default_container(pod) == "autoscaler"
 
 
@@ -108,7 +109,7 @@ async def test_a_group_is_scaled_within_its_bounds(client: Client) -> None:
     groups = [group(replicas=1, maxReplicas=4), {**group(replicas=1), "groupName": "gpu"}]
     await client.create(RAY_CLUSTERS, "default", ray_cluster(groups=groups))
     key = Key("default", "demo")
-    with pytest.raises(UsageError, match="--group is one of workers, gpu"):
+    with pytest.raises(UsageError, match="--group is missing: one of workers, gpu"):
         await scale_group(client, key, "", 2)
     with pytest.raises(UsageError, match="did you mean 'workers'"):
         await scale_group(client, key, "worker", 2)

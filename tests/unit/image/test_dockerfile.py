@@ -10,7 +10,7 @@ import re
 import yaml
 from tools.image.lock import main as lock_is_stale
 
-from manta.cli.operator_objects import NAME
+from manta.install.operator_manifests import NAME
 from support.dockerfile import IGNORED, ROOT, STEPS, sources, stages
 
 RELEASE = (ROOT / ".github/workflows/release.yml").read_text()

@@ -1,88 +1,179 @@
-"""Which cluster is meant when nobody says."""
+"""Credentials that grow old, by the clock or by a 401."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from manta.kube.credentials import discover, in_cluster, kubeconfig_paths, load
+from manta.kube import credentials, exec_plugin
+from manta.kube.cluster import ExecPlugin, User
+from manta.kube.credentials import (
+    FileCredentialProvider,
+    PluginCredentialProvider,
+    credential_provider_for,
+    token_expiry,
+)
 from manta.kube.errors import CredentialsError
+from manta.kube.exec_plugin import PluginCredential
 
-CONFIG = """
-current-context: c
-contexts: [{name: c, context: {cluster: c}}]
-clusters: [{name: c, cluster: {server: "https://from-file"}}]
-"""
-HOST = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
+START = datetime(2026, 11, 15, 12, tzinfo=UTC)
+PLUGIN = ExecPlugin("p", "client.authentication.k8s.io/v1")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    pod = tmp_path / "serviceaccount"
-    pod.mkdir()
-    (pod / "token").write_text("t")
-    (pod / "ca.crt").write_text("CA")
-    (pod / "namespace").write_text("team\n")
-    return pod
+def jwt(**claims: object) -> str:
+    body = base64.urlsafe_b64encode(msgspec.json.encode(claims)).decode().rstrip("=")
+    return f"e30.{body}.sig"
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    path = tmp_path / "config"
-    path.write_text(CONFIG)
-    return path
+async def bearer(of: credentials.CredentialProvider) -> str:
+    return (await of.credential()).headers.get("authorization", "")
 
 
-def test_inside_a_pod_everything_is_mounted(folder: Path) -> None:
-    cluster = in_cluster(HOST, folder=folder)
-    assert cluster.server == "https://10.0.0.1:6443"
-    assert cluster.user.token_file == folder / "token"
-    assert (cluster.ca, cluster.namespace) == (folder / "ca.crt", "team")
-
-
-def test_without_variables_the_service_has_a_name(folder: Path) -> None:
-    assert in_cluster(folder=folder).server == "https://kubernetes.default.svc:443"
-
-
-def test_an_ipv6_address_gets_its_brackets(folder: Path) -> None:
-    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1"}
-    assert in_cluster(environment, folder=folder).server == "https://[fd00::1]:443"
-
-
-def test_outside_a_pod_the_error_says_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(CredentialsError, match=r"not inside a cluster: .*token.*kubeconfig"):
-        in_cluster(folder=tmp_path)
-
-
-def test_a_proxy_is_used_inside_a_cluster_too(folder: Path) -> None:
-    proxied = in_cluster(HOST | {"HTTPS_PROXY": "http://p:1"}, folder=folder)
-    exempt = in_cluster(
-        HOST | {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, folder=folder
-    )
-    assert (proxied.proxy, exempt.proxy) == ("http://p:1", "")
-
-
-def test_what_is_named_wins_over_the_cluster_around_us(folder: Path, config: Path) -> None:
-    assert discover(config, folder=folder).server == "https://from-file"
-    from_variable = discover(environment={"KUBECONFIG": str(config)}, folder=folder)
-    assert from_variable.server == "https://from-file"
-
-
-def test_the_cluster_around_us_wins_over_the_home_directory(
-    folder: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+# ── files ────────────────────────────────────────────────────────────────────────────────────
+async def test_a_token_file_is_read_again_after_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Path, "home", lambda: config.parent)
-    assert discover(environment=HOST, folder=folder).context == "in-cluster"
+    file = tmp_path / "token"
+    file.write_text("one\n")
+    mine = FileCredentialProvider(User(token_file=file))
+    assert await bearer(mine) == "Bearer one"
+    file.write_text("two")
+    assert await bearer(mine) == "Bearer one"
+    monkeypatch.setattr(credentials, "FILE_LIFETIME", 0.0)
+    assert await bearer(mine) == "Bearer two"
 
 
-def test_the_home_directory_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / ".kube").mkdir()
-    (tmp_path / ".kube/config").write_text(CONFIG)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    assert discover(folder=tmp_path / "none").server == "https://from-file"
-    assert load().server == "https://from-file"
+async def test_a_refusal_reads_the_file_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    mine = FileCredentialProvider(User(token_file=file))
+    refused = await mine.credential()
+    assert await mine.renew(refused) is False
+    file.write_text("two")
+    assert await mine.renew(refused) is True
+    assert await bearer(mine) == "Bearer two"
 
 
-def test_kubeconfig_may_list_several_files() -> None:
-    assert kubeconfig_paths({"KUBECONFIG": "/a::/b"}) == [Path("/a"), Path("/b")]
+async def test_a_token_file_in_renewal_keeps_its_last_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "FILE_LIFETIME", 0.0)
+    file = tmp_path / "token"
+    file.write_text("one")
+    mine = FileCredentialProvider(User(token_file=file))
+    await mine.credential()
+    file.unlink()
+    assert await bearer(mine) == "Bearer one"
+    file.write_text("")
+    assert await bearer(mine) == "Bearer one"
+
+
+async def test_a_token_file_that_never_was_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match=r"user 'x'.*No such file"):
+        await FileCredentialProvider(User("user 'x'", token_file=tmp_path / "none")).credential()
+
+
+async def test_a_token_of_several_lines_is_refused_without_being_shown() -> None:
+    assert await bearer(FileCredentialProvider(User(token="one\n"))) == "Bearer one"
+    with pytest.raises(
+        CredentialsError, match="token of user 'me' contains a line break"
+    ) as caught:
+        await FileCredentialProvider(User("user 'me'", token="one\ntwo")).credential()
+    assert "two" not in str(caught.value)
+
+
+async def test_certificate_files_are_read_again_too(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "c", tmp_path / "k"
+    certificate.write_bytes(b"C1")
+    key.write_bytes(b"K1")
+    mine = FileCredentialProvider(User(certificate=certificate, key=key))
+    refused = await mine.credential()
+    assert (refused.certificate, refused.key) == (b"C1", b"K1")
+    certificate.write_bytes(b"C2")
+    assert await mine.renew(refused) is True
+    assert (await mine.credential()).certificate == b"C2"
+
+
+async def test_impersonation_goes_with_every_request() -> None:
+    mine = FileCredentialProvider(User(token="t", headers={"impersonate-user": "bob"}))
+    assert dict((await mine.credential()).headers) == {
+        "authorization": "Bearer t",
+        "impersonate-user": "bob",
+    }
+
+
+# ── plugins ──────────────────────────────────────────────────────────────────────────────────
+class Runs:
+    """Stands in for the plugin process: counts, and prints a new token at each run."""
+
+    def __init__(self, expires: datetime | None = None) -> None:
+        self.count = 0
+        self.expires = expires
+
+    async def run(self, plugin: ExecPlugin, origin: str) -> PluginCredential:
+        self.count += 1
+        await asyncio.sleep(0)
+        return PluginCredential(f"t{self.count}", b"", b"", self.expires)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    runs = Runs()
+    monkeypatch.setattr(exec_plugin, "run", runs.run)
+    return runs
+
+
+async def test_a_plugin_runs_once_for_all_who_wait(runs: Runs) -> None:
+    mine = PluginCredentialProvider(User(), PLUGIN, None)
+    assert set(await asyncio.gather(*(bearer(mine) for _ in range(5)))) == {"Bearer t1"}
+    assert runs.count == 1
+
+
+async def test_a_plugin_runs_again_before_its_credential_expires(runs: Runs) -> None:
+    now = START
+    runs.expires = START + timedelta(minutes=5)
+    mine = credential_provider_for(User(plugin=PLUGIN), lambda: now)
+    assert await bearer(mine) == "Bearer t1"
+    now = START + timedelta(minutes=4)
+    assert await bearer(mine) == "Bearer t1"
+    now, runs.expires = START + timedelta(minutes=4, seconds=55), START + timedelta(hours=1)
+    assert await bearer(mine) == "Bearer t2"
+
+
+async def test_a_refusal_runs_the_plugin_once_for_all_who_were_refused(runs: Runs) -> None:
+    mine = PluginCredentialProvider(User(), PLUGIN, None)
+    refused = await mine.credential()
+    assert await asyncio.gather(*(mine.renew(refused) for _ in range(2))) == [True, True]
+    assert runs.count == 2
+    assert await bearer(mine) == "Bearer t2"
+
+
+# ── what is said about a refusal ─────────────────────────────────────────────────────────────
+async def test_an_expired_token_is_named_with_its_end(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(jwt(exp=int(START.timestamp())))
+    mine = FileCredentialProvider(User("user 'x' in /k", token_file=file))
+    said = mine.explain_refusal(await mine.credential())
+    assert said == (
+        f"the token of user 'x' in /k (from {file}) was refused; "
+        "it is valid until 2026-11-15T12:00:00Z: get a new one"
+    )
+
+
+async def test_other_refusals_name_the_user() -> None:
+    nobody = FileCredentialProvider(User("user 'x'"))
+    assert "no credentials" in nobody.explain_refusal(await nobody.credential())
+    bearer_of_paper = FileCredentialProvider(User("user 'x'", certificate=b"C", key=b"K"))
+    assert "client certificate" in bearer_of_paper.explain_refusal(
+        await bearer_of_paper.credential()
+    )
+
+
+@pytest.mark.parametrize("token", ["opaque", "a.b.c", f"e30.{'!' * 4}.x", jwt(), jwt(exp="soon")])
+def test_tokens_that_say_nothing_of_their_end(token: str) -> None:
+    assert token_expiry(token) is None

@@ -60,7 +60,7 @@ def test_json_that_is_no_status_is_not_taken_for_one() -> None:
     assert type(error) is errors.NotFound
 
 
-def test_a_missing_type_is_told_from_a_missing_object() -> None:
+def test_a_missing_type_differs_from_a_missing_object() -> None:
     missing_type = error_from(404, {}, b"404 page not found\n")
     missing_object = error_from(404, {}, status(404, "NotFound", name="x", kind="pods"))
     assert isinstance(missing_type, errors.NotFound)

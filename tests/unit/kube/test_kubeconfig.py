@@ -172,7 +172,7 @@ def _dangling(field: str) -> dict[str, Any]:
     ("tree", "said"),
     [
         ("a: [", "is not YAML: .*line 2"),
-        ("- a", "Expected `object`, got `array`: this is no kubeconfig"),
+        ("- a", "Expected `object`, got `array`: this is not a kubeconfig"),
         (config({"server": 5}), r"clusters\[0\].cluster.server is 5: Expected `str`.*quotes"),
         (config(user={"token": 123}), r"users\[0\].user.token: Expected `str`.*quotes"),
         (
@@ -209,7 +209,6 @@ def _dangling(field: str) -> dict[str, Any]:
         ),
         (config(user={"username": "u", "password": "p"}), "username and password.*use a token"),
         (config(user={"auth-provider": {"name": "gcp"}}), "auth-provider 'gcp'.*exec plugin"),
-        (config(user={"token": "t", "as-groups": ["g"]}), "as-groups"),
         (
             config(user={"exec": EXEC | {"apiVersion": "v1alpha1"}}),
             "apiVersion 'v1alpha1': use client",

@@ -13,9 +13,9 @@ from kubernetes.client import Configuration
 from kubernetes.config import ConfigException, load_kube_config
 
 from manta.kube.cluster import Cluster, Pem
-from manta.kube.credentials import load
+from manta.kube.config import load
+from manta.kube.credentials import FileCredentialProvider
 from manta.kube.errors import CredentialsError
-from manta.kube.login import FileLogin
 from support.certificates import Authority
 
 CA = Authority()
@@ -53,7 +53,7 @@ def official(path: Path | str, context: str | None) -> Meaning:
 
 async def ours(paths: Path | list[Path], context: str | None) -> Meaning:
     cluster = load(paths, context)
-    credential = await FileLogin(cluster.user).credential()
+    credential = await FileCredentialProvider(cluster.user).credential()
     encrypted = cluster.server.startswith("https:")
     return Meaning(
         host=cluster.server,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from manta.kube.errors import Conflict, MantaError, TooManyRequests, Unavailable, Unreachable
-from manta.kube.retry import NEVER, RetryPolicy, Tries, delay_before_next, may_repeat
+from manta.kube.retry import RetryPolicy, Tries, delay_before_next, may_repeat
 
 SLOW_DOWN = TooManyRequests(429, "", "", {"retryAfterSeconds": 3})
 FLOODED = TooManyRequests(429, "", "")
@@ -61,10 +61,10 @@ def test_the_attempts_are_bounded() -> None:
     policy = RetryPolicy(attempts=3)
     assert delay_before_next(policy, Tries(2), "GET", LOST, 0.0) is not None
     assert delay_before_next(policy, Tries(3), "GET", LOST, 0.0) is None
-    assert delay_before_next(NEVER, Tries(), "GET", REFUSED, 0.0) is None
+    assert delay_before_next(RetryPolicy(attempts=1), Tries(), "GET", REFUSED, 0.0) is None
 
 
-def test_patience_ends_even_with_attempts_left() -> None:
-    policy = RetryPolicy(patience=60)
+def test_the_time_limit_ends_retries_even_with_attempts_left() -> None:
+    policy = RetryPolicy(max_elapsed=60)
     assert delay_before_next(policy, Tries(2, elapsed=30), "GET", LOST, 0.0) is not None
     assert delay_before_next(policy, Tries(2, elapsed=60), "GET", LOST, 0.0) is None

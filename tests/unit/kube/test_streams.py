@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import pytest
@@ -55,7 +56,7 @@ async def test_output_comes_by_stream_and_the_exit_code_last() -> None:
 
 async def test_an_end_without_an_outcome_is_a_loss() -> None:
     session = ExecSession(ScriptedSocket([b"\x01out"]))
-    with pytest.raises(Unreachable, match="not reported"):
+    with pytest.raises(Unreachable, match="before the command did"):
         [each async for each in session.output()]
 
 
@@ -69,7 +70,7 @@ async def test_input_and_resizing_go_on_their_channels() -> None:
     assert socket.sent == [b"\x00hello", b'\x04{"Width":80,"Height":24}', b"\xff\x00"]
 
 
-async def test_an_older_server_is_not_told_of_the_end_of_input() -> None:
+async def test_an_older_server_does_not_see_the_end_of_input() -> None:
     socket = ScriptedSocket(protocol=V4)
     await ExecSession(socket).close_stdin()
     assert socket.sent == []
@@ -106,7 +107,8 @@ async def test_exec_opens_a_socket_below_the_pod() -> None:
             opened.append((request, protocols))
             yield ScriptedSocket([b"\x03" + SUCCESS])
 
-    async with exec_stream(Upgrading(), Key("ns", "a"), ["true"]) as session:
+    transport: Any = Upgrading()
+    async with exec_stream(transport, Key("ns", "a"), ["true"]) as session:
         assert [each async for each in session.output()] == []
     assert session.exit_code == 0
     [(request, protocols)] = opened

@@ -1,9 +1,10 @@
-"""TLS contexts: whom they trust, what they show, and what is said of broken files."""
+"""TLS contexts: trusted CAs, client certificates, and errors about broken files."""
 
 from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ CA = Authority()
 ME = CA.issue("me")
 
 
-def cluster(**fields: object) -> Cluster:
+def cluster(**fields: Any) -> Cluster:
     return Cluster("https://api", User("user 'u'"), origin="cluster 'c'", **fields)
 
 
@@ -27,7 +28,7 @@ def test_a_given_authority_is_the_only_one_trusted(tmp_path: Path) -> None:
     assert client_context(cluster(ca=file)).cert_store_stats()["x509_ca"] == 2
 
 
-def test_the_server_is_checked_unless_told_not_to() -> None:
+def test_the_server_is_checked_unless_disabled() -> None:
     strict, lax = client_context(cluster(ca=CA.pem)), client_context(cluster(insecure=True))
     assert (strict.verify_mode, strict.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert (lax.verify_mode, lax.check_hostname) == (ssl.CERT_NONE, False)
@@ -46,7 +47,7 @@ def test_a_key_pair_is_taken_from_memory_and_leaves_no_file(
 
 
 def test_an_authority_that_is_none_names_its_cluster() -> None:
-    with pytest.raises(CredentialsError, match="certificate-authority of cluster 'c' is no PEM"):
+    with pytest.raises(CredentialsError, match="certificate-authority of cluster 'c' is not a PEM"):
         client_context(cluster(ca=b"nonsense"))
     with pytest.raises(CredentialsError, match="certificate-authority of cluster 'c'"):
         client_context(cluster(ca="größe".encode()))
@@ -54,7 +55,7 @@ def test_an_authority_that_is_none_names_its_cluster() -> None:
 
 def test_a_pair_that_does_not_match_names_its_user() -> None:
     other = CA.issue("other")
-    with pytest.raises(CredentialsError, match="client-key of user 'u' are no PEM pair"):
+    with pytest.raises(CredentialsError, match="client-key of user 'u' are not a PEM pair"):
         client_context(cluster(ca=CA.pem), ME.certificate, other.key)
 
 

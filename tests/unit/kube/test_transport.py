@@ -16,7 +16,7 @@ HEAVY = ("aiohttp", "yarl", "yaml", "cryptography")
 
 
 def test_importing_the_room_loads_nothing_heavy() -> None:
-    rooms = "import manta.kube.client, manta.kube.credentials, manta.kube.connect, sys"
+    rooms = "import manta.kube.client, manta.kube.config, manta.kube.connect, sys"
     code = f"{rooms}; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -23,7 +23,7 @@ def names_of(pem):
     return {str(one.value) for one in found.value}
 
 
-def test_what_is_there_is_used_again(tmp_path):
+def test_what_is_there_is_used_again(tmp_path) -> None:
     first = Authority(tmp_path, NOW)
     first.server_context()
     before, authority = leaf(tmp_path), first.certificate
@@ -32,7 +32,7 @@ def test_what_is_there_is_used_again(tmp_path):
     assert (leaf(tmp_path), again.certificate) == (before, authority)
 
 
-def test_the_server_is_known_by_all_its_names(tmp_path):
+def test_the_server_is_known_by_all_its_names(tmp_path) -> None:
     Authority(tmp_path, NOW).server_context(["192.0.2.7", "plane.example"])
     assert {
         "localhost",
@@ -44,7 +44,7 @@ def test_the_server_is_known_by_all_its_names(tmp_path):
     } <= names_of(leaf(tmp_path))
 
 
-def test_new_names_and_near_ends_make_a_new_certificate(tmp_path):
+def test_new_names_and_near_ends_make_a_new_certificate(tmp_path) -> None:
     Authority(tmp_path, NOW).server_context()
     first, authority = leaf(tmp_path), Authority(tmp_path, NOW).certificate
     Authority(tmp_path, NOW).server_context(["other"])
@@ -56,7 +56,7 @@ def test_new_names_and_near_ends_make_a_new_certificate(tmp_path):
     assert Authority(tmp_path, late).certificate == authority
 
 
-def test_clients_are_certified_with_name_and_groups(tmp_path):
+def test_clients_are_certified_with_name_and_groups(tmp_path) -> None:
     authority = Authority(tmp_path, NOW)
     pair = authority.client("admin", "admin", ["system:masters", "ops"])
     subject = x509.load_pem_x509_certificate(pair.certificate.encode()).subject
@@ -66,7 +66,7 @@ def test_clients_are_certified_with_name_and_groups(tmp_path):
     assert authority.issue_client("x") != authority.issue_client("x")
 
 
-def test_secrets_are_their_owners_alone(tmp_path):
+def test_secrets_are_their_owners_alone(tmp_path) -> None:
     authority = Authority(tmp_path / "pki", NOW)
     authority.server_context()
     authority.token_key()
@@ -75,7 +75,7 @@ def test_secrets_are_their_owners_alone(tmp_path):
         assert path.stat().st_mode & 0o777 == 0o600, path.name
 
 
-def test_client_certificates_are_accepted_but_not_demanded(tmp_path):
+def test_client_certificates_are_accepted_but_not_demanded(tmp_path) -> None:
     context = Authority(tmp_path, NOW).server_context()
     assert context.verify_mode is ssl.CERT_OPTIONAL
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2

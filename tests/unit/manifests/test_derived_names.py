@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from manta.api.names import is_dns1035_label, is_dns1123_subdomain, is_label_value
+from manta.api.names import dns1035_label_errors, dns1123_subdomain_errors, label_value_errors
 from manta.manifests.redis_cleanup import build_cleanup_job
 from manta.reconcile.actions import Create
 from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import group, ray_cluster
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 SETTINGS = Settings(gates=FeatureGates(ray_cluster_network_policy=True))
 FEATURES: dict[str, Any] = {
@@ -25,11 +25,11 @@ FEATURES: dict[str, Any] = {
 
 def made_for(name: str, group_name: str) -> list[dict[str, Any]]:
     groups = [group(group_name, numOfHosts=2)]
-    world = World(decode(ray_cluster(name, groups, **FEATURES)), SETTINGS)
+    scenario = Scenario(decode(ray_cluster(name, groups, **FEATURES)), SETTINGS)
     for _ in range(2):
-        world.round()
-    made = [dict(one.manifest) for one in world.log if isinstance(one, Create)]
-    return made + ([build_cleanup_job(world.cluster, SETTINGS)] if made else [])
+        scenario.reconcile()
+    made = [dict(one.manifest) for one in scenario.log if isinstance(one, Create)]
+    return made + ([build_cleanup_job(scenario.cluster, SETTINGS)] if made else [])
 
 
 @pytest.mark.parametrize("length", range(1, 65))
@@ -43,9 +43,9 @@ def test_c78_a_name_is_good_for_everything_or_refused_with_no_children(length: i
 
 def _check(manifest: dict[str, Any]) -> None:
     meta = manifest["metadata"]
-    valid = is_dns1035_label if manifest["kind"] == "Service" else is_dns1123_subdomain
-    assert valid(meta["name"]), meta["name"]
+    errors = dns1035_label_errors if manifest["kind"] == "Service" else dns1123_subdomain_errors
+    assert not errors(meta["name"]), meta["name"]
     if manifest["kind"] in ("Pod", "Job"):
         assert len(meta["name"]) <= 63
     for value in meta["labels"].values():
-        assert is_label_value(value), value
+        assert not label_value_errors(value), value

@@ -9,7 +9,7 @@ from typing import Any
 
 from manta.manifests.draining import add_drain
 from support.raycluster import ray_cluster
-from support.raycluster_world import decode
+from support.raycluster_scenario import decode
 
 
 def hook() -> str:

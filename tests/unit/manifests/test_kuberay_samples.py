@@ -15,7 +15,7 @@ import yaml
 from manta.reconcile.actions import Create
 from manta.rules.settings import Settings
 from support.peers import KUBERAY_SAMPLES
-from support.raycluster_world import UID, World, decode
+from support.raycluster_scenario import UID, Scenario, decode
 
 SETTINGS = Settings(version="v-test")
 ULIMIT = "ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}; "
@@ -27,7 +27,7 @@ GIB = 2**30
 class Sample:
     cluster: str
     head: tuple[str, ...]
-    """What `ray start --head` is told, in the order of the names."""
+    """The options of `ray start --head`, sorted by name."""
     worker: tuple[str, ...] = ()
     """The same of the workers, without the head's address; empty: there are none."""
     group: str = ""
@@ -58,8 +58,8 @@ class Sample:
 
     @property
     def worker_start(self) -> str:
-        told = (f"--address={self.address}:6379", *self.worker)
-        return "ray start " + "".join(f" {one} " for one in told)
+        reported = (f"--address={self.address}:6379", *self.worker)
+        return "ray start " + "".join(f" {one} " for one in reported)
 
 
 def head_says(cpus: int, memory: int, *, monitor: bool = True, more: str = "") -> tuple[str, ...]:
@@ -158,9 +158,12 @@ def manifest(name: str) -> dict[str, Any]:
 
 
 def made(name: str) -> list[dict[str, Any]]:
-    world = World(decode(manifest(name), namespace="default"), SETTINGS)
-    assert not world.seen().violations
-    rounds = [world.round(), world.round()]  # the first only sets a finalizer, where Redis is used
+    scenario = Scenario(decode(manifest(name), namespace="default"), SETTINGS)
+    assert not scenario.snapshot().violations
+    rounds = [
+        scenario.reconcile(),
+        scenario.reconcile(),
+    ]  # the first only sets a finalizer, where Redis is used
     actions = [action for chosen in rounds for action in chosen.actions]
     return [dict(action.manifest) for action in actions if isinstance(action, Create)]
 
@@ -539,8 +542,8 @@ def test_the_head_service_leads_to_the_ports_of_the_head(name: str) -> None:
 
 @every_sample
 def test_only_with_redis_a_cluster_is_held_until_it_is_cleaned(name: str) -> None:
-    world = World(decode(manifest(name), namespace="default"), SETTINGS)
-    world.settle()
-    held = world.cluster.metadata.finalizers
+    scenario = Scenario(decode(manifest(name), namespace="default"), SETTINGS)
+    scenario.settle()
+    held = scenario.cluster.metadata.finalizers
     wanted = ("ray.io/gcs-ft-redis-cleanup-finalizer",) if SAMPLES[name].redis else ()
     assert held == wanted

@@ -9,11 +9,12 @@ import pytest
 
 from manta.api.ray import names
 from manta.api.resources import INGRESSES, ROUTES
+from manta.api.well_known import LABEL_APP_CREATED_BY, LABEL_APP_NAME
 from manta.manifests.ingress import route_name
 from manta.manifests.redis_cleanup import build_cleanup_job
 from manta.rules.settings import FeatureGates, OperatorPods, Settings
 from support.raycluster import container, group, ray_cluster, template
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 Json = dict[str, Any]
 TOKEN: Json = {"authOptions": {"mode": "token"}}
@@ -25,10 +26,10 @@ COLLECTOR: Json = {
 }
 
 
-def settled(settings: Settings | None = None, **fields: Any) -> World:
-    world = World(decode(ray_cluster(**fields)), settings or Settings())
-    world.settle()
-    return world
+def settled(settings: Settings | None = None, **fields: Any) -> Scenario:
+    scenario = Scenario(decode(ray_cluster(**fields)), settings or Settings())
+    scenario.settle()
+    return scenario
 
 
 def values(one: Json) -> dict[str, list[Any]]:
@@ -39,8 +40,8 @@ def values(one: Json) -> dict[str, list[Any]]:
     return found
 
 
-def head_of(world: World) -> Json:
-    spec: Json = world.heads()[0]["spec"]
+def head_of(scenario: Scenario) -> Json:
+    spec: Json = scenario.heads()[0]["spec"]
     return spec
 
 
@@ -81,15 +82,19 @@ def test_the_users_own_authentication_is_not_overridden() -> None:
         {"name": "RAY_AUTH_MODE", "value": "k8s"},
         {"name": "RAY_AUTH_TOKEN", "value": "mine"},
     ]
-    world = settled(
+    scenario = settled(
         head={"template": template(container(env=own))},
         groups=[group(template=template(container(env=own)))],
         enableInTreeAutoscaling=True,
         autoscalerOptions={"env": own},
         **TOKEN,
     )
-    worker = world.workers()[0]["spec"]
-    containers = [*head_of(world)["containers"], *worker["containers"], *worker["initContainers"]]
+    worker = scenario.workers()[0]["spec"]
+    containers = [
+        *head_of(scenario)["containers"],
+        *worker["containers"],
+        *worker["initContainers"],
+    ]
     assert len(containers) == 4
     for one in containers:
         found = values(one)
@@ -101,7 +106,7 @@ def test_the_users_own_wait_container_gets_token_and_tls(group_kind: str) -> Non
     """R18."""
     pod = template()
     pod["spec"]["initContainers"] = [{"name": "wait-gcs-ready", "image": "x"}, {"name": "other"}]
-    world = settled(
+    scenario = settled(
         Settings(
             gates=FeatureGates(ray_cluster_mtls=True),
             cert_manager=True,
@@ -112,7 +117,7 @@ def test_the_users_own_wait_container_gets_token_and_tls(group_kind: str) -> Non
         tlsOptions={"enabled": True},
         **TOKEN,
     )
-    spec = head_of(world) if group_kind == "head" else world.workers()[0]["spec"]
+    spec = head_of(scenario) if group_kind == "head" else scenario.workers()[0]["spec"]
     inits = {one["name"]: one for one in spec["initContainers"]}
     found = values(inits["wait-gcs-ready"])
     assert (found["RAY_AUTH_MODE"], found["RAY_USE_TLS"]) == (["token"], ["1"])
@@ -133,8 +138,8 @@ def test_a_route_leads_to_the_number_of_the_dashboard_port() -> None:
     """R11: a head that declares ports may have none that is called `dashboard`."""
     ports = [{"name": "gcs-server", "containerPort": 6379}]
     head = {"enableIngress": True, "template": template(container(ports=ports))}
-    world = settled(Settings(openshift=True), head=head)
-    assert world.objects[ROUTES, "demo-head-route"]["spec"]["port"] == {"targetPort": 8265}
+    scenario = settled(Settings(openshift=True), head=head)
+    assert scenario.objects[ROUTES, "demo-head-route"]["spec"]["port"] == {"targetPort": 8265}
 
 
 @pytest.mark.parametrize(
@@ -159,8 +164,8 @@ def test_empty_autoscaler_options_undo_the_defaults() -> None:
     head = {"template": template(container(securityContext=restricted))}
 
     def sidecar(**options: Any) -> Json:
-        world = settled(head=head, enableInTreeAutoscaling=True, autoscalerOptions=options)
-        found: Json = head_of(world)["containers"][1]
+        scenario = settled(head=head, enableInTreeAutoscaling=True, autoscalerOptions=options)
+        found: Json = head_of(scenario)["containers"][1]
         return found
 
     assert sidecar()["securityContext"] == restricted
@@ -186,10 +191,10 @@ def test_the_cluster_can_only_turn_the_users_own_command_on(
     pod["metadata"] = {"annotations": {names.ANNOTATION_OVERWRITE_COMMAND: of_template}}
     if of_template is None:
         del pod["metadata"]
-    world = settled(
+    scenario = settled(
         head={"template": pod}, annotations={names.ANNOTATION_OVERWRITE_COMMAND: of_cluster}
     )
-    assert (head_of(world)["containers"][0]["command"] == ["run"]) is kept
+    assert (head_of(scenario)["containers"][0]["command"] == ["run"]) is kept
 
 
 # ── labels of what surrounds the Pods ────────────────────────────────────────────────────
@@ -198,10 +203,10 @@ def test_the_cluster_can_only_turn_the_users_own_command_on(
 def test_network_policies_name_their_group() -> None:
     """R19."""
     gates = FeatureGates(ray_cluster_network_policy=True)
-    world = settled(Settings(gates=gates), networkPolicy={"mode": "DenyAll"})
+    scenario = settled(Settings(gates=gates), networkPolicy={"mode": "DenyAll"})
     groups = {
         one["metadata"]["name"]: one["metadata"]["labels"][names.LABEL_GROUP]
-        for one in world.of("NetworkPolicy")
+        for one in scenario.of("NetworkPolicy")
     }
     assert groups == {"demo-head": "headgroup", "demo-workers-workers": "workers"}
 
@@ -235,8 +240,8 @@ def test_the_operator_is_let_in_to_what_it_asks(kind: str, ports: list[int]) -> 
 def test_objects_of_cert_manager_say_what_they_are() -> None:
     """R19."""
     gates = FeatureGates(ray_cluster_mtls=True)
-    world = settled(Settings(gates=gates, cert_manager=True), tlsOptions={"enabled": True})
-    made = [one["metadata"] for one in (*world.of("Issuer"), *world.of("Certificate"))]
+    scenario = settled(Settings(gates=gates, cert_manager=True), tlsOptions={"enabled": True})
+    made = [one["metadata"] for one in (*scenario.of("Issuer"), *scenario.of("Certificate"))]
     assert {one["name"]: one["labels"]["app.kubernetes.io/component"] for one in made} == {
         "ray-selfsigned-issuer-demo": "selfsigned-issuer",
         "ray-ca-issuer-demo": "ca-issuer",
@@ -245,21 +250,43 @@ def test_objects_of_cert_manager_say_what_they_are() -> None:
         "ray-worker-cert-demo": "worker-certificate",
     }
     for one in made:
-        assert one["labels"][names.LABEL_APP_NAME] == "kuberay"
-        assert one["labels"][names.LABEL_APP_CREATED_BY] == "kuberay-operator"
+        assert one["labels"][LABEL_APP_NAME] == "kuberay"
+        assert one["labels"][LABEL_APP_CREATED_BY] == "kuberay-operator"
 
 
 @pytest.mark.parametrize("owned", [True, False])
 def test_the_collector_names_an_owner_only_where_there_is_one(owned: bool) -> None:
     """R19."""
     labels = {names.LABEL_ORIGIN_KIND: "RayJob", names.LABEL_ORIGIN_NAME: "job"}
-    world = settled(
+    scenario = settled(
         Settings(gates=FeatureGates(ray_cluster_history_server=True)),
         labels=labels if owned else None,
         historyServerOptions={"collectorOptions": COLLECTOR},
     )
-    [collector] = [one for one in head_of(world)["containers"] if "collector" in one["name"]]
+    [collector] = [one for one in head_of(scenario)["containers"] if "collector" in one["name"]]
     found = values(collector)
     wanted = (["RayJob"], ["job"]) if owned else (None, None)
     assert (found.get("OWNER_KIND"), found.get("OWNER_NAME")) == wanted
     assert collector["imagePullPolicy"] == "IfNotPresent"
+
+
+@pytest.mark.parametrize("privileged", [True, False])
+def test_the_autoscaler_gets_the_security_context_of_ray_unless_it_is_privileged(
+    *, privileged: bool
+) -> None:
+    security = {"privileged": privileged, "runAsUser": 1000}
+    head = {"template": template(container(securityContext=security))}
+    scenario = Scenario(decode(ray_cluster(head=head, enableInTreeAutoscaling=True)))
+    scenario.settle()
+    [pod] = [one for one in scenario.of("Pod") if "-head-" in one["metadata"]["name"]]
+    [autoscaler] = [one for one in pod["spec"]["containers"] if one["name"] == "autoscaler"]
+    assert autoscaler.get("securityContext") == (None if privileged else security)
+
+
+def test_the_users_init_containers_run_before_the_wait_for_the_gcs() -> None:
+    body = template(container(), initContainers=[container("mine")])
+    scenario = Scenario(decode(ray_cluster(groups=[group(template=body)])))
+    scenario.settle()
+    [worker] = scenario.workers()
+    found = [one["name"] for one in worker["spec"]["initContainers"]]
+    assert found == ["mine", names.CONTAINER_WAIT_GCS]

@@ -106,8 +106,11 @@ def test_c21_resources_are_read_off_the_container(
 
 
 def test_what_the_user_counted_is_not_counted_again() -> None:
-    told = {"num-cpus": "0", "memory": "1", "num-gpus": "0"}
-    assert with_container_resources(told, limits(cpu="4", memory="1Gi", **{"a/gpu": 1})) == told
+    reported = {"num-cpus": "0", "memory": "1", "num-gpus": "0"}
+    assert (
+        with_container_resources(reported, limits(cpu="4", memory="1Gi", **{"a/gpu": 1}))
+        == reported
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,9 +151,7 @@ def test_group_labels_are_sorted() -> None:
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z][a-z-]{0,8}", fullmatch=True),
-        st.text(
-            st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), max_size=12
-        ),
+        st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12),
         max_size=4,
     )
 )

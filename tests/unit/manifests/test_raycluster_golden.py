@@ -1,6 +1,6 @@
 """Every object that is made for a RayCluster, as text: one golden file for each branch.
 
-`MANTA_GOLDEN=1 pytest tests/unit/manifests` writes them anew; the diff is the review.
+`MANTA_GOLDEN=1 pytest tests/unit/manifests` writes them again; the diff is the review.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from manta.api.times import format_time
 from manta.reconcile.actions import Create
 from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import container, group, ray_cluster, template
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "raycluster"
 
@@ -486,29 +486,29 @@ _Plain.add_representer(str, _text)
 
 
 def _made(manifest: dict[str, Any], settings: Settings) -> str:
-    world = World(decode(manifest), settings)
-    world.serial = 1
-    assert not world.seen().violations
+    scenario = Scenario(decode(manifest), settings)
+    scenario.serial = 1
+    assert not scenario.snapshot().violations
     made = []
     for _ in range(2):  # the first only sets a finalizer (Redis), or asks for certificates (TLS)
-        chosen = world.round()
+        chosen = scenario.reconcile()
         made += [action.manifest for action in chosen.actions if isinstance(action, Create)]
-        world.issue_certificates()
+        scenario.issue_certificates()
     return _written(made)
 
 
 def _made_at_the_end(manifest: dict[str, Any], settings: Settings) -> str:
-    world = World(decode(manifest), settings)
-    world.settle()
+    scenario = Scenario(decode(manifest), settings)
+    scenario.settle()
     gone = msgspec.structs.replace(
-        world.cluster.metadata, deletion_timestamp=format_time(world.now)
+        scenario.cluster.metadata, deletion_timestamp=format_time(scenario.now)
     )
-    world.cluster = msgspec.structs.replace(world.cluster, metadata=gone)
+    scenario.cluster = msgspec.structs.replace(scenario.cluster, metadata=gone)
     made = []
     for _ in range(2):  # the first takes the Pods away
-        chosen = world.round()
+        chosen = scenario.reconcile()
         made += [action.manifest for action in chosen.actions if isinstance(action, Create)]
-        world.bury()
+        scenario.remove_deleted()
     assert [one["kind"] for one in made] == ["Job"]
     return _written(made)
 
@@ -521,7 +521,7 @@ def _compare(name: str, text: str) -> None:
     path = GOLDEN / f"{name}.yaml"
     if os.environ.get("MANTA_GOLDEN"):
         path.write_text(text)
-    assert text == path.read_text(), f"differs from {path}; MANTA_GOLDEN=1 writes it anew"
+    assert text == path.read_text(), f"differs from {path}; MANTA_GOLDEN=1 writes it again"
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,7 +10,7 @@ from manta.manifests.head_pod import build_head_spec
 from manta.manifests.worker_pod import build_worker_spec
 from manta.rules.settings import Settings
 from support.raycluster import container, group, ray_cluster, template
-from support.raycluster_world import decode
+from support.raycluster_scenario import decode
 
 
 def policies(policy: str | None, by: str) -> list[str | None]:

@@ -71,7 +71,7 @@ def test_every_container_that_we_add_says_what_it_runs() -> None:
             assert container["command"], container["name"]
 
 
-def test_a_worker_that_waits_for_its_head_goes_when_it_is_told(tmp_path: Path) -> None:
+def test_a_worker_that_waits_for_its_head_goes_on_request(tmp_path: Path) -> None:
     """As the first process of a container it hears only what it has a trap for, and only in `wait`."""
     ray = tmp_path / "ray"
     ray.write_text("#!/bin/sh\necho asked >&3\nexec sleep 600\n")

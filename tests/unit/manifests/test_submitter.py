@@ -75,7 +75,7 @@ def test_a_shell_reads_the_command_whatever_the_session_is_called(session: str) 
         assert (ran.returncode, ran.stdout) == (1, f"{session}\n")
 
 
-def test_a_command_of_the_users_own_is_left_alone_and_is_told_the_session() -> None:
+def test_a_command_of_the_users_own_is_left_alone_and_is_reported_the_session() -> None:
     mine = {"name": "mine", "image": "x", "command": ["./submit.sh"]}
     container = a_container("session_1", submitterPodTemplate={"spec": {"containers": [mine]}})
     assert container["command"] == ["./submit.sh"]
@@ -130,13 +130,13 @@ def _submitted(**spec: Any) -> list[str]:
 
 def test_variables_of_the_submitter_are_expanded_as_in_kuberay() -> None:
     """S7: quotes and backslashes arrive as they were written."""
-    told = _submitted(
+    reported = _submitted(
         runtime_env={"env_vars": {"A": "$TOKEN", "B": 'say "hi" \\ there'}},
         metadata={"owner": "${TOKEN}"},
         entrypointResources='{"gpu_$TOKEN": 1}',
     )
-    assert msgspec.json.decode(told[told.index("--runtime-env-json") + 1]) == {
+    assert msgspec.json.decode(reported[reported.index("--runtime-env-json") + 1]) == {
         "env_vars": {"A": "secret", "B": 'say "hi" \\ there'}
     }
-    assert told[told.index("--metadata-json") + 1] == '{"owner":"secret"}'
-    assert told[told.index("--entrypoint-resources") + 1] == '{"gpu_secret": 1}'
+    assert reported[reported.index("--metadata-json") + 1] == '{"owner":"secret"}'
+    assert reported[reported.index("--entrypoint-resources") + 1] == '{"gpu_secret": 1}'

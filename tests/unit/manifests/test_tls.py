@@ -12,16 +12,16 @@ from manta.api.ray import names
 from manta.manifests.certificates import build_certificate
 from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import ray_cluster
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 SETTINGS = Settings(gates=FeatureGates(ray_cluster_mtls=True), cert_manager=True)
 
 
 def test_c88_every_injected_container_has_the_certificates() -> None:
     manifest = ray_cluster(tlsOptions={"enabled": True}, enableInTreeAutoscaling=True)
-    world = World(decode(manifest), SETTINGS)
-    world.settle()
-    head, worker = world.heads()[0]["spec"], world.workers()[0]["spec"]
+    scenario = Scenario(decode(manifest), SETTINGS)
+    scenario.settle()
+    head, worker = scenario.heads()[0]["spec"], scenario.workers()[0]["spec"]
     talkers = [*head["containers"], *worker["containers"]]
     talkers += [one for one in worker["initContainers"] if one["name"] == "wait-gcs-ready"]
     assert len(talkers) == 4
@@ -50,9 +50,9 @@ def _looked_for(tmp_path: Path, address: str, *named: str) -> bool:
 
 
 def _ends(tmp_path: Path, address: str) -> bool:
-    world = World(decode(ray_cluster(tlsOptions={"enabled": True})), SETTINGS)
-    world.settle()
-    *_, script = world.heads()[0]["spec"]["initContainers"][0]["command"]
+    scenario = Scenario(decode(ray_cluster(tlsOptions={"enabled": True})), SETTINGS)
+    scenario.settle()
+    *_, script = scenario.heads()[0]["spec"]["initContainers"][0]["command"]
     condition = script.removeprefix("until ").partition("; do")[0]
     done = subprocess.run(
         ["sh", "-c", condition.replace(names.MOUNT_TLS, str(tmp_path))],

@@ -1,4 +1,4 @@
-"""Every answer of a dashboard, sane or not, becomes one of a closed set of values."""
+"""Every reply of a dashboard, valid or not, becomes one of a closed set of values."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from manta.api.ray.job import JobStatus
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import (
     Accepted,
     AlreadySubmitted,
     JobInfo,
     JobRequest,
-    JobState,
     NoSuchJob,
     Refused,
     ServeStatus,
@@ -25,8 +25,8 @@ from manta.ray.transport import Reply, headers_for
 HEAD = Target("ns", "c-head-svc", "c-head-svc.ns.svc.cluster.local", token="t0ken")
 
 
-class ScriptedCourier:
-    """Answers every request with one reply and remembers what was asked."""
+class ScriptedTransport:
+    """Answers every request with one reply and records the requests."""
 
     def __init__(self, reply: Reply | Unreachable) -> None:
         self._reply = reply
@@ -47,15 +47,15 @@ class ScriptedCourier:
 
 def answering(status: int, body: object) -> Dashboard:
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return Dashboard(ScriptedCourier(Reply(status, text)))
+    return Dashboard(ScriptedTransport(Reply(status, text)))
 
 
-async def test_a_running_job_is_told_with_its_start_time() -> None:
+async def test_a_running_job_has_its_start_time() -> None:
     dashboard = answering(
         200, {"status": "RUNNING", "start_time": 1700000000000, "type": "SUBMISSION"}
     )
     answer = await dashboard.job(HEAD, "id")
-    assert answer == JobInfo(JobState.RUNNING, start_time=1700000000000)
+    assert answer == JobInfo(JobStatus.RUNNING, start_time=1700000000000)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ async def test_a_running_job_is_told_with_its_start_time() -> None:
         ({"version": "4", "ray_version": "2.9.3"}, ""),
     ],
 )
-async def test_a_head_tells_its_session_where_it_can(body: object, session: str) -> None:
+async def test_a_head_reports_its_session(body: object, session: str) -> None:
     assert await answering(200, body).session(HEAD) == Session(session)
 
 
-async def test_a_head_that_cannot_be_asked_has_no_session() -> None:
+async def test_an_unreachable_head_has_no_session() -> None:
     assert isinstance(await answering(503, {}).session(HEAD), Unreachable)
 
 
@@ -87,20 +87,20 @@ async def test_a_job_that_ray_does_not_know_is_no_error() -> None:
         (302, b""),
     ],
 )
-async def test_nonsense_about_a_job_is_no_answer(status: int, body: bytes) -> None:
+async def test_an_invalid_reply_about_a_job_is_unreachable(status: int, body: bytes) -> None:
     assert isinstance(await answering(status, body).job(HEAD, "id"), Unreachable)
 
 
-async def test_silence_is_passed_on_as_it_is() -> None:
+async def test_unreachable_is_returned_as_it_is() -> None:
     silence = Unreachable("no answer within 2 s")
-    assert await Dashboard(ScriptedCourier(silence)).job(HEAD, "id") is silence
+    assert await Dashboard(ScriptedTransport(silence)).job(HEAD, "id") is silence
 
 
-async def test_a_submission_says_only_what_was_set() -> None:
-    courier = ScriptedCourier(Reply(200, b"{}"))
-    answer = await Dashboard(courier).submit(HEAD, JobRequest("id", "python x.py", num_cpus=0.5))
+async def test_a_submission_has_only_the_fields_that_are_set() -> None:
+    transport = ScriptedTransport(Reply(200, b"{}"))
+    answer = await Dashboard(transport).submit(HEAD, JobRequest("id", "python x.py", num_cpus=0.5))
     assert answer == Accepted()
-    [(method, path, body)] = courier.asked
+    [(method, path, body)] = transport.asked
     assert (method, path) == ("POST", "/api/jobs/")
     assert json.loads(body or b"") == {
         "submission_id": "id",
@@ -109,7 +109,7 @@ async def test_a_submission_says_only_what_was_set() -> None:
     }
 
 
-async def test_a_taken_submission_id_means_that_an_earlier_try_got_through() -> None:
+async def test_an_existing_submission_id_means_that_an_earlier_try_succeeded() -> None:
     text = b"ValueError: Job with submission_id id already exists. Please use a different submission_id."
     for status in (400, 500):
         assert (
@@ -117,7 +117,7 @@ async def test_a_taken_submission_id_means_that_an_earlier_try_got_through() -> 
         )
 
 
-async def test_a_refused_submission_carries_the_words_of_ray() -> None:
+async def test_a_refused_submission_has_rays_message() -> None:
     answer = await answering(400, b"bad runtime_env").submit(HEAD, JobRequest("id", "x"))
     assert answer == Refused(400, "bad runtime_env")
 

@@ -1,4 +1,4 @@
-"""A courier brings the whole of an answer, over a real socket, or says why there is none."""
+"""The transport reads a whole reply over a real socket, or says why it cannot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from manta.ray import transport
 from manta.ray.models import Target, Unreachable
-from manta.ray.transport import DirectCourier, Reply
+from manta.ray.transport import DirectTransport, Reply
 
 Speak = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -40,18 +40,18 @@ async def head(speak: Speak) -> AsyncIterator[Target]:
 
 
 async def brought(target: Target) -> Reply | Unreachable:
-    courier = DirectCourier(timeout=20)
+    direct = DirectTransport(timeout=20)
     try:
-        return await courier.send(target, "GET", "/api/jobs/id")
+        return await direct.send(target, "GET", "/api/jobs/id")
     finally:
-        await courier.close()
+        await direct.close()
 
 
 def measured(length: int) -> bytes:
     return f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode()
 
 
-async def test_an_answer_that_comes_in_two_parts_is_brought_whole() -> None:
+async def test_a_reply_in_two_parts_is_read_whole() -> None:
     async def in_two_parts(writer: asyncio.StreamWriter) -> None:
         writer.write(measured(8) + b"half")
         await writer.drain()
@@ -63,7 +63,7 @@ async def test_an_answer_that_comes_in_two_parts_is_brought_whole() -> None:
         assert await brought(target) == Reply(200, b"halfhalf")
 
 
-async def test_an_answer_that_breaks_off_is_none() -> None:
+async def test_a_truncated_reply_is_unreachable() -> None:
     async def half(writer: asyncio.StreamWriter) -> None:
         writer.write(measured(8) + b"half")
         await writer.drain()
@@ -73,10 +73,10 @@ async def test_an_answer_that_breaks_off_is_none() -> None:
 
 
 @pytest.mark.parametrize(("length", "fits"), [(64, True), (65, False)])
-async def test_an_answer_beyond_the_limit_is_none(
+async def test_a_reply_beyond_the_limit_is_unreachable(
     monkeypatch: pytest.MonkeyPatch, length: int, fits: bool
 ) -> None:
-    monkeypatch.setattr(transport, "MAX_ANSWER", 64)
+    monkeypatch.setattr(transport, "MAX_REPLY_BYTES", 64)
 
     async def long(writer: asyncio.StreamWriter) -> None:
         writer.write(measured(length) + b"x" * length)
@@ -91,7 +91,7 @@ async def test_an_answer_beyond_the_limit_is_none(
         assert "more than 64 bytes" in answer.why
 
 
-async def test_a_token_that_fits_into_no_header_is_an_answer_too() -> None:
+async def test_an_invalid_token_is_unreachable() -> None:
     async def nothing(_: asyncio.StreamWriter) -> None: ...
 
     async with head(nothing) as target:

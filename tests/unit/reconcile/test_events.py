@@ -1,33 +1,29 @@
-"""Events from outcomes, by table."""
+"""Events from outcomes, by the causes of the actions."""
 
 from __future__ import annotations
-
-from enum import StrEnum
 
 from manta.api.meta import Key
 from manta.api.resources import PODS
 from manta.kube.errors import Conflict, Forbidden, Unreachable
 from manta.reconcile.actions import Create
-from manta.reconcile.events import Reasons, worded
+from manta.reconcile.causes import NO_EVENT, ActionCause, Reasons
+from manta.reconcile.events import action_events
 from manta.reconcile.outcome import Failure, Outcome, Result
 from manta.runtime.gate import WritesStopped
 
 
-class Why(StrEnum):
-    HEAD = "head"
-    SILENT = "silent"
-
-
-TABLE = {
-    Why.HEAD: Reasons(
+class Why(ActionCause):
+    HEAD = Reasons(
         "Create",
         "CreatedHeadPod",
         "FailedToCreateHeadPod",
         done_note="Created head Pod {key}",
         failed_note="Failed to create head Pod {key}: {error}",
-    ),
-    Why.SILENT: Reasons("Create"),
-}
+    )
+    SILENT = NO_EVENT, "nothing is recorded"
+    ALSO_SILENT = NO_EVENT
+
+
 KEY = Key("default", "head")
 
 
@@ -36,10 +32,10 @@ def action(cause: Why = Why.HEAD) -> Create:
 
 
 def notes(outcome: Outcome) -> list[tuple[str, str, str]]:
-    return [(one.type, one.reason, one.note) for one in worded(TABLE, outcome)]
+    return [(one.type, one.reason, one.note) for one in action_events(outcome)]
 
 
-def test_what_was_done_is_told() -> None:
+def test_what_was_done_is_reported() -> None:
     outcome = Outcome(done=(Result(action(), KEY),))
     assert notes(outcome) == [("Normal", "CreatedHeadPod", "Created head Pod default/head")]
 
@@ -55,7 +51,7 @@ def test_a_refusal_is_a_warning_with_its_reason() -> None:
     assert "exceeded quota" in note
 
 
-def test_failures_that_say_nothing_of_the_object_are_not_told() -> None:
+def test_failures_that_say_nothing_of_the_object_are_not_reported() -> None:
     routine = (
         Conflict(409, "Conflict", "modified"),
         Unreachable("gone", sent=True),
@@ -66,3 +62,7 @@ def test_failures_that_say_nothing_of_the_object_are_not_told() -> None:
 
 def test_a_cause_may_be_silent_on_purpose() -> None:
     assert notes(Outcome(done=(Result(action(Why.SILENT), KEY),))) == []
+
+
+def test_causes_with_equal_events_stay_different() -> None:
+    assert [str(one) for one in Why] == ["head", "nothing is recorded", "also silent"]

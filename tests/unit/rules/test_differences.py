@@ -9,13 +9,13 @@ import pytest
 from manta.rules.differences import differences
 
 
-def told(before: Any, after: Any) -> list[str]:
+def reported(before: Any, after: Any) -> list[str]:
     return [str(one) for one in differences(before, after)]
 
 
 def test_equal_specs_differ_in_nothing() -> None:
     spec = {"a": [{"name": "x"}], "b": {"c": 1}}
-    assert told(spec, {**spec}) == []
+    assert reported(spec, {**spec}) == []
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_equal_specs_differ_in_nothing() -> None:
         ({"a": []}, {"a": [{"name": "x"}]}, "spec.a: [] -> [{'name': 'x'}]"),
     ],
 )
-def test_a_field_is_told_with_both_values(before: Any, after: Any, words: str) -> None:
-    assert told(before, after) == [words]
+def test_a_field_is_reported_with_both_values(before: Any, after: Any, words: str) -> None:
+    assert reported(before, after) == [words]
 
 
 def test_named_items_are_compared_by_name_wherever_they_stand() -> None:
@@ -40,7 +40,7 @@ def test_named_items_are_compared_by_name_wherever_they_stand() -> None:
             {"groupName": "a", "replicas": 2},
         ]
     }
-    assert told(before, after) == [
+    assert reported(before, after) == [
         "spec.workerGroupSpecs[a].replicas: 1 -> 2",
         "spec.workerGroupSpecs[new]: added: {'groupName': 'new', 'replicas': 5}",
     ]
@@ -48,15 +48,15 @@ def test_named_items_are_compared_by_name_wherever_they_stand() -> None:
 
 def test_items_without_names_are_compared_by_their_place() -> None:
     before = {"rules": [{"port": 1}, {"port": 2}]}
-    assert told(before, {"rules": [{"port": 1}, {"port": 3}]}) == ["spec.rules[1].port: 2 -> 3"]
+    assert reported(before, {"rules": [{"port": 1}, {"port": 3}]}) == ["spec.rules[1].port: 2 -> 3"]
 
 
 def test_two_items_of_one_name_are_compared_by_their_place() -> None:
     before = {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}
     after = {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "3"}]}
-    assert told(before, after) == ['spec.env[1].value: "2" -> "3"']
+    assert reported(before, after) == ['spec.env[1].value: "2" -> "3"']
 
 
 def test_a_long_value_is_cut() -> None:
-    [line] = told({"script": "x" * 500}, {"script": "y"})
+    [line] = reported({"script": "x" * 500}, {"script": "y"})
     assert len(line) < 120

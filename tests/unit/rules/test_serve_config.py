@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from manta.rules.serve_config import (
@@ -10,6 +12,7 @@ from manta.rules.serve_config import (
     parse_serve_config,
     with_capacity,
 )
+from manta.rules.text_cache import MAX_TEXT
 from manta.rules.validation.violation import Violation
 
 
@@ -23,9 +26,9 @@ def test_an_empty_text_is_an_empty_config() -> None:
         ("applications: [", "not valid YAML"),
         ("just words", "must be a map"),
         ("- a\n- b", "must be a map"),
-        ("import_path: a.b", "must hold a list `applications`"),
-        ("applications: {a: b}", "must hold a list `applications`"),
-        ("applications: [a, b]", "must hold a list `applications`"),
+        ("import_path: a.b", "must contain a list `applications`"),
+        ("applications: {a: b}", "must contain a list `applications`"),
+        ("applications: [a, b]", "must contain a list `applications`"),
         ("applications: [{name: a}, {name: a}]", "names application a twice"),
         ("applications: [{import_path: a}, {import_path: b}]", "names application default twice"),
         ("applications: []\nx: {null: a}", "cannot be a map key"),
@@ -58,7 +61,7 @@ def test_equal_configs_have_equal_hashes_whatever_their_order() -> None:
 
 
 def test_a_share_is_part_of_what_is_submitted() -> None:
-    config = {"applications": []}
+    config: dict[str, Any] = {"applications": []}
     assert with_capacity(config, None) is config
     assert with_capacity(config, 25) == {"applications": [], "target_capacity": 25}
     assert config_hash(with_capacity(config, 25)) != config_hash(config)
@@ -79,3 +82,11 @@ def test_of_a_key_that_is_given_twice_the_last_counts() -> None:
     assert parse_serve_config(text) == {
         "applications": [{"name": "a", "import_path": "b.c", "args": {"x": 2}}]
     }
+
+
+def test_the_longest_text_is_parsed_and_one_character_more_is_not() -> None:
+    text = "applications: [] #".ljust(MAX_TEXT, "x")
+    assert parse_serve_config(text) == {"applications": []}
+    longer = parse_serve_config(f"{text}x")
+    assert isinstance(longer, Violation)
+    assert str(MAX_TEXT) in longer.message

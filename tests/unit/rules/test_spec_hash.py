@@ -8,7 +8,7 @@ import pytest
 
 from manta.rules.spec_hash import spec_hash
 from support.raycluster import container, group, ray_cluster, template
-from support.raycluster_world import decode
+from support.raycluster_scenario import decode
 
 
 def hash_of(**spec: Any) -> str:

@@ -18,7 +18,7 @@ from manta.rules.traits import (
     storage_namespace,
 )
 from support.raycluster import ray_cluster, template
-from support.raycluster_world import decode
+from support.raycluster_scenario import decode
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_the_port_is_the_users_or_redis_old_one() -> None:
     [(None, False), ("ray.io/kuberay-operator", False), ("kueue.x-k8s.io/multikueue", True)],
 )
 def test_c94_another_manager_is_recognised(manager: str | None, elsewhere: bool) -> None:
-    assert is_managed_elsewhere(decode(ray_cluster(managedBy=manager)).spec) is elsewhere
+    assert is_managed_elsewhere(decode(ray_cluster(managedBy=manager)).spec.managed_by) is elsewhere
 
 
 def test_the_creator_is_read_from_a_label_and_unknown_means_the_user() -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manta.rules.upgrade import Pace, Rollout, begin, due_in, next_capacity, next_traffic
+from manta.rules.upgrade import Rollout, RolloutOptions, begin, due_in, next_capacity, next_traffic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -22,7 +22,7 @@ def walk(rollout: Rollout, interval: timedelta) -> list[str]:
         for name, move in (("capacity", next_capacity), ("traffic", _traffic(now))):
             after = move(rollout)
             if after != rollout:
-                story.append(_told(name, after))
+                story.append(_reported(name, after))
             rollout = after
         now += interval
     raise AssertionError(f"it never ends: {rollout}")
@@ -32,7 +32,7 @@ def _traffic(now: datetime):
     return lambda rollout: next_traffic(rollout, now, gaining_is_ready=True)
 
 
-def _told(name: str, rollout: Rollout) -> str:
+def _reported(name: str, rollout: Rollout) -> str:
     a, p = rollout.active, rollout.pending
     if name == "capacity":
         return f"capacity {a.capacity}+{p.capacity}"
@@ -40,7 +40,7 @@ def _told(name: str, rollout: Rollout) -> str:
 
 
 def test_the_example_of_the_contract_reads_as_a_story() -> None:
-    rollout = begin(Pace(max_surge=50, step_size=25, interval=timedelta(seconds=10)))
+    rollout = begin(RolloutOptions(max_surge=50, step_size=25, interval=timedelta(seconds=10)))
     assert walk(rollout, timedelta(seconds=10)) == [
         "capacity 100+50",
         "traffic 75+25",
@@ -55,8 +55,8 @@ def test_the_example_of_the_contract_reads_as_a_story() -> None:
 
 
 def test_a_rollback_walks_the_same_way_back() -> None:
-    pace = Pace(max_surge=50, step_size=25, interval=timedelta(seconds=10))
-    half = next_traffic(next_capacity(begin(pace)), START, gaining_is_ready=True)
+    options = RolloutOptions(max_surge=50, step_size=25, interval=timedelta(seconds=10))
+    half = next_traffic(next_capacity(begin(options)), START, gaining_is_ready=True)
     assert walk(replace(half, rolling_back=True), timedelta(seconds=10)) == [
         "traffic 100+0",
         "capacity 100+0",
@@ -65,8 +65,8 @@ def test_a_rollback_walks_the_same_way_back() -> None:
 
 
 def test_traffic_waits_for_its_interval_and_for_a_cluster_that_is_ready() -> None:
-    pace = Pace(max_surge=100, step_size=10, interval=timedelta(seconds=60))
-    ready = next_capacity(begin(pace))
+    options = RolloutOptions(max_surge=100, step_size=10, interval=timedelta(seconds=60))
+    ready = next_capacity(begin(options))
     assert next_traffic(ready, START, gaining_is_ready=False) == ready
     moved = next_traffic(ready, START, gaining_is_ready=True)
     later = START + timedelta(seconds=59)
@@ -75,7 +75,7 @@ def test_traffic_waits_for_its_interval_and_for_a_cluster_that_is_ready() -> Non
 
 
 paces = st.builds(
-    lambda surge, step: Pace(surge, min(step, surge), timedelta(seconds=5)),
+    lambda surge, step: RolloutOptions(surge, min(step, surge), timedelta(seconds=5)),
     st.integers(1, 100),
     st.integers(1, 100),
 )
@@ -83,9 +83,9 @@ paces = st.builds(
 
 @given(paces, st.integers(0, 300), st.booleans())
 def test_traffic_never_exceeds_capacity_and_every_walk_ends(
-    pace: Pace, turn: int, back: bool
+    options: RolloutOptions, turn: int, back: bool
 ) -> None:
-    rollout, now = begin(pace), START
+    rollout, now = begin(options), START
     for number in range(1000):
         if rollout.is_finished or rollout.is_rolled_back:
             break
@@ -93,11 +93,19 @@ def test_traffic_never_exceeds_capacity_and_every_walk_ends(
             rollout = replace(rollout, rolling_back=True)
         rollout = next_capacity(rollout)
         rollout = next_traffic(rollout, now, gaining_is_ready=True)
-        now += pace.interval
+        now += options.interval
         for share in (rollout.active, rollout.pending):
             assert 0 <= share.traffic <= 100
         assert rollout.active.traffic + rollout.pending.traffic == 100
         gaining = rollout.active if rollout.rolling_back else rollout.pending
         assert gaining.traffic <= gaining.capacity
-        assert rollout.active.capacity + rollout.pending.capacity <= 100 + pace.max_surge
+        assert rollout.active.capacity + rollout.pending.capacity <= 100 + options.max_surge
     assert rollout.is_finished or rollout.is_rolled_back
+
+
+def test_traffic_moves_again_exactly_when_the_interval_has_passed() -> None:
+    options = RolloutOptions(max_surge=50, step_size=25, interval=timedelta(seconds=10))
+    moved = next_traffic(next_capacity(begin(options)), START, gaining_is_ready=True)
+    early, due = START + timedelta(seconds=9), START + timedelta(seconds=10)
+    assert next_traffic(moved, early, gaining_is_ready=True) == moved
+    assert next_traffic(moved, due, gaining_is_ready=True).pending.traffic == 50

@@ -48,7 +48,7 @@ def test_a_delete_of_a_predecessor_spares_its_successor() -> None:
 def test_late_news_of_an_object_found_gone_is_refused() -> None:
     cache: Cache[Object] = Cache()
     cache.put(one("a", 5))
-    cache.bury(A, Uid("uid-a"))
+    cache.tombstone(A, Uid("uid-a"))
     assert cache.put(one("a", 6)) is None
     assert cache.get(A) is None
     assert cache.put(one("a", 9, uid="next")) is not None
@@ -56,7 +56,7 @@ def test_late_news_of_an_object_found_gone_is_refused() -> None:
     assert not cache._gone
 
 
-def test_a_list_brings_deletes_that_nobody_told_of() -> None:
+def test_a_list_brings_deletes_that_nobody_reported_of() -> None:
     cache: Cache[Object] = Cache()
     cache.put(one("a", 1))
     cache.put(one("b", 2))
@@ -83,7 +83,7 @@ def test_where_versions_have_no_order_a_list_removes_what_it_does_not_show() -> 
 def test_what_is_forgotten_may_come_back_in_any_version() -> None:
     cache: Cache[Object] = Cache({"all": lambda _one: ("x",)})
     cache.put(one("a", 7))
-    cache.bury(Key("ns", "b"), Uid("uid-b"))
+    cache.tombstone(Key("ns", "b"), Uid("uid-b"))
     [change] = cache.forget()
     assert (change.key, change.new, len(cache), cache.by("all", "x")) == (A, None, 0, ())
     assert cache.put(one("a", 1)) is not None
@@ -112,7 +112,7 @@ def test_indexes_follow_changes_and_hold_nothing_dead() -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["put", "remove", "bury", "replace"]),
+        st.sampled_from(["put", "remove", "tombstone", "replace"]),
         st.sampled_from("abc"),
         st.integers(1, 20),
     ),
@@ -129,8 +129,8 @@ def test_indexes_always_agree_with_the_objects(steps: list[tuple[str, str, int]]
                 cache.put(one(name, version))
             case "remove":
                 cache.remove(Key("ns", name))
-            case "bury":
-                cache.bury(Key("ns", name), Uid(f"uid-{name}"))
+            case "tombstone":
+                cache.tombstone(Key("ns", name), Uid(f"uid-{name}"))
             case _:
                 cache.replace([one(name, version)], listed_at=str(version))
     for parity in ("0", "1"):
@@ -145,7 +145,7 @@ def _parity(one_: Object) -> str:
 def test_a_live_list_buries_what_it_does_not_show() -> None:
     cache: Cache[Object] = Cache()
     cache.put(one("a", 5))
-    cache.replace([], listed_at="9", bury=True)
+    cache.replace([], listed_at="9", tombstone=True)
     assert cache.put(one("a", 6)) is None  # the watch lags, and still tells of it
     assert cache.remove(A, Uid("uid-a")) is None
     assert not cache._gone

@@ -7,7 +7,7 @@ import logging
 import sys
 
 from manta.api.meta import Key
-from manta.runtime.logging import begin, end, formatter
+from manta.runtime.logging import begin_reconcile, end_reconcile, formatter
 
 
 def record(message: str, *, broken: bool = False) -> logging.LogRecord:
@@ -26,18 +26,18 @@ def test_a_line_is_one_json_object() -> None:
     assert line["level"] == "warning"
     assert line["logger"] == "manta.x"
     assert line["ts"].endswith("Z")
-    assert "round" not in line
+    assert "reconcile_id" not in line
 
 
 def test_inside_a_round_every_line_bears_its_object() -> None:
-    token = begin("raycluster", Key("ns", "demo"))
+    token = begin_reconcile("raycluster", Key("ns", "demo"))
     try:
         line = json.loads(formatter("json").format(record("hello")))
         plain = formatter("console").format(record("hello"))
     finally:
-        end(token)
+        end_reconcile(token)
     assert (line["controller"], line["object"]) == ("raycluster", "ns/demo")
-    assert isinstance(line["round"], int)
+    assert isinstance(line["reconcile_id"], int)
     assert "raycluster ns/demo" in plain
 
 

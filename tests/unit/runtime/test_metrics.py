@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from manta.runtime.metrics import ApiMetrics, Computed, Registry, RuntimeMetrics
+from manta.runtime.controller_metrics import ApiMetrics, RuntimeMetrics
+from manta.runtime.metrics import Computed, Registry
 from manta.runtime.queue import Done, Retry
 
 

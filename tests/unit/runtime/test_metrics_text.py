@@ -11,10 +11,12 @@ from prometheus_client import openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from manta.httpserver.messages import HttpRequest, HttpResponse, text_response
+from manta.runtime.controller_metrics import ApiMetrics, RuntimeMetrics
 from manta.runtime.gauges import register_process
-from manta.runtime.health import Negotiated, Page, answer
-from manta.runtime.metrics import ApiMetrics, Computed, Registry, RuntimeMetrics
+from manta.runtime.metrics import Computed, Registry
 from manta.runtime.queue import Done, Retry
+from support.page_server import ask, serving
 
 BEFORE = Path(__file__).parents[2] / "golden/metrics.txt"
 """Written by the renderer that was there before."""
@@ -76,8 +78,8 @@ def test_a_scraper_that_asks_for_openmetrics_gets_it() -> None:
     text, media_type = filled().rendered(f"{OPENMETRICS},text/plain;q=0.5")
     assert openmetrics.exposition.CONTENT_TYPE_LATEST.split(";")[0] in media_type
     assert text.endswith("# EOF\n")
-    told = facts(read_openmetrics(text))
-    assert told.keys() == facts(text_string_to_metric_families(BEFORE.read_text())).keys()
+    reported = facts(read_openmetrics(text))
+    assert reported.keys() == facts(text_string_to_metric_families(BEFORE.read_text())).keys()
 
 
 def test_a_scraper_that_asks_for_nothing_gets_the_old_form() -> None:
@@ -105,7 +107,7 @@ def test_a_wrong_number_of_labels_is_an_error_where_it_is_made() -> None:
     assert "a_total{" not in registry.render()
 
 
-def test_a_family_that_cannot_be_told_costs_the_scrape_nothing_else() -> None:
+def test_a_family_that_cannot_be_reported_costs_the_scrape_nothing_else() -> None:
     def raises() -> Any:
         raise KeyError("a label")
 
@@ -129,11 +131,14 @@ def test_the_process_is_described() -> None:
         assert f"\n{name}" in text
 
 
-def test_pages_are_negotiated_and_one_that_raises_is_an_error_and_no_silence() -> None:
-    def raises() -> Page:
+async def test_pages_are_negotiated_and_one_that_raises_is_an_error_and_no_silence() -> None:
+    def raises(_: HttpRequest) -> HttpResponse:
         raise KeyError("x")
 
-    pages = {"/metrics": Negotiated(lambda accept: Page(200, accept)), "/bad": raises}
-    head = f"GET /metrics HTTP/1.1\r\nhost: x\r\nACCEPT: {OPENMETRICS}\r\n\r\n".encode()
-    assert answer(head, pages).endswith(OPENMETRICS.encode())
-    assert answer(b"GET /bad HTTP/1.1\r\n\r\n", pages).startswith(b"HTTP/1.1 500 ")
+    def accepted(request: HttpRequest) -> HttpResponse:
+        return text_response(200, request.headers["accept"])
+
+    async with serving({"/metrics": accepted, "/bad": raises}) as server:
+        head = f"GET /metrics HTTP/1.1\r\nhost: x\r\nACCEPT: {OPENMETRICS}\r\n"
+        assert (await ask(server, head)).endswith(OPENMETRICS.encode())
+        assert (await ask(server, "GET /bad HTTP/1.1\r\n")).startswith(b"HTTP/1.1 500 ")

@@ -84,7 +84,7 @@ def test_a_round_drops_the_timer_set_before_it() -> None:
         queue.add_after("a", 10)
         queue.add("a")
         await queue.get()
-        queue.settle("a", Done(timedelta(seconds=60)))
+        queue.finish("a", Done(timedelta(seconds=60)))
         assert await queue.get() == "a"
         assert await at() == pytest.approx(60)
 
@@ -97,7 +97,7 @@ def test_a_delay_asked_for_while_the_key_runs_is_kept() -> None:
         queue.add("a")
         await queue.get()
         queue.add_after("a", 5)
-        queue.settle("a", Done())
+        queue.finish("a", Done())
         assert await queue.get() == "a"
         assert await at() == pytest.approx(5)
 
@@ -112,7 +112,7 @@ def test_failures_back_off_ever_longer_and_a_success_forgets_them() -> None:
         for _ in range(30):
             await queue.get()
             before = await at()
-            queue.settle("a", Retry("broken"))
+            queue.finish("a", Retry("broken"))
             await queue.get()
             pauses.append(await at() - before)
             queue.done("a")
@@ -121,7 +121,7 @@ def test_failures_back_off_ever_longer_and_a_success_forgets_them() -> None:
         assert pauses[1] > pauses[0]
         assert 300 <= pauses[-1] <= 360
         await queue.get()
-        queue.settle("a", Done())
+        queue.finish("a", Done())
         assert queue.failures("a") == 0
 
     virtually(main())
@@ -133,7 +133,7 @@ def test_timers_that_rounds_have_dropped_do_not_pile_up() -> None:
         queue.add("a")
         for _ in range(1000):
             await queue.get()
-            queue.settle("a", Done(timedelta(seconds=300)))
+            queue.finish("a", Done(timedelta(seconds=300)))
             queue.add("a")
         assert len(queue._timers) < 100
         assert queue.delayed == 1
@@ -181,5 +181,18 @@ def test_waiting_workers_are_released_when_the_queue_closes() -> None:
         queue.close()
         results = await asyncio.gather(*workers, return_exceptions=True)
         assert all(isinstance(one, Closed) for one in results)
+
+    virtually(main())
+
+
+def test_the_age_of_the_oldest_running_reconcile_is_known() -> None:
+    async def main() -> None:
+        queue = a_queue()
+        assert queue.longest_running() == 0.0
+        for key in ("a", "b"):
+            queue.add(key)
+            await queue.get()
+            await asyncio.sleep(2.0)
+        assert queue.longest_running() == pytest.approx(4.0)
 
     virtually(main())

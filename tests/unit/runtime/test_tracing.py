@@ -17,7 +17,7 @@ import pytest
 
 from manta.api.meta import Key, Object
 from manta.api.resources import CONFIG_MAPS
-from manta.cli.dashboards import TracedCourier
+from manta.client.dashboard import TracedTransport
 from manta.kube.client import Client
 from manta.localplane.inprocess import InProcessTransport
 from manta.ray.models import Target, Unreachable
@@ -34,7 +34,7 @@ from support.virtual import running
 
 OFF = """
 import sys
-import manta.cli.operator, manta.cli.dashboards
+import manta.cli.operator, manta.operator.process, manta.client.dashboard
 from manta.runtime import tracing
 with tracing.span("x", a=1):
     tracing.request("get", "pods", 200, 0.1)
@@ -134,9 +134,9 @@ async def test_a_question_to_a_dashboard_has_a_span_that_says_how_it_ended(spans
 
         async def close(self) -> None: ...
 
-    courier = TracedCourier(Silent())
-    await courier.send(Target("ns", "svc", "host", token="secret"), "GET", "/api/version")
-    await courier.probe("http://10.0.0.1:8000/-/healthz")
+    transport = TracedTransport(Silent())
+    await transport.send(Target("ns", "svc", "host", token="secret"), "GET", "/api/version")
+    await transport.probe("http://10.0.0.1:8000/-/healthz")
     asked, probed = spans.get_finished_spans()
     assert asked.name == "dashboard GET"
     assert asked.status.description == "no answer"

@@ -57,7 +57,7 @@ def test_answers_are_counted_by_what_they_say(tmp_path: Path) -> None:
     assert seen["requests"] > 0
 
 
-def test_a_single_answer_other_than_200_is_a_failure_and_is_told(tmp_path: Path) -> None:
+def test_a_single_answer_other_than_200_is_a_failure_and_is_reported(tmp_path: Path) -> None:
     with server([200, 503, 200]) as url:
         seen = load(url, tmp_path / "end")
     assert seen["failed"] == 1

@@ -39,8 +39,8 @@ func fail(err error) {
 	}
 }
 
-// told prints every event of an informer.
-func told(prefix string) cache.ResourceEventHandler {
+// eventPrinter prints every event of an informer.
+func eventPrinter(prefix string) cache.ResourceEventHandler {
 	report := func(kind string, object any) {
 		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 			object = gone.Obj
@@ -57,7 +57,7 @@ func told(prefix string) cache.ResourceEventHandler {
 }
 
 func follow(ctx context.Context, prefix string, informer cache.SharedIndexInformer) {
-	_, err := informer.AddEventHandler(told(prefix))
+	_, err := informer.AddEventHandler(eventPrinter(prefix))
 	fail(err)
 	go informer.Run(ctx.Done())
 	go func() {

@@ -1,4 +1,4 @@
-"""What the parts of a node are told: containerd, its network, kubelet and kube-proxy."""
+"""Configuration of the parts of a node: containerd, its network, kubelet and kube-proxy."""
 
 from __future__ import annotations
 

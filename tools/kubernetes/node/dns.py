@@ -13,7 +13,7 @@ from typing import Any
 
 from manta.api.resources import ENDPOINT_SLICES, SERVICES, Resource
 from manta.kube.client import Client
-from manta.kube.credentials import load
+from manta.kube.config import load
 from manta.kube.errors import MantaError
 from manta.kube.transport import HttpTransport
 

@@ -99,7 +99,7 @@ ray_image() {
   mv "$cache/ray.tar.new" "$cache/ray.tar"
 }
 
-# The operator of this working tree, as the Dockerfile makes it: libraries by hash, then the wheel; anew when they changed.
+# The operator of this working tree, as the Dockerfile makes it: libraries by hash, then the wheel; rebuilt when they changed.
 operator_image() {
   local sources=(src examples pyproject.toml hatch_build.py README.md LICENSE) locks=(requirements-build.lock requirements-image.lock) stamp
   stamp=$(cd "$root" && find "${sources[@]}" "${locks[@]}" -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)

@@ -25,7 +25,7 @@ SETTINGS = ("net/ipv4/ip_forward", "vm/overcommit_memory", "kernel/panic", "kern
 MARK = "MANTA_NODE"
 """In the environment of all parts of a node: its directory."""
 PLACES = ("/run/containerd", "/run/netns", "/var/lib/cni", "/var/lib/kubelet")
-"""Which the parts make wherever they are told to keep their files."""
+"""Directories that the parts create whatever their configured directories are."""
 TABLES = ("ip", "ip6")
 CGROUPS = Path("/sys/fs/cgroup")
 

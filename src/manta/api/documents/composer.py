@@ -1,4 +1,4 @@
-"""YAML parse events to JSON values, with an explicit stack: no text can exhaust the C stack.
+"""Builds JSON values from YAML parse events, with an explicit stack: no text can exhaust the C stack.
 
 PyYAML's loaders compose recursively, also in C, where 40,000 brackets end the process.
 """
@@ -19,7 +19,7 @@ _MERGE: Final = object()
 
 @dataclass(slots=True)
 class _Frame:
-    """One list or map that is open. `merged` are keys of a map which `<<` brought."""
+    """An open list or map. `merged` are the keys that come from `<<`."""
 
     value: Any
     anchor: str | None = None
@@ -32,7 +32,7 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
-    """What an anchor names, and what one more copy of it costs."""
+    """The value of an anchor, and the cost of another copy."""
 
     value: Any
     nodes: int
@@ -41,7 +41,7 @@ class _Anchored:
 
 
 class Composer:
-    """Documents of one event stream. `duplicates` collects keys given twice; None refuses them."""
+    """The documents of one event stream. `duplicates` collects duplicate keys; None refuses them."""
 
     def __init__(self, limits: Limits, duplicates: list[str] | None = None) -> None:
         self._limits = limits
@@ -139,7 +139,7 @@ class Composer:
         return frame is not None and frame.key is _NO_KEY and type(frame.value) is dict
 
     def _place(self, value: Any, height: int = 0) -> None:
-        """Give a finished value to the list or map that it is in."""
+        """Add a finished value to its list or map."""
         if not self._stack:
             self._root = scalars.as_json(value)
             return
@@ -170,8 +170,7 @@ class Composer:
 
 
 def _merge(frame: _Frame, value: Any) -> None:
-    """`<<`: the first of several maps wins among them; as in go-yaml v2, it also replaces keys
-    that stand before it."""
+    """`<<`: of several maps the first wins; as in go-yaml v2, it also replaces keys before it."""
     several = value if type(value) is list else [value]
     if not all(type(one) is dict for one in several):
         raise DocumentError("map merge requires map or sequence of maps as the value")
@@ -181,7 +180,7 @@ def _merge(frame: _Frame, value: Any) -> None:
 
 
 def _copy(value: Any) -> Any:
-    """What two aliases name must not be one object: whoever edits one would edit the other."""
+    """A copy, so that two aliases do not share one object."""
     if type(value) is dict:
         return {key: _copy(inner) for key, inner in value.items()}
     return [_copy(inner) for inner in value] if type(value) is list else value

@@ -1,4 +1,4 @@
-"""Limits on JSON and YAML from outside: size, nesting, and values after alias expansion."""
+"""Limits of JSON and YAML input: size, nesting, and values after alias expansion."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class DocumentError(ValueError):
-    """A text that is no valid JSON or YAML, or one beyond the limits. The message says where."""
+    """Invalid JSON or YAML, or beyond the limits. The message says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,6 @@ class Limits:
 FILE: Final = Limits(bytes=64 << 20, depth=100, nodes=4_000_000)
 """A file of the user who runs this process: large sets of manifests are fine."""
 REQUEST: Final = Limits(bytes=3 << 20, depth=100, nodes=150_000)
-"""A request to the embedded API server (3 MiB as in kube-apiserver): others wait while it is read."""
+"""A request to the embedded API server (3 MiB as in kube-apiserver): other requests wait while it is parsed."""
 FIELD: Final = Limits(bytes=2 << 20, depth=100, nodes=100_000)
-"""YAML in a field of an object, such as `runtimeEnvYAML`: an object holds at most 1.5 MiB."""
+"""YAML in a field of an object, such as `runtimeEnvYAML`; an object has at most 1.5 MiB."""

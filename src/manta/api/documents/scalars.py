@@ -1,4 +1,4 @@
-"""What a YAML scalar means, by the rules of sigs.k8s.io/yaml v1.6 (go-yaml v2), not PyYAML's.
+"""The values of YAML scalars, by the rules of sigs.k8s.io/yaml v1.6 (go-yaml v2), not PyYAML's.
 
 `y` and `on` are booleans, `1e3` and `0o14` are numbers, `22:22` and dates are text.
 """
@@ -49,7 +49,7 @@ def plain(text: str) -> Any:
 
 
 def tagged(tag: str, text: str) -> Any:
-    """The value of a scalar with an explicit tag; a tag that is not known leaves the text."""
+    """The value of a scalar with an explicit tag; the text for an unknown tag."""
     if tag == f"{_TAG}binary":
         return _binary(text)
     if tag not in _TYPES or tag == f"{_TAG}str":
@@ -65,7 +65,7 @@ def tagged(tag: str, text: str) -> Any:
 
 
 def key(value: Any) -> str:
-    """A map key as text: JSON has no others."""
+    """A map key as text, as JSON requires."""
     match value:
         case str():
             return value
@@ -81,12 +81,12 @@ def key(value: Any) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """A scalar as it is after a passage through JSON: `1e3` is an integer, infinity is nothing."""
+    """A scalar after a conversion to JSON: `1e3` is an integer. Raises DocumentError for infinity and NaN."""
     if type(value) is float:
         if not math.isfinite(value):
             raise DocumentError(f"JSON has no number {value}: put it in quotes if it is text")
         if value.is_integer() and abs(value) <= _INT64:
-            whole = int(Decimal(repr(value)))  # of the digits that JSON would show
+            whole = int(Decimal(repr(value)))  # the digits that JSON would have
             return whole if -_INT64 <= whole < _INT64 else value
     elif type(value) is int and not -_INT64 <= value < _INT64:
         return float(value)
@@ -115,7 +115,7 @@ def _number(text: str) -> Any:
 
 
 def _integer(found: re.Match[str]) -> int | None:
-    """None beyond 64 bits; `uint64` is for numbers without a sign."""
+    """The integer; None beyond 64 bits. `uint64` allows unsigned 64-bit numbers."""
     sign, hexadecimal, octal, binary, decimal = found.groups()
     if decimal is not None:
         if len(decimal) > 20:
@@ -138,7 +138,7 @@ def _binary(text: str) -> str:
 
 
 def _float_key(value: float) -> str:
-    """As Go prints a float32 with `%g`: that is what sigs.k8s.io/yaml makes of such a key."""
+    """A float key as sigs.k8s.io/yaml writes it: a float32 printed with Go's `%g`."""
     if math.isnan(value):
         return ".nan"
     if abs(value) > 3.4028235677973366e38:

@@ -1,6 +1,6 @@
-"""JSON values as block YAML that `reader` reads back unchanged.
+"""Writes JSON values as block YAML, which `reader` parses to the same values.
 
-Written here because a YAML library takes seconds for the CRDs, and quotes by other rules than ours.
+A YAML library takes seconds for the CRDs, and quotes by other rules.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from manta.api.documents.scalars import WORDS
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""What JSON leaves as it is, and YAML would not read."""
+"""Characters that JSON does not escape, but YAML does not allow."""
 _LITERAL = re.compile(
     r"[^\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]"
     r"[^\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]*"
 )
-"""Text of several lines that `|` can show: it begins with a letter and has nothing to escape."""
+"""Text of several lines that can be written with `|`: nothing has to be escaped."""
 _WORDS: Final = frozenset(word.lower() for word in WORDS)
 
 
 def to_yaml(value: Any) -> str:
-    """One document; every text that YAML could read as something else is quoted."""
+    """One document; text that YAML would not read as text is quoted."""
     return "\n".join(_lines(value, "")) + "\n"
 
 

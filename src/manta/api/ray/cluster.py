@@ -21,8 +21,9 @@ from manta.api.ray.fieldinfo import (
     info,
     list_map,
 )
+from manta.api.ray.manifest import Manifest
 
-# ── closed sets of words ─────────────────────────────────────────────────────────────────
+# ── enumerations ─────────────────────────────────────────────────────────────────────────
 
 
 class ClusterState(StrEnum):
@@ -80,6 +81,9 @@ class ClusterConditionType(StrEnum):
     REPLICA_FAILURE = "ReplicaFailure"
     SUSPENDING = "RayClusterSuspending"
     SUSPENDED = "RayClusterSuspended"
+    BLOCKED = "Blocked"
+    """Ours: why the Pods are not ready. It stays, with the last known reason, until every wanted Pod is
+    ready, and after failed Pods until all have been ready for a minute."""
 
 
 class ClusterConditionReason(StrEnum):
@@ -96,15 +100,15 @@ class ClusterConditionReason(StrEnum):
 class UpgradeStrategy(View, frozen=True, kw_only=True):
     type: Annotated[
         str | None,
-        info("What a changed spec does to running Pods.", enum=list(ClusterUpgradeType)),
+        info("What happens to running Pods when the spec changes.", enum=list(ClusterUpgradeType)),
     ] = None
 
 
 class AuthOptions(View, frozen=True, kw_only=True):
-    mode: Annotated[str, info("How Ray checks its clients.", enum=list(AuthMode))] = ""
+    mode: Annotated[str, info("How Ray authenticates clients.", enum=list(AuthMode))] = ""
     secret_name: Annotated[str | None, info("An existing Secret with the key auth_token.")] = None
     enable_k8s_token_auth: Annotated[
-        bool | None, info("Let Ray check Kubernetes ServiceAccount tokens.")
+        bool | None, info("Accept Kubernetes ServiceAccount tokens.")
     ] = msgspec.field(default=None, name="enableK8sTokenAuth")
 
 
@@ -126,7 +130,7 @@ class AutoscalerOptions(View, frozen=True, kw_only=True):
         int | None, info("Seconds until an idle worker may be removed.")
     ] = None
     upscaling_mode: Annotated[
-        str | None, info("How fast new workers are asked for.", enum=list(UpscalingMode))
+        str | None, info("How fast new workers are requested.", enum=list(UpscalingMode))
     ] = None
     env: Annotated[tuple[dict[str, Any], ...], info("Extra environment.", model="EnvVar")] = ()
     env_from: Annotated[
@@ -147,7 +151,7 @@ class RedisCredential(View, frozen=True, kw_only=True):
 
 
 class GcsEmbeddedStorage(View, frozen=True, kw_only=True):
-    claim_name: Annotated[str, info("A claim that the user owns; excludes size and class.")] = ""
+    claim_name: Annotated[str, info("An existing claim; excludes size and class.")] = ""
     size: Annotated[QuantityText | None, info("Size of the claim; default 1Gi.")] = None
     storage_class_name: Annotated[str | None, info("Storage class of the claim.")] = None
     access_modes: Annotated[
@@ -156,7 +160,7 @@ class GcsEmbeddedStorage(View, frozen=True, kw_only=True):
     sub_path: Annotated[str, info("Directory inside the volume.")] = ""
     deletion_policy: Annotated[
         str | None,
-        info("Does the claim go with the cluster?", enum=list(GcsStorageDeletionPolicy)),
+        info("Whether the claim is deleted with the cluster.", enum=list(GcsStorageDeletionPolicy)),
     ] = None
 
 
@@ -164,7 +168,7 @@ class GcsFaultToleranceOptions(View, frozen=True, kw_only=True):
     backend: Annotated[
         str,
         info(
-            "Where Ray's control store keeps its tables.",
+            "Where the GCS stores its tables.",
             enum=list(GcsBackend),
             rules=(("self == oldSelf", "gcsFaultToleranceOptions.backend is immutable"),),
         ),
@@ -193,18 +197,18 @@ class CollectorOptions(View, frozen=True, kw_only=True):
 
 class HistoryServerOptions(View, frozen=True, kw_only=True):
     collector_options: Annotated[
-        CollectorOptions | None, info("The sidecar that ships logs and events.")
+        CollectorOptions | None, info("The sidecar that uploads logs and events.")
     ] = None
 
 
 class NetworkPolicyRules(View, frozen=True, kw_only=True):
     ingress_rules: Annotated[
         tuple[dict[str, Any], ...],
-        info("Further traffic to let in.", model="NetworkPolicyIngressRule"),
+        info("Additional ingress traffic to allow.", model="NetworkPolicyIngressRule"),
     ] = ()
     egress_rules: Annotated[
         tuple[dict[str, Any], ...],
-        info("Further traffic to let out.", model="NetworkPolicyEgressRule"),
+        info("Additional egress traffic to allow.", model="NetworkPolicyEgressRule"),
     ] = ()
 
 
@@ -217,7 +221,7 @@ class WorkerGroupNetworkPolicyRules(NetworkPolicyRules, frozen=True, kw_only=Tru
 class NetworkPolicyConfig(View, frozen=True, kw_only=True):
     mode: Annotated[
         str,
-        info("What is denied first.", enum=list(NetworkPolicyMode), default="DenyAll"),
+        info("What is denied by default.", enum=list(NetworkPolicyMode), default="DenyAll"),
     ] = "DenyAll"
     head: Annotated[NetworkPolicyRules | None, info("Rules of the head.")] = None
     worker: Annotated[NetworkPolicyRules | None, info("Rules of every worker group.")] = None
@@ -255,10 +259,10 @@ class HeadGroupSpec(View, frozen=True, kw_only=True):
     )
     service_type: Annotated[str, info("Type of the head Service.")] = ""
     head_service: Annotated[
-        dict[str, Any] | None, info("A head Service of the user's making.", model="Service")
+        dict[str, Any] | None, info("A custom head Service.", model="Service")
     ] = None
-    enable_ingress: Annotated[bool | None, info("Make an Ingress for the dashboard.")] = None
-    ingress_options: Annotated[IngressOptions | None, info("Shape of that Ingress.")] = None
+    enable_ingress: Annotated[bool | None, info("Create an Ingress for the dashboard.")] = None
+    ingress_options: Annotated[IngressOptions | None, info("Options of that Ingress.")] = None
 
 
 class ScaleStrategy(View, frozen=True, kw_only=True):
@@ -269,12 +273,12 @@ class ScaleStrategy(View, frozen=True, kw_only=True):
 
 class WorkerGroupSpec(View, frozen=True, kw_only=True):
     group_name: Annotated[str, info("Name of the group.", required=True)] = ""
-    replicas: Annotated[int | None, info("Wanted replicas.", default=0)] = None
+    replicas: Annotated[int | None, info("Desired replicas.", default=0)] = None
     min_replicas: Annotated[int | None, info("Lower bound.", required=True, default=0)] = None
     max_replicas: Annotated[int | None, info("Upper bound.", required=True, default=2147483647)] = (
         None
     )
-    num_of_hosts: Annotated[int, info("Pods that make one replica.", default=1)] = 1
+    num_of_hosts: Annotated[int, info("Pods per replica.", default=1)] = 1
     idle_timeout_seconds: Annotated[
         int | None, info("Seconds until an idle worker of this group may be removed.")
     ] = None
@@ -294,7 +298,9 @@ class WorkerGroupSpec(View, frozen=True, kw_only=True):
     template: Annotated[
         PodTemplate, info("The worker Pod.", required=True, model="PodTemplateSpec")
     ] = msgspec.field(default_factory=dict)
-    scale_strategy: Annotated[ScaleStrategy, info("Which workers go first.")] = ScaleStrategy()
+    scale_strategy: Annotated[ScaleStrategy, info("Which workers are deleted first.")] = (
+        ScaleStrategy()
+    )
 
 
 class RayClusterSpec(View, frozen=True, kw_only=True):
@@ -308,12 +314,12 @@ class RayClusterSpec(View, frozen=True, kw_only=True):
     ] = ()
     suspend: Annotated[bool | None, info("Remove all Pods; a later `false` resumes.")] = None
     managed_by: Annotated[
-        str | None, info("Which operator looks after this object.", rules=MANAGED_BY_RULES)
+        str | None, info("The operator that manages this object.", rules=MANAGED_BY_RULES)
     ] = None
     enable_in_tree_autoscaling: Annotated[
-        bool | None, info("Run Ray's autoscaler beside the head.")
+        bool | None, info("Run Ray's autoscaler in the head Pod.")
     ] = None
-    autoscaler_options: Annotated[AutoscalerOptions | None, info("Shape of that sidecar.")] = None
+    autoscaler_options: Annotated[AutoscalerOptions | None, info("Options of that sidecar.")] = None
     head_service_annotations: Annotated[
         dict[str, str], info("Annotations of the head Service.")
     ] = msgspec.field(default_factory=dict)
@@ -325,9 +331,11 @@ class RayClusterSpec(View, frozen=True, kw_only=True):
         GcsFaultToleranceOptions | None, info("Survive the loss of the head.")
     ] = None
     history_server_options: Annotated[
-        HistoryServerOptions | None, info("Keep logs and events for later.")
+        HistoryServerOptions | None, info("Keep logs and events after the cluster is deleted.")
     ] = None
-    network_policy: Annotated[NetworkPolicyConfig | None, info("Who may talk to the Pods.")] = None
+    network_policy: Annotated[
+        NetworkPolicyConfig | None, info("Which traffic to and from the Pods is allowed.")
+    ] = None
     tls_options: Annotated[TLSOptions | None, info("Encrypt the traffic inside the cluster.")] = (
         None
     )
@@ -349,28 +357,28 @@ class HeadInfo(View, frozen=True, kw_only=True):
 
 class RayClusterStatus(View, frozen=True, kw_only=True):
     state: Annotated[str, info("ready, suspended, or empty.")] = ""
-    reason: Annotated[str, info("Why the state is what it is.")] = ""
-    desired_cpu: Annotated[QuantityText, info("CPUs of all wanted Pods.")] = msgspec.field(
+    reason: Annotated[str, info("Reason of the state.")] = ""
+    desired_cpu: Annotated[QuantityText, info("CPUs of all desired Pods.")] = msgspec.field(
         default="", name="desiredCPU"
     )
-    desired_memory: Annotated[QuantityText, info("Memory of all wanted Pods.")] = ""
-    desired_gpu: Annotated[QuantityText, info("GPUs of all wanted Pods.")] = msgspec.field(
+    desired_memory: Annotated[QuantityText, info("Memory of all desired Pods.")] = ""
+    desired_gpu: Annotated[QuantityText, info("GPUs of all desired Pods.")] = msgspec.field(
         default="", name="desiredGPU"
     )
-    desired_tpu: Annotated[QuantityText, info("TPUs of all wanted Pods.")] = msgspec.field(
+    desired_tpu: Annotated[QuantityText, info("TPUs of all desired Pods.")] = msgspec.field(
         default="", name="desiredTPU"
     )
-    desired_worker_replicas: Annotated[int, info("Wanted workers.")] = 0
+    desired_worker_replicas: Annotated[int, info("Desired workers.")] = 0
     min_worker_replicas: Annotated[int, info("Sum of the lower bounds.")] = 0
     max_worker_replicas: Annotated[int, info("Sum of the upper bounds.")] = 0
-    available_worker_replicas: Annotated[int, info("Workers that run.")] = 0
-    ready_worker_replicas: Annotated[int, info("Workers that run and are ready.")] = 0
+    available_worker_replicas: Annotated[int, info("Running workers.")] = 0
+    ready_worker_replicas: Annotated[int, info("Ready workers.")] = 0
     endpoints: Annotated[dict[str, str], info("Ports of the head Service by name.")] = (
         msgspec.field(default_factory=dict)
     )
-    head: Annotated[HeadInfo, info("Where the head is.")] = HeadInfo()
+    head: Annotated[HeadInfo, info("Name and address of the head.")] = HeadInfo()
     conditions: Annotated[
-        tuple[Condition, ...], info("What is true of the cluster.", **list_map("type"))
+        tuple[Condition, ...], info("Conditions of the cluster.", **list_map("type"))
     ] = ()
     state_transition_times: Annotated[
         dict[str, Time], info("When each state was last entered.")
@@ -378,10 +386,10 @@ class RayClusterStatus(View, frozen=True, kw_only=True):
     last_update_time: Annotated[
         Time | None, info("When this status last changed.", nullable=True)
     ] = None
-    observed_generation: Annotated[Int64, info("The generation that this status speaks of.")] = 0
+    observed_generation: Annotated[Int64, info("The generation that this status is of.")] = 0
 
 
-class RayCluster(View, frozen=True, kw_only=True):
+class RayCluster(Manifest, frozen=True, kw_only=True):
     """A Ray head and its worker groups."""
 
     metadata: ObjectMeta = ObjectMeta()

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
+
 from manta.api.meta import Condition, ObjectMeta, View
 from manta.api.ray.fieldinfo import Time, info, list_map
 from manta.api.ray.job import RayJobSpec
+from manta.api.ray.manifest import Manifest
+
+_EMPTY_TEMPLATE = msgspec.Raw(b"{}")
 
 
 class RayCronJobSpec(View, frozen=True, kw_only=True):
@@ -17,9 +22,10 @@ class RayCronJobSpec(View, frozen=True, kw_only=True):
         str | None, info("Zone of the schedule, such as Europe/Berlin.", minLength=1)
     ] = None
     suspend: Annotated[bool | None, info("Start no further jobs.")] = None
-    job_template: Annotated[RayJobSpec, info("The spec of each RayJob.", required=True)] = (
-        RayJobSpec()
-    )
+    job_template: Annotated[
+        msgspec.Raw, info("The spec of each RayJob.", required=True, struct=RayJobSpec)
+    ] = _EMPTY_TEMPLATE
+    """As the user wrote it: fields that we do not know reach the RayJob unchanged."""
     successful_jobs_history_limit: Annotated[
         int | None,
         info("Succeeded RayJobs to keep; all if unset. Manta only.", minimum=0),
@@ -30,14 +36,16 @@ class RayCronJobSpec(View, frozen=True, kw_only=True):
 
 
 class RayCronJobStatus(View, frozen=True, kw_only=True):
-    last_schedule_time: Annotated[Time | None, info("The last tick that was served.")] = None
+    last_schedule_time: Annotated[
+        Time | None, info("The last tick for which a RayJob was created.")
+    ] = None
     conditions: Annotated[
         tuple[Condition, ...],
-        info("What is true of the RayCronJob. Manta only.", **list_map("type")),
+        info("Conditions of the RayCronJob. Manta only.", **list_map("type")),
     ] = ()
 
 
-class RayCronJob(View, frozen=True, kw_only=True):
+class RayCronJob(Manifest, frozen=True, kw_only=True):
     """A RayJob for every tick of a schedule."""
 
     metadata: ObjectMeta = ObjectMeta()

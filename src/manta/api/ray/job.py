@@ -10,10 +10,11 @@ import msgspec
 from manta.api.meta import Condition, ObjectMeta, View
 from manta.api.ray.cluster import RayClusterSpec, RayClusterStatus
 from manta.api.ray.fieldinfo import MANAGED_BY_RULES, Int64, PodTemplate, Time, info, list_map
+from manta.api.ray.manifest import Manifest
 
 
 class JobStatus(StrEnum):
-    """What Ray says of the job."""
+    """The status of the job, from Ray."""
 
     NEW = ""
     PENDING = "PENDING"
@@ -79,6 +80,19 @@ class DeletionPolicyType(StrEnum):
     DELETE_NONE = "DeleteNone"
 
 
+DELETION_IMPACT: Final = (
+    DeletionPolicyType.DELETE_NONE,
+    DeletionPolicyType.DELETE_WORKERS,
+    DeletionPolicyType.DELETE_CLUSTER,
+    DeletionPolicyType.DELETE_SELF,
+)
+"""All policies, each before those that delete more."""
+CLUSTER_POLICIES: Final = frozenset(
+    (DeletionPolicyType.DELETE_WORKERS, DeletionPolicyType.DELETE_CLUSTER)
+)
+"""Policies that change the RayCluster: not for a cluster that the RayJob does not own."""
+
+
 # ── spec ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -103,10 +117,10 @@ _CONDITION_RULES: Final = (
 
 class DeletionCondition(View, frozen=True, kw_only=True):
     job_status: Annotated[
-        str | None, info("The job's end, as Ray says it.", enum=["SUCCEEDED", "FAILED"])
+        str | None, info("The final status of the job, from Ray.", enum=["SUCCEEDED", "FAILED"])
     ] = None
     job_deployment_status: Annotated[
-        str | None, info("The RayJob's end, where Ray says nothing.", enum=["Failed"])
+        str | None, info("The final status of the RayJob.", enum=["Failed"])
     ] = None
     ttl_seconds: Annotated[int, info("Seconds to wait after the end.", default=0, minimum=0)] = 0
 
@@ -156,7 +170,7 @@ class RayJobSpec(View, frozen=True, kw_only=True):
     runtime_env_yaml: Annotated[str, info("Ray's runtime environment, as YAML.")] = msgspec.field(
         default="", name="runtimeEnvYAML"
     )
-    metadata: Annotated[dict[str, str], info("Handed to Ray with the job.")] = msgspec.field(
+    metadata: Annotated[dict[str, str], info("Metadata of the Ray job.")] = msgspec.field(
         default_factory=dict
     )
     job_id: Annotated[str, info("Submission id; generated if empty.")] = ""
@@ -166,21 +180,23 @@ class RayJobSpec(View, frozen=True, kw_only=True):
     entrypoint_num_cpus: Annotated[float, info("CPUs of the entrypoint.")] = 0.0
     entrypoint_num_gpus: Annotated[float, info("GPUs of the entrypoint.")] = 0.0
     entrypoint_resources: Annotated[str, info("Custom resources of the entrypoint, as JSON.")] = ""
-    ray_cluster_spec: Annotated[RayClusterSpec | None, info("The cluster to make for it.")] = None
+    ray_cluster_spec: Annotated[
+        RayClusterSpec | None, info("The cluster to create for the job.")
+    ] = None
     cluster_selector: Annotated[
-        dict[str, str], info("A cluster that is there already, by ray.io/cluster.")
+        dict[str, str], info("An existing cluster, by the label ray.io/cluster.")
     ] = msgspec.field(default_factory=dict)
     submitter_pod_template: Annotated[
         PodTemplate | None, info("The submitter's Pod.", model="PodTemplateSpec")
     ] = None
     submitter_config: Annotated[SubmitterConfig | None, info("Settings of the submitter.")] = None
-    suspend: Annotated[bool, info("Do not run; give the cluster back.")] = False
+    suspend: Annotated[bool, info("Do not run; delete the cluster.")] = False
     managed_by: Annotated[
-        str | None, info("Which operator looks after this object.", rules=MANAGED_BY_RULES)
+        str | None, info("The operator that manages this object.", rules=MANAGED_BY_RULES)
     ] = None
     backoff_limit: Annotated[int | None, info("Retries, each on a new cluster.", default=0)] = None
     active_deadline_seconds: Annotated[
-        int | None, info("Longest life of one attempt, in seconds.")
+        int | None, info("Longest duration of one attempt, in seconds.")
     ] = None
     pre_running_deadline_seconds: Annotated[
         int | None, info("Longest time until the job runs, in seconds.", minimum=1)
@@ -203,13 +219,13 @@ class RayJobInfo(View, frozen=True, kw_only=True):
 class RayJobStatus(View, frozen=True, kw_only=True):
     job_id: Annotated[str, info("The submission id in use.")] = ""
     ray_cluster_name: Annotated[str, info("The cluster in use.")] = ""
-    dashboard_url: Annotated[str, info("Where the dashboard answers.")] = msgspec.field(
+    dashboard_url: Annotated[str, info("Address of the dashboard.")] = msgspec.field(
         default="", name="dashboardURL"
     )
-    job_status: Annotated[str, info("What Ray says of the job.")] = ""
+    job_status: Annotated[str, info("Status of the job, from Ray.")] = ""
     job_deployment_status: Annotated[str, info("The stage of this RayJob.")] = ""
     reason: Annotated[str, info("Why it failed.")] = ""
-    message: Annotated[str, info("Details, for people.")] = ""
+    message: Annotated[str, info("Details.")] = ""
     ray_job_info: Annotated[RayJobInfo, info("Times that Ray reports.")] = RayJobInfo()
     start_time: Annotated[Time | None, info("When this attempt began.")] = None
     end_time: Annotated[Time | None, info("When it ended.")] = None
@@ -219,16 +235,16 @@ class RayJobStatus(View, frozen=True, kw_only=True):
         RayClusterStatus()
     )
     job_status_check_failure_start_time: Annotated[
-        Time | None, info("Since when the dashboard has not answered.")
+        Time | None, info("Since when the dashboard does not answer.")
     ] = None
-    observed_generation: Annotated[Int64, info("The generation that this status speaks of.")] = 0
+    observed_generation: Annotated[Int64, info("The generation that this status is of.")] = 0
     conditions: Annotated[
         tuple[Condition, ...],
-        info("What is true of the RayJob, and what it waits for.", **list_map("type")),
+        info("Conditions of the RayJob.", **list_map("type")),
     ] = ()
 
 
-class RayJob(View, frozen=True, kw_only=True):
+class RayJob(Manifest, frozen=True, kw_only=True):
     """One Ray job, on a cluster made for it or on one that is there."""
 
     metadata: ObjectMeta = ObjectMeta()

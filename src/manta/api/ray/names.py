@@ -1,16 +1,17 @@
-"""Every label, annotation, finalizer, environment variable, port and fixed name of the Ray kinds.
+"""Labels, annotations, finalizers, environment variables, ports and fixed names of the Ray kinds.
 
-Users, Ray's autoscaler, dashboards and other operators read these; they are KubeRay's words.
+Users, Ray's autoscaler, dashboards and other operators read these. Those without `manta` are KubeRay's.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# ── who we are ───────────────────────────────────────────────────────────────────────────
+# ── the operator ─────────────────────────────────────────────────────────────────────────
 OPERATOR_NAME: Final = "kuberay-operator"
 APPLICATION_NAME: Final = "kuberay"
 MANAGED_BY_OPERATOR: Final = "ray.io/kuberay-operator"
+MANAGED_BY_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 LABEL_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 
 # ── labels ───────────────────────────────────────────────────────────────────────────────
@@ -30,10 +31,6 @@ LABEL_REPLICA_INDEX: Final = "ray.io/worker-group-replica-index"
 LABEL_HOST_INDEX: Final = "ray.io/replica-host-index"
 LABEL_PRIORITY_CLASS: Final = "ray.io/priority-class-name"
 LABEL_GANG_SCHEDULING: Final = "ray.io/gang-scheduling-enabled"
-LABEL_APP_NAME: Final = "app.kubernetes.io/name"
-LABEL_APP_CREATED_BY: Final = "app.kubernetes.io/created-by"
-LABEL_APP_COMPONENT: Final = "app.kubernetes.io/component"
-LABEL_SERVICE_NAME: Final = "kubernetes.io/service-name"
 
 IS_RAY_NODE: Final = "yes"
 NODE_HEAD: Final = "head"
@@ -66,27 +63,48 @@ ANNOTATION_FT_DELETION_TIMEOUT: Final = "ray.io/gcs-ft-deletion-timeout"
 ANNOTATION_OVERWRITE_COMMAND: Final = "ray.io/overwrite-container-cmd"
 ANNOTATION_ENABLE_SERVE_SERVICE: Final = "ray.io/enable-serve-service"
 ANNOTATION_SUBMITTED_TO: Final = "manta.ray.io/submitted-to"
-"""`ID@CLUSTER@HEAD`: the attempt and the head (Pod UID and restarts) that a job was handed to, written
-before it was. The cluster's name tells attempts apart that share an id."""
+"""`ID@CLUSTER@HEAD`: the attempt and the head (Pod UID and restarts) that a job is submitted to, written before the
+submission. The cluster's name distinguishes attempts with the same id."""
 ANNOTATION_DISABLE_HEAD_RESTART: Final = "ray.io/disable-provisioned-head-restart"
 ANNOTATION_SPEC_HASH: Final = "ray.io/hash-without-replicas-and-workers-to-delete"
 ANNOTATION_WORKER_GROUP_COUNT: Final = "ray.io/num-worker-groups"
 ANNOTATION_OPERATOR_VERSION: Final = "ray.io/kuberay-version"
 ANNOTATION_RECREATE_HASH: Final = "ray.io/upgrade-strategy-recreate-hash"
 ANNOTATION_DRAIN_SECONDS: Final = "manta.ray.io/drain-seconds"
-"""Ours: how long a worker that has to go may take to finish its work."""
+"""Ours: how long a worker may drain before it is deleted."""
 ANNOTATION_PROTECT_HEAD: Final = "manta.ray.io/protect-head"
 """Ours: `true` keeps `kubectl drain` from evicting the head."""
-ANNOTATION_PASSED_ON: Final = "manta.ray.io/passed-on"
-"""Ours, on Services and Ingresses: which of their keys a user's spec asked for."""
+ANNOTATION_PROPAGATED: Final = "manta.ray.io/passed-on"
+"""Ours, on Services and Ingresses: which of their labels and annotations come from the user's spec."""
+ANNOTATION_REPLACE_UNSERVING_AFTER: Final = "manta.ray.io/replace-unserving-workers-after"
+"""Ours, on a RayService: how long a worker's Serve proxy may be silent before the Pod is replaced."""
+ANNOTATION_HISTORY: Final = "manta.ray.io/history"
+"""On a RayCluster, RayJob or RayService: `false` keeps no history of it. On a Pod: whose history it is, as
+`<kind>/<name>/<cluster>`."""
+ANNOTATION_HISTORY_RAY_VERSION: Final = "manta.ray.io/history-ray-version"
+ANNOTATION_SUCCESSFUL_JOBS_LIMIT: Final = "manta.ray.io/successful-jobs-history-limit"
+ANNOTATION_FAILED_JOBS_LIMIT: Final = "manta.ray.io/failed-jobs-history-limit"
+"""Ours, on a RayCronJob: the history limits, for clusters whose CRD (KubeRay's) has no such fields."""
+
+# on RayClusters that a RayService creates; all ours
+ANNOTATION_DELETE_AFTER: Final = "manta.ray.io/delete-after"
+"""When a cluster that no longer serves is deleted."""
+ANNOTATION_REPLICAS: Final = "manta.ray.io/replicas"
+"""The replicas that the RayService last asked for. Only a change of these is copied to the cluster, so
+that values set on the cluster by others (the autoscaler) stay."""
+ANNOTATION_SERVE_PROXIES: Final = "manta.ray.io/serve-proxies"
+"""`head` when the workers of this cluster have no Serve proxy."""
+ANNOTATION_SERVE_CONFIG: Final = "manta.ray.io/serve-config"
+ANNOTATION_SERVE_CONFIG_DOCUMENT: Final = "manta.ray.io/serve-config-document"
+"""Written by earlier versions: `<hash>@<head>[+1]` of the submitted config, and the config itself. Read
+and removed."""
 GATE_HEAD_NOTED: Final = "manta.ray.io/head-noted"
-"""A scheduling gate: this head finds no node before the status of its RayCluster names it."""
+"""A scheduling gate: the head is not scheduled before the status of its RayCluster names it."""
 PREFIX_KUEUE: Final = "kueue.x-k8s.io/"
 ANNOTATION_SECRET_OWNER: Final = "ray.io/secret-owner"  # noqa: S105  no password
 """On a Certificate: its own UID, once its Secret is owned by it."""
 ANNOTATION_INITIALIZING_TIMEOUT: Final = "ray.io/initializing-timeout"
 ANNOTATION_CRON_SCHEDULED_TIME: Final = "ray.io/cronjob-scheduled-timestamp"
-ANNOTATION_INGRESS_CLASS: Final = "kubernetes.io/ingress.class"
 
 # ── finalizers ───────────────────────────────────────────────────────────────────────────
 FINALIZER_REDIS_CLEANUP: Final = "ray.io/gcs-ft-redis-cleanup-finalizer"
@@ -104,7 +122,6 @@ ENV_CLOUD_INSTANCE_ID: Final = "RAY_CLOUD_INSTANCE_ID"
 ENV_NODE_TYPE_NAME: Final = "RAY_NODE_TYPE_NAME"
 ENV_RAY_START_COMMAND: Final = "KUBERAY_GEN_RAY_START_CMD"
 ENV_AUTOSCALER_START_COMMAND: Final = "KUBERAY_GEN_AUTOSCALER_START_CMD"
-ENV_START_ULIMIT: Final = "RAY_START_ULIMIT_OPEN_FILES"
 ENV_USAGE_STATS_IN_USE: Final = "RAY_USAGE_STATS_KUBERAY_IN_USE"
 ENV_USAGE_STATS_TAGS: Final = "RAY_USAGE_STATS_EXTRA_TAGS"
 ENV_DASHBOARD_K8S_DISK_USAGE: Final = "RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE"
@@ -138,10 +155,13 @@ ENV_TLS_CA_CERT: Final = "RAY_TLS_CA_CERT"
 ENV_DASHBOARD_ADDRESS: Final = "RAY_DASHBOARD_ADDRESS"
 ENV_JOB_SUBMISSION_ID: Final = "RAY_JOB_SUBMISSION_ID"
 ENV_SESSION: Final = "MANTA_RAY_SESSION"
-"""Ours: the Ray session that a submitter may hand its job to, for commands of the user's own too."""
+"""Ours: the Ray session to which a submitter may submit, also for the user's own commands."""
 ENV_PYTHON_UNBUFFERED: Final = "PYTHONUNBUFFERED"
 
 ENV_POD_IP: Final = "POD_IP"
+ENV_POD_NAME: Final = "POD_NAME"
+ENV_RAY_VERSION: Final = "RAY_VERSION"
+ENV_HISTORY_STORE: Final = "MANTA_HISTORY_STORE"
 ENV_RAY_ROLE: Final = "RAY_ROLE"
 ENV_OWNER_KIND: Final = "OWNER_KIND"
 ENV_OWNER_NAME: Final = "OWNER_NAME"
@@ -149,16 +169,14 @@ ENV_EVENTS_PORT: Final = "EVENTS_PORT"
 ENV_STORAGE_BACKEND: Final = "STORAGE_BACKEND"
 ENV_ENABLE_RAY_EVENT: Final = "RAY_enable_ray_event"
 ENV_ENABLE_CORE_WORKER_EVENTS: Final = "RAY_enable_core_worker_ray_event_to_aggregator"
+ENV_TASK_EVENTS_INTERVAL: Final = "RAY_task_events_report_interval_ms"
 ENV_EVENTS_EXPORT_ADDRESS: Final = "RAY_DASHBOARD_AGGREGATOR_AGENT_EVENTS_EXPORT_ADDR"
 ENV_EXPOSABLE_EVENT_TYPES: Final = "RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES"
 ENV_PUBLISHER_EVENT_TYPES: Final = (
     "RAY_DASHBOARD_AGGREGATOR_AGENT_PUBLISHER_HTTP_ENDPOINT_EXPOSABLE_EVENT_TYPES"
 )
 ENV_GCS_BUCKET: Final = "GCS_BUCKET"
-ENV_S3_BUCKET: Final = "S3_BUCKET"
-ENV_S3_ENDPOINT: Final = "S3_ENDPOINT"
 ENV_S3_REGION: Final = "S3_REGION"
-ENV_AZURE_CONTAINER: Final = "AZURE_STORAGE_CONTAINER"
 ENV_AZURE_CONNECTION_STRING: Final = "AZURE_STORAGE_CONNECTION_STRING"
 ENV_AZURE_ACCOUNT_URL: Final = "AZURE_STORAGE_ACCOUNT_URL"
 ENV_AZURE_AUTH_MODE: Final = "AZURE_STORAGE_AUTH_MODE"
@@ -169,7 +187,7 @@ ENV_OSS_REGION: Final = "OSS_REGION"
 # ── environment of the operator ──────────────────────────────────────────────────────────
 OPERATOR_ENV_INIT_CONTAINER: Final = "ENABLE_INIT_CONTAINER_INJECTION"
 OPERATOR_ENV_PODS: Final = "OPERATOR_PODS"
-"""NAMESPACE/LABEL=VALUE,...: whoever installs the operator says where it runs."""
+"""NAMESPACE/LABEL=VALUE,...: selects the operator's own Pods; set by the installation."""
 
 # ── ports ────────────────────────────────────────────────────────────────────────────────
 PORT_CLIENT: Final = 10001
@@ -189,6 +207,8 @@ PORT_NAME_SERVE: Final = "serve"
 
 # ── containers, volumes, paths, keys ─────────────────────────────────────────────────────
 CONTAINER_AUTOSCALER: Final = "autoscaler"
+CONTAINER_HISTORY: Final = "manta-history"
+SECRET_HISTORY: Final = "manta-history"  # noqa: S105 - the name of a Secret
 CONTAINER_COLLECTOR: Final = "ray-history-collector"
 CONTAINER_SUBMITTER: Final = "ray-job-submitter"
 CONTAINER_WAIT_GCS: Final = "wait-gcs-ready"
@@ -207,10 +227,13 @@ MOUNT_TLS: Final = "/etc/ray/tls"
 
 SECRET_KEY_AUTH_TOKEN: Final = "auth_token"  # noqa: S105 - the key inside the Secret
 
+RESOURCE_AWS_NEURON_CORE: Final = "aws.amazon.com/neuroncore"
 RESOURCE_GOOGLE_TPU: Final = "google.com/tpu"
+NODE_SELECTOR_GKE_TPU_ACCELERATOR: Final = "cloud.google.com/gke-tpu-accelerator"
+NODE_SELECTOR_GKE_TPU_TOPOLOGY: Final = "cloud.google.com/gke-tpu-topology"
+RESOURCE_NVIDIA_GPU: Final = "nvidia.com/gpu"
 
-# ── prefixes of generated names ──────────────────────────────────────────────────────────
-
+# ── fixed names ──────────────────────────────────────────────────────────────────────────
 DEFAULT_SERVE_APPLICATION: Final = "default"
 DEFAULT_CLUSTER_DOMAIN: Final = "cluster.local"
 LEADER_LEASE_NAME: Final = "ray-operator-leader"

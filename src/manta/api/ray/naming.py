@@ -1,5 +1,5 @@
-"""How names are cut to fit. They must match KubeRay's letter for letter, or two operators that
-take turns on one cluster would each make their own objects."""
+"""How names are shortened. They must equal KubeRay's: an operator that takes over a cluster would otherwise
+create its own objects."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ import unicodedata
 from typing import Final
 
 NAME_LENGTH: Final = 50
-"""63 less the longest suffix that is put behind: `-worker-` and five random characters."""
+"""63 less the longest suffix: `-worker-` and five random characters."""
 LABEL_LENGTH: Final = 63
 
 MAX_RAY_CLUSTER_NAME: Final = 53
 MAX_RAY_JOB_NAME: Final = 47
 MAX_RAY_SERVICE_NAME: Final = 47
 MAX_RAY_CRON_JOB_NAME: Final = 36
-
-SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels and no look-alikes, so that a random suffix never spells a word."""
-SUFFIX_LENGTH: Final = 5
 
 
 def check_name(text: str) -> str:
@@ -32,23 +28,23 @@ def check_label(text: str) -> str:
 
 
 def check_route_name(text: str, namespace: str) -> str:
-    """The name of an OpenShift Route, whose host is made of the name and the namespace."""
+    """The name of an OpenShift Route, whose host contains name and namespace."""
     return check_name(text[: max(51 - len(namespace), 0)])
 
 
 def trim_job_name(text: str) -> str:
-    """The name of a Job: the same cut as a label value."""
+    """The name of a Job, shortened like a label value."""
     return check_label(text)
 
 
 def pod_name_prefix(prefix: str, node_type: str) -> str:
-    """What a suffix is put behind: the *first* 50 characters, then `-head-` or `-worker-`."""
+    """The name before the suffix: the *first* 50 characters, then `-head-` or `-worker-`."""
     return f"{prefix[:NAME_LENGTH]}-{node_type}-".lower()
 
 
 def fixed_pod_name(prefix: str, node_type: str, suffix: str) -> str:
-    """The prefix and `-head`. One that has to be cut ends with `suffix` instead, so that prefixes
-    which differ only behind the cut give different names."""
+    """The prefix and `-head`. A prefix that is shortened ends with `suffix`, so that long prefixes give
+    different names."""
     if len(prefix) > NAME_LENGTH:
         prefix = f"{prefix[: NAME_LENGTH - len(suffix) - 1]}-{suffix}"
     return f"{prefix}-{node_type}".lower()

@@ -10,6 +10,7 @@ import msgspec
 from manta.api.meta import Condition, ObjectMeta, View
 from manta.api.ray.cluster import RayClusterSpec, RayClusterStatus
 from manta.api.ray.fieldinfo import MANAGED_BY_RULES, Int64, Time, info, list_map
+from manta.api.ray.manifest import Manifest
 
 
 class ServiceUpgradeType(StrEnum):
@@ -24,7 +25,7 @@ class ServiceStatusWord(StrEnum):
 
 
 class ApplicationStatusWord(StrEnum):
-    """What Serve says of an application."""
+    """The status of an application, from Serve."""
 
     NOT_STARTED = "NOT_STARTED"
     DEPLOYING = "DEPLOYING"
@@ -85,17 +86,17 @@ class RayServiceSpec(View, frozen=True, kw_only=True):
         RayClusterSpec, info("The cluster that serves.", required=True)
     ] = RayClusterSpec()
     serve_service: Annotated[
-        dict[str, Any] | None, info("A serve Service of the user's making.", model="Service")
+        dict[str, Any] | None, info("A custom serve Service.", model="Service")
     ] = None
     upgrade_strategy: Annotated[
         ServiceUpgradeStrategy | None, info("How a new spec is rolled out.")
     ] = None
-    suspend: Annotated[bool, info("Give everything back; `false` starts anew.")] = False
+    suspend: Annotated[bool, info("Delete the clusters; `false` creates them again.")] = False
     managed_by: Annotated[
-        str | None, info("Which operator looks after this object.", rules=MANAGED_BY_RULES)
+        str | None, info("The operator that manages this object.", rules=MANAGED_BY_RULES)
     ] = None
     ray_cluster_deletion_delay_seconds: Annotated[
-        int | None, info("Seconds that an old cluster outlives the switch.", minimum=0)
+        int | None, info("Seconds before an old cluster is deleted after the switch.", minimum=0)
     ] = None
     exclude_head_pod_from_serve_svc: Annotated[bool, info("Send no requests to the head.")] = False
     service_unhealthy_second_threshold: Annotated[int | None, info("No longer used.")] = None
@@ -106,32 +107,32 @@ class RayServiceSpec(View, frozen=True, kw_only=True):
 
 
 class ServeDeploymentStatus(View, frozen=True, kw_only=True):
-    status: Annotated[str, info("What Serve says of the deployment.")] = ""
-    message: Annotated[str, info("Details, for people.")] = ""
+    status: Annotated[str, info("Status of the deployment, from Serve.")] = ""
+    message: Annotated[str, info("Details.")] = ""
 
 
 class AppStatus(View, frozen=True, kw_only=True):
-    status: Annotated[str, info("What Serve says of the application.")] = ""
-    message: Annotated[str, info("Details, for people.")] = ""
+    status: Annotated[str, info("Status of the application, from Serve.")] = ""
+    message: Annotated[str, info("Details.")] = ""
     serve_deployment_statuses: Annotated[
         dict[str, ServeDeploymentStatus], info("Its deployments by name.")
     ] = msgspec.field(default_factory=dict)
 
 
 class ServeSubmission(View, frozen=True, kw_only=True):
-    """What one cluster's Serve was given last: a field of Manta's own."""
+    """The config that one cluster's Serve got last. Manta only."""
 
     config_hash: Annotated[str, info("Hash of the config with its share of capacity.")] = ""
-    head: Annotated[str, info("The incarnation of the head that has it.")] = ""
+    head: Annotated[str, info("The head (Pod UID and restarts) that has it.")] = ""
     resubmissions: Annotated[
-        int, info("How often the same head was given it again since all applications last ran.")
+        int, info("Repeated submissions to this head since all applications last ran.")
     ] = 0
     submitted_time: Annotated[Time | None, info("When it was submitted last.")] = None
-    config: Annotated[str, info("The config as JSON; empty where it is too long.")] = ""
+    config: Annotated[str, info("The config as JSON; empty if it is too long.")] = ""
 
 
 class RayServiceStatus(View, frozen=True, kw_only=True):
-    """One of the two clusters that may stand behind a service."""
+    """One of the two clusters of a service."""
 
     ray_cluster_name: Annotated[str, info("Name of the cluster.")] = ""
     ray_cluster_status: Annotated[RayClusterStatus, info("Status of the cluster.")] = (
@@ -140,33 +141,33 @@ class RayServiceStatus(View, frozen=True, kw_only=True):
     application_statuses: Annotated[dict[str, AppStatus], info("Serve applications by name.")] = (
         msgspec.field(default_factory=dict)
     )
-    target_capacity: Annotated[int | None, info("Percent of capacity asked of Serve.")] = None
+    target_capacity: Annotated[int | None, info("Target capacity of Serve, in percent.")] = None
     traffic_routed_percent: Annotated[int | None, info("Percent of traffic sent here.")] = None
     last_traffic_migrated_time: Annotated[
         Time | None, info("When that percentage last changed.")
     ] = None
     serve_submission: Annotated[
-        ServeSubmission | None, info("What its Serve was given last; unknown to KubeRay.")
+        ServeSubmission | None, info("The config that its Serve got last. Manta only.")
     ] = None
 
 
 class RayServiceStatuses(View, frozen=True, kw_only=True):
     conditions: Annotated[
-        tuple[Condition, ...], info("What is true of the service.", **list_map("type"))
+        tuple[Condition, ...], info("Conditions of the service.", **list_map("type"))
     ] = ()
     service_status: Annotated[str, info("Running, or empty.")] = ""
     num_serve_endpoints: Annotated[int, info("Pods that answer requests.")] = 0
     active_service_status: Annotated[RayServiceStatus, info("The cluster that serves.")] = (
         RayServiceStatus()
     )
-    pending_service_status: Annotated[RayServiceStatus, info("The cluster that comes next.")] = (
-        RayServiceStatus()
-    )
+    pending_service_status: Annotated[
+        RayServiceStatus, info("The next cluster, during an upgrade.")
+    ] = RayServiceStatus()
     last_update_time: Annotated[Time | None, info("When this status last changed.")] = None
-    observed_generation: Annotated[Int64, info("The generation that this status speaks of.")] = 0
+    observed_generation: Annotated[Int64, info("The generation that this status is of.")] = 0
 
 
-class RayService(View, frozen=True, kw_only=True):
+class RayService(Manifest, frozen=True, kw_only=True):
     """Ray Serve applications on a cluster, upgraded without a gap."""
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,16 +1,16 @@
-"""The life of a RayCluster: one page.
+"""RayCluster.
 
-A round sees one frozen `ClusterSnapshot`, read from the caches. `plan.py` lists the planners in
-order; each decides one concern and touches nothing. What they ask for is performed, and
-`status.py` turns what was seen and what came of it into `.status`.
+`observe.py` reads the caches into one frozen `ClusterSnapshot`. `plan.py` lists the planners in order;
+each plans one concern. The executor executes the plan, and `status.py` computes `.status` from the
+snapshot and the outcome.
 
     created    Services, accounts and claims first, then the head, then the workers
     ready      when head and all wanted workers are Running and Ready; stays so until suspended
-    changed    `replicas` scales; another template recreates only if the strategy says so
-    suspended  Suspending (Pods go) -> Suspended (nothing left) -> resumed by `suspend: false`
-    deleted    owners take their children along; with Redis behind the head, a Job cleans it first
+    changed    `replicas` scales; another template recreates Pods only with the Recreate strategy
+    suspended  Suspending (Pods are deleted) -> Suspended -> resumed by `suspend: false`
+    deleted    the garbage collector deletes the children; with Redis, a Job cleans it first
 
-What goes wrong is told in the condition `Blocked`: which Pod, which container, and why. It stays
-until the cluster is whole again, so its transition time says how long the trouble lasts; failing
-Pods are replaced ever more slowly by it (`planners/backoff.py`), and a restart forgets nothing.
+The condition `Blocked` says which Pod and container fails, and why. It stays until all Pods are ready,
+so its transition time is the start of the problem. The back-off of failed Pods
+(`planners/backoff.py`) depends on that time, and survives a restart of the operator.
 """

@@ -1,7 +1,7 @@
-"""What keeps a cluster from being whole, in the words of the condition `Blocked`.
+"""The condition `Blocked`: what keeps the Pods of a cluster from being ready.
 
-In this order: the spec is invalid; something that we tried was refused (quota, webhook, a name
-that is taken); the head is held up; a worker is. The first is told, with the number of the rest.
+In this order: the spec is invalid; an action was rejected (quota, webhook, a name that is taken); the
+head is blocked; a worker is. The message names the first problem and counts the others.
 """
 
 from __future__ import annotations
@@ -9,55 +9,69 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from manta.api.conditions import find
+from manta.api.conditions import Blockage, find
 from manta.api.core import Pod
 from manta.api.meta import Condition
+from manta.api.ray.cluster import ClusterConditionType
 from manta.api.times import parse_time
-from manta.controllers.raycluster.conditions import BLOCKED
-from manta.controllers.raycluster.lost_nodes import OUT_OF_SERVICE
-from manta.controllers.raycluster.planners.autoscaler_rbac import missing_account
-from manta.controllers.raycluster.planners.certificates import expiring, outdated, unissued
-from manta.controllers.raycluster.planners.terminating import is_stuck, lost_because
+from manta.api.well_known import TAINT_OUT_OF_SERVICE
+from manta.controllers.raycluster.facts import (
+    expiring_certificates,
+    is_stuck,
+    lost_because,
+    missing_account,
+    missing_certificates,
+    outdated_certificates,
+)
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.controllers.raycluster.warnings import invalid_reason
+from manta.controllers.raycluster.status_events import invalid_reason
 from manta.kube.errors import Conflict, Unreachable
 from manta.reconcile.actions import Call
 from manta.reconcile.outcome import Failure, Outcome
-from manta.rules.pod_health import POD_FAILED, Blockage, blockage, is_ready, is_terminating
+from manta.rules.pod_health import POD_FAILED, blockage, is_ready, is_terminating
 from manta.rules.validation.violation import sentence
 
-SETTLED: Final = timedelta(seconds=60)
+STABLE_AFTER: Final = timedelta(seconds=60)
 
 
-def blocked_condition(seen: ClusterSnapshot, outcome: Outcome, *, whole: bool) -> Condition | None:
-    """None when nothing is wrong. What was wrong is told until the cluster is whole again."""
-    if seen.violations:
-        return _told(Blockage(invalid_reason(seen.violations), sentence(seen.violations)))
-    trouble = _refusal(outcome.failure) or _obstacle(seen) or _held_up(seen)
-    if trouble is not None:
-        return _told(trouble)
-    known = find(seen.cluster.status.conditions, BLOCKED)
-    if known is None or known.reason.startswith("Invalid") or seen.cluster.spec.suspend:
+def blocked_condition(
+    snapshot: ClusterSnapshot, outcome: Outcome, *, pods_ready: bool
+) -> Condition | None:
+    """None when nothing is wrong. The last known problem stays until all Pods are ready."""
+    if snapshot.violations:
+        return _condition(
+            Blockage(invalid_reason(snapshot.violations), sentence(snapshot.violations))
+        )
+    problem = _rejected_action(outcome.failure) or _obstacle(snapshot) or _blocked_pods(snapshot)
+    if problem is not None:
+        return _condition(problem)
+    known = find(snapshot.cluster.status.conditions, ClusterConditionType.BLOCKED)
+    if known is None or known.reason.startswith("Invalid") or snapshot.cluster.spec.suspend:
         return None
-    is_over = whole and (known.reason != POD_FAILED or has_settled(seen))
+    is_over = pods_ready and (known.reason != POD_FAILED or is_stable(snapshot))
     return None if is_over else known
 
 
-def has_settled(seen: ClusterSnapshot) -> bool:
-    """Pods that fail soon after they were ready are still failing: a minute tells (C23)."""
-    for pod in seen.pods:
+def is_stable(snapshot: ClusterSnapshot) -> bool:
+    """All Pods have been ready for a minute. Before that they may fail again (C23)."""
+    for pod in snapshot.pods:
         ready = find(pod.status.conditions, "Ready")
         since = ready.last_transition_time if ready else None
-        if since and seen.now - parse_time(since) < SETTLED:
+        if since and snapshot.now - parse_time(since) < STABLE_AFTER:
             return False
     return True
 
 
-def _told(trouble: Blockage) -> Condition:
-    return Condition(type=BLOCKED, status="True", reason=trouble.reason, message=trouble.message)
+def _condition(problem: Blockage) -> Condition:
+    return Condition(
+        type=ClusterConditionType.BLOCKED,
+        status="True",
+        reason=problem.reason,
+        message=problem.message,
+    )
 
 
-def _refusal(failure: Failure | None) -> Blockage | None:
+def _rejected_action(failure: Failure | None) -> Blockage | None:
     if failure is None or isinstance(failure.error, Conflict | Unreachable):
         return None
     reason = getattr(failure.error, "reason", "") or type(failure.error).__name__
@@ -67,45 +81,47 @@ def _refusal(failure: Failure | None) -> Blockage | None:
     return Blockage(reason, f"cannot {verb} {kind}{action.key}: {failure.error}")
 
 
-def _obstacle(seen: ClusterSnapshot) -> Blockage | None:
-    account = missing_account(seen)
+def _obstacle(snapshot: ClusterSnapshot) -> Blockage | None:
+    account = missing_account(snapshot)
     if account:
         message = f"the head names ServiceAccount {account}, which does not exist: create it"
         return Blockage("AutoscalerServiceAccountNotFound", message)
-    if why := unissued(seen) or outdated(seen):
+    if why := missing_certificates(snapshot) or outdated_certificates(snapshot):
         return Blockage("MTLSCertsNotReady", why)
-    if why := expiring(seen):
+    if why := expiring_certificates(snapshot):
         return Blockage("MTLSCertificateExpiringSoon", why)
     return None
 
 
-def _held_up(seen: ClusterSnapshot) -> Blockage | None:
+def _blocked_pods(snapshot: ClusterSnapshot) -> Blockage | None:
     found = [
-        one for pod in (*seen.head_pods, *seen.worker_pods) if (one := _pod_trouble(seen, pod))
+        one
+        for pod in (*snapshot.head_pods, *snapshot.worker_pods)
+        if (one := _pod_problem(snapshot, pod))
     ]
     if not found:
         return None
     first, more = found[0], len(found) - 1
     if not more:
         return first
-    return Blockage(first.reason, f"{first.message} (and {more} more Pods are held up)")
+    return Blockage(first.reason, f"{first.message} (and {more} more Pods are blocked)")
 
 
-def _cure(seen: ClusterSnapshot, pod: Pod) -> str:
-    if why := lost_because(seen, pod):
+def _cure(snapshot: ClusterSnapshot, pod: Pod) -> str:
+    if why := lost_because(snapshot, pod):
         kept = ", ".join(pod.metadata.finalizers)
         return f"{why}, and it is kept by the finalizers {kept}" if kept else why
     return (
         "if its Node is shut down for good, delete the Node or taint it"
-        f" {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
+        f" {TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute"
     )
 
 
-def _pod_trouble(seen: ClusterSnapshot, pod: Pod) -> Blockage | None:
-    if is_stuck(seen, pod):
+def _pod_problem(snapshot: ClusterSnapshot, pod: Pod) -> Blockage | None:
+    if is_stuck(snapshot, pod):
         where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
         message = f"Pod {pod.metadata.name}{where} is being deleted but does not go away"
-        return Blockage("StuckTerminating", f"{message}: {_cure(seen, pod)}")
+        return Blockage("StuckTerminating", f"{message}: {_cure(snapshot, pod)}")
     if is_terminating(pod) or is_ready(pod):
         return None
     return blockage(pod)

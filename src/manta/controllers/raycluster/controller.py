@@ -1,164 +1,91 @@
-"""Ties the rooms of the RayCluster controller: what is watched, and what a round does."""
+"""The RayCluster controller: what it watches, and its phases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from manta.api.batch import Job
-from manta.api.certificates import Certificate
-from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
-from manta.api.meta import Key, Object
-from manta.api.networking import Ingress, NetworkPolicy, Route
-from manta.api.policy import PodDisruptionBudget
-from manta.api.ray.cluster import RayCluster, RayClusterStatus
+from manta.api.core import Pod
+from manta.api.meta import Key
+from manta.api.ray.cluster import ClusterConditionType, RayCluster, RayClusterStatus
+from manta.api.ray.names import LABEL_CLUSTER
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.rbac import Role, RoleBinding
-from manta.api.resources import (
-    CERTIFICATES,
-    INGRESSES,
-    ISSUERS,
-    JOBS,
-    NETWORK_POLICIES,
-    PERSISTENT_VOLUME_CLAIMS,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    ROLE_BINDINGS,
-    ROLES,
-    ROUTES,
-    SERVICE_ACCOUNTS,
-    SERVICES,
-)
-from manta.api.scheduling import PodGroup
 from manta.controllers.raycluster import metrics
-from manta.controllers.raycluster.conditions import BLOCKED
-from manta.controllers.raycluster.doubts import QUIET, Doubts
-from manta.controllers.raycluster.events import CONTROLLER, told
+from manta.controllers.raycluster.caches import BY_CLUSTER, Caches, by_cluster, selections
+from manta.controllers.raycluster.events import CONTROLLER, action_events
+from manta.controllers.raycluster.facts import all_pods_ready
 from manta.controllers.raycluster.lost_nodes import LostNodes
-from manta.controllers.raycluster.observe import BY_CLUSTER, Caches, Observer, by_cluster
-from manta.controllers.raycluster.pacing import has_new_trouble, write_in
+from manta.controllers.raycluster.observe import Observer
 from manta.controllers.raycluster.plan import plan
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.controllers.raycluster.status import is_whole, next_status
-from manta.controllers.raycluster.warnings import warnings
-from manta.manifests.gang import pod_groups
-from manta.reconcile.events import Told
-from manta.reconcile.loop import reconcile
+from manta.controllers.raycluster.stale_cache import STALLED_AFTER, StaleCacheCheck
+from manta.controllers.raycluster.status import next_status
+from manta.controllers.raycluster.status_events import status_events
+from manta.controllers.raycluster.status_throttle import status_delay
+from manta.reconcile.events import Event
 from manta.reconcile.outcome import Outcome
-from manta.reconcile.perform import KubePerformer
-from manta.reconcile.plan import Plan
-from manta.reconcile.report import StatusWriter
-from manta.rules.selection import CLEANUP_JOBS, OF_A_CLUSTER, RAY_PODS
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.rules.settings import Settings
 from manta.rules.traits import protects_head
-from manta.runtime.controller import Controller, Watch, own_key, owner_keys
-from manta.runtime.freshness import Owner
-from manta.runtime.informer import Informer
+from manta.runtime.controller import Watch, mapped_keys, own_key, owner_keys
 from manta.runtime.manager import Manager
-from manta.runtime.phases import Phase, phase
-from manta.runtime.queue import Done, Retry
-from manta.runtime.recorder import ObjectReference, Recorder
 
 NAME: Final = "raycluster"
 WORKERS: Final = 8
-BUDGETS_LISTED: Final = timedelta(seconds=5)
-"""When to look again at a cluster whose budget could not be known yet."""
-
-
-def build(manager: Manager, settings: Settings) -> Controller:
-    caches = _caches(manager, settings)
-    if settings.enable_metrics:
-        metrics.register(manager.registry, caches.clusters)
-    shop = _Shop(manager, settings, caches)
-    return Controller(
-        NAME, shop.reconcile, _watches(caches), workers=WORKERS, subject=caches.clusters
-    )
+PDB_LIST_RETRY: Final = timedelta(seconds=5)
+"""When to reconcile a cluster again whose PodDisruptionBudget is not listed yet."""
 
 
 def _caches(manager: Manager, settings: Settings) -> Caches:
-    """Accounts and claims may be the user's own, without our labels; the rest is selected."""
-    indexed: dict[str, Any] = {BY_CLUSTER: by_cluster}
-    embedded = settings.gates.gcs_fault_tolerance_embedded_storage
-    mutual_tls = settings.gates.ray_cluster_mtls and settings.cert_manager
-    return Caches(
-        clusters=manager.informer(RAY_CLUSTERS, RayCluster),
-        pods=manager.informer(PODS, Pod, labels=RAY_PODS, indexes=indexed),
-        services=manager.informer(SERVICES, Service),
-        cleanup_jobs=manager.informer(JOBS, Job, labels=CLEANUP_JOBS, indexes=indexed),
-        service_accounts=manager.informer(SERVICE_ACCOUNTS, ServiceAccount),
-        roles=manager.informer(ROLES, Role, labels=OF_A_CLUSTER),
-        role_bindings=manager.informer(ROLE_BINDINGS, RoleBinding, labels=OF_A_CLUSTER),
-        ingresses=manager.informer(INGRESSES, Ingress, labels=OF_A_CLUSTER),
-        claims=manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
-        if embedded
-        else None,
-        network_policies=manager.informer(
-            NETWORK_POLICIES, NetworkPolicy, labels=OF_A_CLUSTER, indexes=indexed
+    indexes: dict[str, Any] = {BY_CLUSTER: by_cluster}
+    related: dict[str, Any] = {
+        name: manager.informer(
+            one.resource,
+            one.view,
+            labels=one.labels,
+            indexes=indexes if one.indexed else None,
+            on_demand=one.on_demand,
         )
-        if settings.gates.ray_cluster_network_policy
-        else None,
-        routes=manager.informer(ROUTES, Route, labels=OF_A_CLUSTER) if settings.openshift else None,
-        issuers=manager.informer(ISSUERS, Object, labels=OF_A_CLUSTER, indexes=indexed)
-        if mutual_tls
-        else None,
-        certificates=manager.informer(
-            CERTIFICATES, Certificate, labels=OF_A_CLUSTER, indexes=indexed
-        )
-        if mutual_tls
-        else None,
-        pod_groups=_pod_groups(manager, settings),
-        budgets=manager.informer(
-            POD_DISRUPTION_BUDGETS, PodDisruptionBudget, labels=OF_A_CLUSTER, on_demand=True
-        ),
-    )
-
-
-def _pod_groups(manager: Manager, settings: Settings) -> Informer[PodGroup] | None:
-    groups = pod_groups(settings)
-    return manager.informer(groups.resource, PodGroup) if groups is not None else None
+        for name, one in selections(settings).items()
+    }
+    return Caches(clusters=manager.informer(RAY_CLUSTERS, RayCluster), **related)
 
 
 def _watches(caches: Caches) -> list[Watch[Any]]:
     children = owner_keys(RAY_CLUSTERS.kind, RAY_CLUSTERS.group)
-    owned = (
-        caches.services,
-        caches.cleanup_jobs,
-        caches.service_accounts,
-        caches.roles,
-        caches.role_bindings,
-        caches.ingresses,
-        caches.claims,
-        caches.network_policies,
-        caches.routes,
-        caches.issuers,
-        caches.certificates,
-        caches.pod_groups,
-        caches.budgets,
-    )
+    others = (getattr(caches, one.name) for one in fields(caches))
     return [
         Watch(caches.clusters, own_key),
-        Watch(caches.pods, keys_of_pod, ahead=True),
-        *(Watch(informer, children) for informer in owned if informer is not None),
+        Watch(caches.pods, keys_of_pod, priority=True),
+        *(
+            Watch(informer, children)
+            for informer in others
+            if informer not in (None, caches.clusters, caches.pods)
+        ),
     ]
 
 
 def keys_of_pod(old: Pod | None, new: Pod | None) -> tuple[Key, ...]:
-    """The RayCluster that a Pod says it belongs to, before and after the change, if it matters."""
+    """The RayCluster that the label of a Pod names, before and after, if the change matters."""
     if old is not None and new is not None and is_only_bound(old, new):
         return ()
-    found: dict[Key, None] = {}
-    for one in (old, new):
-        if one is not None:
-            for value in by_cluster(one):
-                found[Key(one.metadata.namespace, value.partition("/")[2])] = None
-    return tuple(found)
+    return _clusters_of_pod(old, new)
+
+
+def _cluster_of_pod(pod: Pod) -> tuple[Key, ...]:
+    name = pod.metadata.labels.get(LABEL_CLUSTER)
+    return (Key(pod.metadata.namespace, name),) if name else ()
+
+
+_clusters_of_pod = mapped_keys(_cluster_of_pod)
 
 
 def is_only_bound(old: Pod, new: Pod) -> bool:
-    """A node was found for a Pod at once: nothing depends on it before its kubelet says more. Where
-    nobody had found one before, its conditions said so, and the cluster's do too."""
+    """The scheduler bound the Pod, and nothing else changed: the kubelet reports what matters. A Pod
+    that was unschedulable before has conditions, and its binding does matter."""
     before, after = old.metadata, new.metadata
     return (
         not old.spec.node_name
@@ -172,114 +99,88 @@ def is_only_bound(old: Pod, new: Pod) -> bool:
     )
 
 
-class _Shop:
-    """What all rounds share."""
+class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
+    name = NAME
+    event_source = CONTROLLER
+    workers = WORKERS
 
-    def __init__(self, manager: Manager, settings: Settings, caches: Caches) -> None:
-        self.observer = Observer(caches, settings, manager.clock, manager.random)
-        self.doubts = Doubts(caches.pods)
-        self.lost_nodes = LostNodes(manager.client)
-        self.budgets = caches.budgets
-        self.performer = KubePerformer(manager.client, manager.freshness)
-        self.writer = StatusWriter(manager.client, manager.freshness)
-        self.recorder: Recorder = manager.recorder
-        self.resync = settings.cluster_resync
-        self.noticed: dict[Key, datetime] = {}
-        """Since when a cluster's progress waits to be written. Only a matter of pace: a restart
-        may forget it."""
-        self.random = manager.random
+    def __init__(self, manager: Manager, settings: Settings) -> None:
+        self._caches = _caches(manager, settings)
+        self.subjects = self._caches.clusters
+        self._observer = Observer(self._caches, settings, manager.clock, manager.random)
+        self._stale_cache = StaleCacheCheck(self._caches.pods)
+        self._lost_nodes = LostNodes(manager.client)
+        self._resync = settings.cluster_resync
+        self._held_since: dict[Key, datetime] = {}
+        """Since when the status of a cluster is held back. A restart may forget it."""
+        super().__init__(manager)
+        if settings.enable_metrics:
+            metrics.register(manager.registry, self._caches.clusters)
 
-    async def reconcile(self, key: Key) -> Done | Retry:
-        round_ = _Round(self)
-        result = await reconcile(round_, key)
-        return round_.sooner(result)
-
-
-class _Round:
-    """One round: the rooms, and whether its status is to be written later."""
-
-    def __init__(self, shop: _Shop) -> None:
-        self._shop = shop
-        self._again_in: timedelta | None = None
-        """The safety resync."""
-        self._put_off: timedelta | None = None
-        """Until what it could not do or tell yet."""
+    def watches(self) -> list[Watch[Any]]:
+        return _watches(self._caches)
 
     async def observe(self, key: Key) -> ClusterSnapshot | None:
-        shop = self._shop
-        seen = shop.observer.observe(key)
-        if seen is None:
-            shop.noticed.pop(key, None)
-        if seen is None or seen.is_resting:
-            return seen
-        if await shop.doubts.resolve(seen):
-            seen = shop.observer.observe(key)
-        if seen is not None and (lost := await shop.lost_nodes.of(seen)):
-            seen = replace(seen, lost_nodes=lost)
-        # The safety resync, spread so that many clusters never come at once (C41).
-        at_rest = seen is None or (is_whole(seen) and not seen.condition(BLOCKED))
-        at_most = shop.resync if at_rest else QUIET
-        self._again_in = min(shop.resync, at_most) * (1 + shop.random.random() / 10)
-        if seen is not None and protects_head(seen.cluster.metadata.annotations):
-            self._want_budgets(seen)
-        return seen
+        snapshot = self._observer.observe(key)
+        if snapshot is None:
+            self._held_since.pop(key, None)
+        if snapshot is None or snapshot.is_suspended:
+            return snapshot
+        if await self._stale_cache.refresh(snapshot):
+            snapshot = self._observer.observe(key)
+        if snapshot is not None and (lost := await self._lost_nodes.of(snapshot)):
+            snapshot = replace(snapshot, lost_nodes=lost)
+        if snapshot is not None and _protects_head(snapshot):
+            self._caches.pdbs.activate()
+        return snapshot
 
-    def _want_budgets(self, seen: ClusterSnapshot) -> None:
-        """Budgets are watched from the first cluster on that has one."""
-        if self._shop.budgets is not None:
-            self._shop.budgets.want()
-        if not seen.knows_budgets:
-            self._put_off = BUDGETS_LISTED
+    def subject(self, snapshot: ClusterSnapshot) -> Subject:
+        cluster = snapshot.cluster
+        return Subject(RAY_CLUSTERS, cluster.metadata, cluster.status)
 
-    def plan(self, seen: ClusterSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: ClusterSnapshot) -> Step[RayClusterStatus]:
+        return plan(snapshot)
 
-    async def apply(self, seen: ClusterSnapshot, plan: Plan) -> Outcome:
-        return await self._shop.performer.apply(_owner(seen), plan)
+    def action_events(self, outcome: Outcome) -> Iterable[Event]:
+        return action_events(outcome)
 
-    async def report(self, seen: ClusterSnapshot, plan: Plan, outcome: Outcome) -> bool:
-        with phase(Phase.EVENTS):
-            self._tell(seen, told(outcome))
-        if seen.is_being_deleted:
-            return False
-        new = next_status(seen, outcome)
-        if has_new_trouble(seen, new):
-            with phase(Phase.EVENTS):
-                self._tell(seen, warnings(seen))
-        key, noticed = seen.cluster.metadata.key, self._shop.noticed
-        when = write_in(seen, new, noticed.get(key))
-        if when is not None and when > timedelta(0):
-            noticed.setdefault(key, seen.now)
-            self._put_off = when
-            return False
-        noticed.pop(key, None)
-        return when is not None and await self._write(seen, new)
+    def next_status(
+        self, snapshot: ClusterSnapshot, _: object, outcome: Outcome
+    ) -> RayClusterStatus | None:
+        return None if snapshot.is_being_deleted else next_status(snapshot, outcome)
 
-    def idle_delay(self, seen: ClusterSnapshot) -> timedelta | None:
-        return self._again_in
+    def status_delay(self, snapshot: ClusterSnapshot, new: RayClusterStatus) -> timedelta | None:
+        key = snapshot.cluster.metadata.key
+        delay = status_delay(snapshot, new, self._held_since.get(key))
+        if delay:
+            self._held_since.setdefault(key, snapshot.now)
+        else:
+            self._held_since.pop(key, None)
+        return delay
 
-    def sooner(self, result: Done | Retry) -> Done | Retry:
-        """A wait never delays what this round has put off, nor the safety resync. A failure does not
-        delay the first, but replaces the second: its backoff is a resync of its own."""
-        if isinstance(result, Retry):
-            return replace(result, within=_earlier(result.within, self._put_off))
-        return Done(_earlier(result.retry_in, _earlier(self._put_off, self._again_in)))
+    def status_events(
+        self, snapshot: ClusterSnapshot, status: RayClusterStatus | None, _: object
+    ) -> Iterable[Event]:
+        return status_events(snapshot, status) if status is not None else ()
 
-    async def _write(self, seen: ClusterSnapshot, new: RayClusterStatus) -> bool:
-        meta, old = seen.cluster.metadata, seen.cluster.status
-        return await self._shop.writer.write(_owner(seen), RAY_CLUSTERS, meta, old, new)
+    def next_wakeup(self, snapshot: ClusterSnapshot, _: object) -> timedelta | None:
+        is_unknown = _protects_head(snapshot) and not snapshot.pdbs_listed
+        return PDB_LIST_RETRY if is_unknown and not snapshot.is_suspended else None
 
-    def _tell(self, seen: ClusterSnapshot, events: Iterable[Told]) -> None:
-        regarding = ObjectReference.to(RAY_CLUSTERS, seen.cluster.metadata)
-        for event in events:
-            self._shop.recorder.event(
-                regarding, event.type, event.reason, event.action, event.note, controller=CONTROLLER
-            )
+    def resync_in(self, snapshot: ClusterSnapshot) -> timedelta | None:
+        """Spread, so that many clusters never resync at once (C41)."""
+        if snapshot.is_suspended:
+            return None
+        is_settled = all_pods_ready(snapshot) and not snapshot.condition(
+            ClusterConditionType.BLOCKED
+        )
+        interval = self._resync if is_settled else min(self._resync, STALLED_AFTER)
+        return interval * (1 + self.manager.random.random() / 10)
 
 
-def _earlier(one: timedelta | None, other: timedelta | None) -> timedelta | None:
-    return min((each for each in (one, other) if each is not None), default=None)
+def _protects_head(snapshot: ClusterSnapshot) -> bool:
+    return protects_head(snapshot.cluster.metadata.annotations)
 
 
-def _owner(seen: ClusterSnapshot) -> Owner:
-    return Owner(NAME, seen.cluster.metadata.key)
+def build(manager: Manager, settings: Settings) -> None:
+    RayClusterReconciler(manager, settings)

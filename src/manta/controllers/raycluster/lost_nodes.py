@@ -1,4 +1,4 @@
-"""Whether the Node of a Pod that does not go away can still run it.
+"""Whether the Node of a stuck Pod can still run it.
 
 Nodes are not watched. A Node is read by its name when a Pod on it is stuck, at most every ten seconds
 for all its Pods. A Node that is only NotReady does not count as lost: its kubelet may be disconnected
@@ -15,13 +15,12 @@ from typing import Final
 from manta.api.core import Node
 from manta.api.meta import Key
 from manta.api.resources import NODES
-from manta.controllers.raycluster.planners.terminating import is_stuck
+from manta.api.well_known import TAINT_OUT_OF_SERVICE
+from manta.controllers.raycluster.facts import is_stuck
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.kube.client import Client
 from manta.kube.errors import Forbidden, MantaError, NotFound
 
-OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
-"""The taint by which an administrator says that a Node is shut down."""
 READ_EVERY: Final = timedelta(seconds=10)
 
 log = logging.getLogger(__name__)
@@ -33,10 +32,14 @@ class LostNodes:
         self._read: dict[str, tuple[datetime, str]] = {}
         self._is_forbidden = False
 
-    async def of(self, seen: ClusterSnapshot) -> dict[str, str]:
-        """The Nodes of stuck Pods that run no Pod any more, each with the reason."""
-        stuck = {pod.spec.node_name for pod in (*seen.pods, *seen.strangers) if is_stuck(seen, pod)}
-        answers = {name: await self._answer(name, seen.now) for name in sorted(stuck - {""})}
+    async def of(self, snapshot: ClusterSnapshot) -> dict[str, str]:
+        """The Nodes of stuck Pods that no longer run Pods, each with the reason."""
+        stuck = {
+            pod.spec.node_name
+            for pod in (*snapshot.pods, *snapshot.foreign_pods)
+            if is_stuck(snapshot, pod)
+        }
+        answers = {name: await self._answer(name, snapshot.now) for name in sorted(stuck - {""})}
         return {name: why for name, why in answers.items() if why}
 
     async def _answer(self, name: str, now: datetime) -> str:
@@ -66,4 +69,8 @@ class LostNodes:
 
 
 def _why_out_of_service(name: str, taints: Iterable[str]) -> str:
-    return f"Node {name} has the taint {OUT_OF_SERVICE}" if OUT_OF_SERVICE in taints else ""
+    return (
+        f"Node {name} has the taint {TAINT_OUT_OF_SERVICE}"
+        if TAINT_OUT_OF_SERVICE in taints
+        else ""
+    )

@@ -49,8 +49,8 @@ def provisioned_durations(clusters: tuple[RayCluster, ...]) -> Iterator[Row]:
         condition = find(cluster.status.conditions, ClusterConditionType.PROVISIONED)
         if condition is None or condition.status != "True":
             continue
-        born = parse_time(cluster.metadata.creation_timestamp)
-        took = parse_time(condition.last_transition_time) - born
+        created = parse_time(cluster.metadata.creation_timestamp)
+        took = parse_time(condition.last_transition_time) - created
         yield _who(cluster), took.total_seconds()
 
 

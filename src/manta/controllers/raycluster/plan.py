@@ -1,7 +1,8 @@
-"""The planners of a RayCluster, in their order. Nothing else is decided here."""
+"""The planners of a RayCluster, in their order."""
 
 from __future__ import annotations
 
+from manta.api.ray.cluster import RayClusterStatus
 from manta.controllers.raycluster.planners.auth_secret import plan_awaited_auth_secret
 from manta.controllers.raycluster.planners.autoscaler_rbac import plan_autoscaler_rbac
 from manta.controllers.raycluster.planners.certificates import (
@@ -12,9 +13,8 @@ from manta.controllers.raycluster.planners.certificates import (
 from manta.controllers.raycluster.planners.deletion import plan_deletion, plan_finalizer
 from manta.controllers.raycluster.planners.gang import plan_gang
 from manta.controllers.raycluster.planners.gcs_storage import plan_gcs_storage
-from manta.controllers.raycluster.planners.head_budget import plan_head_budget
+from manta.controllers.raycluster.planners.head_pdb import plan_head_pdb
 from manta.controllers.raycluster.planners.ingress import plan_ingress
-from manta.controllers.raycluster.planners.joining import join
 from manta.controllers.raycluster.planners.lost_pods import plan_lost_pods
 from manta.controllers.raycluster.planners.network_policy import plan_network_policies
 from manta.controllers.raycluster.planners.pods import plan_pods
@@ -25,11 +25,19 @@ from manta.controllers.raycluster.planners.services import (
     plan_serve_service,
 )
 from manta.controllers.raycluster.planners.suspension import plan_suspension
-from manta.controllers.raycluster.planners.validity import plan_validity
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.reconcile.plan import Plan, chain
+from manta.reconcile.plan import NOTHING, Plan, Wait, merge
+from manta.reconcile.step import Step, chain
+from manta.rules.validation.violation import sentence
 
-SURROUNDINGS = (
+
+def plan_validity(snapshot: ClusterSnapshot) -> Plan:
+    if not snapshot.violations:
+        return NOTHING
+    return Plan(wait=Wait(sentence(snapshot.violations)))
+
+
+SUPPORT_PLANNERS = (
     plan_ingress,
     plan_serve_service,
     plan_autoscaler_rbac,
@@ -37,27 +45,27 @@ SURROUNDINGS = (
     plan_headless_service,
     plan_gcs_storage,
     plan_network_policies,
-    plan_head_budget,
+    plan_head_pdb,
     plan_certificates,
     plan_awaited_auth_secret,
 )
 
 
-def plan_surroundings(seen: ClusterSnapshot) -> Plan:
-    """What Pods need before they start. These do not need each other, so they are made together;
-    what no Pod needs (`independent`) goes ahead and may fail alone."""
-    plans = [planner(seen) for planner in SURROUNDINGS]
-    optional = join(one for one in plans if one.stages and one.stages[0].independent)
-    needed = join(one for one in plans if not (one.stages and one.stages[0].independent))
+def plan_support(snapshot: ClusterSnapshot) -> Plan:
+    """Objects that Pods need before they start. They do not depend on each other, so they are created
+    together. Optional ones (`independent`) come first and may fail alone."""
+    plans = [planner(snapshot) for planner in SUPPORT_PLANNERS]
+    optional = merge(one for one in plans if one.stages and one.stages[0].independent)
+    needed = merge(one for one in plans if not (one.stages and one.stages[0].independent))
     return optional.then(needed)
 
 
 PLANNERS = (
-    plan_lost_pods,  # before all that waits for them to be gone
-    plan_deletion,  # early: whatever is wrong with the spec, an object can always be deleted
+    plan_lost_pods,  # before planners that wait for these Pods to be gone
+    plan_deletion,  # early: also an object with an invalid spec can be deleted
     plan_validity,
     plan_finalizer,
-    plan_surroundings,
+    plan_support,
     plan_suspension,
     plan_recreate_upgrade,
     plan_gang,
@@ -67,5 +75,5 @@ PLANNERS = (
 )
 
 
-def plan(seen: ClusterSnapshot) -> Plan:
-    return chain(PLANNERS, seen)
+def plan(snapshot: ClusterSnapshot) -> Step[RayClusterStatus]:
+    return chain(PLANNERS, snapshot)

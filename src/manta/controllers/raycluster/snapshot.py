@@ -1,4 +1,4 @@
-"""All that a round of the RayCluster controller may know, in one frozen value."""
+"""The snapshot of a RayCluster, on which its pure phases work."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from manta.rules.validation.violation import Violation
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """`pods` are the ray Pods of this very object: controlled by its UID, or by nobody."""
+    """`pods` are the Ray Pods that this object controls, or that have no controller."""
 
     cluster: RayCluster
     settings: Settings
     now: datetime
     seed: int
-    """Drawn anew for every round; names of new Pods derive from it and from nothing else."""
+    """Random for every snapshot; the names of new Pods are derived from it."""
     violations: tuple[Violation, ...] = ()
     pods: tuple[Pod, ...] = ()
-    strangers: tuple[Pod, ...] = ()
-    """Pods with this cluster's labels that someone else controls: an earlier object of this name."""
+    foreign_pods: tuple[Pod, ...] = ()
+    """Pods with this cluster's labels that an earlier object of this name controls."""
     services: Mapping[str, Service] = field(default_factory=dict)
     service_account: ServiceAccount | None = None
     role: Role | None = None
@@ -50,16 +50,16 @@ class ClusterSnapshot:
     ingress: Ingress | None = None
     route: Route | None = None
     network_policies: tuple[NetworkPolicy, ...] = ()
-    head_budget: PodDisruptionBudget | None = None
-    knows_budgets: bool = True
-    """False until they have been listed: then none was seen, which does not say that none is."""
+    head_pdb: PodDisruptionBudget | None = None
+    pdbs_listed: bool = True
+    """False until they have been listed: then a missing PodDisruptionBudget may exist."""
     gcs_claim: PersistentVolumeClaim | None = None
     pod_group: PodGroup | None = None
     issuers: Mapping[str, Object] = field(default_factory=dict)
     certificates: Mapping[str, Certificate] = field(default_factory=dict)
     cleanup_jobs: tuple[Job, ...] = ()
     lost_nodes: Mapping[str, str] = field(default_factory=dict)
-    """Nodes of stuck Pods that run nothing any more, and why that is known."""
+    """Nodes of stuck Pods that no longer run anything, and the reason."""
 
     @cached_property
     def head_pods(self) -> tuple[Pod, ...]:
@@ -67,7 +67,7 @@ class ClusterSnapshot:
 
     @cached_property
     def head(self) -> Pod | None:
-        """The head Pod that serves, or will: a living one before one that is being deleted."""
+        """The head Pod; one that is not being deleted comes first."""
         return min(
             self.head_pods, key=lambda pod: (is_terminating(pod), not is_ready(pod)), default=None
         )
@@ -93,13 +93,13 @@ class ClusterSnapshot:
 
     @property
     def is_edited(self) -> bool:
-        """An edit makes a new generation. A CRD of before, which hides fields that are there, does
-        not: what is missing then must cost no Pod."""
+        """An older CRD prunes fields without bumping the generation. Never delete Pods because a
+        field is missing."""
         return self.cluster.status.observed_generation != self.cluster.metadata.generation
 
     @property
-    def is_resting(self) -> bool:
-        """Suspended and meant to be: there is nothing to look after (C32)."""
+    def is_suspended(self) -> bool:
+        """Suspended, and not about to resume: there is nothing to do (C32)."""
         return self.condition(ClusterConditionType.SUSPENDED) and bool(self.cluster.spec.suspend)
 
     def condition(self, type_: str) -> bool:
@@ -107,7 +107,7 @@ class ClusterSnapshot:
         return is_true(self.cluster.status.conditions, type_)
 
     def suffix(self, *what: object) -> str:
-        """Five characters for a name: equal for equal arguments within a round."""
+        """Five characters for a name; equal for equal arguments in one snapshot."""
         return suffix(self.seed, self.cluster.metadata.uid, *what)
 
 

@@ -1,14 +1,13 @@
-"""The life of a RayCronJob: the smallest full controller, and the worked example of the five rooms.
+"""RayCronJob: the smallest full controller, and the worked example of the phases.
 
-    observe    the RayCronJob and the RayJobs it made, from the cache, and the time of day
-    plan       is a tick due? then create its RayJob; are there too many finished ones? delete them
-    apply      the shared performer: the name of a child follows from its tick, so that a second
-               attempt after any crash finds the first one's child and makes no other
-    status     `lastScheduleTime` = the tick, once its child is known to exist
-    events     one table
+    observe         the RayCronJob and the RayJobs it created, from the caches, and the time
+    plan            create the RayJob of a tick that is due; delete finished ones beyond the limits
+    next_status     `lastScheduleTime`, once the RayJob of the tick exists
+    status_events   why no RayJob is created
+    next_wakeup     the next tick
 
-A tick is served when its child exists; it is recorded after that, never before. So a crash in
-between repeats the creation of the same name, which the API server refuses. After a pause or
-downtime the latest missed tick is caught up and the others are let go (KubeRay replays them all:
-`--cron-replay-missed`). Between ticks the controller sleeps: no request is made.
+The name of a child follows from its tick, and the status records the tick only after the child
+exists. So a crash in between repeats a creation that the API server refuses. After downtime only
+the latest missed tick is served (KubeRay replays them all: `--cron-replay-missed`). Between ticks
+the controller sleeps and sends no request.
 """

@@ -1,11 +1,12 @@
-"""Reads what a round of a RayCronJob may know: all of it from the cache."""
+"""Reads the snapshot of a RayCronJob, all of it from the caches."""
 
 from __future__ import annotations
 
 from manta.api.meta import Key
-from manta.controllers.raycronjob.snapshot import ChildJob, CronJob, CronSnapshot
-from manta.controllers.raycronjob.validate import violations
+from manta.api.ray.cronjob import RayCronJob
+from manta.controllers.raycronjob.snapshot import ChildJob, CronSnapshot
 from manta.rules.settings import Settings
+from manta.rules.validation.cronjob import cronjob_violations
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
 
@@ -21,7 +22,7 @@ def controller_uid(child: ChildJob) -> tuple[str, ...]:
 class Observer:
     def __init__(
         self,
-        crons: Informer[CronJob],
+        crons: Informer[RayCronJob],
         jobs: Informer[ChildJob],
         clock: Clock,
         settings: Settings,
@@ -31,10 +32,10 @@ class Observer:
         self._clock = clock
         self._settings = settings
 
-    def look(self, key: Key) -> CronSnapshot | None:
+    def observe(self, key: Key) -> CronSnapshot | None:
         cron = self._crons.get(key)
         if cron is None:
             return None
         children = self._jobs.by(BY_CONTROLLER, cron.metadata.uid)
-        wrong = violations(cron, self._settings)
+        wrong = cronjob_violations(cron, self._settings)
         return CronSnapshot(cron, children, self._clock.now(), self._settings, wrong)

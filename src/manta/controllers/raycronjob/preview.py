@@ -13,31 +13,31 @@ from typing import Any
 import msgspec
 
 from manta.api.meta import Key
+from manta.api.ray.cronjob import RayCronJob
 from manta.api.ray.names import LABEL_CRON_JOB_NAME
 from manta.api.ray.resources import RAY_CRON_JOBS, RAY_JOBS
 from manta.api.times import format_time
 from manta.controllers.raycronjob.events import Cause
 from manta.controllers.raycronjob.observe import BY_CONTROLLER, Observer, controller_uid
 from manta.controllers.raycronjob.plan import plan
-from manta.controllers.raycronjob.snapshot import ChildJob, CronJob, CronSnapshot
+from manta.controllers.raycronjob.snapshot import ChildJob, CronSnapshot
 from manta.controllers.raycronjob.ticks import next_tick
 from manta.kube.client import Client
 from manta.reconcile.actions import Action
-from manta.reconcile.preview import Preview
-from manta.reconcile.rehearsal import Reader, live_and_wanted
+from manta.reconcile.preview import Preview, Reader, live_and_wanted
 from manta.rules.differences import differences
 from manta.rules.settings import Settings
 from manta.runtime.clock import Clock
 
 
 class Effect(StrEnum):
-    INVALID = "it is invalid: no RayJob is made until the spec is corrected"
-    SUSPENDED = "it is suspended: no RayJob is made until spec.suspend is false"
-    DELETED = "it is being deleted: no further RayJob is made"
-    TICK = "a RayJob is made now: a tick of the schedule is due"
-    TIDY = "finished RayJobs beyond the history limits go"
-    WAITS = "nothing changes before the next tick"
-    NEVER = "nothing happens: its schedule has no tick to come"
+    INVALID = "it is invalid: no RayJob is created until the spec is corrected"
+    SUSPENDED = "it is suspended: no RayJob is created until spec.suspend is false"
+    DELETED = "it is being deleted: no further RayJob is created"
+    TICK = "a RayJob is created now: a scheduled time has come"
+    TIDY = "finished RayJobs beyond the history limits are deleted"
+    WAITS = "nothing changes before the next scheduled time"
+    NEVER = "nothing happens: its schedule has no further time"
 
 
 async def preview(
@@ -51,43 +51,43 @@ async def preview(
     live, wanted = await live_and_wanted(client, RAY_CRON_JOBS, key, manifest)
     if wanted is None:
         return None
-    cron = msgspec.json.decode(msgspec.json.encode(wanted), type=CronJob)
+    cron = msgspec.json.decode(msgspec.json.encode(wanted), type=RayCronJob)
     reader = Reader(client, key.namespace, {BY_CONTROLLER: controller_uid})
     children = await reader.listed(RAY_JOBS, ChildJob, LABEL_CRON_JOB_NAME)
-    seen = Observer(reader.only(cron), children, clock, settings).look(key)
-    if seen is None:
+    snapshot = Observer(reader.only(cron), children, clock, settings).observe(key)
+    if snapshot is None:
         return None
     old, new = (live or wanted).get("spec") or {}, wanted.get("spec") or {}
-    return foresee(seen, tuple(str(one) for one in differences(old, new)))
+    return preview_of(snapshot, tuple(str(one) for one in differences(old, new)))
 
 
-def foresee(seen: CronSnapshot, changes: tuple[str, ...] = ()) -> Preview:
-    chosen = plan(seen)
+def preview_of(snapshot: CronSnapshot, changes: tuple[str, ...] = ()) -> Preview:
+    chosen = plan(snapshot).plan
     return Preview(
-        _effect(seen, chosen.actions),
+        _effect(snapshot, chosen.actions),
         chosen,
-        violations=tuple(str(one) for one in seen.violations),
+        violations=tuple(str(one) for one in snapshot.violations),
         changes=changes,
-        remarks=tuple(_remarks(seen)),
+        remarks=tuple(_remarks(snapshot)),
     )
 
 
-def _effect(seen: CronSnapshot, actions: tuple[Action, ...]) -> Effect:
-    if seen.cron.metadata.deletion_timestamp is not None:
+def _effect(snapshot: CronSnapshot, actions: tuple[Action, ...]) -> Effect:
+    if snapshot.cron.metadata.deletion_timestamp is not None:
         return Effect.DELETED
-    if seen.violations:
+    if snapshot.violations:
         return Effect.INVALID
-    if seen.cron.spec.suspend:
+    if snapshot.cron.spec.suspend:
         return Effect.SUSPENDED
     if any(one.cause is Cause.TICK for one in actions):
         return Effect.TICK
-    if next_tick(seen) is None:
+    if next_tick(snapshot) is None:
         return Effect.NEVER
     return Effect.TIDY if actions else Effect.WAITS
 
 
-def _remarks(seen: CronSnapshot) -> Iterator[str]:
-    if seen.violations or seen.cron.spec.suspend:
+def _remarks(snapshot: CronSnapshot) -> Iterator[str]:
+    if snapshot.violations or snapshot.cron.spec.suspend:
         return
-    if tick := next_tick(seen):
-        yield f"the next RayJob is made at {format_time(tick)}"
+    if tick := next_tick(snapshot):
+        yield f"the next RayJob is created at {format_time(tick)}"

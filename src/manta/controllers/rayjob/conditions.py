@@ -1,40 +1,38 @@
-"""The conditions of a RayJob: KubeRay has none, so these stand beside its fields and add the why.
+"""The conditions of a RayJob. KubeRay has none: these add the reason to its fields.
 
-Ready      Ray has the job, or has done it. False: reason and message say what is waited for.
-Complete   it is over, and not as a failure
-Failed     it is over, as a failure; the reason is `status.reason`
+Ready      Ray has the job, or has finished it. False: reason and message say what it waits for.
+Complete   it ended without failure
+Failed     it failed; the reason is `status.reason`
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import msgspec
 
-from manta.api.conditions import set_condition
+from manta.api.conditions import Blockage, set_condition
 from manta.api.meta import Condition
 from manta.api.ray.job import JobConditionType, JobDeploymentStatus, RayJobStatus
-from manta.api.times import format_time, parse_time
+from manta.api.times import format_time
+from manta.controllers.rayjob.facts import deadlines
 from manta.controllers.rayjob.snapshot import JobSnapshot
-from manta.controllers.rayjob.waits import DASHBOARD_SILENT, suspended
-from manta.rules.pod_health import Blockage
+from manta.controllers.rayjob.wait_reasons import DASHBOARD_SILENT, suspended
 
 Stage = JobDeploymentStatus
 
 
 def conditions(
-    seen: JobSnapshot, new: RayJobStatus, held_up: Blockage | None
+    snapshot: JobSnapshot, new: RayJobStatus, blocked_by: Blockage | None
 ) -> tuple[Condition, ...]:
     stage = Stage(new.job_deployment_status)
     wanted = (
-        (JobConditionType.READY, *_ready(seen, new, held_up)),
+        (JobConditionType.READY, *_ready(snapshot, new, blocked_by)),
         (JobConditionType.COMPLETE, *_is(Stage.COMPLETE, stage, "", new.message)),
         (JobConditionType.FAILED, *_is(Stage.FAILED, stage, new.reason, new.message)),
     )
-    found = seen.status.conditions
+    found = snapshot.status.conditions
     for type_, status, reason, message in wanted:
         condition = Condition(type=type_, status=status, reason=reason, message=message)
-        found = set_condition(found, condition, seen.now)
+        found = set_condition(found, condition, snapshot.now)
     return found
 
 
@@ -44,48 +42,45 @@ def _is(wanted: Stage, stage: Stage, reason: str, message: str) -> tuple[str, st
     return "False", stage or "New", ""
 
 
-def _ready(seen: JobSnapshot, new: RayJobStatus, held_up: Blockage | None) -> tuple[str, str, str]:
+def _ready(
+    snapshot: JobSnapshot, new: RayJobStatus, blocked_by: Blockage | None
+) -> tuple[str, str, str]:
     stage = Stage(new.job_deployment_status)
     match stage:
         case Stage.COMPLETE:
-            return "True", stage, f"Ray says {new.job_status}"
+            return "True", stage, f"Ray reports {new.job_status}"
         case Stage.FAILED | Stage.VALIDATION_FAILED | Stage.RETRYING:
             return "False", new.reason or stage, new.message
         case Stage.SUSPENDING | Stage.SUSPENDED:
-            return "False", stage, suspended(seen)
-        case Stage.RUNNING if new.job_status and held_up is None:
-            return "True", stage, f"Ray says {new.job_status}"
+            return "False", stage, suspended(snapshot)
+        case Stage.RUNNING if new.job_status and blocked_by is None:
+            return "True", stage, f"Ray reports {new.job_status}"
         case _:
             pass
-    if held_up is None:
+    if blocked_by is None:
         return "False", stage or "New", new.message or "waiting for the first reconcile"
-    status = "Unknown" if held_up.reason == DASHBOARD_SILENT else "False"
-    return status, held_up.reason, held_up.message + _until(seen, new)
+    status = "Unknown" if blocked_by.reason == DASHBOARD_SILENT else "False"
+    return status, blocked_by.reason, blocked_by.message + _until(snapshot, new)
 
 
-def _until(seen: JobSnapshot, new: RayJobStatus) -> str:
-    """When patience ends, if ever."""
-    before_running = new.job_deployment_status in (Stage.INITIALIZING, Stage.WAITING)
-    limits = {"activeDeadlineSeconds": seen.spec.active_deadline_seconds}
-    if before_running:
-        limits["preRunningDeadlineSeconds"] = seen.spec.pre_running_deadline_seconds
-    set_ = {name: seconds for name, seconds in limits.items() if seconds is not None}
-    if not set_ or not new.start_time:
+def _until(snapshot: JobSnapshot, new: RayJobStatus) -> str:
+    """The next deadline, if there is one."""
+    ends = deadlines(snapshot.spec, new)
+    if not ends:
         return ""
-    name = min(set_, key=lambda one: set_[one])
-    at = parse_time(new.start_time) + timedelta(seconds=set_[name])
-    return f" (until {format_time(at)}, by {name})"
+    name = min(ends, key=lambda one: ends[one])
+    return f" (until {format_time(ends[name])}, by {name})"
 
 
-def differs(old: RayJobStatus, new: RayJobStatus) -> bool:
-    """Is this status worth a write?
+def is_worth_writing(old: RayJobStatus, new: RayJobStatus) -> bool:
+    """Whether more than the generation changed.
 
-    The generation alone is not. Nor are conditions alone on a server that drops them, because the
-    CRD there is KubeRay's: a status that has a stage and no conditions was written to such a one.
+    KubeRay's CRD drops conditions. A stored status with a stage and no conditions shows that the
+    server uses it: then a change of conditions alone is not written.
     """
     dropped = old.job_deployment_status and not old.conditions
-    told = () if dropped else new.conditions
-    plain = msgspec.structs.replace(
-        new, observed_generation=old.observed_generation, conditions=told
+    found = () if dropped else new.conditions
+    comparable = msgspec.structs.replace(
+        new, observed_generation=old.observed_generation, conditions=found
     )
-    return plain != old
+    return comparable != old

@@ -1,7 +1,7 @@
-"""KubeRay's metrics of RayJobs: worked out from the cache at each scrape, but for past attempts.
+"""KubeRay's metrics of RayJobs, computed from the cache at each scrape.
 
-A deleted RayJob leaves no series behind (C38). How long an attempt took that was followed by
-another is in no status; it is kept here while this process and the RayJob live.
+A deleted RayJob leaves no series behind (C38). The durations of retried attempts are in no status:
+they are kept in memory until the RayJob is deleted or the process ends.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _WHO = ("name", "namespace", "uid")
 
 
 class Attempts:
-    """How long attempts took that were not the last one."""
+    """The durations of attempts that were retried."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[Row]] = {}
 
-    def note(self, seen: JobSnapshot, new: RayJobStatus) -> None:
+    def note(self, snapshot: JobSnapshot, new: RayJobStatus) -> None:
         retries = new.job_deployment_status == JobDeploymentStatus.RETRYING
-        if not retries or seen.stage is JobDeploymentStatus.RETRYING or not new.start_time:
+        if not retries or snapshot.stage is JobDeploymentStatus.RETRYING or not new.start_time:
             return
-        meta = seen.job.metadata
-        took = (seen.now - parse_time(new.start_time)).total_seconds()
-        labels = (*_who(meta), JobDeploymentStatus.RETRYING.value, str(seen.status.failed or 0))
+        meta = snapshot.job.metadata
+        took = (snapshot.now - parse_time(new.start_time)).total_seconds()
+        labels = (*_who(meta), JobDeploymentStatus.RETRYING.value, str(snapshot.status.failed or 0))
         self._rows.setdefault(meta.uid, []).append((labels, took))
 
     def rows(self, jobs: Jobs) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""One stage, one function; nothing else is decided here."""
+"""Plans a RayJob: one function for each stage, and the objects beside it."""
 
 from __future__ import annotations
 
@@ -9,84 +9,86 @@ from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.ray.job import JobFailedReason
 from manta.api.resources import SERVICES
 from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.facts import ACTIVE
 from manta.controllers.rayjob.gang import plan_gang
 from manta.controllers.rayjob.snapshot import JobSnapshot
-from manta.controllers.rayjob.stages.beginning import begin, recover
-from manta.controllers.rayjob.stages.ending import finish, leave, rest, retry, suspend
+from manta.controllers.rayjob.stages.finished import finalize, finish
 from manta.controllers.rayjob.stages.initializing import initialize, wait_for_user
+from manta.controllers.rayjob.stages.new import recover, start_attempt
+from manta.controllers.rayjob.stages.release import retry, stay_suspended, suspend
 from manta.controllers.rayjob.stages.running import run
-from manta.controllers.rayjob.step import Step, move
+from manta.controllers.rayjob.transitions import JobStep, move
 from manta.manifests.containers import Json
 from manta.manifests.job_cluster import build_job_head_service
-from manta.manifests.passed_on import annotation_changes
+from manta.manifests.propagated_metadata import annotation_changes
 from manta.reconcile.actions import Action, Create, Patch
-from manta.reconcile.plan import Plan, do
+from manta.reconcile.plan import NOTHING, Plan, do
+from manta.reconcile.step import join
 from manta.rules.validation.violation import sentence
 
-STAGES: dict[Stage, Callable[[JobSnapshot], Step]] = {
-    Stage.NEW: begin,
+STAGES: dict[Stage, Callable[[JobSnapshot], JobStep]] = {
+    Stage.NEW: start_attempt,
     Stage.INITIALIZING: initialize,
     Stage.WAITING: wait_for_user,
     Stage.RUNNING: run,
     Stage.SUSPENDING: suspend,
-    Stage.SUSPENDED: rest,
+    Stage.SUSPENDED: stay_suspended,
     Stage.RETRYING: retry,
     Stage.COMPLETE: finish,
     Stage.FAILED: finish,
     Stage.VALIDATION_FAILED: recover,
 }
 
-WITH_HEAD_SERVICE = (Stage.INITIALIZING, Stage.WAITING, Stage.RUNNING)
-
 NOT_VALIDATED = (Stage.SUSPENDING, Stage.RETRYING, Stage.COMPLETE, Stage.FAILED)
-"""What is given back, or over, is not taken up again because of an edit of the spec."""
+"""An edit that makes the spec invalid does not bring these stages back."""
 
 
-def step(seen: JobSnapshot) -> Step:
-    if seen.job.metadata.deletion_timestamp is not None:
-        return leave(seen)
-    if seen.violations and seen.stage not in NOT_VALIDATED:
-        message = sentence(seen.violations)
-        reason = JobFailedReason.VALIDATION_FAILED
-        return move(seen, Stage.VALIDATION_FAILED, reason=reason, message=message)
-    return STAGES[seen.stage](seen)
+def plan(snapshot: JobSnapshot) -> JobStep:
+    return join((plan_head_service(snapshot), plan_gang(snapshot), stage_step(snapshot)))
 
 
-def plan(seen: JobSnapshot) -> Plan:
-    return plan_head_service(seen).then(plan_gang(seen)).then(step(seen).plan)
+def stage_step(snapshot: JobSnapshot) -> JobStep:
+    if snapshot.job.metadata.deletion_timestamp is not None:
+        return finalize(snapshot)
+    if snapshot.violations and snapshot.stage not in NOT_VALIDATED:
+        message, reason = sentence(snapshot.violations), JobFailedReason.VALIDATION_FAILED
+        return move(Stage.VALIDATION_FAILED, reason=reason, message=message)
+    return STAGES[snapshot.stage](snapshot)
 
 
-def plan_head_service(seen: JobSnapshot) -> Plan:
-    """`<rayjob>-head-svc` follows the cluster of the attempt. Nothing depends on it."""
-    if seen.cluster is None or seen.stage not in WITH_HEAD_SERVICE or seen.violations:
-        return Plan()
-    if seen.borrows_cluster:  # it has a head Service of its own, and is not this RayJob's to name
-        return Plan()
-    if seen.job.metadata.deletion_timestamp is not None:
-        return Plan()
-    wanted = build_job_head_service(seen.job, seen.cluster, seen.settings)
+def plan_head_service(snapshot: JobSnapshot) -> Plan:
+    """Point `<rayjob>-head-svc` at the cluster of this attempt. Nothing depends on it.
+
+    A borrowed cluster has a head Service of its own, so it gets none.
+    """
+    deleted = snapshot.job.metadata.deletion_timestamp is not None
+    if snapshot.stage not in ACTIVE or snapshot.violations or deleted:
+        return NOTHING
+    if snapshot.cluster is None or snapshot.borrows_cluster:
+        return NOTHING
+    wanted = build_job_head_service(snapshot.job, snapshot.cluster, snapshot.settings)
     action: Action
-    if seen.job_head_service is None:
+    if snapshot.job_head_service is None:
         action = Create(SERVICES, wanted, Cause.HEAD_SERVICE)
-    elif not seen.owns(seen.job_head_service.metadata):
-        name = seen.job_head_service.metadata.name  # of a RayCluster that is called like the RayJob
-        return Plan(notes=(f"Service {name} belongs to somebody else, and is left alone",))
-    elif body := _head_service_drift(seen.job_head_service, wanted):
-        meta = seen.job_head_service.metadata
-        why = f"it now stands before RayCluster {seen.cluster.metadata.name}"
+    elif not snapshot.owns(snapshot.job_head_service.metadata):
+        name = snapshot.job_head_service.metadata.name  # a RayCluster has the name of the RayJob
+        return Plan(notes=(f"Service {name} belongs to another owner and is left alone",))
+    elif body := _head_service_drift(snapshot.job_head_service, wanted):
+        meta = snapshot.job_head_service.metadata
+        why = f"it now selects RayCluster {snapshot.cluster.metadata.name}"
         action = Patch(SERVICES, meta.key, body, Cause.HEAD_SERVICE_DRIFT, why, uid=meta.uid)
     else:
-        return Plan()
+        return NOTHING
     return do(action, independent=True)
 
 
 def _head_service_drift(live: Service, wanted: Json) -> Json:
-    """What a merge patch has to say; empty when the Service is right."""
+    """The merge patch that corrects the Service; empty when nothing differs."""
     body: Json = {}
     selector, goal = dict(live.spec.selector), wanted["spec"]["selector"]
     if selector != goal:
         body["spec"] = {"selector": {**dict.fromkeys(selector), **goal}}
-    asked_for = wanted["metadata"].get("annotations") or {}
-    if changes := annotation_changes(live.metadata.annotations, asked_for):
+    annotations = wanted["metadata"].get("annotations") or {}
+    if changes := annotation_changes(live.metadata.annotations, annotations):
         body["metadata"] = {"annotations": changes}
     return body

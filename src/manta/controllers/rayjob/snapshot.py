@@ -1,4 +1,4 @@
-"""Everything that one round of a RayJob may know. Built by `observe`, read by the stages."""
+"""All inputs of one reconcile of a RayJob. `observe` builds it, the stages read it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ SUBMITTED_TO = names.ANNOTATION_SUBMITTED_TO
 
 
 @dataclass(frozen=True, slots=True)
-class NotAsked:
-    """The dashboard was not consulted, or has not answered yet."""
+class NotQueried:
+    """The dashboard was not queried, or has not answered yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """The dashboard answered, and knows no such job."""
+class JobNotFound:
+    """The dashboard knows no such job."""
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
-    """The dashboard gave no answer that can be trusted."""
+class DashboardUnreachable:
+    """The dashboard gave no usable answer."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the dashboard says of the job."""
+class DashboardReply:
+    """What the dashboard reports of the job."""
 
     status: str
     message: str = ""
@@ -49,13 +49,13 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class AtSession:
-    """Which Ray session the head is; empty where Ray is too old to tell."""
+class SessionReply:
+    """The name of the head's Ray session; empty if this Ray does not report it."""
 
     name: str
 
 
-Answer = NotAsked | Unknown | Silent | Told | AtSession
+DashboardAnswer = NotQueried | JobNotFound | DashboardUnreachable | DashboardReply | SessionReply
 
 
 @dataclass(frozen=True)
@@ -64,20 +64,20 @@ class JobSnapshot:
     settings: Settings
     now: datetime
     seed: int
-    """Drawn anew for every round; names derive from it and from nothing else."""
+    """Random for each reconcile. Generated names depend on it and on the RayJob only."""
     violations: tuple[Violation, ...] = ()
     cluster: RayCluster | None = None
     cluster_spec: Mapping[str, Any] | None = None
-    """`spec.rayClusterSpec` as the user wrote it, unknown fields and all."""
+    """`spec.rayClusterSpec` as the user wrote it, with unknown fields."""
     runtime_env: Mapping[str, Any] | None = None
     head_pod: Pod | None = None
     cluster_head_service: Service | None = None
     job_head_service: Service | None = None
     submitter: Job | None = None
     pod_group: PodGroup | None = None
-    """Only with a gang scheduler that has one for a RayJob."""
+    """Only with a gang scheduler that has a PodGroup for a RayJob."""
     submitter_pods: tuple[Pod, ...] = ()
-    answer: Answer = NotAsked()
+    answer: DashboardAnswer = NotQueried()
 
     @property
     def spec(self) -> RayJobSpec:
@@ -93,22 +93,21 @@ class JobSnapshot:
 
     @property
     def mode(self) -> SubmissionMode:
-        """An unknown mode is a violation, which the plan reports; nothing before it may raise."""
+        """K8sJobMode for an unknown mode, which is a violation that the plan reports."""
         named = (one for one in SubmissionMode if one == self.spec.submission_mode)
         return next(named, SubmissionMode.K8S_JOB)
 
     @property
     def borrows_cluster(self) -> bool:
-        """The cluster is not ours: it is neither made nor deleted by this RayJob.
+        """Whether the cluster is not owned by this RayJob, which then neither creates nor deletes it.
 
-        Whose it is, it says itself: an edit of the spec does not make a shared cluster ours.
+        The cluster's owner decides: an edit of `clusterSelector` does not change whose it is.
         """
         foreign = self.cluster is not None and not self.owns(self.cluster.metadata)
         return bool(self.spec.cluster_selector) or foreign
 
     def owns(self, meta: ObjectMeta) -> bool:
-        owner = meta.controller
-        return owner is not None and owner.uid == self.job.metadata.uid
+        return meta.is_controlled_by(self.job.metadata.uid)
 
     @property
     def cluster_is_ready(self) -> bool:
@@ -116,54 +115,49 @@ class JobSnapshot:
 
     @property
     def head(self) -> str:
-        """Which incarnation of the head there is now; empty when there is none."""
-        if self.head_pod is None:
-            return ""
-        containers = self.head_pod.spec.containers
-        ray = self.head_pod.container_status(containers[0].name) if containers else None
-        return f"{self.head_pod.metadata.uid}/{ray.restart_count if ray else 0}"
+        """UID of the head Pod and restarts of its Ray container; empty without a head Pod."""
+        ray = self._ray_container
+        restarts = ray.restart_count if ray else 0
+        return f"{self.head_pod.metadata.uid}/{restarts}" if self.head_pod else ""
 
     @property
     def head_is_ready(self) -> bool:
-        """Whether Ray itself is up on the head, whatever runs beside it."""
-        if self.head_pod is None or not self.head_pod.spec.containers:
-            return False
-        ray = self.head_pod.container_status(self.head_pod.spec.containers[0].name)
+        """Whether the Ray container of the head is ready; other containers do not count."""
+        ray = self._ray_container
         return ray is not None and ray.ready
 
     @property
-    def mark(self) -> str:
-        """What is written down before the job is handed to the head that there is now."""
+    def _ray_container(self) -> ContainerStatus | None:
+        if self.head_pod is None or not self.head_pod.spec.containers:
+            return None
+        return self.head_pod.container_status(self.head_pod.spec.containers[0].name)
+
+    @property
+    def submission_mark(self) -> str:
+        """The value of the annotation `SUBMITTED_TO` for this attempt and the current head."""
         return f"{self.status.job_id}@{self.status.ray_cluster_name}@{self.head}"
 
     @property
     def submitted_to(self) -> str:
-        """The head that the job was handed to, as far as it was written down."""
+        """The recorded head that the job was submitted to; empty if none is recorded."""
         if self.mode is SubmissionMode.K8S_JOB:
-            kept = self.submitter.metadata.annotations if self.submitter else {}
+            annotations = self.submitter.metadata.annotations if self.submitter else {}
         else:
-            kept = self.job.metadata.annotations
-        attempt, _, head = kept.get(SUBMITTED_TO, "").rpartition("@")
+            annotations = self.job.metadata.annotations
+        attempt, _, head = annotations.get(SUBMITTED_TO, "").rpartition("@")
         return head if attempt == f"{self.status.job_id}@{self.status.ray_cluster_name}" else ""
 
     @property
     def sidecar(self) -> ContainerStatus | None:
-        """The submitter container beside the head, in SidecarMode."""
-        if self.head_pod is None:
-            return None
-        found = (
-            one
-            for one in self.head_pod.status.container_statuses
-            if one.name == names.CONTAINER_SUBMITTER
-        )
-        return next(found, None)
+        """The submitter container of the head Pod, in SidecarMode."""
+        return self.head_pod.container_status(names.CONTAINER_SUBMITTER) if self.head_pod else None
 
     @property
-    def sidecar_began(self) -> bool:
-        """Whether that container has started at all: from then on the job may be with Ray."""
+    def sidecar_started(self) -> bool:
+        """Whether that container has ever started: from then on Ray may have the job."""
         state = self.sidecar.state if self.sidecar else None
         return state is not None and (state.running is not None or state.terminated is not None)
 
     def suffix(self, what: str) -> str:
-        """Five characters for a name: equal for equal arguments within a round."""
+        """Five characters for a name, equal for equal arguments within one reconcile."""
         return suffix(self.seed, self.job.metadata.uid, what)

@@ -1,7 +1,6 @@
-"""KubeRay's metrics of RayServices, worked out from the cache at each scrape.
+"""KubeRay's metrics of RayServices, computed from the cache at each scrape.
 
-Nothing is counted along the way: a restart loses nothing, and a deleted service leaves no series
-behind (C38).
+So a restart loses nothing, and a deleted service leaves no series behind (C38).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from manta.api.conditions import is_true
 from manta.api.ray.service import ServiceConditionType
-from manta.controllers.rayservice.observe import CachedRayService
+from manta.controllers.rayservice.caches import CachedRayService
 from manta.runtime.informer import Informer
 from manta.runtime.metrics import Computed, Registry
 

@@ -1,166 +1,121 @@
-"""Where a RayService stands, and what is done there; nothing else is decided here."""
+"""Plans a RayService: the steps of its phase, joined into one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
-from enum import Enum, auto
 
-from manta.api.conditions import find
-from manta.api.ray import names
-from manta.api.ray.service import ServiceConditionReason, ServiceConditionType
-from manta.api.times import parse_time
-from manta.controllers.rayservice.planners import lifecycle, suspension
-from manta.controllers.rayservice.planners.clusters import is_pending_wanted, plan_clusters
-from manta.controllers.rayservice.planners.doubt import plan_look
-from manta.controllers.rayservice.planners.gateway import closing
-from manta.controllers.rayservice.planners.old_clusters import plan_old_clusters, plan_reprieve
-from manta.controllers.rayservice.planners.rollout import plan_incremental
-from manta.controllers.rayservice.planners.serve import (
-    obstacle_to_serving,
-    order_for,
-    plan_head_label,
-    plan_submission,
+from manta.controllers.rayservice.facts.clusters import (
+    RECHECK_AFTER,
+    is_pending_wanted,
+    pods_to_recheck,
+    selected_cluster,
 )
-from manta.controllers.rayservice.planners.services import plan_services, selected_cluster
-from manta.controllers.rayservice.planners.unserving import plan_unserving
-from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
-from manta.controllers.rayservice.step import NO_STEP, Step, forget_shares, promoted
-from manta.reconcile.plan import NOTHING, Plan, Wait, do
-from manta.rules.validation.service import initializing_timeout
-from manta.rules.validation.violation import Violation
+from manta.controllers.rayservice.facts.phase import Phase, phase, time_until_timeout
+from manta.controllers.rayservice.facts.serve import desired_serve, serving_obstacle
+from manta.controllers.rayservice.planners.clusters import plan_clusters
+from manta.controllers.rayservice.planners.gateway import delete_gateway_objects
+from manta.controllers.rayservice.planners.head_label import plan_head_label
+from manta.controllers.rayservice.planners.lifecycle import finalize, initialize
+from manta.controllers.rayservice.planners.old_clusters import (
+    cancel_scheduled_deletion,
+    plan_old_clusters,
+)
+from manta.controllers.rayservice.planners.rollout import Part, plan_incremental
+from manta.controllers.rayservice.planners.serve import plan_submission
+from manta.controllers.rayservice.planners.services import plan_services
+from manta.controllers.rayservice.planners.suspension import plan_suspension
+from manta.controllers.rayservice.planners.worker_replacement import plan_worker_replacement
+from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
+from manta.controllers.rayservice.status_changes import (
+    ServiceStep,
+    clear_traffic_split,
+    promoted,
+)
+from manta.reconcile.plan import NOTHING, do
+from manta.reconcile.step import Step, join, step_then
+
+SHORTEST_TIMER = timedelta(milliseconds=50)
 
 
-class Phase(Enum):
-    LEAVING = auto()
-    BEGINNING = auto()
-    SUSPEND_REQUESTED = auto()
-    SUSPENDING = auto()
-    SUSPENDED = auto()
-    RESUMING = auto()
-    INVALID = auto()
-    RECOVERING = auto()
-    """It had timed out, and its spec was edited since."""
-    TIMED_OUT = auto()
-    SERVING = auto()
+def plan(snapshot: ServiceSnapshot) -> ServiceStep:
+    """All steps in order. Only the last may depend on an earlier one."""
+    step = join(_parts(snapshot))
+    return (
+        step if step.wake_in is None else replace(step, wake_in=max(step.wake_in, SHORTEST_TIMER))
+    )
 
 
-def phase(seen: ServiceSnapshot) -> Phase:
-    meta = seen.service.metadata
-    if meta.deletion_timestamp is not None:
-        return Phase.LEAVING
-    if names.FINALIZER_RAY_SERVICE not in meta.finalizers:
-        return Phase.BEGINNING
-    if suspension.is_suspending(seen):
-        return Phase.SUSPENDING
-    if suspension.is_suspended(seen):
-        return Phase.SUSPENDED if seen.spec.suspend else Phase.RESUMING
-    if seen.spec.suspend:
-        return Phase.SUSPEND_REQUESTED
-    if seen.violations:
-        return Phase.INVALID
-    ready = find(seen.status.conditions, ServiceConditionType.READY)
-    if ready is not None and ready.reason == ServiceConditionReason.INITIALIZING_TIMEOUT:
-        edited = ready.observed_generation != meta.generation
-        return Phase.RECOVERING if edited else Phase.TIMED_OUT
-    return Phase.SERVING
-
-
-def steps(seen: ServiceSnapshot) -> tuple[Step, ...]:
-    match phase(seen):
-        case Phase.LEAVING:
-            return (lifecycle.leave(seen),)
-        case Phase.BEGINNING:
-            return (lifecycle.begin(seen),)
+def _parts(snapshot: ServiceSnapshot) -> Iterable[Part]:
+    match phase(snapshot):
+        case Phase.DELETING:
+            return (finalize(snapshot),)
+        case Phase.NEW:
+            return (initialize(snapshot),)
         case Phase.SUSPENDING:
-            return (suspension.plan_release(seen),)
+            return (plan_suspension(snapshot),)
         case Phase.INVALID | Phase.TIMED_OUT:
-            return (plan_old_clusters(seen),)
+            return (plan_old_clusters(snapshot),)
         case Phase.SERVING:
-            return _serving(seen)
+            return _serving(snapshot)
         case _:
             return ()
 
 
-def plan(seen: ServiceSnapshot) -> Plan:
-    """All steps one after the other. None but the last depends on an earlier one."""
-    found, joined = steps(seen), NOTHING
-    for step in found:
-        joined = joined.then(step.plan)
-    timers = [step.timer for step in found if step.timer is not None]
-    if not timers:
-        return joined
-    soon = max(min(timers), timedelta(milliseconds=50))
-    return Plan(joined.stages, Wait("a moment that was set", retry_in=soon), joined.notes)
+# ── serving ──────────────────────────────────────────────────────────────────────────────
 
 
-# ── the usual round ──────────────────────────────────────────────────────────────────────
-
-
-def _serving(seen: ServiceSnapshot) -> tuple[Step, ...]:
-    if _was_switched(seen):
-        return (plan_old_clusters(seen), Step(change=promoted))
-    upkeep = (
-        plan_old_clusters(seen),
-        plan_reprieve(seen),
-        plan_clusters(seen),
-        plan_head_label(seen, seen.active),
-        plan_head_label(seen, seen.pending),
-        plan_unserving(seen),
-        plan_look(seen),
-        Step(timer=_until_timeout(seen)),
+def _serving(snapshot: ServiceSnapshot) -> tuple[Part, ...]:
+    if _services_already_switched(snapshot):
+        return (plan_old_clusters(snapshot), step_then(NOTHING, promoted))
+    upkeep: tuple[Part, ...] = (
+        plan_old_clusters(snapshot),
+        cancel_scheduled_deletion(snapshot),
+        plan_clusters(snapshot),
+        plan_head_label(snapshot, snapshot.active),
+        plan_head_label(snapshot, snapshot.pending),
+        plan_worker_replacement(snapshot),
+        Step(wake_in=RECHECK_AFTER if pods_to_recheck(snapshot) else None),
+        Step(wake_in=time_until_timeout(snapshot)),
     )
-    if seen.is_incremental:
-        return (*upkeep, *plan_incremental(seen))
-    # One cluster has all the traffic: its switch comes first, because every moment of it counts.
-    # What is submitted comes last: only that may hold up.
-    submissions = (plan_submission(seen, one, order_for(seen, one)) for one in _sights(seen))
-    return (plan_services(seen, _target(seen)), *upkeep, _end_of_split(seen), *submissions)
+    if snapshot.is_incremental:
+        return (*upkeep, *plan_incremental(snapshot))
+    # The switch of the Services comes first, to shorten the time until the new cluster serves.
+    # Submissions come last: they wait for a dashboard.
+    views = (one for one in (snapshot.active, snapshot.pending) if one is not None)
+    submissions = (plan_submission(snapshot, one, desired_serve(snapshot, one)) for one in views)
+    switch = plan_services(snapshot, _target(snapshot))
+    return (switch, *upkeep, _end_of_split(snapshot), *submissions)
 
 
-def _end_of_split(seen: ServiceSnapshot) -> Step:
-    """The strategy was incremental before: its ways in go once the stable Service stands."""
-    if not seen.was_split or selected_cluster(seen.serve_service) != seen.active_name:
-        return NO_STEP
+def _end_of_split(snapshot: ServiceSnapshot) -> ServiceStep:
+    """The strategy was incremental before: delete Gateway and HTTPRoute once the stable Service
+    serves."""
+    serves = selected_cluster(snapshot.serve_service)
+    if not snapshot.was_split or serves != snapshot.active_name:
+        return Step()
     why = "the upgrade strategy is no longer incremental"
-    return Step(do(*closing(seen, why), independent=True), forget_shares)
+    deletions = delete_gateway_objects(snapshot, why)
+    return step_then(do(*deletions, independent=True), clear_traffic_split)
 
 
-def _was_switched(seen: ServiceSnapshot) -> bool:
-    """A round of ours re-pointed the Services, and was ended before it could say so."""
-    serves = selected_cluster(seen.serve_service)
-    return not seen.is_incremental and bool(serves) and serves == seen.pending_name
+def _services_already_switched(snapshot: ServiceSnapshot) -> bool:
+    """An earlier reconcile switched the Services and ended before it wrote the status."""
+    serves = selected_cluster(snapshot.serve_service)
+    return not snapshot.is_incremental and bool(serves) and serves == snapshot.pending_name
 
 
-def _target(seen: ServiceSnapshot) -> ClusterSight | None:
-    """The cluster that should get the traffic: the next one as soon as it can take it."""
-    pending = seen.pending
-    if pending is not None and is_pending_wanted(seen) and _can_serve(seen, pending):
+def _target(snapshot: ServiceSnapshot) -> ClusterView | None:
+    """The cluster that should get the traffic: the pending one as soon as it can serve."""
+    pending = snapshot.pending
+    if pending is not None and is_pending_wanted(snapshot) and _can_serve(snapshot, pending):
         return pending
-    if seen.active is not None and not seen.active.is_going:
-        return seen.active
+    if snapshot.active is not None and not snapshot.active.is_deleting:
+        return snapshot.active
     return None
 
 
-def _can_serve(seen: ServiceSnapshot, sight: ClusterSight) -> bool:
-    is_first = seen.active is None or seen.active.is_going
-    return not obstacle_to_serving(sight, order_for(seen, sight), is_first=is_first)
-
-
-def _sights(seen: ServiceSnapshot) -> tuple[ClusterSight, ...]:
-    return tuple(one for one in (seen.active, seen.pending) if one is not None)
-
-
-def _until_timeout(seen: ServiceSnapshot) -> timedelta | None:
-    """How long the service may still take to become ready; None when no limit runs."""
-    limit = initializing_timeout(seen.service)
-    ready = find(seen.status.conditions, ServiceConditionType.READY)
-    if limit is None or isinstance(limit, Violation):
-        return None
-    if ready is None or ready.reason != ServiceConditionReason.INITIALIZING:
-        return None
-    return parse_time(ready.last_transition_time) + limit - seen.now
-
-
-def is_out_of_time(seen: ServiceSnapshot) -> bool:
-    left = _until_timeout(seen)
-    return left is not None and left <= timedelta(0)
+def _can_serve(snapshot: ServiceSnapshot, view: ClusterView) -> bool:
+    is_first = snapshot.active is None or snapshot.active.is_deleting
+    return not serving_obstacle(view, desired_serve(snapshot, view), is_first=is_first)

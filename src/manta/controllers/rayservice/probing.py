@@ -9,42 +9,42 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from manta.controllers.rayservice.inquire import Question
-from manta.controllers.rayservice.observe import WatchKey
-from manta.ray.watch import DashboardWatch, Pace
+from manta.controllers.rayservice.dashboard_query import DashboardQuery
+from manta.controllers.rayservice.serve_answers import WatchKey
+from manta.ray.poller import DashboardPoller, PollInterval
 
 PROBE_EVERY = 2.5
-"""Seconds. A dead proxy gets requests for no longer than this and the time of two tries."""
-PROBE_THROUGH_SERVER_EVERY = 25.0
-"""Seconds, where Pods are reached through the API server only: it is not there to carry probes."""
+"""Seconds. A dead proxy gets requests no longer than this plus the time of two tries."""
+PROBE_THROUGH_API_SERVER_EVERY = 25.0
+"""Seconds, if Pods are reached through the API server only: frequent probes would load it."""
 
 
 class ProxyProbes:
     def __init__(
         self,
         changed: Callable[[WatchKey], None],
-        answers: Callable[[Question], Awaitable[bool]],
+        is_healthy: Callable[[DashboardQuery], Awaitable[bool]],
         *,
-        through_server: bool,
+        through_api_server: bool,
     ) -> None:
-        every = PROBE_THROUGH_SERVER_EVERY if through_server else PROBE_EVERY
-        self._watch: DashboardWatch[WatchKey, bool] = DashboardWatch(
-            changed, Pace(busy=every, calm=every)
+        every = PROBE_THROUGH_API_SERVER_EVERY if through_api_server else PROBE_EVERY
+        self._poller: DashboardPoller[WatchKey, bool] = DashboardPoller(
+            changed, PollInterval(fast=every, slow=every)
         )
-        self._answers = answers
+        self._is_healthy = is_healthy
 
-    def __call__(self, subject: WatchKey, asked: Question) -> bool | None:
+    def __call__(self, subject: WatchKey, query: DashboardQuery) -> bool | None:
         async def probe() -> bool:
-            return await self._answers(asked)
+            return await self._is_healthy(query)
 
-        identity = (asked.whereabouts.head, asked.pod_ip, asked.proxy_port)
-        return self._watch.answer(subject, identity, probe, expecting=False)
+        identity = (query.target.head, query.pod_ip, query.proxy_port)
+        return self._poller.latest(subject, identity, probe, expecting_change=False)
 
     def forget(self, subject: WatchKey) -> None:
-        self._watch.forget(subject)
+        self._poller.forget(subject)
 
     def close(self) -> None:
-        self._watch.close()
+        self._poller.close()
 
     async def run(self) -> None:
-        await self._watch.run()
+        await self._poller.run()

@@ -1,4 +1,4 @@
-"""Everything that one round of a RayService may know. Built by `observe`, read by the planners."""
+"""All inputs of one reconcile of a RayService. `observe` builds it, the planners read it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from manta.api.conditions import is_true
 from manta.api.core import Pod, Service
@@ -28,62 +28,59 @@ from manta.rules.spec_hash import spec_hash
 from manta.rules.suffix import suffix
 from manta.rules.validation.violation import Violation
 
-DELETE_AFTER: Final = "manta.ray.io/delete-after"
-"""Annotation of a RayCluster that serves no more: when it is deleted."""
+
+@dataclass(frozen=True, slots=True)
+class NotQueried:
+    """The dashboard was not queried, or has not answered yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class NotAsked:
-    """The dashboard was not consulted, or has not answered yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Silent:
-    """The dashboard gave no answer that can be trusted."""
+class DashboardUnreachable:
+    """The dashboard gave no usable answer."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What Serve says of its applications."""
+class DashboardReply:
+    """What Serve reports of its applications."""
 
     applications: Mapping[str, AppStatus]
     proxies: frozenset[str] = frozenset()
-    """Addresses of the nodes on which Serve keeps a proxy."""
+    """Addresses of the nodes on which Serve runs a proxy."""
 
 
-Answer = NotAsked | Silent | Told
+DashboardAnswer = NotQueried | DashboardUnreachable | DashboardReply
 
 
 @dataclass(frozen=True)
-class ClusterSight:
-    """One cluster of the service, and what stands around it."""
+class ClusterView:
+    """One cluster of the service, with its Pods, its Services and what its Serve reports."""
 
     cluster: RayCluster
     head_pod: Pod | None = None
     pods: tuple[Pod, ...] = ()
-    """All its Pods, the head among them."""
+    """All its Pods, with the head."""
     head_service: Service | None = None
     serve_service: Service | None = None
     """Its own serve Service; only while traffic is split."""
     submission: ServeSubmission | None = None
-    """What its Serve was given last, as far as it was recorded."""
-    answer: Answer = NotAsked()
-    proxy_answers: bool | None = None
-    """Whether the Serve proxy on the head takes requests; None: nobody asked."""
+    """The last recorded submission to its Serve."""
+    answer: DashboardAnswer = NotQueried()
+    proxy_healthy: bool | None = None
+    """Whether the Serve proxy on the head takes requests; None: not checked."""
 
     @property
     def name(self) -> str:
         return self.cluster.metadata.name
 
     @property
-    def is_going(self) -> bool:
+    def is_deleting(self) -> bool:
         return self.cluster.metadata.deletion_timestamp is not None
 
     @property
     def head(self) -> str:
-        """Which incarnation of the head there is now; empty when there is none."""
+        """UID and restarts of the head Pod; empty without a head Pod."""
         if self.head_pod is None:
             return ""
         statuses = self.head_pod.status.container_statuses
@@ -92,13 +89,13 @@ class ClusterSight:
 
     @property
     def head_is_ready(self) -> bool:
-        """By the cluster's own word, or by the Pod's where the word lags behind (C49)."""
-        said = is_true(self.cluster.status.conditions, ClusterConditionType.HEAD_POD_READY)
-        return self.head_pod is not None and (said or is_ready(self.head_pod))
+        """By the cluster's condition, or by the Pod's if the cluster's is behind (C49)."""
+        by_condition = is_true(self.cluster.status.conditions, ClusterConditionType.HEAD_POD_READY)
+        return self.head_pod is not None and (by_condition or is_ready(self.head_pod))
 
     @property
     def submitted(self) -> str:
-        """Tells one submission from another; empty before the first one."""
+        """Identifies the last submission; empty before the first one."""
         last = self.submission
         if last is None:
             return ""
@@ -106,7 +103,7 @@ class ClusterSight:
 
     @property
     def serving_pods(self) -> tuple[Pod, ...]:
-        """The Pods that its serve Service would send requests to."""
+        """The Pods to which its serve Service sends requests."""
         return tuple(
             pod
             for pod in self.pods
@@ -122,27 +119,27 @@ class ServiceSnapshot:
     settings: Settings
     now: datetime
     seed: int
-    """Drawn anew for every round; names derive from it and from nothing else."""
+    """Random for each reconcile. Generated names depend on it and on the RayService only."""
     violations: tuple[Violation, ...] = ()
     cluster_spec: Mapping[str, Any] = field(default_factory=dict)
-    """`spec.rayClusterConfig` as the user wrote it, unknown fields and all."""
+    """`spec.rayClusterConfig` as the user wrote it, with unknown fields."""
     serve_config: Mapping[str, Any] = field(default_factory=dict)
     clusters: tuple[RayCluster, ...] = ()
-    """Every RayCluster that this very RayService controls."""
-    active: ClusterSight | None = None
-    pending: ClusterSight | None = None
+    """All RayClusters that this RayService controls."""
+    active: ClusterView | None = None
+    pending: ClusterView | None = None
     head_service: Service | None = None
     serve_service: Service | None = None
     own_services: tuple[Service, ...] = ()
-    """All Services that this very RayService controls."""
+    """All Services that this RayService controls."""
     endpoints: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """UIDs of the ready Pods behind each serve Service, by its name."""
     gateway: Gateway | None = None
     route: HTTPRoute | None = None
-    gateway_trouble: str = ""
+    gateway_error: str = ""
     """Why Gateway and HTTPRoute could not be read."""
     drops_submissions: bool = False
-    """The CRD here does not know where submissions are recorded: they are only remembered."""
+    """The CRD drops recorded submissions: they are kept in memory only."""
 
     @property
     def spec(self) -> RayServiceSpec:
@@ -166,7 +163,7 @@ class ServiceSnapshot:
 
     @property
     def strategy(self) -> str:
-        """What is done about a spec that needs new Pods."""
+        """The upgrade type for a spec that needs new Pods."""
         chosen = self.spec.upgrade_strategy.type if self.spec.upgrade_strategy else None
         if chosen:
             return chosen
@@ -179,7 +176,7 @@ class ServiceSnapshot:
 
     @property
     def was_split(self) -> bool:
-        """Traffic has been split by shares, now or under an earlier strategy."""
+        """Whether traffic is or was split, under this or an earlier strategy."""
         sides = (self.status.active_service_status, self.status.pending_service_status)
         return any(side.target_capacity is not None for side in sides)
 
@@ -188,12 +185,12 @@ class ServiceSnapshot:
         strategy = self.spec.upgrade_strategy
         return (strategy and strategy.cluster_upgrade_options) or ClusterUpgradeOptions()
 
-    def sight_of(self, name: str) -> ClusterSight | None:
-        sights = (self.active, self.pending)
-        return next((one for one in sights if one is not None and one.name == name), None)
+    def view_of(self, name: str) -> ClusterView | None:
+        views = (self.active, self.pending)
+        return next((one for one in views if one is not None and one.name == name), None)
 
     def new_cluster_name(self) -> str:
-        """Equal within a round, and never one that is taken."""
+        """A free name, the same within one reconcile."""
         taken = {cluster.metadata.name for cluster in self.clusters}
         taken |= {self.active_name, self.pending_name}
         base, uid = self.service.metadata.name, self.service.metadata.uid

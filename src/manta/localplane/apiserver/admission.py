@@ -1,11 +1,11 @@
-"""Admission: what the server itself demands before an object is stored, beyond its own validity."""
+"""Admission: permissions, namespaces, LimitRanges and quotas that are checked before an object is stored."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from manta.localplane.apiserver import limits, quotas
+from manta.localplane.apiserver import limit_ranges, quotas
 from manta.localplane.apiserver.auth.authorizer import Authorizer
 from manta.localplane.apiserver.auth.escalation import check_escalation
 from manta.localplane.apiserver.core import Call, Core
@@ -15,9 +15,9 @@ from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.status_errors import forbidden, not_found
 from manta.localplane.store.objects import key_of
 
-ACCOUNT_PATIENCE = 2.0
-_ACCOUNTS = "serviceaccounts"
-_OPEN_WHILE_TERMINATING = frozenset(("localsubjectaccessreviews",))
+ACCOUNT_WAIT_SECONDS = 2.0
+_SERVICE_ACCOUNTS = "serviceaccounts"
+_ALLOWED_WHILE_TERMINATING = frozenset(("localsubjectaccessreviews",))
 
 
 class Admission:
@@ -26,20 +26,20 @@ class Admission:
         self._authorizer = authorizer
         self._demand_accounts = demand_accounts
 
-    async def await_account(self, call: Call, pod: dict[str, Any]) -> None:
-        """The default account of a new namespace comes a moment after it; wait that moment."""
-        if not self._demand_accounts or call.served.group_resource != "pods":
+    async def wait_for_account(self, call: Call, pod: dict[str, Any]) -> None:
+        """Wait for the default ServiceAccount of a new namespace, which a controller creates after it."""
+        if not self._demand_accounts or call.resource.group_resource != "pods":
             return
         name = (pod.get("spec") or {}).get("serviceAccountName") or "default"
         store, key = self._core.store, key_of(call.route.namespace, str(name))
-        if name != "default" or store.get(_ACCOUNTS, key) is not None:
+        if name != "default" or store.get(_SERVICE_ACCOUNTS, key) is not None:
             return
         if store.get("namespaces", call.route.namespace) is None:
             return
-        watcher = store.watch(_ACCOUNTS, store.revision)
+        watcher = store.watch(_SERVICE_ACCOUNTS, store.revision)
         try:
-            async with asyncio.timeout(ACCOUNT_PATIENCE):
-                while store.get(_ACCOUNTS, key) is None and not watcher.closed:
+            async with asyncio.timeout(ACCOUNT_WAIT_SECONDS):
+                while store.get(_SERVICE_ACCOUNTS, key) is None and not watcher.closed:
                     await watcher.ready(None)
                     watcher.take()
         except TimeoutError:
@@ -48,15 +48,16 @@ class Admission:
             store.unwatch(watcher)
 
     def check_namespace(self, call: Call, obj: dict[str, Any]) -> None:
-        """New content needs a namespace that exists and is not going away."""
-        served = call.served
-        if not served.namespaced or served.plural in _OPEN_WHILE_TERMINATING:
+        """Raise a 404 or 403 unless the namespace exists and is not being deleted."""
+        resource = call.resource
+        if not resource.namespaced or resource.plural in _ALLOWED_WHILE_TERMINATING:
             return
         namespace = obj["metadata"]["namespace"]
         record = self._core.store.get("namespaces", namespace)
         if record is None:
             raise not_found("namespaces", "", namespace)
-        if b'"deletionTimestamp"' in record.raw and self._is_terminating(record.decode()):
+        marked = b'"deletionTimestamp"' in record.raw  # decode only if it may be
+        if marked and "deletionTimestamp" in record.decode()["metadata"]:
             cause = Cause(
                 "NamespaceTerminating",
                 f"namespace {namespace} is being terminated",
@@ -67,11 +68,7 @@ class Admission:
                 "terminated"
             )
             name = obj["metadata"].get("name", "")
-            raise forbidden(served.plural, served.group, name, why, [cause])
-
-    @staticmethod
-    def _is_terminating(namespace: dict[str, Any]) -> bool:
-        return "deletionTimestamp" in namespace["metadata"]
+            raise forbidden(resource.plural, resource.group, name, why, [cause])
 
     def admit(
         self,
@@ -85,20 +82,20 @@ class Admission:
         check_pod_security(self._core, call, obj, old, subresource)
         return obj
 
-    def fill_in(self, call: Call, obj: dict[str, Any]) -> dict[str, Any]:
-        """What a namespace gives to new objects that do not say it themselves."""
-        return limits.filled_in(self._core, call, obj)
+    def apply_limit_defaults(self, call: Call, obj: dict[str, Any]) -> dict[str, Any]:
+        """The new object with the default requests and limits of its namespace."""
+        return limit_ranges.with_default_resources(self._core, call, obj)
 
     def check_bounds(
         self, call: Call, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str = ""
     ) -> None:
-        """Pods change what they ask for by resizing only; claims may grow."""
-        changes = subresource == "resize" or (call.served.kind != "Pod" and not subresource)
+        """Check the LimitRanges. Pods change their requests by `resize` only; claims may grow."""
+        changes = subresource == "resize" or (call.resource.kind != "Pod" and not subresource)
         if old is None or (changes and obj.get("spec") != old.get("spec")):
-            limits.check_bounds(self._core, call, obj)
+            limit_ranges.check_bounds(self._core, call, obj)
 
     def charge(
         self, call: Call, obj: dict[str, Any], old: dict[str, Any] | None, *, dry_run: bool
     ) -> None:
-        """Quotas: the last question before an object is stored."""
+        """Count the object in its ResourceQuotas. Raises a 403 if it does not fit."""
         quotas.charge(self._core, call, obj, old, dry_run=dry_run)

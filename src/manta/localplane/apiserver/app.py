@@ -1,7 +1,6 @@
-"""The API server without a socket: a request in, an answer out.
+"""The API server, independent of sockets: a request in, a response out.
 
-`App.handle` is the whole server to whoever holds it: the HTTP front, or a client in the same
-process. Nothing here knows TLS or connections.
+`App.handle` is called by the HTTP server and by clients in the same process.
 """
 
 from __future__ import annotations
@@ -11,44 +10,48 @@ import logging
 import random as randomness
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from manta.localplane.apiserver.admission import Admission
-from manta.localplane.apiserver.auth.authenticator import Authenticator
-from manta.localplane.apiserver.auth.authorizer import Authorizer
-from manta.localplane.apiserver.auth.impersonation import impersonated
-from manta.localplane.apiserver.auth.reviews import Reviews
-from manta.localplane.apiserver.auth.rules import Attempt
-from manta.localplane.apiserver.auth.tokens import Tokens
-from manta.localplane.apiserver.core import Call, Core
-from manta.localplane.apiserver.definitions import Definitions
-from manta.localplane.apiserver.discovery import Discovery
-from manta.localplane.apiserver.messages import (
+from manta.httpserver.handler import Handler
+from manta.httpserver.messages import (
+    HttpError,
     HttpRequest,
     HttpResponse,
     User,
     json_response,
     text_response,
 )
+from manta.httpserver.upgrade import UpgradedConnection
+from manta.localplane.apiserver.admission import Admission
+from manta.localplane.apiserver.admission_context import SERVICE_NETWORK, AdmissionContext
+from manta.localplane.apiserver.auth.authenticator import Authenticator
+from manta.localplane.apiserver.auth.authorizer import Authorizer
+from manta.localplane.apiserver.auth.impersonation import impersonated
+from manta.localplane.apiserver.auth.reviews import Reviews
+from manta.localplane.apiserver.auth.rules import Attributes
+from manta.localplane.apiserver.auth.tokens import Tokens
+from manta.localplane.apiserver.core import Call, Core
+from manta.localplane.apiserver.definitions import load_definitions, revert_definition
+from manta.localplane.apiserver.discovery import Discovery
+from manta.localplane.apiserver.handlers.resources import ResourceHandlers
 from manta.localplane.apiserver.negotiation import PLAIN, negotiate
 from manta.localplane.apiserver.openapi_routes import OpenApi
-from manta.localplane.apiserver.operations import Operations
 from manta.localplane.apiserver.registry import Registry
+from manta.localplane.apiserver.resource_store import ResourceStore
 from manta.localplane.apiserver.routes import VERBS, Route, parse_route
 from manta.localplane.apiserver.status_errors import (
-    Refusal,
+    StatusError,
+    from_http_error,
     internal,
     method_not_allowed,
     no_such_resource,
 )
 from manta.localplane.apiserver.streaming.connector import NodeConnector
-from manta.localplane.apiserver.streaming.pipe import Pipe
 from manta.localplane.apiserver.streaming.streams import Streams
-from manta.localplane.apiserver.surroundings import SERVICE_NETWORK, Surroundings
 from manta.localplane.apiserver.telemetry import Telemetry
-from manta.localplane.apiserver.writing import Writer
 from manta.localplane.store.store import Store, StoreFailed
 
 log = logging.getLogger(__name__)
@@ -70,7 +73,9 @@ VERSION: Mapping[str, str] = {
 }
 
 
-class App:
+class App(Handler):
+    default_headers = (("Cache-Control", "no-cache, private"),)
+
     def __init__(
         self,
         store: Store,
@@ -88,19 +93,18 @@ class App:
         self.authorizer = Authorizer(store)
         self.admission = Admission(self.core, self.authorizer, demand_accounts=demand_accounts)
         self.services = services
-        surroundings = Surroundings(self.core, demand_accounts=demand_accounts, network=services)
-        self.writer = Writer(self.core, self.admission, surroundings)
-        self._operations = Operations(
-            self.core, self.writer, self.admission, self.authorizer, self.tokens
+        context = AdmissionContext(self.core, demand_accounts=demand_accounts, network=services)
+        self._resources = ResourceStore(self.core, self.admission, context)
+        self._handlers = ResourceHandlers(
+            self.core, self._resources, self.admission, self.authorizer, self.tokens
         )
         self._reviews = Reviews(self.core, self.authorizer, self.authenticator, self.tokens)
         self._discovery = Discovery(self.core.registry)
         self._openapi = OpenApi(self.core.registry, VERSION["gitVersion"])
         self._streams = Streams(self.core)
         self.telemetry = Telemetry(store, self.core.registry)
-        definitions = Definitions(self.core)
-        definitions.load_all()
-        store.on_revert = definitions.reverted
+        load_definitions(self.core)
+        store.on_revert = partial(revert_definition, self.core)
 
     @property
     def store(self) -> Store:
@@ -108,58 +112,66 @@ class App:
 
     @property
     def connector(self) -> NodeConnector | None:
-        """How to reach into running Pods; None where no node says so."""
+        """How to reach containers; None without a node agent."""
         return self._streams.connector
 
     @connector.setter
     def connector(self, connector: NodeConnector | None) -> None:
         self._streams.connector = connector
 
-    async def upgrade(self, request: HttpRequest, pipe: Pipe) -> HttpResponse | None:
-        """Serve a connection that leaves HTTP. An answer means: refused, nothing was sent yet."""
+    async def authenticate(
+        self, request: HttpRequest, certificate: dict[str, Any] | None
+    ) -> User | None:
+        return self.authenticator.authenticate(request, certificate)
+
+    def error_response(self, error: HttpError) -> HttpResponse:
+        return from_http_error(error).response()
+
+    async def upgrade(
+        self, request: HttpRequest, connection: UpgradedConnection
+    ) -> HttpResponse | None:
+        """Serve exec, attach, portforward and proxy. Return a response if nothing was sent yet."""
         try:
             acting = impersonated(self.authorizer, request)
             route = parse_route(request.path)
             self._authorize(acting, route)
             if route is None or route.subresource not in Streams.names:
                 return await self.handle(request)
-            await self._streams.upgrade(self._call(acting, route), pipe)
-        except Refusal as refusal:
-            return refusal.response()
+            await self._streams.upgrade(self._resolve(acting, route), connection)
+        except StatusError as error:
+            return error.response()
         except ConnectionError:
             return None
         return None
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
-        """Answer one request. Never raises: what goes wrong is an answer too."""
+        """Return the response to a request, and count it. Raises nothing."""
         clock = asyncio.get_running_loop().time
-        begun = clock()
-        response = await self._answered(request)
+        start = clock()
+        response = await self._respond(request)
         streams = not isinstance(response.body, bytes)
-        self.telemetry.note(request, response.status, None if streams else clock() - begun)
+        self.telemetry.record(request, response.status, None if streams else clock() - start)
         return response
 
-    async def _answered(self, request: HttpRequest) -> HttpResponse:
+    async def _respond(self, request: HttpRequest) -> HttpResponse:
+        """Turn every error into a response."""
         try:
-            return await self._dispatched(request)
+            try:
+                return await self._dispatch(impersonated(self.authorizer, request))
+            except StatusError as error:
+                # "Not found" and "conflict" tell the state: only report state that a crash keeps.
+                await self.store.wait_durable(self.store.revision)
+                return error.response()
         except StoreFailed as failure:
             return internal(f"the store cannot write: {failure}").response()
         except Exception as error:
             log.exception("%s %s failed", request.method, request.path)
             return internal(f"{type(error).__name__}: {error}").response()
 
-    async def _dispatched(self, request: HttpRequest) -> HttpResponse:
-        try:
-            return await self._dispatch(impersonated(self.authorizer, request))
-        except Refusal as refusal:
-            # "Not found" and "conflict" tell of the state too: of one that no crash takes back.
-            await self.store.settled(self.store.revision)
-            return refusal.response()
-
     async def _dispatch(self, request: HttpRequest) -> HttpResponse:
-        special = self._without_resources(request)
-        if special is not None:
-            return special
+        response = self._non_resource_response(request)
+        if response is not None:
+            return response
         route = parse_route(request.path)
         self._authorize(request, route)
         if route is None or not self.core.registry.has_version(route.group, route.version):
@@ -168,35 +180,36 @@ class App:
             return text_response(404, "404 page not found\n")
         if not route.plural:
             return self._discovery.answer(request) or text_response(404, "404 page not found\n")
-        call = self._call(request, route)
-        if self._reviews.is_review(call.served.kind):
+        call = self._resolve(request, route)
+        if self._reviews.is_review(call.resource.kind):
             return self._reviews.answer(call)
         if route.subresource in Streams.names:
             return await self._streams.perform(call)
-        return await self._operations.perform(call)
+        return await self._handlers.handle(call)
 
     def _authorize(self, request: HttpRequest, route: Route | None) -> None:
-        self.authorizer.require(request.user, _attempt(request, route))
+        self.authorizer.require(request.user, _attributes(request, route))
 
-    def _call(self, request: HttpRequest, route: Route) -> Call:
-        served = self.core.registry.find(route.group, route.version, route.plural)
-        if served is None or (route.namespace and not served.namespaced):
+    def _resolve(self, request: HttpRequest, route: Route) -> Call:
+        """Return the call that a request makes. Raises StatusError if its resource is not served."""
+        resource = self.core.registry.find(route.group, route.version, route.plural)
+        if resource is None or (route.namespace and not resource.namespaced):
             raise no_such_resource()
         if request.method == "HEAD" and route.subresource != "proxy":
             raise method_not_allowed()  # of objects, as in kube-apiserver
-        if route.name and served.verbs == ("create",):
+        if route.name and resource.verbs == ("create",):
             raise no_such_resource()
         watch = route.watch_prefix or request.flag("watch")
         verb = route.verb(request.method, watch=watch)
         if verb in ("update", "patch") and not route.name:
             raise method_not_allowed()
         if route.subresource:
-            offered = served.subresource(route.subresource)
+            offered = resource.subresource(route.subresource)
             if offered is None:
                 raise no_such_resource()
             if verb not in offered.verbs:
                 raise method_not_allowed()
-        elif verb not in served.verbs and not (verb == "watch" and "get" in served.verbs):
+        elif verb not in resource.verbs and not (verb == "watch" and "get" in resource.verbs):
             raise method_not_allowed()
         streamed = route.subresource in Streams.names
         answer = (
@@ -208,11 +221,11 @@ class App:
                 watch=verb == "watch",
             )
         )
-        call = Call(request, route, served, verb, answer)
-        call.warn(served.warning)
+        call = Call(request, route, resource, verb, answer)
+        call.warn(resource.warning)
         return call
 
-    def _without_resources(self, request: HttpRequest) -> HttpResponse | None:
+    def _non_resource_response(self, request: HttpRequest) -> HttpResponse | None:
         path = request.path.rstrip("/") or "/"
         if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/livez/", "/readyz/")):
             return self._health(request)
@@ -246,22 +259,22 @@ class App:
         )
 
     def put(self, api_version: str, kind: str, obj: dict[str, Any]) -> None:
-        """Bootstrap: create an object directly, unless it is there already."""
-        served = self.core.registry.by_kind(api_version, kind)
-        assert served is not None, kind
-        self._operations.ensure(served, obj)
+        """Create an object during bootstrap, unless it exists."""
+        resource = self.core.registry.by_kind(api_version, kind)
+        assert resource is not None, kind
+        self._resources.ensure(resource, obj)
 
 
-def _attempt(request: HttpRequest, route: Route | None) -> Attempt:
-    """What this request wants, as authorization sees it."""
+def _attributes(request: HttpRequest, route: Route | None) -> Attributes:
+    """Return what the authorizer must allow for this request."""
     if route is None or not route.plural:
         verb = VERBS.get(request.method, request.method.lower())
-        return Attempt(verb, path=request.path)
+        return Attributes(verb, path=request.path)
     watch = route.watch_prefix or request.flag("watch")
     namespace = route.namespace
     if route.plural == "namespaces" and not route.group:
         namespace = route.name
-    return Attempt(
+    return Attributes(
         route.verb(request.method, watch=watch),
         route.group,
         route.plural,

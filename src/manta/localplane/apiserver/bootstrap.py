@@ -1,10 +1,11 @@
-"""What a new cluster holds before anyone has written to it."""
+"""The objects that every cluster has: namespaces, the Service `kubernetes`, default roles."""
 
 from __future__ import annotations
 
 from ipaddress import IPv4Address
 from typing import Any
 
+from manta.api.well_known import ANNOTATION_RBAC_AUTOUPDATE
 from manta.localplane.apiserver.app import App
 from manta.localplane.apiserver.auth import roles
 from manta.localplane.apiserver.auth.rules import as_json, read_rules, uncovered
@@ -15,8 +16,7 @@ _CLUSTER_ROLES = "clusterroles.rbac.authorization.k8s.io"
 
 
 def bootstrap(app: App, port: int = 6443) -> None:
-    """Create what must be there; what is there already stays as it is, but for addresses that are
-    no longer ours."""
+    """Create the objects that do not exist, update the default roles, and move Services into the range."""
     renumber_services(app)
     for name in NAMESPACES:
         app.put("v1", "Namespace", {"metadata": {"name": name}})
@@ -32,15 +32,14 @@ def _updated(app: App, role: dict[str, Any]) -> bool:
     """Bring a default ClusterRole of an earlier version up to date; False when there is none.
 
     As in Kubernetes, the annotation `rbac.authorization.kubernetes.io/autoupdate: "false"` keeps one
-    as it is, and permissions that somebody has added stay. Those that earlier versions of Manta
-    should not have given go.
+    as it is, and permissions that users added stay. Permissions in `roles.WITHDRAWN` are removed.
     """
     record = app.store.get(_CLUSTER_ROLES, role["metadata"]["name"])
     if record is None:
         return False
     found = record.decode()
     meta = found["metadata"]
-    if (meta.get("annotations") or {}).get(roles.AUTOUPDATE) != "true":
+    if (meta.get("annotations") or {}).get(ANNOTATION_RBAC_AUTOUPDATE) != "true":
         return True
     labels = (meta.get("labels") or {}) | role["metadata"]["labels"]
     wanted = role | {"metadata": meta | {"labels": labels}}
@@ -52,7 +51,7 @@ def _updated(app: App, role: dict[str, Any]) -> bool:
 
 
 def _added(found: dict[str, Any], role: dict[str, Any]) -> list[dict[str, Any]]:
-    """The permissions of a stored default role that are neither ours nor withdrawn."""
+    """The permissions that users added to a default role."""
     if "aggregationRule" in role:
         return []
     held, ours = read_rules(found.get("rules")), read_rules(role["rules"])
@@ -64,7 +63,7 @@ def _added(found: dict[str, Any], role: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _kubernetes(address: str, port: int) -> dict[str, Any]:
-    """How Pods find the server: by this name, and by the environment that it gives them."""
+    """The Service by which Pods find the API server."""
     labels = {"component": "apiserver", "provider": "kubernetes"}
     spec = {
         "type": "ClusterIP",
@@ -81,7 +80,7 @@ def _kubernetes(address: str, port: int) -> dict[str, Any]:
 
 
 def renumber_services(app: App) -> None:
-    """Give every Service of another range an address at the same place of today's range."""
+    """Give every Service outside of the range the address with the same offset inside it."""
     first, size = int(app.services.network_address), app.services.num_addresses
     taken = {_address(record.decode()) for record in app.store.select("services")}
     for record in app.store.select("services"):

@@ -1,4 +1,4 @@
-"""An update, piece by piece (pure): whose object it is, which parts count, what is counted."""
+"""The parts of an update (pure): identity checks, which fields it writes, the generation."""
 
 from __future__ import annotations
 
@@ -6,41 +6,36 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from manta.localplane.apiserver import metadata
-from manta.localplane.apiserver.schema.causes import Cause
-from manta.localplane.apiserver.served import Served
-from manta.localplane.apiserver.status_errors import Refusal, bad_request, conflict, invalid
+from manta.localplane.apiserver.api_resources import ApiResource
+from manta.localplane.apiserver.schema.causes import invalid as invalid_value
+from manta.localplane.apiserver.status_errors import StatusError, bad_request, conflict, invalid
 from manta.localplane.store.objects import key_of
 
 Object = dict[str, Any]
 
 
-def check_identity(served: Served, old: Object, new: Object, *, replace: bool) -> None:
-    """Name, namespace, uid and revision of what the client sends must be those stored."""
+def check_identity(resource: ApiResource, old: Object, new: Object, *, replace: bool) -> None:
+    """Name, namespace, uid and resourceVersion that are sent must be those of the stored object."""
     before, meta = old["metadata"], new.setdefault("metadata", {})
     name = before["name"]
     check_name(meta, name)
     check_namespace(meta, before.get("namespace", ""))
-    asked = meta.get("resourceVersion")
-    if not asked and replace and not served.unconditional_update():
-        cause = Cause(
-            "FieldValueInvalid",
-            "Invalid value: 0: must be specified for an update",
-            "metadata.resourceVersion",
-        )
-        raise invalid(served.plural, served.group, name, [cause])
-    if asked and asked not in ("0", before["resourceVersion"]):
-        raise conflict(served.plural, served.group, name)
+    version = meta.get("resourceVersion")
+    if not version and replace and not resource.strategy.allow_unconditional_update:
+        detail = "must be specified for an update"
+        cause = invalid_value("metadata.resourceVersion", 0, detail)
+        raise invalid(resource.plural, resource.group, name, [cause])
+    if version and version not in ("0", before["resourceVersion"]):
+        raise conflict(resource.plural, resource.group, name)
     if replace and meta.get("uid") and meta["uid"] != before["uid"]:
-        raise _other_uid(served, before, meta["uid"])
+        raise _other_uid(resource, before, meta["uid"])
 
 
-def check_uid(served: Served, old: Object, uid: str | None) -> None:
-    """An applied uid must be the one that the object has."""
+def check_uid(resource: ApiResource, old: Object, uid: str | None) -> None:
+    """Raise a 422 if an apply names another uid than the object has."""
     if uid and uid != old["metadata"]["uid"]:
-        cause = Cause(
-            "FieldValueInvalid", f'Invalid value: "{uid}": field is immutable', "metadata.uid"
-        )
-        raise invalid(served.kind, served.group, old["metadata"]["name"], [cause, cause])
+        cause = invalid_value("metadata.uid", uid, "field is immutable")
+        raise invalid(resource.kind, resource.group, old["metadata"]["name"], [cause, cause])
 
 
 def check_name(meta: Object, name: str) -> None:
@@ -62,57 +57,59 @@ def check_namespace(meta: Object, namespace: str) -> None:
         )
 
 
-_PLACES = {"endpoints": "services/endpoints", "services": "services/specs"}
-"""Where etcd holds what does not lie below its plural."""
+_ETCD_PATHS = {"endpoints": "services/endpoints", "services": "services/specs"}
+"""Where etcd stores resources that are not below their plural."""
 
 
-def check_no_uid(served: Served, key: str, meta: Object) -> None:
-    """Whoever names a uid means an object that is there."""
+def check_no_uid(resource: ApiResource, key: str, meta: Object) -> None:
+    """Raise a 409 if an update that creates an object names a uid."""
     if meta.get("uid"):
         namespace, _, name = key.rpartition("/")
         nothing = {"namespace": namespace, "name": name, "uid": ""}
-        raise _other_uid(served, nothing, meta["uid"])
+        raise _other_uid(resource, nothing, meta["uid"])
 
 
-def _other_uid(served: Served, before: Object, uid: str) -> Refusal:
+def _other_uid(resource: ApiResource, before: Object, uid: str) -> StatusError:
     key = key_of(before.get("namespace", ""), before["name"])
-    place = _PLACES.get(served.group_resource, served.plural)
+    path = _ETCD_PATHS.get(resource.group_resource, resource.plural)
     why = (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{key}, "
+        f"StorageError: invalid object, Code: 4, Key: /registry/{path}/{key}, "
         f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
         f"UID in object meta: {before['uid']}"
     )
-    return conflict(served.plural, served.group, before["name"], why)
+    return conflict(resource.plural, resource.group, before["name"], why)
 
 
-def counted_parts(served: Served, old: Object, new: Object, subresource: str) -> Object:
-    """Which parts of the sent object count: a status write writes status and nothing else."""
-    new = new | {"kind": served.kind, "apiVersion": served.api_version}
+def written_parts(resource: ApiResource, old: Object, new: Object, subresource: str) -> Object:
+    """The old object with the parts of the sent one that this endpoint writes."""
+    new = new | {"kind": resource.kind, "apiVersion": resource.api_version}
     if subresource == "status":
         merged = old | {"status": new["status"]} if "status" in new else _without_status(old)
-        if served.custom is None:
-            merged["metadata"] = metadata.carry_over(old, new)
+        if resource.strategy.status_changes_metadata:
+            merged["metadata"] = metadata.updated_metadata(old, new)
         else:
             merged["metadata"] = dict(old["metadata"])
         return merged
-    merged = new | {"metadata": metadata.carry_over(old, new)}
-    if served.has_status:
+    merged = new | {"metadata": metadata.updated_metadata(old, new)}
+    if resource.has_status:
         merged.pop("status", None)
         if "status" in old:
             merged["status"] = old["status"]
     return merged
 
 
-def tracked_parts(served: Served, old: Object, sent: Object, new: Object, part: str) -> Object:
-    """Whom a field belongs to is decided by what was sent, also where not all of it is taken."""
+def tracked_parts(
+    resource: ApiResource, old: Object, sent: Object, new: Object, part: str
+) -> Object:
+    """What managedFields are computed from: the sent object, even if only a part of it is written."""
     if part in NARROW:
         return sent | {
-            "kind": served.kind,
-            "apiVersion": served.api_version,
-            "metadata": metadata.carry_over(old, sent),
+            "kind": resource.kind,
+            "apiVersion": resource.api_version,
+            "metadata": metadata.updated_metadata(old, sent),
         }
-    if part == "status" and served.custom is not None:
-        return new | {"metadata": metadata.carry_over(old, sent)}
+    if part == "status" and not resource.strategy.status_changes_metadata:
+        return new | {"metadata": metadata.updated_metadata(old, sent)}
     return new
 
 
@@ -120,14 +117,16 @@ def _without_status(obj: Object) -> Object:
     return {name: value for name, value in obj.items() if name != "status"}
 
 
-def count_generation(served: Served, old: Object, new: Object, subresource: str = "") -> None:
+def count_generation(
+    resource: ApiResource, old: Object, new: Object, subresource: str = ""
+) -> None:
     """A change of anything but metadata and status is a new generation."""
-    if not served.generation or subresource == "status":
+    if not resource.generation or subresource == "status":
         return
-    apart = {"metadata", "kind", "apiVersion"} | ({"status"} if served.has_status else set())
+    apart = {"metadata", "kind", "apiVersion"} | ({"status"} if resource.has_status else set())
     names = (old.keys() | new.keys()) - apart
     changed = any(old.get(name) != new.get(name) for name in names)
-    if served.kind == "Deployment" and not changed:
+    if resource.strategy.annotations_count and not changed:
         changed = old["metadata"].get("annotations") != new["metadata"].get("annotations")
     if changed:
         generation = int(old["metadata"].get("generation") or 0) + 1
@@ -171,9 +170,9 @@ def _only_ephemeral(old: Object, new: Object) -> Object:
 
 
 def _identity(old: Object, new: Object) -> Object:
-    """Old metadata, but with what the client said about name, uid and revision, to be checked."""
-    said = new.get("metadata") or {}
-    kept = {name: said[name] for name in ("name", "uid", "resourceVersion") if name in said}
+    """Old metadata with the name, uid and resourceVersion that the client sent, to be checked."""
+    sent = new.get("metadata") or {}
+    kept = {name: sent[name] for name in ("name", "uid", "resourceVersion") if name in sent}
     return dict(old["metadata"]) | kept
 
 
@@ -182,4 +181,4 @@ NARROW: Final[Mapping[str, Callable[[Object, Object], Object]]] = {
     "resize": _only_resources,
     "ephemeralcontainers": _only_ephemeral,
 }
-"""Some subresources write only a part of the object, whatever is sent."""
+"""Subresources that write a part of the object, whatever is sent."""

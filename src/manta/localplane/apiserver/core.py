@@ -1,4 +1,4 @@
-"""What every operation of the server shares: the store, the registry, time and chance."""
+"""What all handlers share: the store, the registry, the clock and the random numbers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from manta.api.times import format_time
-from manta.localplane.apiserver.messages import HttpRequest, User
+from manta.httpserver.messages import HttpRequest, User
+from manta.localplane.apiserver.api_resources import ApiResource
 from manta.localplane.apiserver.negotiation import PLAIN, Answer
 from manta.localplane.apiserver.registry import Registry
 from manta.localplane.apiserver.routes import Route
-from manta.localplane.apiserver.served import Served
-from manta.localplane.store.objects import Record
+from manta.localplane.store.objects import Record, key_of
 from manta.localplane.store.store import Store
 
 WARNING_CHARACTERS: Final = 4096
@@ -37,15 +37,20 @@ class Core:
 
 @dataclass(slots=True)
 class Call:
-    """One request on its way through the server."""
+    """One request about a resource."""
 
     request: HttpRequest
     route: Route
-    served: Served
+    resource: ApiResource
     verb: str
     answer: Answer = PLAIN
     warnings: dict[str, None] = field(default_factory=dict)
-    """Texts in order, each once."""
+    """The texts of the Warning headers, in order and without duplicates."""
+
+    @property
+    def key(self) -> str:
+        """The key of the object that the path names."""
+        return key_of(self.route.namespace, self.route.name)
 
     @property
     def user(self) -> User:
@@ -60,7 +65,7 @@ class Call:
 
 
 def _bounded(warnings: Collection[str]) -> Iterator[str]:
-    """The warnings that are sent: cut, and then left out, beyond a size, as in kube-apiserver."""
+    """The warnings that are sent: shortened, then dropped, beyond a size, as in kube-apiserver."""
     total = sum(map(len, warnings))
     left = WARNING_CHARACTERS
     for text in warnings:
@@ -78,7 +83,7 @@ def _quoted(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write has come to. `record` may be unsaved (a dry run) or already gone."""
+    """The result of a write. `record` may be unsaved (a dry run) or already removed."""
 
     record: Record
     created: bool = False

@@ -1,4 +1,4 @@
-"""Deleting, decided (pure): does the object go now, or is it only marked, and for how long?"""
+"""What a DELETE does to an object (pure): remove it now, or mark it, and for how long."""
 
 from __future__ import annotations
 
@@ -7,45 +7,39 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from manta.api.times import LONGEST_SECONDS, format_time, parse_time
+from manta.localplane.apiserver.api_resources import ApiResource
 from manta.localplane.apiserver.options import DeleteOptions
-from manta.localplane.apiserver.served import Served
 from manta.localplane.apiserver.status_errors import conflict, forbidden
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
-_STANDING = ("default", "kube-system", "kube-public")
-
-JOB_WARNING = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
-    "to remove them or set propagationPolicy=Orphan to suppress this warning"
-)
+_PERMANENT = ("default", "kube-system", "kube-public")
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The object goes now."""
+    """Remove the object now."""
 
     last: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The object stays, with a deletion timestamp, until its finalizers or its time are over."""
+    """Keep the object with a deletionTimestamp until its finalizers or grace period are over."""
 
     marked: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """It is being deleted already, and this request changes nothing."""
+    """The object is being deleted already; this request changes nothing."""
 
 
 Decision = Remove | Mark | Keep
 
 
-def check_preconditions(obj: dict[str, Any], options: DeleteOptions, served: Served) -> None:
+def check_preconditions(obj: dict[str, Any], options: DeleteOptions, resource: ApiResource) -> None:
     meta = obj["metadata"]
     name = meta["name"]
     if options.uid is not None and options.uid != meta["uid"]:
@@ -53,40 +47,37 @@ def check_preconditions(obj: dict[str, Any], options: DeleteOptions, served: Ser
             f"the UID in the precondition ({options.uid}) does not match the UID in record "
             f"({meta['uid']}). The object might have been deleted and then recreated"
         )
-        raise conflict(served.kind, served.group, name, why)
-    asked = options.resource_version
-    if asked is not None and asked != meta["resourceVersion"]:
+        raise conflict(resource.kind, resource.group, name, why)
+    version = options.resource_version
+    if version is not None and version != meta["resourceVersion"]:
         why = (
-            f"the ResourceVersion in the precondition ({asked}) does not match the "
+            f"the ResourceVersion in the precondition ({version}) does not match the "
             f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been "
             "modified"
         )
-        raise conflict(served.kind, served.group, name, why)
+        raise conflict(resource.kind, resource.group, name, why)
 
 
-def default_propagation(served: Served) -> str:
-    """What an unsaid policy means: Jobs and ReplicationControllers leave their Pods behind."""
-    return "Orphan" if served.kind in ("Job", "ReplicationController") else ""
-
-
-def decide(obj: dict[str, Any], options: DeleteOptions, served: Served, now: datetime) -> Decision:
-    """What happens to this object. The given object is not changed."""
-    if served.kind == "Namespace" and served.group == "":
+def decide(
+    obj: dict[str, Any], options: DeleteOptions, resource: ApiResource, now: datetime
+) -> Decision:
+    """What a DELETE does to this object. The given object is not changed."""
+    if resource.kind == "Namespace" and resource.group == "":
         return _decide_namespace(obj, now)
-    grace = _grace(obj, options, served)
-    finalizers = _finalizers(obj, options, served)
+    grace = _grace(obj, options, resource)
+    finalizers = _finalizers(obj, options, resource)
     meta = obj["metadata"]
     if "deletionTimestamp" in meta:
-        return _decide_again(obj, finalizers, grace, served)
+        return _decide_again(obj, finalizers, grace, resource)
     if grace > 0 or finalizers:
-        return Mark(_marked(obj, finalizers, now + timedelta(seconds=grace), grace, served))
-    if _is_pod(served):
-        return Remove(_marked(obj, finalizers, now, 0, served))
+        return Mark(_marked(obj, finalizers, now + timedelta(seconds=grace), grace, resource))
+    if _is_pod(resource):
+        return Remove(_marked(obj, finalizers, now, 0, resource))
     return Remove(obj)
 
 
-def ready_to_go(obj: dict[str, Any]) -> bool:
-    """Whether an update has taken the last thing that kept a deleted object here."""
+def is_removable(obj: dict[str, Any]) -> bool:
+    """Whether an update has removed the last finalizer of a deleted object."""
     meta = obj["metadata"]
     if "deletionTimestamp" not in meta or meta.get("finalizers"):
         return False
@@ -96,9 +87,9 @@ def ready_to_go(obj: dict[str, Any]) -> bool:
 
 
 def _decide_again(
-    obj: dict[str, Any], finalizers: list[str], grace: int, served: Served
+    obj: dict[str, Any], finalizers: list[str], grace: int, resource: ApiResource
 ) -> Decision:
-    """A second DELETE can shorten the time and change the finalizers, but never lengthen it."""
+    """A second DELETE can change the finalizers and shorten the grace period, never lengthen it."""
     meta = obj["metadata"]
     left = int(meta.get("deletionGracePeriodSeconds") or 0)
     changed = finalizers != (meta.get("finalizers") or [])
@@ -107,10 +98,10 @@ def _decide_again(
     shorter = min(grace, left)
     end = parse_time(meta["deletionTimestamp"]) - timedelta(seconds=left - shorter)
     if shorter == 0 and not finalizers:
-        return Remove(_marked(obj, finalizers, end, 0, served, again=True))
+        return Remove(_marked(obj, finalizers, end, 0, resource, again=True))
     if shorter == left and not changed:
         return Keep()
-    return Mark(_marked(obj, finalizers, end, shorter, served, again=True))
+    return Mark(_marked(obj, finalizers, end, shorter, resource, again=True))
 
 
 def _marked(
@@ -118,7 +109,7 @@ def _marked(
     finalizers: list[str],
     end: datetime,
     grace: int,
-    served: Served,
+    resource: ApiResource,
     *,
     again: bool = False,
 ) -> dict[str, Any]:
@@ -129,18 +120,18 @@ def _marked(
         meta["finalizers"] = finalizers
     else:
         meta.pop("finalizers", None)
-    if served.generation and not again:
+    if resource.generation and not again:
         meta["generation"] = int(meta.get("generation") or 0) + 1
     return obj | {"metadata": meta}
 
 
-def _finalizers(obj: dict[str, Any], options: DeleteOptions, served: Served) -> list[str]:
+def _finalizers(obj: dict[str, Any], options: DeleteOptions, resource: ApiResource) -> list[str]:
     current = list(obj["metadata"].get("finalizers") or ())
     policy = options.propagation
     if not policy:
         if FOREGROUND in current or ORPHAN in current:
             return current
-        policy = default_propagation(served)
+        policy = resource.strategy.default_propagation
     if policy:
         current = [name for name in current if name not in (FOREGROUND, ORPHAN)]
     if policy == "Foreground":
@@ -150,9 +141,9 @@ def _finalizers(obj: dict[str, Any], options: DeleteOptions, served: Served) -> 
     return current
 
 
-def _grace(obj: dict[str, Any], options: DeleteOptions, served: Served) -> int:
-    """Only Pods on a node need time to end. At most as long as a date can be moved by."""
-    if not _is_pod(served):
+def _grace(obj: dict[str, Any], options: DeleteOptions, resource: ApiResource) -> int:
+    """The grace period: only for Pods on a node, and at most what a date can be moved by."""
+    if not _is_pod(resource):
         return 0
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
@@ -163,14 +154,14 @@ def _grace(obj: dict[str, Any], options: DeleteOptions, served: Served) -> int:
     return 30 if period is None else min(max(0, int(period)), LONGEST_SECONDS)
 
 
-def _is_pod(served: Served) -> bool:
-    return served.kind == "Pod" and served.group == ""
+def _is_pod(resource: ApiResource) -> bool:
+    return resource.kind == "Pod" and resource.group == ""
 
 
 def _decide_namespace(obj: dict[str, Any], now: datetime) -> Decision:
-    """A Namespace waits for its content; whoever empties it takes the spec's finalizers."""
+    """A Namespace waits for its content: the namespace controller removes the finalizers of its spec."""
     name = obj["metadata"]["name"]
-    if name in _STANDING:
+    if name in _PERMANENT:
         raise forbidden("namespaces", "", name, "this namespace may not be deleted")
     if not (obj.get("spec") or {}).get("finalizers"):
         return Mark(_terminating(obj, now)) if obj["metadata"].get("finalizers") else Remove(obj)

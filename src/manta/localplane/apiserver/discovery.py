@@ -1,6 +1,6 @@
-"""Discovery: what is served, told in the aggregated form and in the old documents.
+"""Discovery: the aggregated documents, and those for older clients.
 
-Made anew whenever the registry changes, kept in between. A new CRD is in it at once.
+The aggregated documents are cached until the registry changes, such as by a new CRD.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-from manta.localplane.apiserver.messages import (
+from manta.httpserver.messages import (
     HttpRequest,
     HttpResponse,
     json_response,
     text_response,
 )
+from manta.localplane.apiserver.api_resources import ApiResource, Subresource
 from manta.localplane.apiserver.negotiation import wants_aggregated_discovery
 from manta.localplane.apiserver.registry import Registry
-from manta.localplane.apiserver.served import Served, Subresource
 
 _GROUP_ORDER = (
     "",
@@ -45,11 +45,11 @@ class Discovery:
     def __init__(self, registry: Registry, address: str = "127.0.0.1") -> None:
         self._registry = registry
         self._address = address
-        self._made_for = -1
+        self._cached_version = -1
         self._documents: dict[str, tuple[bytes, str]] = {}
 
     def answer(self, request: HttpRequest) -> HttpResponse | None:
-        """The document at this path, or None when discovery knows no such path."""
+        """The document at this path, or None for a path outside of discovery."""
         path = request.path.rstrip("/")
         if path in ("/api", "/apis"):
             version = wants_aggregated_discovery(request.headers.get("accept", ""))
@@ -77,13 +77,13 @@ class Discovery:
         return HttpResponse(200, body, headers, content_type)
 
     def _document(self, path: str, version: str) -> tuple[bytes, str]:
-        if self._made_for != self._registry.version:
+        if self._cached_version != self._registry.version:
             self._documents.clear()
-            self._made_for = self._registry.version
+            self._cached_version = self._registry.version
         slot = f"{path} {version}"
         if slot not in self._documents:
             groups = self._grouped()
-            chosen = (
+            selected = (
                 {"": groups[""]}
                 if path == "/api"
                 else {name: versions for name, versions in groups.items() if name}
@@ -93,20 +93,20 @@ class Discovery:
                     "kind": "APIGroupDiscoveryList",
                     "apiVersion": f"apidiscovery.k8s.io/{version}",
                     "metadata": {},
-                    "items": [_group_entry(name, found) for name, found in chosen.items()],
+                    "items": [_group_entry(name, found) for name, found in selected.items()],
                 }
             )
             etag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
             self._documents[slot] = (body, etag)
         return self._documents[slot]
 
-    def _grouped(self) -> dict[str, dict[str, list[Served]]]:
-        groups: dict[str, dict[str, list[Served]]] = {name: {} for name in _GROUP_ORDER}
-        for served in self._registry.all():
-            groups.setdefault(served.group, {}).setdefault(served.version, []).append(served)
+    def _grouped(self) -> dict[str, dict[str, list[ApiResource]]]:
+        groups: dict[str, dict[str, list[ApiResource]]] = {name: {} for name in _GROUP_ORDER}
+        for resource in self._registry.all():
+            groups.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
         return {name: _by_stability(versions) for name, versions in groups.items() if versions}
 
-    # ── the old documents ────────────────────────────────────────────────────────────────
+    # ── for older clients ────────────────────────────────────────────────────────────────
     def _versions(self) -> dict[str, Any]:
         return {
             "kind": "APIVersions",
@@ -117,7 +117,9 @@ class Discovery:
         }
 
     def _groups(self) -> dict[str, Any]:
-        groups = [_old_group(name, versions) for name, versions in self._grouped().items() if name]
+        groups = [
+            _legacy_group(name, versions) for name, versions in self._grouped().items() if name
+        ]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
     def _group(self, name: str) -> HttpResponse:
@@ -125,14 +127,14 @@ class Discovery:
         if not name or versions is None:
             return text_response(404, "404 page not found\n")
         return json_response(
-            200, {"kind": "APIGroup", "apiVersion": "v1"} | _old_group(name, versions)
+            200, {"kind": "APIGroup", "apiVersion": "v1"} | _legacy_group(name, versions)
         )
 
     def _resources(self, group: str, version: str) -> HttpResponse:
         found = self._grouped().get(group, {}).get(version)
         if found is None:
             return text_response(404, "404 page not found\n")
-        resources = [entry for served in found for entry in _old_entries(served)]
+        resources = [entry for resource in found for entry in _legacy_entries(resource)]
         body = {
             "kind": "APIResourceList",
             "apiVersion": "v1",
@@ -142,7 +144,7 @@ class Discovery:
         return json_response(200, body)
 
 
-def _by_stability(versions: dict[str, list[Served]]) -> dict[str, list[Served]]:
+def _by_stability(versions: dict[str, list[ApiResource]]) -> dict[str, list[ApiResource]]:
     """Stable versions first, then beta, then alpha; newer before older."""
 
     def rank(name: str) -> tuple[int, list[int]]:
@@ -153,13 +155,13 @@ def _by_stability(versions: dict[str, list[Served]]) -> dict[str, list[Served]]:
     return {name: versions[name] for name in sorted(versions, key=rank, reverse=True)}
 
 
-def _group_entry(name: str, versions: dict[str, list[Served]]) -> dict[str, Any]:
+def _group_entry(name: str, versions: dict[str, list[ApiResource]]) -> dict[str, Any]:
     return {
         "metadata": {"name": name} if name else {},
         "versions": [
             {
                 "version": version,
-                "resources": [_entry(served) for served in found],
+                "resources": [_entry(resource) for resource in found],
                 "freshness": "Current",
             }
             for version, found in versions.items()
@@ -167,25 +169,29 @@ def _group_entry(name: str, versions: dict[str, list[Served]]) -> dict[str, Any]
     }
 
 
-def _entry(served: Served) -> dict[str, Any]:
+def _entry(resource: ApiResource) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        "resource": served.plural,
-        "responseKind": {"group": served.group, "version": served.version, "kind": served.kind},
-        "scope": "Namespaced" if served.namespaced else "Cluster",
-        "singularResource": served.singular,
-        "verbs": list(served.verbs),
+        "resource": resource.plural,
+        "responseKind": {
+            "group": resource.group,
+            "version": resource.version,
+            "kind": resource.kind,
+        },
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": list(resource.verbs),
     }
-    if served.short_names:
-        entry["shortNames"] = list(served.short_names)
-    if served.categories:
-        entry["categories"] = list(served.categories)
-    if served.subresources:
-        entry["subresources"] = [_sub_entry(served, sub) for sub in served.subresources]
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    if resource.subresources:
+        entry["subresources"] = [_sub_entry(resource, sub) for sub in resource.subresources]
     return entry
 
 
-def _sub_entry(served: Served, sub: Subresource) -> dict[str, Any]:
-    group, version = (sub.group, sub.version) if sub.version else (served.group, served.version)
+def _sub_entry(resource: ApiResource, sub: Subresource) -> dict[str, Any]:
+    group, version = (sub.group, sub.version) if sub.version else (resource.group, resource.version)
     return {
         "subresource": sub.name,
         "responseKind": {"group": group, "version": version, "kind": sub.kind},
@@ -193,29 +199,29 @@ def _sub_entry(served: Served, sub: Subresource) -> dict[str, Any]:
     }
 
 
-def _old_group(name: str, versions: Iterable[str]) -> dict[str, Any]:
+def _legacy_group(name: str, versions: Iterable[str]) -> dict[str, Any]:
     listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def _old_entries(served: Served) -> list[dict[str, Any]]:
+def _legacy_entries(resource: ApiResource) -> list[dict[str, Any]]:
     main: dict[str, Any] = {
-        "name": served.plural,
-        "singularName": served.singular,
-        "namespaced": served.namespaced,
-        "kind": served.kind,
-        "verbs": list(served.verbs),
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs),
     }
-    if served.short_names:
-        main["shortNames"] = list(served.short_names)
-    if served.categories:
-        main["categories"] = list(served.categories)
+    if resource.short_names:
+        main["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        main["categories"] = list(resource.categories)
     entries = [main]
-    for sub in served.subresources:
+    for sub in resource.subresources:
         entry: dict[str, Any] = {
-            "name": f"{served.plural}/{sub.name}",
+            "name": f"{resource.plural}/{sub.name}",
             "singularName": "",
-            "namespaced": served.namespaced,
+            "namespaced": resource.namespaced,
             "kind": sub.kind,
             "verbs": list(sub.verbs),
         }

@@ -1,7 +1,6 @@
-"""Which addresses Endpoints and EndpointSlices may hold: those that validation in Kubernetes lets through.
+"""The addresses that Endpoints and EndpointSlices may hold: those that Kubernetes accepts.
 
-One more is accepted here: the address of a Pod of the same namespace that the endpoint names, whatever
-it is. With `--isolation none` Pods have addresses in 127.0.0.0/8, and only nodes write a Pod's status.
+One more is accepted here: the address of a Pod of the same namespace that the endpoint names. With `--isolation none` Pods have addresses in 127.0.0.0/8, and only nodes write a Pod's status.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from manta.localplane.store.objects import key_of
 
 Object = dict[str, Any]
 _Found = tuple[str, str, Object]
-"""A field, the address in it, and what the endpoint refers to."""
+"""A field, the address in it, and the targetRef of the endpoint."""
 
-_CONTENT = {"EndpointSlice": "endpoints", "Endpoints": "subsets"}
+_CONTENT = {"endpointslices.discovery.k8s.io": "endpoints", "endpoints": "subsets"}
 
 
 def check_endpoint_addresses(core: Core, call: Call, obj: Object, old: Object | None) -> None:
-    """Raise a 422 for addresses that would lead out of the cluster's own network."""
-    served = call.served
-    part = _CONTENT.get(served.kind)
-    if part is None or served.custom is not None:
+    """Raise a 422 for loopback, link-local and other special addresses."""
+    resource = call.resource
+    part = _CONTENT.get(resource.group_resource)
+    if part is None:
         return
     if old is not None and old.get(part) == obj.get(part):
         return
-    found = _in_slice(obj) if served.kind == "EndpointSlice" else _in_subsets(obj)
+    found = _in_slice(obj) if part == "endpoints" else _in_subsets(obj)
     namespace = obj["metadata"].get("namespace", "")
     causes = [cause for one in found if (cause := _cause(core, namespace, one)) is not None]
     if causes:
-        raise invalid(served.kind, served.group, obj["metadata"].get("name", ""), causes)
+        raise invalid(resource.kind, resource.group, obj["metadata"].get("name", ""), causes)
 
 
 def _in_slice(endpoint_slice: Object) -> Iterator[_Found]:

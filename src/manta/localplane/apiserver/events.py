@@ -1,12 +1,30 @@
-"""Events of both groups are one: `events.k8s.io/v1` is stored and read as core `v1`.
-
-The two forms carry the same facts under different names; nothing is lost on the way there and
-back.
-"""
+"""Events of `events.k8s.io/v1` are stored as core `v1`: the same fields under other names."""
 
 from __future__ import annotations
 
 from typing import Any
+
+EVENT_FIELDS = (
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+)
+
+NEW_EVENT_FIELDS = (
+    *(name.replace("involvedObject", "regarding") for name in EVENT_FIELDS),
+    "reportingController",
+)
+
+ALL_EVENT_FIELDS = tuple(dict.fromkeys((*EVENT_FIELDS, *NEW_EVENT_FIELDS)))
+"""The fields of both groups: they share records, and with them the cached fields of a record."""
 
 _NEW_TO_OLD = {
     "regarding": "involvedObject",

@@ -1,4 +1,4 @@
-"""Events are kept for an hour: nothing else in a plane grows while nobody looks."""
+"""Events are removed after an hour, as in kube-apiserver."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from manta.api.times import parse_time
 from manta.localplane.apiserver.core import Core
 from manta.localplane.store.objects import Record
 
-LIFE = timedelta(hours=1)
-PAUSE_SECONDS = 60.0
-_SHELF = "events"
+TIME_TO_LIVE = timedelta(hours=1)
+INTERVAL_SECONDS = 60.0
+_RESOURCE = "events"
 
 
 class _Times(msgspec.Struct, rename="camel", gc=False):
@@ -27,24 +27,24 @@ _read = msgspec.json.Decoder(_Times).decode
 
 
 async def expire_events(core: Core) -> None:
-    """Until cancelled."""
+    """Remove expired Events, until cancelled."""
     while True:
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.sleep(INTERVAL_SECONDS)
         remove_expired(core)
 
 
 def remove_expired(core: Core) -> int:
-    """Remove what has not been told again for an hour; returns how many went."""
-    limit = core.now() - LIFE
-    gone = [record for record in core.store.select(_SHELF) if _last_told(record) < limit]
-    for record in gone:
-        core.store.remove(_SHELF, record.key, record.decode())
-    return len(gone)
+    """Remove Events that did not occur again for an hour. Returns their number."""
+    limit = core.now() - TIME_TO_LIVE
+    expired = [record for record in core.store.select(_RESOURCE) if _last_seen(record) < limit]
+    for record in expired:
+        core.store.remove(_RESOURCE, record.key, record.decode())
+    return len(expired)
 
 
-def _last_told(record: Record) -> datetime:
+def _last_seen(record: Record) -> datetime:
     event = _read(record.raw)
     series = event.series or {}
     times = [series.get("lastObservedTime"), event.last_timestamp, event.event_time]
-    told = [parse_time(str(time)) for time in times if time]
-    return max([parse_time(str(event.metadata["creationTimestamp"])), *told])
+    observed = [parse_time(str(time)) for time in times if time]
+    return max([parse_time(str(event.metadata["creationTimestamp"])), *observed])

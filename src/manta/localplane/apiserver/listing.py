@@ -1,4 +1,4 @@
-"""Reading many: lists that are snapshots, page by page, and the revisions that clients may ask."""
+"""Lists: snapshots at a resourceVersion, in pages."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 
 import msgspec
 
+from manta.localplane.apiserver.api_resources import ApiResource
 from manta.localplane.apiserver.core import Core
 from manta.localplane.apiserver.options import ListOptions
 from manta.localplane.apiserver.selectors import Selection
-from manta.localplane.apiserver.served import Served
 from manta.localplane.apiserver.status_errors import (
-    Refusal,
+    StatusError,
     bad_request,
     expired,
     version_too_large,
 )
 from manta.localplane.store.objects import Compacted, Record, key_of
 
-FRESHNESS_PATIENCE = 3.0
-"""How long a reader waits for a revision that does not exist yet."""
+REVISION_WAIT_SECONDS = 3.0
+"""How long a reader waits for a resourceVersion that does not exist yet."""
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can "
@@ -47,64 +47,72 @@ class Page:
     remaining: int = 0
 
 
-async def read_page(core: Core, served: Served, chosen: Selection, options: ListOptions) -> Page:
+async def read_page(
+    core: Core, resource: ApiResource, selection: Selection, options: ListOptions
+) -> Page:
     if options.token:
         if options.revision:
             raise bad_request("specifying resource version is not allowed when using continue")
-        page = _continued(core, served, chosen, options)
+        page = _next_page(core, resource, selection, options)
     else:
-        page = await _first(core, served, chosen, options)
-    await core.store.settled(min(page.revision, core.store.revision))
+        page = await _first_page(core, resource, selection, options)
+    await core.store.wait_durable(min(page.revision, core.store.revision))
     return page
 
 
-async def _first(core: Core, served: Served, chosen: Selection, options: ListOptions) -> Page:
-    asked = options.revision or 0
-    exact = options.match == "Exact" or (asked > 0 and options.limit > 0 and not options.match)
-    if asked > core.store.revision:
+async def _first_page(
+    core: Core, resource: ApiResource, selection: Selection, options: ListOptions
+) -> Page:
+    revision = options.revision or 0
+    exact = options.match == "Exact" or (revision > 0 and options.limit > 0 and not options.match)
+    if revision > core.store.revision:
         if exact:
-            raise version_too_large(asked, core.store.revision, retry=True)
-        await await_revision(core, asked)
+            raise version_too_large(revision, core.store.revision, retry=True)
+        await await_revision(core, revision)
     limit = 0 if options.revision == 0 else options.limit
-    if exact and asked:
+    if exact and revision:
         try:
-            records = core.store.select_at(served.shelf, asked, chosen.namespace)
+            records = core.store.select_at(resource.storage_name, revision, selection.namespace)
         except Compacted as error:
             raise expired(str(error)) from None
-        return _cut(records, chosen, asked, limit, "")
-    return _cut(_candidates(core, served, chosen), chosen, core.store.revision, limit, "")
+        return _page(records, selection, revision, limit, "")
+    return _page(_candidates(core, resource, selection), selection, core.store.revision, limit, "")
 
 
-def _candidates(core: Core, served: Served, chosen: Selection) -> list[Record]:
-    if chosen.name and (chosen.namespace or not served.namespaced):
-        found = core.store.get(served.shelf, key_of(chosen.namespace, chosen.name))
+def _candidates(core: Core, resource: ApiResource, selection: Selection) -> list[Record]:
+    if selection.name and (selection.namespace or not resource.namespaced):
+        found = core.store.get(resource.storage_name, key_of(selection.namespace, selection.name))
         return [found] if found is not None else []
-    return core.store.select(served.shelf, chosen.namespace)
+    return core.store.select(resource.storage_name, selection.namespace)
 
 
-def _continued(core: Core, served: Served, chosen: Selection, options: ListOptions) -> Page:
+def _next_page(
+    core: Core, resource: ApiResource, selection: Selection, options: ListOptions
+) -> Page:
     token = _read_token(options.token)
-    start = key_of(chosen.namespace, token.start) if chosen.namespace else token.start
+    start = key_of(selection.namespace, token.start) if selection.namespace else token.start
     if token.rv < 0:
-        records = core.store.select(served.shelf, chosen.namespace)
-        return _cut(records, chosen, core.store.revision, options.limit, start)
+        records = core.store.select(resource.storage_name, selection.namespace)
+        return _page(records, selection, core.store.revision, options.limit, start)
     try:
-        records = core.store.select_at(served.shelf, token.rv, chosen.namespace)
+        records = core.store.select_at(resource.storage_name, token.rv, selection.namespace)
     except Compacted:
         raise _stale_token(token) from None
-    return _cut(records, chosen, token.rv, options.limit, start)
+    return _page(records, selection, token.rv, options.limit, start)
 
 
-def _cut(records: list[Record], chosen: Selection, revision: int, limit: int, start: str) -> Page:
+def _page(
+    records: list[Record], selection: Selection, revision: int, limit: int, start: str
+) -> Page:
     rest = [record for record in records if record.key >= start] if start else records
-    matching = rest if chosen.everything else [one for one in rest if chosen.matches(one)]
+    matching = rest if selection.everything else [one for one in rest if selection.matches(one)]
     if not limit or len(matching) <= limit:
         return Page(matching, revision)
     page = matching[:limit]
     last = page[-1].key
-    if chosen.namespace:
-        last = last[len(chosen.namespace) + 1 :]
-    remaining = len(matching) - limit if chosen.everything else 0
+    if selection.namespace:
+        last = last[len(selection.namespace) + 1 :]
+    remaining = len(matching) - limit if selection.everything else 0
     return Page(page, revision, _write_token(revision, f"{last}\0"), remaining)
 
 
@@ -124,16 +132,16 @@ def _read_token(text: str) -> _Token:
     return token
 
 
-def _stale_token(token: _Token) -> Refusal:
-    refusal = expired(_TOO_OLD)
-    refusal.metadata = {"continue": _write_token(-1, token.start)}
-    return refusal
+def _stale_token(token: _Token) -> StatusError:
+    error = expired(_TOO_OLD)
+    error.metadata = {"continue": _write_token(-1, token.start)}
+    return error
 
 
-async def await_revision(core: Core, asked: int) -> None:
-    """Wait a little for a revision from the future: another client may know of it already."""
+async def await_revision(core: Core, revision: int) -> None:
+    """Wait for a revision that does not exist yet. Raises a 504 if it does not come."""
     try:
-        async with asyncio.timeout(FRESHNESS_PATIENCE):
-            await core.store.reached(asked)
+        async with asyncio.timeout(REVISION_WAIT_SECONDS):
+            await core.store.wait_reached(revision)
     except TimeoutError:
-        raise version_too_large(asked, core.store.revision, retry=True) from None
+        raise version_too_large(revision, core.store.revision, retry=True) from None

@@ -1,4 +1,4 @@
-"""What a client wants to read and what it has sent: `Accept` and `Content-Type`, read."""
+"""Content negotiation: reads `Accept` and `Content-Type`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How to answer. `shape` is '', 'Table', 'PartialObjectMetadata' or its list."""
+    """The format of a response. `shape` is '', 'Table', 'PartialObjectMetadata' or its list."""
 
     shape: str = ""
     version: str = "v1"
@@ -36,20 +36,23 @@ _SHAPES = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 
 @lru_cache(maxsize=256)
 def negotiate(accept: str, *, many: bool = False, watch: bool = False) -> Answer:
-    """The first wish that can be met. Protobuf answers are never given: JSON always follows."""
+    """Return the preferred format that the server has. Raises StatusError (406).
+
+    Protobuf is skipped: clients that send it accept JSON too.
+    """
     if not accept:
         return PLAIN
-    wishes = _media_types(accept)
-    for media, params in wishes:
-        found = _meet(media, params)
+    accepted = _media_types(accept)
+    for media, params in accepted:
+        found = _answer_for(media, params)
         if found is not None and watch and found.yaml:
             raise not_watchable()
         if found is not None:
             return found
-    raise not_acceptable(many=many, shape=any(media == JSON for media, _ in wishes))
+    raise not_acceptable(many=many, shape=any(media == JSON for media, _ in accepted))
 
 
-def _meet(media: str, params: dict[str, str]) -> Answer | None:
+def _answer_for(media: str, params: dict[str, str]) -> Answer | None:
     if media in ("*/*", JSON):
         shape = params.get("as", "")
         if not shape:
@@ -65,7 +68,7 @@ def _meet(media: str, params: dict[str, str]) -> Answer | None:
 
 @lru_cache(maxsize=256)
 def wants_aggregated_discovery(accept: str) -> str:
-    """The version of the aggregated discovery that is asked for, or '' for the old documents."""
+    """Return the requested version of aggregated discovery; '' for unaggregated discovery."""
     for media, params in _media_types(accept):
         if media == JSON and params.get("as") == "APIGroupDiscoveryList":
             if params.get("v") in ("v2", "v2beta1"):
@@ -76,7 +79,7 @@ def wants_aggregated_discovery(accept: str) -> str:
 
 
 def body_format(content_type: str) -> str:
-    """'json', 'yaml' or 'protobuf'. An absent type means JSON."""
+    """Return 'json', 'yaml' or 'protobuf'; no type means JSON. Raises StatusError (415)."""
     media = content_type.partition(";")[0].strip().lower()
     if media in ("", JSON):
         return "json"
@@ -88,8 +91,8 @@ def body_format(content_type: str) -> str:
 
 
 def _media_types(accept: str) -> list[tuple[str, dict[str, str]]]:
-    """In the order of preference: by `q`, then as written."""
-    wishes: list[tuple[float, str, dict[str, str]]] = []
+    """Return media types and their parameters, by `q` and then in the given order."""
+    accepted: list[tuple[float, str, dict[str, str]]] = []
     for clause in accept.split(","):
         media, *raw = (part.strip() for part in clause.split(";"))
         params = dict(part.partition("=")[::2] for part in raw if "=" in part)
@@ -97,6 +100,6 @@ def _media_types(accept: str) -> list[tuple[str, dict[str, str]]]:
             quality = float(params.get("q", "1"))
         except ValueError:
             quality = 1.0
-        wishes.append((quality, media.lower(), params))
-    wishes.sort(key=lambda wish: -wish[0])
-    return [(media, params) for quality, media, params in wishes if quality > 0]
+        accepted.append((quality, media.lower(), params))
+    accepted.sort(key=lambda one: -one[0])
+    return [(media, params) for quality, media, params in accepted if quality > 0]

@@ -1,33 +1,32 @@
-"""`/openapi/v3`: which documents there are, and each of them, written when somebody asks.
+"""`/openapi/v3`: the index and the documents, which are built on request.
 
-The hash in a document's address changes with its content, so clients may keep it for ever.
-`/openapi/v2` does not exist here: clients do without it.
+The URL of a document holds a hash of its content, so that clients can cache it for ever. There is no
+`/openapi/v2`: clients work without it.
 """
 
 from __future__ import annotations
 
-from manta.localplane.apiserver.messages import (
+from manta.httpserver.messages import (
     HttpRequest,
     HttpResponse,
     json_response,
     text_response,
 )
+from manta.localplane.apiserver.api_resources import ApiResource
 from manta.localplane.apiserver.openapi.documents import (
-    Documented,
     document,
     document_hash,
     group_version_path,
     index,
 )
 from manta.localplane.apiserver.registry import Registry
-from manta.localplane.apiserver.served import Served
 
 
 class OpenApi:
     def __init__(self, registry: Registry, server_version: str) -> None:
         self._registry = registry
         self._server_version = server_version
-        self._made_for = -1
+        self._cached_version = -1
         self._hashes: dict[str, str] = {}
 
     def answer(self, request: HttpRequest) -> HttpResponse | None:
@@ -50,37 +49,22 @@ class OpenApi:
         headers = (("ETag", etag), ("Cache-Control", lasting), ("Vary", "Accept"))
         if request.headers.get("if-none-match") == etag:
             return HttpResponse(304, b"", headers)
-        body = document(self._described(name, schemas=True), self._server_version)
+        body = document(self._resources(name), self._server_version)
         return json_response(200, body, headers)
 
     def _index(self) -> dict[str, str]:
-        if self._made_for != self._registry.version:
-            self._hashes = {name: document_hash(self._described(name)) for name in self._names()}
-            self._made_for = self._registry.version
+        if self._cached_version != self._registry.version:
+            self._hashes = {name: document_hash(self._resources(name)) for name in self._names()}
+            self._cached_version = self._registry.version
         return self._hashes
 
     def _names(self) -> list[str]:
         found = {group_version_path(one.group, one.version) for one in self._registry.all()}
         return sorted(found)
 
-    def _described(self, name: str, *, schemas: bool = False) -> list[Documented]:
+    def _resources(self, name: str) -> list[ApiResource]:
         return [
-            _described(one, schemas=schemas)
+            one
             for one in self._registry.all()
             if group_version_path(one.group, one.version) == name
         ]
-
-
-def _described(served: Served, *, schemas: bool) -> Documented:
-    custom = served.custom
-    return Documented(
-        served.group,
-        served.version,
-        served.plural,
-        served.kind,
-        served.namespaced,
-        served.verbs,
-        tuple((sub.name, sub.verbs) for sub in served.subresources),
-        custom.openapi() if custom is not None and schemas else None,
-        str(custom.epoch) if custom is not None else "",
-    )

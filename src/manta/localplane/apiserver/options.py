@@ -1,4 +1,4 @@
-"""The query of a request, read and checked: list, watch, write and delete options."""
+"""Reads and checks the query of a request: list, watch, write and delete options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from manta.localplane.apiserver.messages import HttpRequest
+from manta.httpserver.messages import HttpRequest
 from manta.localplane.apiserver.schema.causes import Cause, too_long
 from manta.localplane.apiserver.schema.causes import invalid as invalid_value
 from manta.localplane.apiserver.status_errors import (
@@ -30,7 +30,10 @@ class WriteOptions:
 
 
 def write_options(request: HttpRequest, kind: str) -> WriteOptions:
-    """`kind` is CreateOptions, UpdateOptions or PatchOptions: errors name it."""
+    """Return the options of a write. Raises StatusError.
+
+    `kind` is CreateOptions, UpdateOptions or PatchOptions, for the error message.
+    """
     dry_run = _dry_run(request.params("dryRun"), kind)
     validation = request.param("fieldValidation")
     if validation not in ("", "Ignore", "Strict", "Warn"):
@@ -51,13 +54,13 @@ def _manager_faults(manager: str) -> Iterator[Cause]:
     position = 0
     for character in manager:
         if not character.isprintable():
-            wish = f"invalid character U+{ord(character):04X} (at position {position})"
-            yield invalid_value("fieldManager", manager, wish)
+            why = f"invalid character U+{ord(character):04X} (at position {position})"
+            yield invalid_value("fieldManager", manager, why)
         position += len(character.encode())
 
 
 def manager_of(user_agent: str) -> str:
-    """Who writes, when nothing better is said: the first word of the user agent."""
+    """Return the default field manager: the user agent up to the first slash."""
     word = user_agent.partition("/")[0]
     return "".join(one for one in word if one.isprintable())[:MANAGER_BYTES] or "unknown"
 
@@ -77,7 +80,7 @@ class ListOptions:
     fields: str = ""
     limit: int = 0
     token: str = ""
-    """The `continue` of the page before."""
+    """`continue`: from the previous page."""
     revision: int | None = None
     match: str = ""
     watch: bool = False
@@ -87,26 +90,27 @@ class ListOptions:
 
 
 def list_options(request: HttpRequest, *, watch: bool) -> ListOptions:
+    """Return the options of a list or watch. Raises StatusError."""
     match = request.param("resourceVersionMatch")
-    asked = request.param("resourceVersion")
+    resource_version = request.param("resourceVersion")
     initial = request.param("sendInitialEvents")
     options = ListOptions(
         labels=request.param("labelSelector"),
         fields=request.param("fieldSelector"),
         limit=_number(request, "limit"),
         token=request.param("continue"),
-        revision=_revision(asked, watch=watch),
+        revision=_revision(resource_version, watch=watch),
         match=match,
         watch=watch,
         bookmarks=request.flag("allowWatchBookmarks"),
         initial_events=initial.lower() in ("true", "1") if initial else None,
         timeout=float(_number(request, "timeoutSeconds")) or None,
     )
-    _check_match(options, asked)
+    _check_match(options, resource_version)
     return options
 
 
-def _check_match(options: ListOptions, asked: str) -> None:
+def _check_match(options: ListOptions, resource_version: str) -> None:
     if options.watch:
         _check_watch(options)
         return
@@ -114,7 +118,7 @@ def _check_match(options: ListOptions, asked: str) -> None:
         message = "Forbidden: sendInitialEvents is forbidden for list"
         cause = Cause("FieldValueForbidden", message, "sendInitialEvents")
         raise invalid_options("ListOptions", cause)
-    message, reason = _list_fault(options, asked)
+    message, reason = _list_fault(options, resource_version)
     if message:
         cause = Cause(reason, message, "resourceVersionMatch")
         raise invalid_options("ListOptions", cause)
@@ -136,11 +140,11 @@ def _check_watch(options: ListOptions) -> None:
         raise invalid_options("ListOptions", *causes)
 
 
-def _list_fault(options: ListOptions, asked: str) -> tuple[str, str]:
+def _list_fault(options: ListOptions, resource_version: str) -> tuple[str, str]:
     reason, match = "FieldValueForbidden", options.match
     if not match:
         return "", ""
-    if not asked:
+    if not resource_version:
         need = "resourceVersionMatch is forbidden unless resourceVersion is provided"
         return f"Forbidden: {need}", reason
     if options.token:
@@ -158,7 +162,7 @@ def _list_fault(options: ListOptions, asked: str) -> tuple[str, str]:
 
 
 def get_revision(request: HttpRequest) -> int:
-    """The revision that a reader of one object knows already; 0 where it says nothing."""
+    """Return the minimum revision of a get; 0 if none is given. Raises StatusError."""
     return _revision(request.param("resourceVersion"), watch=True) or 0
 
 
@@ -197,7 +201,7 @@ class DeleteOptions:
 
 
 def delete_options(request: HttpRequest, body: dict[str, Any]) -> DeleteOptions:
-    """From the body where there is one, from the query otherwise."""
+    """Return the options of a delete, from the body or else from the query. Raises StatusError."""
     if not body:
         return _checked_delete(
             {
@@ -220,19 +224,19 @@ def _checked_delete(body: dict[str, Any]) -> DeleteOptions:
     policy = body.get("propagationPolicy")
     orphan = body.get("orphanDependents")
 
-    def refuse(reason: str, message: str) -> Exception:
+    def error(reason: str, message: str) -> Exception:
         return invalid_options("DeleteOptions", Cause(reason, message, "propagationPolicy"))
 
     if policy not in (None, "", "Foreground", "Background", "Orphan"):
         supported = '"Foreground", "Background", "Orphan", "nil"'
         message = f'Unsupported value: "{policy}": supported values: {supported}'
-        raise refuse("FieldValueNotSupported", message)
+        raise error("FieldValueNotSupported", message)
     if policy and orphan is not None:
         message = (
             f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be '
             "both set"
         )
-        raise refuse("FieldValueInvalid", message)
+        raise error("FieldValueInvalid", message)
     if orphan is not None:
         policy = "Orphan" if orphan else "Background"
     conditions = body.get("preconditions") or {}

@@ -1,7 +1,7 @@
 """ResourceQuotas at admission: a new or growing object must fit into every quota of its namespace.
 
-What an object needs is counted by the same rules as the quota controller counts what is used. A
-charge is written in the same turn as the object, so two writers can never share the last place.
+The usage of an object is computed as the quota controller does. It is written in the same turn of the event
+loop as the object, so that two writers cannot both take the last of it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import msgspec
 
 from manta.api.quantity import Quantity, QuantityError
 from manta.localplane.apiserver.core import Call, Core
-from manta.localplane.apiserver.status_errors import Refusal, forbidden
+from manta.localplane.apiserver.status_errors import StatusError, forbidden
 from manta.localplane.builtin.quota.usage import Holdings, in_scope, next_status
 from manta.localplane.builtin.views import Pod, Quota, QuotaStatus, Service
 from manta.localplane.store.objects import Record
 
-SHELF = "resourcequotas"
+STORAGE = "resourcequotas"
 _REQUIRED = {
     "cpu": ("requests", "cpu"),
     "memory": ("requests", "memory"),
@@ -26,26 +26,27 @@ _REQUIRED = {
     "limits.cpu": ("limits", "cpu"),
     "limits.memory": ("limits", "memory"),
 }
+_ZERO = Quantity(0)
 _decode_quota = msgspec.json.Decoder(Quota).decode
 
 
 def charge(
     core: Core, call: Call, obj: dict[str, Any], old: dict[str, Any] | None, *, dry_run: bool
 ) -> None:
-    """Refuse what does not fit; otherwise count it in, unless it is only a dry run."""
-    served = call.served
-    if not served.namespaced or (old is not None and not _may_grow(call)):
+    """Add the object to the usage of its quotas, except in a dry run. Raises a 403 if it does not fit."""
+    resource = call.resource
+    if not resource.namespaced or (old is not None and not _may_grow(call)):
         return
-    quotas = core.store.select(SHELF, obj["metadata"]["namespace"])
+    quotas = core.store.select(STORAGE, obj["metadata"]["namespace"])
     if not quotas:
         return
-    held = _held(served.group_resource, obj)
-    before = _held(served.group_resource, old) if old is not None else None
+    usage = _usage_of(resource.group_resource, obj)
+    before = _usage_of(resource.group_resource, old) if old is not None else None
     charges: list[tuple[Record, dict[str, str]]] = []
     for record in quotas:
         quota = _decode_quota(record.raw)
-        if not held.pods or in_scope(quota, held.pods[0]):
-            charges.append((record, _fitting(call, record.name, quota, (held, before), obj)))
+        if not usage.pods or in_scope(quota, usage.pods[0]):
+            charges.append((record, _usage_with(call, record.name, quota, (usage, before), obj)))
     if dry_run:
         return
     for record, used in charges:
@@ -54,15 +55,15 @@ def charge(
 
 
 def _may_grow(call: Call) -> bool:
-    """Which writes can change what an object that exists uses: the others ask no quota."""
-    if call.served.group_resource == "pods":
+    """Whether this write can change the usage of an existing object."""
+    if call.resource.group_resource == "pods":
         return call.route.subresource == "resize"
-    grows = call.served.group_resource in ("services", "persistentvolumeclaims")
+    grows = call.resource.group_resource in ("services", "persistentvolumeclaims")
     return grows and not call.route.subresource
 
 
-def _held(group_resource: str, obj: dict[str, Any]) -> Holdings:
-    """The new object, as if nothing else were there."""
+def _usage_of(group_resource: str, obj: dict[str, Any]) -> Holdings:
+    """The usage of this object alone."""
     counts = {group_resource: 1}
     if group_resource == "pods":
         return Holdings(pods=(msgspec.convert(obj, Pod),), counts=counts)
@@ -74,41 +75,42 @@ def _held(group_resource: str, obj: dict[str, Any]) -> Holdings:
     return Holdings(counts=counts)
 
 
-def _fitting(
+def _usage_with(
     call: Call,
     name: str,
     quota: Quota,
-    held: tuple[Holdings, Holdings | None],
+    usage: tuple[Holdings, Holdings | None],
     obj: dict[str, Any],
 ) -> dict[str, str]:
-    """The amounts in use once this object is in; refuses when one is over its limit.
+    """The usage of the quota with this object, which had `usage[1]` before and has `usage[0]` now.
 
-    `held` is what the object uses, and what it used before this change.
+    Raises a 403 if an amount exceeds its limit, or is limited but not stated.
     """
     hard = {key: Quantity.parse(value) for key, value in (quota.status.hard or {}).items()}
     if not hard:
         return {}
-    limited = Quota(metadata=quota.metadata, spec=quota.spec, status=QuotaStatus())
-    zero = Quantity(0)
-    asked = _quantities(next_status(limited, held[0]).used)
-    if held[1] is not None:
-        before = _quantities(next_status(limited, held[1]).used)
-        asked = {key: asked.get(key, zero) - before.get(key, zero) for key in asked | before}
-    asked = {key: amount for key, amount in asked.items() if amount and key in hard}
-    if held[0].pods:
+    requested = {key: one for key, one in _added(quota, *usage).items() if one and key in hard}
+    if usage[0].pods:
         _require_amounts(call, name, hard, obj)
     used = _quantities(quota.status.used)
-    over = sorted(
-        key for key in asked if asked[key] > zero and used.get(key, zero) + asked[key] > hard[key]
-    )
+    total = {key: used.get(key, _ZERO) + amount for key, amount in requested.items()}
+    over = sorted(key for key in total if requested[key] > _ZERO and total[key] > hard[key])
     if over:
-        told = [
-            ",".join(f"{key}={amounts.get(key, zero)}" for key in over)
-            for amounts in (asked, used, hard)
+        shown = [
+            ",".join(f"{key}={amounts.get(key, _ZERO)}" for key in over)
+            for amounts in (requested, used, hard)
         ]
-        why = f"exceeded quota: {name}, requested: {told[0]}, used: {told[1]}, limited: {told[2]}"
-        raise _refusal(call, obj, why)
-    return {key: str(used.get(key, zero) + amount) for key, amount in asked.items()}
+        amounts = f"requested: {shown[0]}, used: {shown[1]}, limited: {shown[2]}"
+        raise _denied(call, obj, f"exceeded quota: {name}, {amounts}")
+    return {key: str(amount) for key, amount in total.items()}
+
+
+def _added(quota: Quota, now: Holdings, before: Holdings | None) -> dict[str, Quantity]:
+    """What a change of an object adds to the usage of a quota."""
+    empty = Quota(metadata=quota.metadata, spec=quota.spec, status=QuotaStatus())
+    added = _quantities(next_status(empty, now).used)
+    removed = {} if before is None else _quantities(next_status(empty, before).used)
+    return {key: added.get(key, _ZERO) - removed.get(key, _ZERO) for key in added | removed}
 
 
 def _quantities(amounts: Any) -> dict[str, Quantity]:
@@ -122,7 +124,7 @@ def _quantities(amounts: Any) -> dict[str, Quantity]:
 
 
 def _require_amounts(call: Call, name: str, hard: dict[str, Quantity], pod: dict[str, Any]) -> None:
-    """A quota on an amount demands that every container says it."""
+    """Raise a 403 if a container does not state an amount that the quota limits."""
     spec = pod.get("spec") or {}
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     missing = []
@@ -130,24 +132,24 @@ def _require_amounts(call: Call, name: str, hard: dict[str, Quantity], pod: dict
         side, resource = _REQUIRED.get(key, ("", ""))
         if not side:
             continue
-        silent = [
+        without = [
             one["name"]
             for one in containers
             if resource not in ((one.get("resources") or {}).get(side) or {})
         ]
-        if silent:
-            missing.append(f"{key} for: {','.join(silent)}")
+        if without:
+            missing.append(f"{key} for: {','.join(without)}")
     if missing:
-        raise _refusal(call, pod, f"failed quota: {name}: must specify {'; '.join(missing)}")
+        raise _denied(call, pod, f"failed quota: {name}: must specify {'; '.join(missing)}")
 
 
-def _refusal(call: Call, obj: dict[str, Any], why: str) -> Refusal:
-    served = call.served
-    return forbidden(served.plural, served.group, obj["metadata"].get("name", ""), why)
+def _denied(call: Call, obj: dict[str, Any], why: str) -> StatusError:
+    resource = call.resource
+    return forbidden(resource.plural, resource.group, obj["metadata"].get("name", ""), why)
 
 
 def _write(core: Core, record: Record, used: dict[str, str]) -> None:
     body = record.decode()
     status = dict(body.get("status") or {})
     status["used"] = (status.get("used") or {}) | used
-    core.store.put(SHELF, record.key, body | {"status": status, "metadata": body["metadata"]})
+    core.store.put(STORAGE, record.key, body | {"status": status, "metadata": body["metadata"]})

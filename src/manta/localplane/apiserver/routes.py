@@ -1,4 +1,4 @@
-"""A path, read: which resource, which object, which subresource, which verb."""
+"""Parses the path of a request: resource, object, subresource, verb."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Below /api or /apis, as far down as the path goes. Empty strings mean: not named."""
+    """The parts of a path below /api or /apis; '' for parts that it does not have."""
 
     group: str
     version: str
@@ -25,11 +25,11 @@ class Route:
     name: str = ""
     subresource: str = ""
     rest: str = ""
-    """What follows the subresource: the path behind a proxy."""
+    """The path after the subresource, for proxy."""
     watch_prefix: bool = False
 
     def verb(self, method: str, *, watch: bool) -> str:
-        """The verb that authorization and discovery know."""
+        """Return the verb for authorization and discovery."""
         verb = VERBS.get(method, method.lower())
         if self.subresource == "proxy":
             return verb
@@ -43,7 +43,7 @@ class Route:
 
 
 def parse_route(path: str) -> Route | None:
-    """None for every path that does not lie below /api/VERSION or /apis/GROUP/VERSION."""
+    """Return None for a path that is not below /api/VERSION or /apis/GROUP/VERSION."""
     parts = path.split("/")[1:]
     while parts and parts[-1] == "":
         parts.pop()

@@ -1,7 +1,7 @@
-"""Which objects a request means: selectors of the request, matched against stored records.
+"""Matches the selectors of a request against stored records.
 
-Field selectors work on a few named fields per resource. These are cut out of the raw JSON by a
-decoder that is made for them, so that a selection over many objects never builds whole trees.
+Field selectors support a few fields per resource. A decoder made for these fields reads them from the
+raw JSON, without decoding whole objects.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from manta.api.selectors import (
     parse_field_selector,
     parse_label_selector,
 )
-from manta.localplane.apiserver.catalogue import ALL_EVENT_FIELDS
-from manta.localplane.apiserver.served import Served
+from manta.localplane.apiserver.api_resources import ApiResource
+from manta.localplane.apiserver.events import ALL_EVENT_FIELDS
 from manta.localplane.apiserver.status_errors import bad_request
 from manta.localplane.store.objects import Record
 
 FieldsReader = Callable[[bytes], Mapping[str, str]]
 
 _ALL_FIELDS = FieldSelector()
-_UNSAID = {"spec.hostNetwork": "false", "spec.unschedulable": "false"}
-"""What is not said of these is a `false`, which selectors can ask for."""
+_DEFAULTS = {"spec.hostNetwork": "false", "spec.unschedulable": "false"}
+"""Values of absent fields."""
 _parse_labels = lru_cache(maxsize=512)(parse_label_selector)
 _parse_fields = lru_cache(maxsize=512)(parse_field_selector)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What one request selects: a namespace, labels and fields."""
+    """Namespace, labels and fields that a request selects."""
 
     namespace: str = ""
     labels: LabelSelector = EVERYTHING
@@ -50,7 +50,7 @@ class Selection:
 
     @property
     def name(self) -> str:
-        """The one object that can match, where the selector names it."""
+        """The name in the field selector; '' if there is none."""
         return self.fields.exact("metadata.name") or ""
 
     def matches(self, record: Record) -> bool:
@@ -69,36 +69,34 @@ class Selection:
         return record.fields
 
 
-def select(served: Served, namespace: str, labels: str, fields: str) -> Selection:
-    """Raises a 400 for a selector that cannot be read or names a field that is not offered."""
+def select(resource: ApiResource, namespace: str, labels: str, fields: str) -> Selection:
+    """Raises StatusError (400) for an invalid selector or an unsupported field."""
     try:
         wanted_labels = _parse_labels(labels) if labels else EVERYTHING
         wanted_fields = _parse_fields(fields) if fields else _ALL_FIELDS
     except SelectorError as error:
         raise bad_request(str(error)) from None
     for requirement in wanted_fields.requirements:
-        _check_known(served, requirement.path)
+        _check_known(resource, requirement.path)
     reader = None
-    if served.fields and wanted_fields.requirements:
-        # Both groups read the same records, so what is kept of a record must serve both.
-        names = ALL_EVENT_FIELDS if served.shelf == "events" else served.fields
+    if resource.fields and wanted_fields.requirements:
+        # Both groups of Events share the records, and the field values cached there.
+        names = ALL_EVENT_FIELDS if resource.storage_name == "events" else resource.fields
         reader = fields_reader(names)
     return Selection(namespace, wanted_labels, wanted_fields, reader)
 
 
-def _check_known(served: Served, name: str) -> None:
-    if name in ("metadata.name", "metadata.namespace") or name in served.fields:
+def _check_known(resource: ApiResource, name: str) -> None:
+    if name in ("metadata.name", "metadata.namespace") or name in resource.fields:
         return
-    if served.fields or served.custom:
+    if resource.fields:
         raise bad_request(f"field label not supported: {name}")
-    raise bad_request(
-        f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
-    )
+    raise bad_request(resource.strategy.unknown_field_label(name))
 
 
 @lru_cache(maxsize=128)
 def fields_reader(names: tuple[str, ...]) -> FieldsReader:
-    """A decoder that reads exactly these fields out of raw JSON; what is absent reads as ''."""
+    """Return a function that reads these fields from raw JSON; '' for absent ones."""
     places = {name: _stored_at(name).split(".") for name in names}
     tree: dict[str, Any] = {}
     for parts in places.values():
@@ -111,14 +109,14 @@ def fields_reader(names: tuple[str, ...]) -> FieldsReader:
     def read(raw: bytes) -> Mapping[str, str]:
         decoded = decode(raw)
         return {
-            name: _text(decoded, parts) or _UNSAID.get(name, "") for name, parts in places.items()
+            name: _text(decoded, parts) or _DEFAULTS.get(name, "") for name, parts in places.items()
         }
 
     return read
 
 
 def _stored_at(name: str) -> str:
-    """Events are stored in the old form, whatever form the selector speaks of."""
+    """Return the path in the stored form; Events are stored as core/v1."""
     if name == "source":
         return "source.component"
     if name == "reportingController":
@@ -127,7 +125,7 @@ def _stored_at(name: str) -> str:
 
 
 def _struct(tree: dict[str, Any]) -> type[msgspec.Struct]:
-    """A type that decodes this tree; `places` tells which attribute holds which JSON member."""
+    """Return a type that decodes this tree; its `places` maps JSON members to attributes."""
     names = {member: f"f{number}" for number, member in enumerate(tree)}
     fields: list[tuple[str, Any, Any]] = [
         (names[member], Any if below is None else _struct(below) | None, None)

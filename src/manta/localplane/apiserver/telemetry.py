@@ -1,12 +1,12 @@
-"""What the server tells of itself at /metrics: requests, their times, and the store's revision.
+"""The metrics of the API server: requests, their durations, and the store's revision.
 
-Labels are verbs, resources and codes; never names, users or bodies, so that nothing secret and
-nothing unbounded comes here.
+Labels are verbs, resources and codes; never names, users or bodies: nothing secret, nothing
+unbounded.
 """
 
 from __future__ import annotations
 
-from manta.localplane.apiserver.messages import HttpRequest
+from manta.httpserver.messages import HttpRequest
 from manta.localplane.apiserver.registry import Registry as Kinds
 from manta.localplane.apiserver.routes import parse_route
 from manta.localplane.store.store import Store
@@ -38,8 +38,8 @@ class Telemetry:
             )
         )
 
-    def note(self, request: HttpRequest, code: int, seconds: float | None) -> None:
-        """One answer; `seconds` is None for a stream, which has only begun."""
+    def record(self, request: HttpRequest, code: int, seconds: float | None) -> None:
+        """Count one response; `seconds` is None for a stream, which has only begun."""
         labels = self._labels(request)
         self._requests.add(*labels, str(code))
         if seconds is not None:
@@ -47,14 +47,14 @@ class Telemetry:
 
     def _labels(self, request: HttpRequest) -> tuple[str, str, str, str, str]:
         route = parse_route(request.path)
-        served = None
+        resource = None
         if route is not None:
-            served = self._kinds.find(route.group, route.version, route.plural)
-        if route is None or served is None:
-            return (request.method, "", "", "", "")  # whatever a client may invent
+            resource = self._kinds.find(route.group, route.version, route.plural)
+        if route is None or resource is None:
+            return (request.method, "", "", "", "")  # clients choose unknown paths freely
         verb = route.verb(request.method, watch=route.watch_prefix or request.flag("watch"))
         part = route.subresource
-        if part and served.subresource(part) is None:
+        if part and resource.subresource(part) is None:
             part = "unknown"
         return (verb.upper(), route.group, route.version, route.plural, part)
 

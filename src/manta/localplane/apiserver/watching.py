@@ -1,7 +1,7 @@
-"""Watches: a stream of changes from any remembered revision, line by line.
+"""Watches: a stream of changes after any revision in the history, one JSON line each.
 
-Each line is encoded once for all watchers of a version. Objects that enter or leave a selection
-are told as ADDED and DELETED, and a bookmark is sent only when everything before it has been.
+Lines are encoded once for all watchers of a version. An object that enters or leaves the selection is
+sent as ADDED or DELETED. A bookmark is sent after all changes before it.
 """
 
 from __future__ import annotations
@@ -12,50 +12,50 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from manta.api.well_known import ANNOTATION_INITIAL_EVENTS_END
+from manta.httpserver.budget import Reservation, unlimited
 from manta.localplane.apiserver import rendering
-from manta.localplane.apiserver.budget import Hold, unlimited
-from manta.localplane.apiserver.builtin_kinds.reading import read_object
+from manta.localplane.apiserver.api_resources import ApiResource
 from manta.localplane.apiserver.core import Core
 from manta.localplane.apiserver.listing import await_revision
 from manta.localplane.apiserver.options import ListOptions
 from manta.localplane.apiserver.selectors import Selection
-from manta.localplane.apiserver.served import Served
-from manta.localplane.apiserver.status_errors import Refusal, expired
+from manta.localplane.apiserver.status_errors import StatusError, expired
 from manta.localplane.store.objects import Change, Compacted, Record
 from manta.localplane.store.watchers import Watcher
 
 BOOKMARK_SECONDS = 30.0
-LONGEST_SECONDS = 1800.0
+MAX_SECONDS = 1800.0
 PART_BYTES = 64 * 1024
-"""So much is written at a time; what comes after it waits in the history of the store."""
+"""Written at a time; later changes wait in the history of the store."""
 
 RenderObject = Callable[[Record], bytes]
-"""How one object looks in this watch, when it is not the plain JSON (Tables, metadata only)."""
+"""Encodes an object of a watch that is not plain JSON (Tables, metadata only)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    served: Served
-    chosen: Selection
+    resource: ApiResource
+    selection: Selection
     options: ListOptions
     render: RenderObject | None = None
-    hold: Hold = field(default_factory=unlimited)
+    reservation: Reservation = field(default_factory=unlimited)
 
 
-async def open_watch(core: Core, asked: WatchRequest) -> WatchStream:
-    """Begin a watch now. What goes wrong from here on is told inside the stream."""
-    watch = _Watch(core, asked)
+async def open_watch(core: Core, request: WatchRequest) -> WatchStream:
+    """Start a watch. Errors are sent as ERROR events in the stream."""
+    watch = _Watch(core, request)
     try:
         initial, watcher = await watch.begin()
     except Compacted as error:
-        return WatchStream(core, _told_once(expired(str(error))), None)
-    except Refusal as refusal:
-        return WatchStream(core, _told_once(refusal), None)
+        return WatchStream(core, _single_error(expired(str(error))), None)
+    except StatusError as error:
+        return WatchStream(core, _single_error(error), None)
     return WatchStream(core, watch.lines(initial, watcher), watcher)
 
 
 class WatchStream:
-    """The body of a watch answer. Whoever holds it must close it, read or not."""
+    """The body of a watch response. Its owner must close it."""
 
     def __init__(
         self, core: Core, lines: AsyncGenerator[bytes, None], watcher: Watcher | None
@@ -76,16 +76,16 @@ class WatchStream:
         await self._lines.aclose()
 
 
-async def _told_once(refusal: Refusal) -> AsyncGenerator[bytes, None]:
-    yield _error_line(refusal)
+async def _single_error(error: StatusError) -> AsyncGenerator[bytes, None]:
+    yield _error_line(error)
 
 
-def _error_line(refusal: Refusal) -> bytes:
-    return msgspec.json.encode({"type": "ERROR", "object": refusal.status()}) + b"\n"
+def _error_line(error: StatusError) -> bytes:
+    return msgspec.json.encode({"type": "ERROR", "object": error.status()}) + b"\n"
 
 
 def _parts(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines together, in parts of about PART_BYTES."""
+    """Join lines to parts of about PART_BYTES."""
     part: list[bytes] = []
     size = 0
     for line in lines:
@@ -99,13 +99,13 @@ def _parts(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Watch:
-    def __init__(self, core: Core, asked: WatchRequest) -> None:
+    def __init__(self, core: Core, request: WatchRequest) -> None:
         self._core = core
-        self._served = asked.served
-        self._chosen = asked.chosen
-        self._options = asked.options
-        self._render = asked.render
-        self._hold = asked.hold
+        self._resource = request.resource
+        self._selection = request.selection
+        self._options = request.options
+        self._render = request.render
+        self._reservation = request.reservation
 
     async def lines(self, initial: list[Record], watcher: Watcher) -> AsyncGenerator[bytes, None]:
         try:
@@ -118,26 +118,26 @@ class _Watch:
 
     async def begin(self) -> tuple[list[Record], Watcher]:
         options, store = self._options, self._core.store
-        asked = options.revision or 0
+        revision = options.revision or 0
         if options.initial_events:
-            if asked > store.revision:
-                await await_revision(self._core, asked)
+            if revision > store.revision:
+                await await_revision(self._core, revision)
             return self._snapshot()
-        if options.initial_events is None and not asked:
+        if options.initial_events is None and not revision:
             return self._snapshot()
-        return [], store.watch(self._served.shelf, asked or store.revision)
+        return [], store.watch(self._resource.storage_name, revision or store.revision)
 
     def _snapshot(self) -> tuple[list[Record], Watcher]:
-        """Everything now, and a watcher for everything after: no await may lie between."""
-        store, chosen = self._core.store, self._chosen
-        records = store.select(self._served.shelf, chosen.namespace)
-        if not chosen.everything:
-            records = [record for record in records if chosen.matches(record)]
-        return records, store.watch(self._served.shelf, store.revision)
+        """Return the current records and a watcher of later changes, without an await in between."""
+        store, selection = self._core.store, self._selection
+        records = store.select(self._resource.storage_name, selection.namespace)
+        if not selection.everything:
+            records = [record for record in records if selection.matches(record)]
+        return records, store.watch(self._resource.storage_name, store.revision)
 
     async def _initial(self, records: list[Record], watcher: Watcher) -> AsyncIterator[bytes]:
-        await self._core.store.settled(watcher.since)
-        await self._hold.space()
+        await self._core.store.wait_durable(watcher.since)
+        await self._reservation.wait_for()
         lines = (self._line("ADDED", record) for record in records)
         for part in _parts(lines):
             yield part
@@ -146,66 +146,67 @@ class _Watch:
             self._options.initial_events is None and not self._options.revision
         )
         if wanted and self._options.bookmarks:
-            yield self._bookmark(watcher.since, {"k8s.io/initial-events-end": "true"})
+            yield self._bookmark(watcher.since, {ANNOTATION_INITIAL_EVENTS_END: "true"})
 
     async def _live(self, watcher: Watcher) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        end = loop.time() + min(self._options.timeout or LONGEST_SECONDS, LONGEST_SECONDS)
+        end = loop.time() + min(self._options.timeout or MAX_SECONDS, MAX_SECONDS)
         mark = loop.time() + BOOKMARK_SECONDS
         while not watcher.closed and loop.time() < end:
             await watcher.ready(max(0.0, min(end, mark) - loop.time()))
-            async for part in self._waiting(watcher, end):
+            async for part in self._queued_lines(watcher, end):
                 yield part
-            # What is settled now has been sent if nothing waits: a bookmark may name it.
+            # Nothing waits: all durable changes were sent, and a bookmark may say so.
             if loop.time() >= min(end, mark) and watcher.empty and not watcher.lost:
                 mark = loop.time() + BOOKMARK_SECONDS
                 if self._options.bookmarks:
-                    revision = max(self._core.store.settled_revision, watcher.since)
+                    revision = max(self._core.store.durable_revision, watcher.since)
                     yield self._bookmark(revision, {})
         watcher.close()
-        async for part in self._waiting(watcher, None):
+        async for part in self._queued_lines(watcher, None):
             yield part
         if watcher.lost:
             yield _error_line(expired("the watch is too far behind: list again"))
 
-    async def _waiting(self, watcher: Watcher, end: float | None) -> AsyncIterator[bytes]:
-        """What waits for this watch, as far as the client may be kept it."""
+    async def _queued_lines(self, watcher: Watcher, end: float | None) -> AsyncIterator[bytes]:
+        """Yield the lines of queued changes, within the memory of the client."""
         loop = asyncio.get_running_loop()
         while not watcher.empty and (end is None or loop.time() < end):
-            await self._hold.space()
-            part = b"".join(self._told(watcher.take(PART_BYTES)))
+            await self._reservation.wait_for()
+            part = b"".join(self._event_lines(watcher.take(PART_BYTES)))
             if part:
                 yield part
 
-    def _told(self, changes: Iterable[Change]) -> Iterable[bytes]:
+    def _event_lines(self, changes: Iterable[Change]) -> Iterable[bytes]:
         for change in changes:
-            is_in = change.type != "DELETED" and self._chosen.matches(change.record)
-            was_in = change.previous is not None and self._chosen.matches(change.previous)
+            is_in = change.type != "DELETED" and self._selection.matches(change.record)
+            was_in = change.previous is not None and self._selection.matches(change.previous)
             if is_in:
                 yield self._change_line("MODIFIED" if was_in else "ADDED", change)
             elif was_in and change.type == "DELETED":
                 yield self._change_line("DELETED", change)
             elif was_in:
-                yield self._line("DELETED", rendering.leaving(change))
+                yield self._line("DELETED", rendering.leaving_record(change))
 
     def _change_line(self, as_type: str, change: Change) -> bytes:
         if self._render is not None:
             return self._line(as_type, change.record)
-        return rendering.event_line(self._served, change, as_type)
+        return rendering.watch_line(self._resource, change, as_type)
 
     def _line(self, as_type: str, record: Record) -> bytes:
         render = self._render or self._plain
         return b'{"type":"%s","object":%s}\n' % (as_type.encode(), render(record))
 
     def _plain(self, record: Record) -> bytes:
-        return rendering.shown(self._served, record)
+        return rendering.encode_object(self._resource, record)
 
     def _bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
-        """An object with nothing in it but how far the watch has come."""
+        """Return a BOOKMARK event: an empty object with the revision."""
         meta: dict[str, object] = {"resourceVersion": str(revision)}
         if annotations:
             meta["annotations"] = annotations
-        served = self._served
-        body = {} if served.custom is not None else read_object(served.api_version, served.kind, {})
+        resource = self._resource
+        empty = resource.strategy.empty_object()
+        body = {name: empty[name] for name in empty if name not in ("kind", "apiVersion")}
         raw = msgspec.json.encode(body | {"metadata": meta})
-        return self._line("BOOKMARK", Record("", raw, revision, rendering.epoch_of(served)))
+        return self._line("BOOKMARK", Record("", raw, revision, resource.strategy.epoch))

@@ -5,19 +5,20 @@ ReplicaSets, StatefulSets and DaemonSets share these rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any, Protocol
 
 from manta.api import selectors
-from manta.api.meta import ObjectMeta
+from manta.api.meta import Key, ObjectMeta
 from manta.api.resources import PODS, Resource
 from manta.api.times import parse_time
 from manta.localplane.builtin.ownership import controlled_by
 from manta.localplane.builtin.views import Json, Pod, as_json
 from manta.reconcile.actions import Patch
+from manta.reconcile.causes import ActionCause
 from manta.reconcile.plan import NOTHING, Plan, Wait
+from manta.runtime.informer import Informer
 
 
 class _HasMetadata(Protocol):
@@ -59,6 +60,24 @@ def selects(workload: Workload, pod: Pod) -> bool:
     return bool(workload.spec.selector) and selector.matches(pod.metadata.labels)
 
 
+def adopters(
+    workloads: Informer[Any], *, of_deleted: bool = False
+) -> Callable[[Pod | None, Pod | None], list[Key]]:
+    """From a Pod without controller to the workloads that would adopt it, by their index `namespace`.
+
+    `of_deleted`: also from a Pod that was deleted, because a workload may need its name.
+    """
+
+    def keys(old: Pod | None, new: Pod | None) -> list[Key]:
+        pod = old if new is None and of_deleted else new
+        if pod is None or pod.metadata.controller is not None or not pod.metadata.labels:
+            return []
+        candidates = workloads.by("namespace", pod.metadata.namespace)
+        return [one.metadata.key for one in candidates if selects(one, pod)]
+
+    return keys
+
+
 # ── availability ─────────────────────────────────────────────────────────────────────────
 def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> timedelta | None:
     """How long until the Pod counts as available; None while it is not ready."""
@@ -85,18 +104,18 @@ def until_available(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) 
 
 
 # ── ownership ────────────────────────────────────────────────────────────────────────────
-def adopt(resource: Resource, owner: ObjectMeta, pod: Pod, cause: StrEnum) -> Patch:
+def adopt(resource: Resource, owner: ObjectMeta, pod: Pod, cause: ActionCause) -> Patch:
     """Make `owner` the controller of a Pod that has none."""
     owners = [*as_json(pod.metadata.owner_references), controlled_by(resource, owner)]
     return _own(pod, owners, cause)
 
 
-def let_go(pod: Pod, cause: StrEnum) -> Patch:
+def release(pod: Pod, cause: ActionCause) -> Patch:
     owners = [one for one in pod.metadata.owner_references if not one.controller]
     return _own(pod, as_json(owners), cause)
 
 
-def _own(pod: Pod, owners: list[dict[str, Any]], cause: StrEnum) -> Patch:
+def _own(pod: Pod, owners: list[dict[str, Any]], cause: ActionCause) -> Patch:
     return Patch(
         PODS,
         pod.metadata.key,

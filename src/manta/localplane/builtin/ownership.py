@@ -21,7 +21,7 @@ def controlled_by(resource: Resource, meta: ObjectMeta) -> dict[str, Any]:
 
 
 def without_finalizer(meta: ObjectMeta, finalizer: str) -> list[dict[str, Any]]:
-    """A JSON patch that takes one finalizer off, and fails when the object is not as seen.
+    """A JSON patch that removes one finalizer, and fails when the object has changed.
 
     It does not hang on the resourceVersion: a status write in between does not matter.
     """

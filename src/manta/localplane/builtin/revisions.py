@@ -7,7 +7,6 @@ template; two workloads with the same name and template agree on it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 from manta.api.meta import ObjectMeta
@@ -16,6 +15,7 @@ from manta.localplane.builtin.deployment.snapshot import template_hash
 from manta.localplane.builtin.ownership import controlled_by
 from manta.localplane.builtin.workload_views import ControllerRevision
 from manta.reconcile.actions import Create, Delete, Patch
+from manta.reconcile.causes import ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
 
 HASH_LABEL = "controller-revision-hash"
@@ -51,7 +51,7 @@ def plan_revision(
     owner: ObjectMeta,
     template: Mapping[str, Any],
     revisions: Sequence[ControllerRevision],
-    cause: StrEnum,
+    cause: ActionCause,
 ) -> Plan:
     """Create the revision of the template, or make it the newest again after a rollback."""
     newest = max((one.revision for one in revisions), default=0)
@@ -69,7 +69,7 @@ def plan_history(
     revisions: Sequence[ControllerRevision],
     in_use: Collection[str],
     limit: int | None,
-    cause: StrEnum,
+    cause: ActionCause,
 ) -> Plan:
     """Delete the oldest revisions that no Pod uses, beyond the limit. `in_use` are names."""
     idle = [one for one in revisions if one.metadata.name not in in_use]

@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import field
 
+from manta.api.core import ContainerState, SchedulingGate
+from manta.api.discovery import EndpointConditions
 from manta.api.meta import Condition, ObjectMeta, View
 
 Amount = str | int | float
@@ -106,10 +108,6 @@ class Affinity(View, frozen=True, kw_only=True):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class SchedulingGate(View, frozen=True, kw_only=True):
-    name: str
-
-
 class PodClaim(View, frozen=True, kw_only=True):
     claim_name: str = ""
 
@@ -140,26 +138,6 @@ class PodSpec(View, frozen=True, kw_only=True):
     volumes: tuple[PodVolume, ...] | None = None
 
 
-class Terminated(View, frozen=True, kw_only=True):
-    exit_code: int = 0
-    reason: str = ""
-    finished_at: str | None = None
-
-
-class Waiting(View, frozen=True, kw_only=True):
-    reason: str = ""
-
-
-class Running(View, frozen=True, kw_only=True):
-    started_at: str | None = None
-
-
-class ContainerState(View, frozen=True, kw_only=True):
-    waiting: Waiting | None = None
-    running: Running | None = None
-    terminated: Terminated | None = None
-
-
 class ContainerStatus(View, frozen=True, kw_only=True):
     name: str = ""
     ready: bool = False
@@ -168,7 +146,7 @@ class ContainerStatus(View, frozen=True, kw_only=True):
 
 
 class PodCondition(View, frozen=True, kw_only=True):
-    """Times may be null: whoever writes a status may leave them out."""
+    """Times may be null: the writer of a status may omit them."""
 
     type: str
     status: str
@@ -274,16 +252,6 @@ class Node(View, frozen=True, kw_only=True):
     @property
     def ready(self) -> NodeCondition | None:
         return next((c for c in self.status.conditions or () if c.type == "Ready"), None)
-
-
-class LeaseSpec(View, frozen=True, kw_only=True):
-    holder_identity: str | None = None
-    renew_time: str | None = None
-
-
-class Lease(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: LeaseSpec = LeaseSpec()
 
 
 # ── workloads ────────────────────────────────────────────────────────────────────────────
@@ -458,12 +426,6 @@ class Service(View, frozen=True, kw_only=True):
     @property
     def is_headless(self) -> bool:
         return self.spec.cluster_ip == "None"
-
-
-class EndpointConditions(View, frozen=True, kw_only=True):
-    ready: bool | None = None
-    serving: bool | None = None
-    terminating: bool | None = None
 
 
 class TargetRef(View, frozen=True, kw_only=True):

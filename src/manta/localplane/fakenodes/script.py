@@ -1,77 +1,75 @@
-"""Reading scripts: what a fake Pod does, and when. Pure. The words are told in the package."""
+"""Parses the script of a fake Pod. The package docstring lists the words. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
 
-ANNOTATION = "fake.manta.io/script"
-
 
 class ScriptError(ValueError):
-    """A word that means nothing; the message names it."""
+    """The script has an unknown word; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How one start of the containers ends."""
+class Exit:
+    """How the containers end after one start."""
 
     after: float = inf
     code: int = 0
     reason: str = ""
     container: str = ""
-    """Only this one ends; empty: all of them."""
+    """Only this container ends; empty: all containers end."""
 
 
-RUN_ON = Ending()
+RUNS_FOREVER = Exit()
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
     start: float = 0.0
-    """Seconds from being bound to running."""
+    """Seconds from binding to Running."""
     ready: float = 0.0
-    """Seconds from running to ready."""
+    """Seconds from Running to Ready."""
     stop: float = 0.0
-    """Seconds from being told to stop to being gone."""
+    """Seconds from deletion to the end of the containers."""
     pull_error: float = 0.0
-    """Seconds for which the image cannot be pulled."""
+    """Seconds for which pulling the image fails."""
     init_exit: int = 0
     evict: float = inf
-    """Seconds from running to eviction."""
-    endings: tuple[Ending, ...] = (RUN_ON,)
+    """Seconds from Running to eviction."""
+    exits: tuple[Exit, ...] = (RUNS_FOREVER,)
 
-    def ending(self, starts: int) -> Ending:
-        """How the containers end after they were started so many times before."""
-        return self.endings[min(starts, len(self.endings) - 1)]
+    def exit_after(self, restarts: int) -> Exit:
+        """How the containers end after this many restarts; the last entry repeats."""
+        return self.exits[min(restarts, len(self.exits) - 1)]
 
 
 def parse(text: str, defaults: Script) -> Script:
-    """The script that the words describe; what they do not mention is as in `defaults`."""
+    """The script in `text`, with `defaults` for what it does not mention. Raises ScriptError."""
     script = defaults
-    endings: list[Ending] = []
+    exits: list[Exit] = []
     for word in text.split():
-        if ending := _ending(word):
-            endings.append(ending)
+        if parsed := _parse_exit(word):
+            exits.append(parsed)
         else:
-            script = _setting(script, word)
-    return replace(script, endings=tuple(endings)) if endings else script
+            script = _parse_setting(script, word)
+    return replace(script, exits=tuple(exits)) if exits else script
 
 
-def _ending(word: str) -> Ending | None:
+def _parse_exit(word: str) -> Exit | None:
     if word == "run":
-        return RUN_ON
+        return RUNS_FOREVER
     what, _, when = word.partition("@")
     seconds, _, container = when.partition("/")
     if what == "oom":
-        return Ending(_seconds(word, seconds or "0"), 137, "OOMKilled", container)
+        return Exit(_seconds(word, seconds or "0"), 137, "OOMKilled", container)
     if what.startswith("exit="):
-        code = _whole(word, what.removeprefix("exit="))
-        return Ending(_seconds(word, seconds or "0"), code, container=container)
+        code = _exit_code(word, what.removeprefix("exit="))
+        return Exit(_seconds(word, seconds or "0"), code, container=container)
     return None
 
 
-def _setting(script: Script, word: str) -> Script:
+def _parse_setting(script: Script, word: str) -> Script:
     name, _, text = word.partition("=")
     if word.startswith("evict@"):
         return replace(script, evict=_seconds(word, word.removeprefix("evict@")))
@@ -82,11 +80,11 @@ def _setting(script: Script, word: str) -> Script:
     if name == "stop" and text:
         return replace(script, stop=_seconds(word, text))
     if name == "init-exit":
-        return replace(script, init_exit=_whole(word, text))
+        return replace(script, init_exit=_exit_code(word, text))
     if name == "pull" and text.partition(":")[0] == "error":
         until = text.partition(":")[2]
         return replace(script, pull_error=_seconds(word, until) if until else inf)
-    raise ScriptError(f"{word!r} is no word of a fake Pod's script")
+    raise ScriptError(f"{word!r} is not a word of a fake Pod's script")
 
 
 def _seconds(word: str, text: str) -> float:
@@ -95,10 +93,10 @@ def _seconds(word: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ScriptError(f"{text!r} in {word!r} is no number of seconds") from None
+        raise ScriptError(f"{text!r} in {word!r} is not a number of seconds") from None
 
 
-def _whole(word: str, text: str) -> int:
+def _exit_code(word: str, text: str) -> int:
     if not text.isdigit():
-        raise ScriptError(f"{text!r} in {word!r} is no exit code")
+        raise ScriptError(f"{text!r} in {word!r} is not an exit code")
     return int(text)

@@ -1,7 +1,7 @@
-"""The node agent: takes the Pods that are bound to its nodes, and runs each as processes.
+"""The node agent: runs the Pods that are bound to its nodes as processes.
 
 agent = NodeAgent(client, clock, NodeOptions(dir=Path("...")))
-await agent.run()          # cancelled: Pods go on, and the next agent adopts them
+await agent.run()          # if cancelled, Pods keep running and the next agent adopts them
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from random import Random
 from manta.api.meta import Key
 from manta.api.resources import PODS
 from manta.kube.client import Client
-from manta.localplane.node.claims import ClaimBinder
-from manta.localplane.node.clusternet import ClusterNetwork
 from manta.localplane.node.connector import LocalConnector
-from manta.localplane.node.events import DNS_UNAVAILABLE, PodEvents
-from manta.localplane.node.gateway import HttpGateway
-from manta.localplane.node.losses import NodeLosses
+from manta.localplane.node.failure_injection import FailureInjector
 from manta.localplane.node.machine import Machine, NodeOptions
-from manta.localplane.node.observe import Reader
-from manta.localplane.node.podruntime import PodRuntime, pod_directories
-from manta.localplane.node.podspec import NodePod
-from manta.localplane.node.podworker import PodWorker
-from manta.localplane.node.processes import NetworkLost, end_sandbox
-from manta.localplane.node.register import Registrar, capacity, node_names
-from manta.localplane.node.relay import Streams
-from manta.localplane.node.trees import remove_tree
+from manta.localplane.node.net.relay import Streams
+from manta.localplane.node.pod.api_reader import ApiReader
+from manta.localplane.node.pod.events import DNS_UNAVAILABLE, PodEvents
+from manta.localplane.node.pod.runtime import PodRuntime, keep_and_remove, pod_directories
+from manta.localplane.node.pod.worker import PodWorker
+from manta.localplane.node.registration import Registrar, capacity, node_names
+from manta.localplane.node.sandbox.launcher import NetworkLost
+from manta.localplane.node.sandbox.sandbox import end_sandbox
+from manta.localplane.node.services.cluster_network import ClusterNetwork
+from manta.localplane.node.services.gateway import HttpGateway
+from manta.localplane.node.spec.pod_spec import NodePod
+from manta.localplane.node.storage.claims import ClaimBinder
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
 from manta.runtime.recorder import Recorder
@@ -47,66 +47,68 @@ class NodeAgent:
         self.options = options
         self.names = node_names(options)
         self.ready = asyncio.Event()
-        """Set when the nodes are registered and Pods are taken."""
+        """Set when the nodes are registered and existing Pods are restored."""
         self._client = client
         self._clock = clock
         self._random = random or Random()  # noqa: S311 - jitter, not a secret
-        self._offered = capacity(options)
+        self._capacity = capacity(options)
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._lost: set[str] = set()
         self._machine: Machine = None  # type: ignore[assignment]  # opened by run
         self._network: ClusterNetwork = None  # type: ignore[assignment]
-        self._reader: Reader = None  # type: ignore[assignment]
+        self._reader: ApiReader = None  # type: ignore[assignment]
         self.gateway: HttpGateway = None  # type: ignore[assignment]
         self._pods: Informer[NodePod] = None  # type: ignore[assignment]
         self._recorder: Recorder = None  # type: ignore[assignment]
         self.connector = LocalConnector(self.worker, self.ready, clock)
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
-        """Who runs the Pod of this name: the last one taken, another may still be on its way out."""
+        """The worker of a Pod. If a deleted Pod of the same name is still ending, the newer one."""
         for worker in reversed(self._workers.values()):
             if worker.pod.metadata.key == (namespace, name):
                 return worker
         return None
 
     async def dial_service(self, service: Key, port: str | int) -> Streams:
-        """A connection to a Service from this process, which is on no Pod's network."""
+        """Connect to a Service from this process, which is not on the Pod network. Raises OSError."""
         return await self._network.dial(service, port)
 
     async def run(self) -> None:
-        """Until cancelled. Raises NoNamespaces, with the cure, where Pods cannot be made."""
+        """Run until cancelled. Raises NoNamespaces if the machine does not allow Pods."""
         while True:
             try:
                 await self._run()
             except* NetworkLost:
-                log.warning("the Pods' network was lost; all Pods are made anew")
+                log.warning("the Pod network was lost; all Pods are re-created")
 
     async def _run(self) -> None:
         self._machine = await Machine.open(self.options)
         name = self.options.name
         self._recorder = Recorder(self._client, self._clock, self._random, instance=name)
         self._network = ClusterNetwork(self._client, self._machine, self._recorder)
-        self._reader = Reader(self._client, self._network.services, self._network.pod_behind)
+        self._reader = ApiReader(self._client, self._network.services, self._network.pod_behind)
         one = f"spec.nodeName={self.names[0]}" if len(self.names) == 1 else ""
         self._pods = Informer(self._client, PODS, NodePod, fields=one)
         try:
             async with asyncio.TaskGroup() as group:
-                await self._begin(group)
+                await self._start(group)
         finally:
-            await self._leave()
+            await self._stop()
 
-    async def _begin(self, group: asyncio.TaskGroup) -> None:
+    async def _start(self, group: asyncio.TaskGroup) -> None:
         machine = self._machine
         registrar = Registrar(
             self._client,
             self._clock,
             self.options,
             machine.host_address,
-            lambda: machine.dns_trouble,
-            machine.egress_trouble,
+            lambda: machine.dns_error,
+            machine.egress_error,
         )
-        losses = NodeLosses(self._client, self.names, self._lose_node, self._find_node, registrar)
+        injector = FailureInjector(
+            self._client, self.names, self._lose_node, self._restore_node, registrar
+        )
         claims = ClaimBinder(self._client, machine.volumes)
         group.create_task(self._recorder.run(), name="events")
         group.create_task(self._network.run(), name="network")
@@ -119,12 +121,12 @@ class NodeAgent:
         self._pods.add_handler(self._pod_changed)
         group.create_task(self._pods.run(), name="pods")
         await self._pods.synced.wait()
-        await self._remove_strangers()
+        await self._remove_unknown_pods()
         group.create_task(registrar.run(), name="leases")
-        group.create_task(losses.run(), name="nodes")
+        group.create_task(injector.run(), name="nodes")
         group.create_task(self._refresh_volumes(), name="volumes")
         for worker in tuple(self._workers.values()):
-            await worker.taken_up.wait()
+            await worker.restored.wait()
         self.ready.set()
 
     # ── Pods ───────────────────────────────────────────────────────────────────────────
@@ -135,34 +137,34 @@ class NodeAgent:
         worker = self._workers.get(known.metadata.uid)
         if new is None:
             if worker is not None:
-                worker.object_is_gone()
+                worker.pod_deleted()
         elif worker is not None:
-            worker.see(new)
+            worker.pod_changed(new)
         elif old is not None and old.metadata.uid != new.metadata.uid:
             self._pod_changed(old, None)
-            self._take(new)
+            self._start_worker(new)
         else:
-            self._take(new)
+            self._start_worker(new)
 
     def _is_lost(self, pod: NodePod) -> bool:
         return pod.spec.node_name in self._lost
 
-    def _take(self, pod: NodePod) -> None:
+    def _start_worker(self, pod: NodePod) -> None:
         uid = pod.metadata.uid
         over = pod.status.phase in _FINAL and not self._machine.pod_directory(uid).exists()
         if over and pod.metadata.deletion_timestamp is None:
-            return  # it ended before this agent's time, and left nothing here
+            return  # it ended under an earlier agent and left nothing here
         runtime = PodRuntime(
             self._machine,
             self._reader,
             pod,
-            self._offered,
-            lambda news: worker.hear(news),  # noqa: PLW0108 - made below
+            self._capacity,
+            lambda event: worker.sandbox_event(event),  # noqa: PLW0108 - defined below
         )
-        told = PodEvents(self._recorder, pod)
-        if runtime.dns_trouble:
-            told.tell(DNS_UNAVAILABLE, runtime.dns_trouble)
-        worker = PodWorker(pod, runtime, self._client, self._clock, told)
+        events = PodEvents(self._recorder, pod)
+        if runtime.dns_error:
+            events.record(DNS_UNAVAILABLE, runtime.dns_error)
+        worker = PodWorker(pod, runtime, self._client, self._clock, events)
         self._workers[uid] = worker
         task = asyncio.create_task(self._work(worker), name=f"pod {pod.metadata.key}")
         self._tasks[uid] = task
@@ -172,8 +174,8 @@ class NodeAgent:
         try:
             await worker.run()
         except Exception:
-            # One Pod's bug must not stop the others. The next change of the Pod takes it up anew.
-            log.exception("Pod %s is given up for now", worker.pod.metadata.key)
+            # A bug with one Pod must not stop the others. The Pod's next change starts a new worker.
+            log.exception("the worker of Pod %s failed", worker.pod.metadata.key)
         finally:
             self._workers.pop(uid, None)
             self._tasks.pop(uid, None)
@@ -182,16 +184,16 @@ class NodeAgent:
         self._lost.add(name)
         for worker in self._workers.values():
             if worker.pod.spec.node_name == name:
-                worker.vanish()
+                worker.lose_node()
 
-    def _find_node(self, name: str) -> None:
+    def _restore_node(self, name: str) -> None:
         self._lost.discard(name)
         for pod in self._pods.all():
             if pod.spec.node_name == name:
                 self._pod_changed(None, pod)
 
     async def _refresh_volumes(self) -> None:
-        """Changed ConfigMaps and Secrets, and fresh tokens, reach running Pods within a minute."""
+        """Bring changed ConfigMaps, Secrets and new tokens to running Pods within a minute."""
         while True:
             await asyncio.sleep(_REFRESH_EVERY)
             for worker in tuple(self._workers.values()):
@@ -201,16 +203,16 @@ class NodeAgent:
         await self._machine.launcher.lost.wait()
         raise NetworkLost
 
-    async def _remove_strangers(self) -> None:
-        """Pods that were deleted while no agent ran: nothing of them may stay."""
+    async def _remove_unknown_pods(self) -> None:
+        """Remove what is left of Pods that were deleted while no agent ran."""
         known = {pod.metadata.uid for pod in self._pods.all()}
         for directory in pod_directories(self._machine.directory):
             if directory.name not in known:
                 end_sandbox(directory)
                 self._machine.cgroups.remove(directory.name)
-                await asyncio.to_thread(remove_tree, directory)
+                await asyncio.to_thread(keep_and_remove, self._machine, directory)
 
-    async def _leave(self) -> None:
+    async def _stop(self) -> None:
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

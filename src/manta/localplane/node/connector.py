@@ -1,4 +1,4 @@
-"""The API server's way into a Pod: logs, exec, attach, and connections to its ports."""
+"""Implements what the API server needs of a Pod: logs, exec, attach, and connections to its ports."""
 
 from __future__ import annotations
 
@@ -11,26 +11,37 @@ from pathlib import Path
 
 from manta.api.times import parse_time
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable, LogOptions
-from manta.localplane.node.attempts import attempt_directory, is_over, numbers, read_ended
-from manta.localplane.node.channel import Gone, Refused
-from manta.localplane.node.logs import DirectoryWatch, Tail, chosen, follow, older_lines
-from manta.localplane.node.podworker import PodWorker
-from manta.localplane.node.sessions import (
+from manta.localplane.node.net.relay import Streams
+from manta.localplane.node.pod.attempts import (
+    attempt_directory,
+    attempt_numbers,
+    has_ended,
+    read_termination,
+)
+from manta.localplane.node.pod.snapshot import ContainerFacts, ContainerState
+from manta.localplane.node.pod.worker import PodWorker
+from manta.localplane.node.sandbox.channel import Gone, Refused
+from manta.localplane.node.sandbox.log_reader import (
+    DirectoryWatch,
+    Tail,
+    chosen,
+    follow,
+    older_lines,
+)
+from manta.localplane.node.sandbox.sessions import (
     AttachSession,
     ExecSession,
     LineReader,
     PipeWriter,
     open_exec,
 )
-from manta.localplane.node.snapshot import ContainerFacts, Life
 from manta.runtime.clock import Clock
 
-_START_PATIENCE = 10.0
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_START_TIMEOUT = 10.0
 
 
 class LocalConnector:
-    """Implements the server's `NodeConnector`."""
+    """Implements `NodeConnector`. Its methods raise ContainerUnavailable."""
 
     def __init__(
         self, find: Callable[[str, str], PodWorker | None], ready: asyncio.Event, clock: Clock
@@ -40,9 +51,9 @@ class LocalConnector:
         self._clock = clock
 
     async def _worker(self, namespace: str, pod: str) -> PodWorker:
-        """A node that has just started is given some time to take up its Pods."""
+        """Waits a few seconds for a node agent that has just started."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_START_PATIENCE):
+            async with asyncio.timeout(_START_TIMEOUT):
                 await self._ready.wait()
         worker = self._find(namespace, pod)
         if worker is None:
@@ -53,7 +64,7 @@ class LocalConnector:
 
     def _running(self, worker: PodWorker, container: str) -> ContainerFacts:
         facts = worker.facts.containers.get(container, ContainerFacts())
-        if facts.life is not Life.RUNNING:
+        if facts.state is not ContainerState.RUNNING:
             raise ContainerUnavailable(
                 f'container "{container}" in pod "{worker.pod.metadata.name}" is not running'
             )
@@ -71,7 +82,7 @@ class LocalConnector:
         left = options.limit_bytes
         async for text in self._texts(directory, options):
             if left is not None:
-                text = text[:left]  # noqa: PLW2901 - what is over the limit is cut
+                text = text[:left]  # noqa: PLW2901 - cut at the limit
                 left -= len(text)
             yield text
             if left == 0:
@@ -86,16 +97,16 @@ class LocalConnector:
             for chunk in _chunks(line.shown(timestamps=stamps) for line in lines):
                 yield chunk
             if options.follow:
-                async for line in follow(tail, lambda: is_over(directory)):
+                async for line in follow(tail, lambda: has_ended(directory)):
                     yield line.shown(timestamps=stamps)
 
     @staticmethod
     async def _opened(path: Path) -> Tail:
-        """The log of an attempt that is just being started appears within moments."""
+        """Waits for the log of an attempt that is being started."""
         with DirectoryWatch(path.parent) as watch:
-            while not (_is_there(path) or is_over(path.parent)):
+            while not (_is_there(path) or has_ended(path.parent)):
                 await watch.change()
-        return Tail.of_possibly_none(path)
+        return Tail.open(path)
 
     def _since(self, options: LogOptions) -> str:
         if options.since_seconds is not None:
@@ -134,7 +145,7 @@ class LocalConnector:
         attempt = self._running(worker, container).attempt
         directory = attempt_directory(worker.runtime.directory, container, attempt)
         tail = Tail(directory / "log", at_end=True)
-        lines = follow(tail, lambda: is_over(directory))
+        lines = follow(tail, lambda: has_ended(directory))
         writer = None
         if stdin:
             try:
@@ -146,7 +157,7 @@ class LocalConnector:
 
     # ── ports ──────────────────────────────────────────────────────────────────────────
     async def dial(self, namespace: str, pod: str, port: int) -> Streams:
-        """To localhost inside the Pod, as a kubelet does; then to the Pod's address."""
+        """Connect to localhost inside the Pod, as a kubelet does, or else to the Pod's address."""
         worker = await self._worker(namespace, pod)
         runtime = worker.runtime
         if not runtime.has_own_network:
@@ -163,7 +174,7 @@ class LocalConnector:
 
 
 def _chunks(texts: Iterable[bytes]) -> Iterator[bytes]:
-    """Few large pieces instead of many lines."""
+    """Joins lines to larger pieces."""
     chunk = bytearray()
     for text in texts:
         chunk += text
@@ -181,8 +192,8 @@ def _is_there(path: Path) -> bool:
 def _log_directory(worker: PodWorker, container: str, *, previous: bool) -> Path:
     pod = worker.runtime.directory
     facts = worker.facts.containers.get(container, ContainerFacts())
-    # An attempt that could not be made ready has a directory, and will never have a log.
-    known = [number for number in numbers(pod, container) if number <= facts.attempt]
+    # An attempt whose start failed has a directory but never a log.
+    known = [number for number in attempt_numbers(pod, container) if number <= facts.attempt]
     if previous:
         known = known[:-1]
         if not known:
@@ -201,12 +212,13 @@ def _log_directory(worker: PodWorker, container: str, *, previous: bool) -> Path
 
 def _waiting_reason(worker: PodWorker, container: str) -> str:
     facts = worker.facts.containers.get(container, ContainerFacts())
-    trouble = facts.image.trouble or facts.start.trouble
-    if trouble is not None:
-        return "trying and failing to pull image" if facts.image.trouble else trouble.reason
+    if facts.image.failure is not None:
+        return "trying and failing to pull image"
+    if facts.start.failure is not None:
+        return facts.start.failure.reason
     return "PodInitializing" if worker.pod.spec.init_containers else "ContainerCreating"
 
 
 def _code(directory: Path) -> int:
-    ended = read_ended(directory)
+    ended = read_termination(directory)
     return ended.code if ended else 0

@@ -1,28 +1,30 @@
-"""What the Pods of one plane share on this machine: network, launcher, images, claims, cgroups."""
+"""What the Pods of one plane share on this machine: network, launcher, images, volumes, cgroups."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from manta.localplane.node import planeregister
-from manta.localplane.node.cgroups import Cgroups
-from manta.localplane.node.egress import NO_PACKET_RULES, PlaneNetwork, open_way
-from manta.localplane.node.images import ImageStore
-from manta.localplane.node.netlink import SOCKET, Netlink
-from manta.localplane.node.network import PodNetwork
-from manta.localplane.node.planeid import interface_prefix, plane_of
-from manta.localplane.node.podfiles import Dns
-from manta.localplane.node.processes import Launcher, NoNamespaces, Way
-from manta.localplane.node.ranges import Ranges, Wish, claim_ranges
-from manta.localplane.node.sharednet import SharedNetwork
-from manta.localplane.node.sockets import PodSockets
-from manta.localplane.node.user_egress import open_user_egress
-from manta.localplane.node.volumes import Volumes
+from manta.localplane.node.host import plane_register
+from manta.localplane.node.host.cgroups import Cgroups
+from manta.localplane.node.host.netlink import SOCKET, Netlink
+from manta.localplane.node.host.plane_id import interface_prefix, plane_of
+from manta.localplane.node.images.store import ImageStore
+from manta.localplane.node.net.address_ranges import RangeRequest, Ranges, claim_ranges
+from manta.localplane.node.net.command_rewriter import ProgramTable
+from manta.localplane.node.net.egress import NO_PACKET_RULES, PlaneNetwork, open_egress
+from manta.localplane.node.net.pod_network import PodNetwork
+from manta.localplane.node.net.shared_network import SharedNetwork
+from manta.localplane.node.net.sockets import PodSockets
+from manta.localplane.node.net.user_egress import open_user_egress
+from manta.localplane.node.sandbox.launcher import Launcher, Mode, NoNamespaces
+from manta.localplane.node.spec.pod_files import Dns
+from manta.localplane.node.storage.volumes import Volumes
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +34,11 @@ Isolation = Literal["namespaces", "none"]
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
     dir: Path
-    """Everything that the agent keeps is below this directory."""
+    """All files of the agent are below this directory."""
     plane: Path | None = None
-    """Directory of the whole plane, with its keys: no Pod sees it. None: `dir` itself."""
+    """Directory of the whole plane, with its keys; hidden from Pods. None: `dir` itself."""
     name: str = "manta"
-    """Name of the node; of several nodes, the first part of their names."""
+    """Name of the node, or the prefix of the names of several nodes."""
     nodes: int = 1
     cpus: float | None = None
     """Of each node. None: what the machine has."""
@@ -45,23 +47,28 @@ class NodeOptions:
     pods: int = 110
     isolation: Isolation = "namespaces"
     rootless: bool = False
-    """Keep Pods in a user namespace also when we are root. Ordinary users always do."""
+    """Run Pods in a user namespace also as root. Unprivileged users always do."""
     ranges: Ranges | None = None
-    """Addresses of Services and Pods, as `claim_ranges` gave them. None: claimed when it starts."""
+    """Addresses of Services and Pods from `claim_ranges`. None: claimed at the start."""
     cluster_domain: str = "cluster.local"
     cache: Path | None = None
-    """Where environments of images are kept. None: ~/.cache/manta/images."""
+    """Directory of the environments of images. None: ~/.cache/manta/images."""
     api_server: tuple[str, int] | None = None
-    """Where the `kubernetes` Service leads: host and port of the API server on this machine."""
+    """Host and port of the API server on this machine, for the Service `kubernetes`."""
     egress: bool = True
-    """Let Pods reach what the machine reaches; for ordinary users by slirp4netns or pasta."""
+    """Let Pods reach what the machine reaches; for unprivileged users by slirp4netns or pasta."""
     ingress_port: int = 0
-    """On 127.0.0.1, for Ingresses and Gateways. 0: one that is free, the same again next time."""
+    """Port on 127.0.0.1 for Ingresses and Gateways. 0: a free one, the same next time."""
+    programs: ProgramTable = field(default_factory=ProgramTable)
+    """Without isolation: what the agent must know of the programs that Pods run."""
     limit_cpu: bool = True
-    """Hold containers to their CPU limits, as a kubelet does."""
+    """Enforce the CPU limits of containers."""
+    on_kept: Callable[[], None] | None = None
+    """Called when something of a Pod was kept below `kept_directory`. None: nothing is kept."""
 
 
-def way_of(options: NodeOptions) -> Way:
+def launcher_mode(options: NodeOptions) -> Mode:
+    """Raises NoNamespaces on a system other than Linux."""
     if sys.platform != "linux":
         raise NoNamespaces(
             "Pods as processes need Linux. On this system run manta inside a Linux virtual"
@@ -73,26 +80,26 @@ def way_of(options: NodeOptions) -> Way:
 
 
 class Machine:
-    """Made by `open`."""
+    """Created by `open`."""
 
     def __init__(self, options: NodeOptions, directory: Path, launcher: Launcher) -> None:
         self.options = options
         self.directory = directory
         self.plane = options.plane.resolve() if options.plane else directory
         self.launcher = launcher
-        self.isolated = launcher.way != "plain"
-        self.userns = launcher.way == "user"
+        self.isolated = launcher.mode != "plain"
+        self.userns = launcher.mode == "user"
         self.network: PodNetwork | None = None
-        self.shared = None if self.isolated else SharedNetwork(directory)
-        """In place of `network` where Pods have none of their own."""
+        self.shared = None if self.isolated else SharedNetwork(directory, options.programs)
+        """In place of `network` if Pods have no network of their own."""
         self.ranges = options.ranges or claim_ranges(
-            directory, Wish(), shared=launcher.way == "root"
+            directory, RangeRequest(), shared=launcher.mode == "root"
         )
         self.sockets = PodSockets(launcher)
-        self.dns_trouble = ""
-        """Why names cannot be resolved; empty when they can."""
-        self.egress_trouble = ""
-        """Why Pods cannot reach what the machine reaches; empty when they can."""
+        self.dns_error = ""
+        """Why Pods cannot resolve names; empty if they can."""
+        self.egress_error = ""
+        """Why Pods cannot reach what the machine reaches; empty if they can."""
         cache = options.cache or Path.home() / ".cache" / "manta" / "images"
         self.images = ImageStore(cache, directory / "images.yaml")
         self.volumes = Volumes(self.plane, directory / "claims")
@@ -102,7 +109,7 @@ class Machine:
     async def open(cls, options: NodeOptions) -> Machine:
         directory = options.dir.resolve()
         directory.mkdir(parents=True, exist_ok=True)
-        launcher = Launcher(directory, way_of(options))
+        launcher = Launcher(directory, launcher_mode(options))
         try:
             await launcher.open()
             machine = cls(options, directory, launcher)
@@ -118,17 +125,23 @@ class Machine:
         if self.userns:
             netlink = Netlink(await self.launcher.make_socket(*SOCKET))
         self.network = PodNetwork.open(self.directory, self.ranges, netlink)
-        plane = self._plane_network(self.network)
+        try:
+            await self._open_egress(self._plane_network(self.network))
+        except BaseException:  # the launcher may die meanwhile
+            self.network.close()
+            raise
+
+    async def _open_egress(self, plane: PlaneNetwork) -> None:
         if self.userns:
             if self.options.egress:
-                self.egress_trouble = await open_user_egress(self.directory, self.launcher, plane)
+                self.egress_error = await open_user_egress(self.directory, self.launcher, plane)
         else:
-            with planeregister.locked():  # no other plane may be about to take the way back
-                opened = open_way(plane, out=self.options.egress)
+            with plane_register.locked():  # another plane may be restoring the forwarding
+                opened = open_egress(plane, out=self.options.egress)
             if not opened:
-                self.egress_trouble = NO_PACKET_RULES
-        if self.egress_trouble:
-            log.warning(self.egress_trouble)
+                self.egress_error = NO_PACKET_RULES
+        if self.egress_error:
+            log.warning(self.egress_error)
 
     def _plane_network(self, network: PodNetwork) -> PlaneNetwork:
         return PlaneNetwork(
@@ -149,18 +162,23 @@ class Machine:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """What no container may see: where planes keep their keys, state and Pods."""
+        """Directories that no container may see: those of planes, with keys, state and Pods."""
         others: list[Path] = []
-        if self.launcher.way == "root":
-            with planeregister.locked() as register:
+        if self.launcher.mode == "root":
+            with plane_register.locked() as register:
                 others = [plane_of(one) for one in register.others(self.directory)]
         return tuple(str(path) for path in (self.plane, *others))
 
     def pod_directory(self, uid: str) -> Path:
         return self.directory / "pods" / uid
 
+    @property
+    def kept_directory(self) -> Path:
+        """What was kept of Pods that are gone, one directory for each."""
+        return self.directory / "kept"
+
     def close(self) -> None:
-        """Let go; Pods stay as they are."""
+        """Disconnect; Pods keep running."""
         self.launcher.close()
         if self.network is not None:
             self.network.close()

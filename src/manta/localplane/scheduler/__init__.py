@@ -1,6 +1,6 @@
-"""The scheduler: gives every unbound Pod a node, or says why none fits.
+"""The scheduler: binds every unbound Pod to a node, or reports why none fits.
 
-`demand` reads what a Pod asks for, `ledger` keeps what the nodes still have, `placement` chooses
-(pure), `preemption` looks for Pods of lower priority that could make room (pure), and `loop` ties
-them to the API: it reacts to watch events, works through the Pods by priority, and binds.
+`pod_requests` sums the requests of a Pod, `node_cache` tracks the free resources of nodes, `placement`
+chooses a node and `preemption` chooses Pods of lower priority to delete (both pure), and `scheduler`
+reacts to watch events, tries the Pods by priority, and binds them.
 """

@@ -1,7 +1,7 @@
-"""Which node a Pod goes to, or why none: filter, then score. Pure, and the same every time.
+"""Chooses the node of a Pod: filter, then score. Pure and deterministic.
 
-The order of the filters is that of Kubernetes' scheduler, so the reasons add up to the same
-message. Of two nodes with equal scores the one with the lesser name wins.
+The filters run in the order of kube-scheduler, so that the reasons form the same message. Of nodes
+with equal scores the first by name wins.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from manta.api import selectors
+from manta.api.well_known import TAINT_UNSCHEDULABLE
 from manta.localplane.builtin.views import (
     Node,
     NodeSelectorTerm,
@@ -20,12 +21,12 @@ from manta.localplane.builtin.views import (
     Taint,
     Toleration,
 )
-from manta.localplane.scheduler.ledger import NodeLoad, Tenant
+from manta.localplane.scheduler.node_cache import NodeInfo, PodInfo
 
-ENOUGH_CHOICE = 100
-"""Scoring more candidates than this costs time and finds no better node."""
+MAX_CANDIDATES = 100
+"""Nodes that are scored at most; more cost time and rarely give a better node."""
 
-UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+UNSCHEDULABLE_TAINT = Taint(key=TAINT_UNSCHEDULABLE, effect="NoSchedule")
 AFFINITY_MISMATCH = "node(s) didn't match Pod's node affinity/selector"
 UNSCHEDULABLE = "node(s) were unschedulable"
 UNTOLERATED = "node(s) had untolerated taint(s)"
@@ -37,13 +38,13 @@ OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Placement:
     node: str
 
 
 @dataclass(frozen=True, slots=True)
-class Nowhere:
-    """No node takes the Pod: the reasons by node name."""
+class NoFit:
+    """No node fits: the reasons by node name."""
 
     reasons: Mapping[str, tuple[str, ...]]
 
@@ -61,55 +62,55 @@ def summary(nodes: int, reasons: Iterable[Iterable[str]]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """All nodes, and those with tenants that keep others away: few, so they are found once."""
+class ClusterInfo:
+    """All nodes, and the few with Pods that have required anti-affinity."""
 
-    loads: Sequence[NodeLoad]
-    guarded: Sequence[NodeLoad]
-
-
-def around(loads: Sequence[NodeLoad]) -> Around:
-    return Around(loads, [load for load in loads if load.unsociable])
+    nodes: Sequence[NodeInfo]
+    with_anti_affinity: Sequence[NodeInfo]
 
 
-def place(one: Tenant, loads: Sequence[NodeLoad], start: int = 0) -> Chosen | Nowhere:
-    """Choose a node for the Pod.
+def cluster_info(nodes: Sequence[NodeInfo]) -> ClusterInfo:
+    return ClusterInfo(nodes, [info for info in nodes if info.with_anti_affinity])
 
-    `start` rotates where the search begins, so that with many nodes not only the first are used.
+
+def place(one: PodInfo, nodes: Sequence[NodeInfo], start: int = 0) -> Placement | NoFit:
+    """Return the node for a Pod, or why none fits.
+
+    `start` is the node where the search begins, so that large clusters use all nodes.
     """
     reasons: dict[str, tuple[str, ...]] = {}
-    candidates: list[NodeLoad] = []
-    everywhere = around(loads)
-    for load in (*loads[start:], *loads[:start]):
-        if why := refusals(one, load, everywhere):
-            reasons[load.node.name] = why
+    candidates: list[NodeInfo] = []
+    cluster = cluster_info(nodes)
+    for info in (*nodes[start:], *nodes[:start]):
+        if why := unfit_reasons(one, info, cluster):
+            reasons[info.node.name] = why
         else:
-            candidates.append(load)
-            if len(candidates) == ENOUGH_CHOICE:
+            candidates.append(info)
+            if len(candidates) == MAX_CANDIDATES:
                 break
     if not candidates:
-        return Nowhere(reasons)
-    return Chosen(min(candidates, key=_rank(one, candidates)).node.name)
+        return NoFit(reasons)
+    return Placement(min(candidates, key=_rank(one, candidates)).node.name)
 
 
-def refusals(one: Tenant, load: NodeLoad, everywhere: Around) -> tuple[str, ...]:
-    """Why this node does not take the Pod; empty when it does. The first failing rule speaks."""
+def unfit_reasons(one: PodInfo, info: NodeInfo, cluster: ClusterInfo) -> tuple[str, ...]:
+    """Return the reasons of the first filter that fails; () if the Pod fits."""
     for rule in (_unschedulable, _untolerated, _affinity, _ports, _resources):
-        if why := rule(one, load):
+        if why := rule(one, info):
             return why
-    return _pod_affinity(one, load, everywhere)
+    return _pod_affinity(one, info, cluster)
 
 
 # ── filters ──────────────────────────────────────────────────────────────────────────────
-def _unschedulable(one: Tenant, load: NodeLoad) -> tuple[str, ...]:
-    if not load.node.spec.unschedulable:
+def _unschedulable(one: PodInfo, info: NodeInfo) -> tuple[str, ...]:
+    if not info.node.spec.unschedulable:
         return ()
     tolerated = is_tolerated(UNSCHEDULABLE_TAINT, one.pod.spec.tolerations or ())
     return () if tolerated else (UNSCHEDULABLE,)
 
 
-def _untolerated(one: Tenant, load: NodeLoad) -> tuple[str, ...]:
-    for taint in load.node.spec.taints or ():
+def _untolerated(one: PodInfo, info: NodeInfo) -> tuple[str, ...]:
+    for taint in info.node.spec.taints or ():
         hard = taint.effect in ("NoSchedule", "NoExecute")
         if hard and not is_tolerated(taint, one.pod.spec.tolerations or ()):
             return (UNTOLERATED,)
@@ -130,8 +131,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists" or toleration.value == taint.value
 
 
-def _affinity(one: Tenant, load: NodeLoad) -> tuple[str, ...]:
-    node = load.node
+def _affinity(one: PodInfo, info: NodeInfo) -> tuple[str, ...]:
+    node = info.node
     for label, value in (one.pod.spec.node_selector or {}).items():
         if node.metadata.labels.get(label) != value:
             return (AFFINITY_MISMATCH,)
@@ -144,7 +145,7 @@ def _affinity(one: Tenant, load: NodeLoad) -> tuple[str, ...]:
 
 
 def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
-    """Requirements of one term are joined by *and*; an empty term matches no node."""
+    """Return whether all requirements match; an empty term matches no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": node.name}
@@ -179,71 +180,73 @@ def _compares(value: str | None, bounds: Sequence[str], *, greater: bool) -> boo
     return here > bound if greater else here < bound
 
 
-def _ports(one: Tenant, load: NodeLoad) -> tuple[str, ...]:
-    taken = any(load.ports[port] > 0 for port in one.ports)
+def _ports(one: PodInfo, info: NodeInfo) -> tuple[str, ...]:
+    taken = any(info.ports[port] > 0 for port in one.ports)
     return (PORTS_TAKEN,) if taken else ()
 
 
-def _resources(one: Tenant, load: NodeLoad) -> tuple[str, ...]:
+def _resources(one: PodInfo, info: NodeInfo) -> tuple[str, ...]:
     short = [
         f"Insufficient {name}"
-        for name, amount in one.demand.items()
-        if amount > 0 and amount > load.free.get(name, 0)
+        for name, amount in one.requests.items()
+        if amount > 0 and amount > info.free.get(name, 0)
     ]
-    full = [TOO_MANY_PODS] if len(load.tenants) >= load.pod_limit else []
+    full = [TOO_MANY_PODS] if len(info.pods) >= info.pod_limit else []
     return (*full, *short)
 
 
 # ── affinity between Pods ────────────────────────────────────────────────────────────────
-def _pod_affinity(one: Tenant, load: NodeLoad, everywhere: Around) -> tuple[str, ...]:
-    affinity, loads = one.pod.spec.affinity, everywhere.loads
+def _pod_affinity(one: PodInfo, info: NodeInfo, cluster: ClusterInfo) -> tuple[str, ...]:
+    affinity, nodes = one.pod.spec.affinity, cluster.nodes
     for term in (affinity and affinity.pod_affinity and affinity.pod_affinity.required) or ():
-        # The first Pod of a group that wants to be together may go anywhere.
-        alone = _chooser(term, one.pod)(one.pod) and not _anywhere(term, one.pod, loads)
-        if not alone and not _in_domain(term, one.pod, load, loads):
+        # The first Pod with affinity to its own group may go anywhere.
+        alone = _matcher(term, one.pod)(one.pod) and not _matches_anywhere(term, one.pod, nodes)
+        if not alone and not _in_domain(term, one.pod, info, nodes):
             return (POD_AFFINITY,)
     anti = affinity and affinity.pod_anti_affinity
     for term in (anti and anti.required) or ():
-        if _in_domain(term, one.pod, load, loads):
+        if _in_domain(term, one.pod, info, nodes):
             return (POD_ANTI_AFFINITY,)
-    return _kept_away(one.pod, load, everywhere.guarded)
+    return _existing_anti_affinity(one.pod, info, cluster.with_anti_affinity)
 
 
-def _kept_away(pod: Pod, load: NodeLoad, guarded: Sequence[NodeLoad]) -> tuple[str, ...]:
-    """Anti-affinity holds both ways: Pods that are there may refuse a newcomer."""
-    for other in guarded:
-        for one in other.unsociable.values():
+def _existing_anti_affinity(
+    pod: Pod, info: NodeInfo, with_anti_affinity: Sequence[NodeInfo]
+) -> tuple[str, ...]:
+    """Anti-affinity is symmetric: existing Pods may exclude the new one."""
+    for other in with_anti_affinity:
+        for one in other.with_anti_affinity.values():
             affinity = one.pod.spec.affinity
             anti = affinity and affinity.pod_anti_affinity
             for term in (anti and anti.required) or ():
-                near = _same_domain(term.topology_key, load, other)
-                if near and _chooser(term, one.pod)(pod):
+                near = _same_domain(term.topology_key, info, other)
+                if near and _matcher(term, one.pod)(pod):
                     return (OTHERS_ANTI_AFFINITY,)
     return ()
 
 
-def _in_domain(term: PodAffinityTerm, pod: Pod, load: NodeLoad, loads: Sequence[NodeLoad]) -> bool:
-    chooses = _chooser(term, pod)
+def _in_domain(term: PodAffinityTerm, pod: Pod, info: NodeInfo, nodes: Sequence[NodeInfo]) -> bool:
+    matches = _matcher(term, pod)
     return any(
-        _same_domain(term.topology_key, load, other)
-        and any(chooses(one.pod) for one in other.tenants.values())
-        for other in loads
+        _same_domain(term.topology_key, info, other)
+        and any(matches(one.pod) for one in other.pods.values())
+        for other in nodes
     )
 
 
-def _anywhere(term: PodAffinityTerm, pod: Pod, loads: Sequence[NodeLoad]) -> bool:
-    chooses = _chooser(term, pod)
-    return any(chooses(one.pod) for load in loads for one in load.tenants.values())
+def _matches_anywhere(term: PodAffinityTerm, pod: Pod, nodes: Sequence[NodeInfo]) -> bool:
+    matches = _matcher(term, pod)
+    return any(matches(one.pod) for info in nodes for one in info.pods.values())
 
 
-def _same_domain(topology: str, one: NodeLoad, other: NodeLoad) -> bool:
+def _same_domain(topology: str, one: NodeInfo, other: NodeInfo) -> bool:
     here = one.node.metadata.labels.get(topology)
     return here is not None and here == other.node.metadata.labels.get(topology)
 
 
-def _chooser(term: PodAffinityTerm, of: Pod) -> Callable[[Pod], bool]:
-    """Whether a Pod is one that a term of the Pod `of` is about. Its selector is read once, not for
-    every Pod: a Pod may have thousands of terms, and the API server waits in the same process."""
+def _matcher(term: PodAffinityTerm, of: Pod) -> Callable[[Pod], bool]:
+    """Return whether a Pod matches a term of the Pod `of`. The selector is parsed once: a Pod may have
+    thousands of terms, and the API server runs in the same process."""
     if term.label_selector is None:
         return lambda _: False
     namespaces = term.namespaces or (of.metadata.namespace,)
@@ -254,26 +257,26 @@ def _chooser(term: PodAffinityTerm, of: Pod) -> Callable[[Pod], bool]:
 
 
 # ── scores ───────────────────────────────────────────────────────────────────────────────
-def _rank(one: Tenant, candidates: Sequence[NodeLoad]) -> Callable[[NodeLoad], tuple[float, str]]:
+def _rank(one: PodInfo, candidates: Sequence[NodeInfo]) -> Callable[[NodeInfo], tuple[float, str]]:
     owner = one.pod.metadata.controller
-    most = max((load.siblings[owner.uid] for load in candidates), default=0) if owner else 0
+    most = max((info.siblings[owner.uid] for info in candidates), default=0) if owner else 0
 
-    def rank(load: NodeLoad) -> tuple[float, str]:
-        score = _room_left(one, load) + _preference(one.pod, load.node)
+    def rank(info: NodeInfo) -> tuple[float, str]:
+        score = _free_share(one, info) + _preference(one.pod, info.node)
         if owner and most:
-            score += 100 - 100 * load.siblings[owner.uid] / most
-        score -= _soft_taints(one.pod, load.node)
-        return -score, load.node.name
+            score += 100 - 100 * info.siblings[owner.uid] / most
+        score -= _soft_taints(one.pod, info.node)
+        return -score, info.node.name
 
     return rank
 
 
-def _room_left(one: Tenant, load: NodeLoad) -> float:
-    """Mean share of CPU and memory that stays free with the Pod on it, 0 to 100."""
+def _free_share(one: PodInfo, info: NodeInfo) -> float:
+    """Return the mean percentage of CPU and memory that stays free with the Pod."""
     shares = [
-        100 * max(0, load.free.get(name, 0) - one.demand.get(name, 0)) / total
+        100 * max(0, info.free.get(name, 0) - one.requests.get(name, 0)) / total
         for name in ("cpu", "memory")
-        if (total := load.capacity.get(name, 0))
+        if (total := info.capacity.get(name, 0))
     ]
     return sum(shares) / len(shares) if shares else 0.0
 

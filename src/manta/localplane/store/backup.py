@@ -1,7 +1,7 @@
-"""A plane's state in one file, and back: the objects, and the keys without which nobody could use them.
+"""Backup and restore of a plane: its objects and its keys in one file.
 
-The file is a tar archive: `manifest.json` with the checksums of the others, `store.db`, `pki/...`. A
-backup may be made while the plane runs: SQLite copies one consistent moment.
+The file is a tar archive with `manifest.json` (checksums of the other files), `store.db` and `pki/...`.
+The plane may run during a backup: SQLite copies a consistent state.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MANIFEST = "manifest.json"
 _LARGEST_FILE = 16 * 1024**3
 _LARGEST_MANIFEST = 1024**2
 _STATE = (STORE, f"{STORE}-wal", f"{STORE}-shm", "store.head", "pki", "memory-only")
-"""What a restored state takes the place of."""
+"""The files that a restore replaces."""
 
 
 class BackupError(MantaError):
-    """A backup cannot be made or used. The message says why and what to do."""
+    """A backup or restore failed. The message says why and what to do."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -47,9 +47,9 @@ class Manifest(msgspec.Struct, frozen=True):
     """SHA-256 of every member."""
 
 
-# ── making ───────────────────────────────────────────────────────────────────────────────
+# ── backup ───────────────────────────────────────────────────────────────────────────────
 def make_backup(directory: Path, target: Path, *, version: str, now: datetime) -> Manifest:
-    """Write the state of the plane in a directory to a file: whole or not at all, its owner's alone."""
+    """Write the state of a plane to a file in one step, with mode 0600. Raises BackupError."""
     if not (directory / STORE).exists():
         raise BackupError(f"{directory}: there is no plane's state here; name its directory: --dir")
     if not target.parent.is_dir():
@@ -74,7 +74,7 @@ def make_backup(directory: Path, target: Path, *, version: str, now: datetime) -
 
 
 def _copy_store(source: Path, copy: Path) -> tuple[int, int]:
-    """Copy and check: a damaged state must not replace an older, good backup."""
+    """Copy and check the store: a damaged one must not replace an older, good backup."""
     refuse_lost(source)
     copy.touch(mode=0o600)
     with (
@@ -90,7 +90,7 @@ def _copy_store(source: Path, copy: Path) -> tuple[int, int]:
 
 
 def _check_store(path: Path) -> tuple[int, int]:
-    """Revision and number of objects of a store that is whole."""
+    """Return revision and number of objects. Raises JournalError if the store is damaged."""
     with closing(open_database(path, durable=False)) as database:
         check(database, path)
         facts = read_facts(database)
@@ -120,16 +120,16 @@ def _write_archive(path: Path, manifest: Manifest, members: dict[str, Path]) -> 
         os.fsync(file.fileno())
 
 
-# ── using ────────────────────────────────────────────────────────────────────────────────
+# ── restore ──────────────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True, slots=True)
 class Restored:
     manifest: Manifest
     replaced: Path | None
-    """Where the state that was there lies now."""
+    """The directory with the previous state."""
 
 
 def restore_backup(source: Path, directory: Path, *, replace: bool, now: datetime) -> Restored:
-    """Check the file, then put its state in place. Nothing is changed when the file is not good.
+    """Check the backup, then replace the state of the directory. Raises BackupError before any change.
 
     The plane of the directory must not run: callers hold its lock.
     """
@@ -154,7 +154,7 @@ def restore_backup(source: Path, directory: Path, *, replace: bool, now: datetim
 
 
 def _unpack(source: Path, work: Path) -> Manifest:
-    """Only members that the manifest names, under the names that we give them."""
+    """Extract only the files that the manifest lists. Raises BackupError."""
     try:
         with tarfile.open(source, mode="r:") as archive:
             manifest = _read_manifest(source, archive)
@@ -210,7 +210,7 @@ def _unpack_one(source: Path, archive: tarfile.TarFile, work: Path, name: str, d
 
 
 def _adopt(store: Path, manifest: Manifest) -> None:
-    """Check the store row by row, and begin its head file: what was acknowledged later is not meant."""
+    """Check the store, and write a head file for its revision."""
     revision, _ = _check_store(store)
     if revision != manifest.revision:
         raise BackupError(f"{store}: ends at revision {revision}, not at {manifest.revision}")

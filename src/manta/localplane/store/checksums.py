@@ -1,7 +1,6 @@
-"""Checksums of the journal, pure: of every row, and of all rows of a table together.
+"""Checksums of the journal: of every row, and of all rows of a table. Pure.
 
-They find damage (a failing disk, a file cut short, a file of another moment), not forgery: who can write
-the file can write checksums too.
+They detect damage (a failing disk, a truncated file, a mix of files), not forgery.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ from typing import Any
 from zlib import crc32
 
 SUM = "sum"
-"""The fact that holds the checksum of the other facts."""
+"""The name of the fact with the checksum of the other facts."""
 
 
-def object_sum(shelf: str, key: str, revision: int, epoch: int, raw: bytes) -> int:
-    return crc32(raw, crc32(f"{shelf}\0{key}\0{revision}\0{epoch}\0".encode()))
+def object_sum(resource: str, key: str, revision: int, epoch: int, raw: bytes) -> int:
+    return crc32(raw, crc32(f"{resource}\0{key}\0{revision}\0{epoch}\0".encode()))
 
 
 def change_sum(row: Sequence[Any]) -> int:
-    """Of a row of `changes` without its checksum."""
-    revision, shelf, key, kind, epoch, raw, previous, previous_revision = row
-    place = f"{revision}\0{shelf}\0{key}\0{kind}\0{epoch}\0{previous_revision}\0{len(raw)}\0"
+    """Return the checksum of a row of `changes`."""
+    revision, resource, key, kind, epoch, raw, previous, previous_revision = row
+    place = f"{revision}\0{resource}\0{key}\0{kind}\0{epoch}\0{previous_revision}\0{len(raw)}\0"
     return crc32(previous or b"", crc32(raw, crc32(place.encode())))
 
 
@@ -31,7 +30,7 @@ def facts_sum(facts: Mapping[str, int]) -> int:
 
 
 class Tally:
-    """How many rows a table has, and all their checksums together: a lost row shows."""
+    """The number of rows of a table and the XOR of their checksums: detects lost rows."""
 
     __slots__ = ("count", "sum")
 

@@ -1,4 +1,4 @@
-"""The journal's file: made, opened, brought up to date, and checked before anything of it is used."""
+"""The SQLite file of the journal: created, opened, migrated, and checked before use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class JournalError(MantaError):
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """What SQLite or a damaged row says becomes a refusal."""
+    """Turn errors of SQLite and of damaged rows into JournalError."""
     try:
         yield
     except (sqlite3.DatabaseError, TypeError, ValueError, OverflowError) as error:
@@ -62,7 +62,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def open_database(path: Path, *, durable: bool) -> sqlite3.Connection:
-    """Open the journal, and make it if there is none."""
+    """Open the journal; create it if it does not exist. Raises JournalError."""
     if not path.exists():
         _create(path)
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -79,8 +79,7 @@ def open_database(path: Path, *, durable: bool) -> sqlite3.Connection:
 
 
 def _create(path: Path) -> None:
-    """Whole or not at all: a file without content is never one of ours. Secrets lie here, so the file
-    is its owner's alone from the first moment."""
+    """Create the file in one step, so that it is never empty. It has Secrets: mode 0600 from the start."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -110,28 +109,28 @@ def read_facts(database: sqlite3.Connection) -> dict[str, int]:
 def write_facts(
     database: sqlite3.Connection, facts: dict[str, int], known: dict[str, int] | None = None
 ) -> None:
-    """Write the facts and their checksum; of those that the file is known to have, only changes."""
+    """Write the facts and their checksum; only those that differ from `known`."""
     facts[SUM] = facts_sum(facts)
     changed = facts.items() - (known or {}).items()
     database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(changed))
 
 
 def tallies(facts: dict[str, int]) -> tuple[Tally, Tally]:
-    """Of objects and of changes, as the facts have them."""
+    """Return the tallies of objects and of changes from the facts."""
     return (
         Tally(facts.get("objects", 0), facts.get("objects_sum", 0)),
         Tally(facts.get("changes", 0), facts.get("changes_sum", 0)),
     )
 
 
-def note_tallies(facts: dict[str, int], objects: Tally, changes: Tally) -> None:
+def set_tallies(facts: dict[str, int], objects: Tally, changes: Tally) -> None:
     facts["objects"], facts["objects_sum"] = objects.count, objects.sum
     facts["changes"], facts["changes_sum"] = changes.count, changes.sum
 
 
 # ── checks at the start ──────────────────────────────────────────────────────────────────
 def refuse_lost(path: Path, keys: Iterable[Path] = ()) -> None:
-    """A journal that is gone or empty beside what belongs to it is lost, not new."""
+    """Raises JournalError if the journal is missing or empty although other files of the plane exist."""
     if path.exists() and path.stat().st_size:
         return
     beside = [head_path(path), path.with_name(f"{path.name}-wal"), *keys]
@@ -139,12 +138,12 @@ def refuse_lost(path: Path, keys: Iterable[Path] = ()) -> None:
     if left:
         what = "is empty" if path.exists() else "is missing"
         names = ", ".join(str(one) for one in left)
-        raise JournalError(path, f"{what}, but {names} says that there was a plane here")
+        raise JournalError(path, f"{what}, but {names} shows that there was a plane here")
     path.unlink(missing_ok=True)
 
 
 def check(database: sqlite3.Connection, path: Path, *, durable: bool = False) -> None:
-    """Read everything once: pages, rows, sums. Raises JournalError; brings older formats up to date."""
+    """Check pages, rows and checksums, and migrate older formats. Raises JournalError."""
     with _readable(path):
         verdict = database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
@@ -198,7 +197,7 @@ def _check_head(path: Path, facts: dict[str, int], head: Head | None, *, durable
     )
 
 
-# ── journals of before ───────────────────────────────────────────────────────────────────
+# ── migration of older journals ──────────────────────────────────────────────────────────
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = ""
 
@@ -231,7 +230,7 @@ def _add_checksums(database: sqlite3.Connection, path: Path) -> None:
             )
             changes.add(checksum)
         facts = read_facts(database) | {"schema": SCHEMA_VERSION, "store": secrets.randbits(62)}
-        note_tallies(facts, objects, changes)
+        set_tallies(facts, objects, changes)
         write_facts(database, facts)
         database.execute("COMMIT")
     except BaseException:
@@ -240,6 +239,6 @@ def _add_checksums(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_content(path: Path, row: list[Any]) -> None:
-    shelf, key, revision, _, raw = row
+    resource, key, revision, _, raw = row
     if _read_version(raw).metadata.resource_version != str(revision):
-        raise JournalError(path, f"is damaged: object {shelf}/{key} is not that of its revision")
+        raise JournalError(path, f"is damaged: object {resource}/{key} is not that of its revision")

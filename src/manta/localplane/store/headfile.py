@@ -1,7 +1,7 @@
-"""The head file beside the journal: which revision was acknowledged last.
+"""The head file beside the journal: the last acknowledged revision.
 
-SQLite itself cannot say that its write-ahead log was cut short or is gone: it opens the state before.
-The head file is written after every commit, without a sync, so that a start can tell.
+SQLite does not notice that its write-ahead log was truncated or deleted: it opens the older state. The
+head file is written after every commit, without a sync, so that the next start notices it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Head:
     """The identity of the journal."""
     revision: int
     boot: str = ""
-    """Which start of the machine wrote this: writes without a sync end with it."""
+    """The boot of the machine that wrote this; unsynced writes do not survive it."""
     clean: bool = False
-    """Nothing was on its way to the disk any more."""
+    """The journal was closed, and everything is synced."""
 
 
 def boot_id() -> str:
@@ -43,7 +43,7 @@ def head_path(journal: Path) -> Path:
 
 
 def read_head(journal: Path) -> Head | None:
-    """None when there is none, or none that can be read: the journal then speaks for itself."""
+    """Return the head; None if the file is missing or damaged."""
     try:
         text, _, checksum = head_path(journal).read_bytes().rstrip().rpartition(b" ")
         if int(checksum) != crc32(text):
@@ -54,8 +54,7 @@ def read_head(journal: Path) -> Head | None:
 
 
 class HeadFile:
-    """Writes the head of one journal. A disk that refuses it is reported once: the head is then
-    older than the journal, which is allowed."""
+    """Writes the head of one journal. A failure is logged once: an older head is allowed."""
 
     def __init__(self, journal: Path, store: int) -> None:
         self._head = Head(store, 0, boot_id())

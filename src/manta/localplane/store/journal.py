@@ -1,12 +1,11 @@
-"""The journal: every write in SQLite before anyone is told of it.
+"""The journal: every write goes to SQLite before it is acknowledged.
 
-One thread owns the database. Writes that come while a commit runs are committed together by the
-next one, so that many writers share one sync. The database holds the latest state of each object
-and the latest changes, so that watchers can resume after a restart; nothing else is needed to
-open the store again.
+One thread owns the database. Writes that arrive during a commit share the next commit and its sync.
+The database has the latest state of each object and the latest changes, so that watchers can resume
+after a restart.
 
-`durable` syncs every commit (power loss); without it a commit survives the end of the process,
-killed or not, because it has left this process when it is acknowledged.
+With `durable` every commit is synced and survives a power loss. Without it a commit survives the end
+of the process, because the kernel has it when it is acknowledged.
 """
 
 from __future__ import annotations
@@ -24,30 +23,30 @@ from manta.localplane.store.checksums import Tally, change_sum, object_sum
 from manta.localplane.store.database import (
     JournalError,
     check,
-    note_tallies,
     open_database,
     read_facts,
     refuse_lost,
+    set_tallies,
     tallies,
     write_facts,
 )
 from manta.localplane.store.headfile import HeadFile
-from manta.localplane.store.objects import KEEP_BYTES, Change, Record, Shelf
+from manta.localplane.store.objects import KEEP_BYTES, Change, Record, ResourceTable
 from manta.localplane.store.store import Store
 
 KEEP_CHANGES: Final = 20_000
-"""How many changes the database remembers for watchers that come back."""
+"""How many changes the database keeps for watchers that resume."""
 _TRIM_EVERY: Final = 5_000
 _RETRY_PAUSE: Final = 1.0
 
 _Entry = tuple[str, Change]
 _Close = None
 _Reverted = Literal["reverted"]
-"""Queued by the store when it has taken back what could not be written."""
+"""Queued by the store when it has undone the writes that failed."""
 
 
 class SqliteJournal:
-    """Appends from the event loop, commits in its own thread."""
+    """Append on the event loop, commit in a thread of its own."""
 
     def __init__(self, path: Path, store: Store, *, durable: bool = False) -> None:
         self._path = path
@@ -63,14 +62,14 @@ class SqliteJournal:
     def start(self) -> None:
         self._thread.start()
 
-    def append(self, shelf: str, change: Change) -> None:
-        self._queue.put((shelf, change))
+    def append(self, resource: str, change: Change) -> None:
+        self._queue.put((resource, change))
 
     def reverted(self) -> None:
         self._queue.put("reverted")
 
     async def close(self) -> None:
-        """Commit what is queued, then let the database go."""
+        """Commit what is queued, then close the database."""
         self._queue.put(_Close)
         await self._closed
 
@@ -87,27 +86,27 @@ class SqliteJournal:
             head.write(self._facts.get("revision", 0), clean=clean)
             head.close()
         except (sqlite3.Error, OSError, JournalError) as error:
-            self._tell(self._store.fail, error)
-        self._tell(self._finished)
+            self._call_soon(self._store.fail, error)
+        self._call_soon(self._finished)
 
     def _serve(self, database: sqlite3.Connection, head: HeadFile) -> bool:
-        """Commit until the end; whether everything is written then. A disk that fails is tried again,
-        so that space that is made is used."""
+        """Commit until the journal is closed. Return whether everything is written.
+
+        After a failure of the disk it tries again, because someone may free space."""
         while True:
             entries, end = self._collect()
             try:
                 self._commit(database, entries, head)
             except (sqlite3.OperationalError, OSError) as error:
                 _roll_back(database)
-                self._tell(self._store.fail, error)
-                if end or not self._outlast(database):
+                self._call_soon(self._store.fail, error)
+                if end or not self._wait_writable(database):
                     return False
             if end:
                 return True
 
     def _collect(self) -> tuple[list[_Entry], bool]:
-        """At least one entry, then everything that has come meanwhile: one commit for all. And
-        whether it is the end."""
+        """Return the entries of the next commit, at least one, and whether the journal is closed."""
         entries: list[_Entry] = []
         item = self._queue.get()
         while True:
@@ -131,21 +130,18 @@ class SqliteJournal:
         trims = self._since_trim + len(writes) >= _TRIM_EVERY
         if trims:
             _trim(database, facts, changes, writes[-1][1].revision - KEEP_CHANGES)
-        note_tallies(facts, objects, changes)
+        set_tallies(facts, objects, changes)
         write_facts(database, facts, self._facts)
         database.execute("COMMIT")
         self._facts = facts
         self._since_trim = 0 if trims else self._since_trim + len(writes)
         head.write(facts["revision"])
-        self._tell(self._store.committed, writes[-1][1].revision)
+        self._call_soon(self._store.committed, writes[-1][1].revision)
 
-    def _outlast(self, database: sqlite3.Connection) -> bool:
-        """Wait until the disk takes writes again. False: the store was closed meanwhile, or what was
-        refused has been written after all and memory no longer knows it."""
+    def _wait_writable(self, database: sqlite3.Connection) -> bool:
+        """Wait until the disk accepts writes again. Return False if the journal was closed meanwhile."""
         item = self._queue.get()
-        while (
-            item != "reverted"
-        ):  # what was queued before the store knew is taken back with the rest
+        while item != "reverted":  # the store undoes these entries too
             if item is _Close:
                 return False
             item = self._queue.get()
@@ -154,7 +150,7 @@ class SqliteJournal:
                 item = self._queue.get(timeout=_RETRY_PAUSE)
             except queue.Empty:
                 if self._is_writable(database):
-                    self._tell(self._store.recover)
+                    self._call_soon(self._store.recover)
                     return True
                 continue
             if item is _Close:
@@ -176,10 +172,10 @@ class SqliteJournal:
         if not self._closed.done():
             self._closed.set_result(None)
 
-    def _tell(self, function: object, *arguments: object) -> None:
+    def _call_soon(self, function: object, *arguments: object) -> None:
         try:
             self._loop.call_soon_threadsafe(function, *arguments)  # type: ignore[arg-type]
-        except RuntimeError:  # the loop is gone: nobody is left to be told
+        except RuntimeError:  # the event loop is closed
             return
 
 
@@ -192,17 +188,17 @@ def _roll_back(database: sqlite3.Connection) -> None:
 def _write(
     database: sqlite3.Connection, writes: list[_Entry], objects: Tally, changes: Tally
 ) -> None:
-    """Of several writes to one object, only the last matters for the state."""
+    """Insert all changes, and the last state of each object."""
     latest: dict[tuple[str, str], Change] = {}
     rows = []
-    for shelf, change in writes:
+    for resource, change in writes:
         record, previous = change.record, change.previous
-        if previous is not None and (shelf, record.key) not in latest:
-            objects.remove(_sum_of(shelf, previous))
-        latest[shelf, record.key] = change
+        if previous is not None and (resource, record.key) not in latest:
+            objects.remove(_sum_of(resource, previous))
+        latest[resource, record.key] = change
         row = (
             change.revision,
-            shelf,
+            resource,
             record.key,
             change.type,
             record.epoch,
@@ -215,8 +211,8 @@ def _write(
         rows.append((*row, checksum))
     database.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
     kept = [
-        (shelf, key, change.revision, change.record.epoch, change.record.raw)
-        for (shelf, key), change in latest.items()
+        (resource, key, change.revision, change.record.epoch, change.record.raw)
+        for (resource, key), change in latest.items()
         if change.type != "DELETED"
     ]
     summed = [(*row, object_sum(*row)) for row in kept]
@@ -229,8 +225,8 @@ def _write(
     )
 
 
-def _sum_of(shelf: str, record: Record) -> int:
-    return object_sum(shelf, record.key, record.revision, record.epoch, record.raw)
+def _sum_of(resource: str, record: Record) -> int:
+    return object_sum(resource, record.key, record.revision, record.epoch, record.raw)
 
 
 def _trim(database: sqlite3.Connection, facts: dict[str, int], changes: Tally, up_to: int) -> None:
@@ -243,9 +239,9 @@ def _trim(database: sqlite3.Connection, facts: dict[str, int], changes: Tally, u
 
 
 def load(path: Path, store: Store, *, durable: bool, keys: Iterable[Path] = ()) -> None:
-    """Fill an empty store with what the journal holds, history included. Raises JournalError.
+    """Load objects and history into an empty store. Raises JournalError.
 
-    `keys` are files that only a plane which has run before can have.
+    `keys` are files that exist only if the plane ran before.
     """
     refuse_lost(path, keys)
     database = open_database(path, durable=durable)
@@ -253,13 +249,13 @@ def load(path: Path, store: Store, *, durable: bool, keys: Iterable[Path] = ()) 
         check(database, path, durable=durable)
         facts = read_facts(database)
         store.revision = max(store.revision, facts.get("revision", 0))
-        shelves: dict[str, Shelf] = {}
+        resources: dict[str, ResourceTable] = {}
         rows = database.execute("SELECT shelf, key, revision, epoch, raw FROM objects")
         for name, key, revision, epoch, raw in rows:
-            shelf = shelves.setdefault(name, store.shelf(name))
-            shelf.load(Record(key, raw, revision, epoch))
-        for shelf in shelves.values():
-            shelf.loaded()
+            resource = resources.setdefault(name, store.resource(name))
+            resource.load(Record(key, raw, revision, epoch))
+        for resource in resources.values():
+            resource.finish_loading()
         _load_changes(database, store, facts.get("compacted", 0))
     finally:
         database.close()
@@ -267,32 +263,34 @@ def load(path: Path, store: Store, *, durable: bool, keys: Iterable[Path] = ()) 
 
 def _load_changes(database: sqlite3.Connection, store: Store, compacted: int) -> None:
     store.begin_history(compacted)
-    for name, oldest in _worth_loading(database).items():
-        shelf = store.shelf(name)
+    for name, oldest in _oldest_revisions(database).items():
+        resource = store.resource(name)
         rows = database.execute(
             "SELECT revision, key, type, epoch, raw, previous, previous_revision FROM changes "
             "WHERE shelf = ? AND revision > ? ORDER BY revision",
             (name, oldest),
         )
         for revision, key, kind, epoch, raw, before, before_revision in rows:
-            record = shelf.records.get(key)
+            record = resource.records.get(key)
             if record is None or record.revision != revision:
                 record = Record(key, raw, revision, epoch)
             previous = None if before is None else Record(key, before, before_revision, epoch)
-            shelf.remember(Change(revision, kind, record, previous, store.elapsed(), len(raw)))
-        shelf.forget(oldest)
+            resource.record_change(
+                Change(revision, kind, record, previous, store.elapsed(), len(raw))
+            )
+        resource.compact(oldest)
 
 
-def _worth_loading(database: sqlite3.Connection) -> dict[str, int]:
-    """For each shelf, after which revision its history fits into memory: nothing older is read."""
-    room: dict[str, int] = {}
+def _oldest_revisions(database: sqlite3.Connection) -> dict[str, int]:
+    """Return by resource the revision after which its history fits into memory."""
+    free: dict[str, int] = {}
     after: dict[str, int] = {}
     rows = database.execute(
         "SELECT revision, shelf, length(raw) FROM changes ORDER BY revision DESC"
     )
     for revision, name, size in rows:
-        left = room.get(name, KEEP_BYTES) - size
-        room[name] = left
+        left = free.get(name, KEEP_BYTES) - size
+        free[name] = left
         if left < 0:
             after.setdefault(name, revision)
-    return {name: after.get(name, 0) for name in room}
+    return {name: after.get(name, 0) for name in free}

@@ -1,7 +1,7 @@
-"""Give memory back to the system.
+"""Returns freed memory to the operating system.
 
-The C library keeps what it was handed back in small pieces, in the hope that it is needed again.
-After thousands of objects were packed it is not.
+glibc keeps freed memory for later allocations. After thousands of objects were compressed nobody
+needs it again.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 
 
-def give_back() -> None:
-    """Does nothing where the C library cannot do it (only glibc can)."""
+def release_memory() -> None:
+    """Does nothing where the C library is not glibc."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -1,10 +1,9 @@
-"""Revisions, pure: what is stored, what changed, and what a shelf held at an earlier revision.
+"""The objects of one resource, their revisions and their history; pure.
 
-One integer counts every write of the whole store. A shelf is the place of one resource (all its
-namespaces); it keeps its objects sorted as raw JSON and remembers its latest changes, so that a
-watch can resume and a list can be continued at the revision where it began. Raw JSON carries no
-`kind` and no `apiVersion`: these belong to the version in which a client asks. A shelf that has
-grown large packs what has not been written lately.
+One integer counts every write of the whole store. A `ResourceTable` keeps the objects of one resource
+(all namespaces) sorted, as raw JSON, and its latest changes, so that a watch can resume and a list can
+continue at the revision where it began. The JSON has no `kind` and no `apiVersion`: they depend on the
+version that a client requests. A large resource table compresses objects that were not written lately.
 """
 
 from __future__ import annotations
@@ -17,33 +16,31 @@ from typing import Any, Literal
 
 import msgspec
 
-from manta.localplane.store.packing import Packer, is_packed
+from manta.localplane.store.compression import Compressor, is_compressed
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
-# A shelf forgets by age, by number and by size, whichever comes first.
+# Limits of the history of one resource, whichever comes first.
 KEEP_SECONDS = 600.0
 KEEP_CHANGES = 20_000
 KEEP_LINES = 256
-"""Of so many changes the finished watch lines are kept: whoever resumes further back pays."""
+"""Encoded watch lines are kept for so many changes; older ones are encoded again."""
 KEPT_LINE_BYTES = 16 * 1024
-"""Longer watch lines are written again for each watcher."""
+"""Longer watch lines are encoded again for each watcher."""
 KEEP_BYTES = 24 * 1024 * 1024
-"""Of the history of one shelf; `HISTORY_BYTES` bounds that of all shelves."""
+"""Of the history of one resource; `HISTORY_BYTES` bounds that of all resources."""
 HISTORY_BYTES = 64 * 1024 * 1024
-FRESH_BYTES = 4 * 1024 * 1024
-"""So much of a shelf, the latest writes, lies ready to be sent; the rest is packed."""
-_PACKED_AT_ONCE = 2
-"""Per write: a shelf shrinks faster than it grows, and no write waits for a big cleaning."""
+UNCOMPRESSED_BYTES = 4 * 1024 * 1024
+"""The latest writes up to this size stay uncompressed."""
+_COMPRESSED_AT_ONCE = 2
+"""Per write: more than one, so that the backlog shrinks; few, so that no write waits long."""
 
 
-class Compacted(Exception):  # noqa: N818 - an answer about history, not a fault
-    """The asked revision lies before the remembered history."""
+class Compacted(Exception):  # noqa: N818 - etcd's word
+    """The requested revision is older than the history."""
 
-    def __init__(self, asked: int, oldest: int) -> None:
-        super().__init__(f"too old resource version: {asked} ({oldest})")
-        self.asked = asked
-        self.oldest = oldest
+    def __init__(self, requested: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {requested} ({oldest})")
 
 
 class _Labelled(msgspec.Struct, gc=False, frozen=True):
@@ -59,34 +56,34 @@ _NO_LABELS: dict[str, str] = {}
 
 
 class Record:
-    """One object at one revision. What selectors need is read from the JSON once, when asked."""
+    """One object at one revision. Labels are decoded once, when first needed."""
 
-    __slots__ = ("_labels", "_packer", "_text", "epoch", "fields", "key", "revision")
+    __slots__ = ("_compressor", "_labels", "_text", "epoch", "fields", "key", "revision")
 
     def __init__(self, key: str, raw: bytes, revision: int, epoch: int = 0) -> None:
         self.key = key
         self._text = raw
-        self._packer: Packer | None = None
+        self._compressor: Compressor | None = None
         self.revision = revision
         self.epoch = epoch
-        """Which schema the writer obeyed; an older one means that defaults may be missing."""
+        """The schema version at the time of the write; with an older one, defaults may be missing."""
         self.fields: Mapping[str, str] | None = None
-        """Values for field selectors, kept by whoever reads them first."""
+        """Values for field selectors, set by the first reader."""
         self._labels: dict[str, str] | None = None
 
     @property
     def raw(self) -> bytes:
-        """The JSON. Whoever reads from another thread meets the text before or after packing."""
+        """The JSON. Other threads may read it while it is being compressed."""
         text = self._text
-        if self._packer is None or not is_packed(text):
+        if self._compressor is None or not is_compressed(text):
             return text
-        return self._packer.unpack(text)
+        return self._compressor.decompress(text)
 
-    def pack(self, packer: Packer) -> None:
-        if self._packer is None:
-            packed = packer.pack(self._text)
-            self._packer = packer
-            self._text = packed
+    def compress(self, compressor: Compressor) -> None:
+        if self._compressor is None:
+            compressed = compressor.compress(self._text)
+            self._compressor = compressor
+            self._text = compressed
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -118,44 +115,44 @@ class Change:
     previous: Record | None
     at: float
     size: int
-    """Of the JSON, packed or not."""
+    """Of the JSON before compression."""
     encoded: dict[tuple[str, str], bytes] | None = None
-    """The finished watch lines, by (event type, version): written once, shared by all watchers."""
+    """Encoded watch lines by (event type, version), shared by all watchers."""
 
 
 def key_of(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-class Shelf:
+class ResourceTable:
     """The objects of one resource and the latest changes to them."""
 
-    def __init__(self, name: str, *, born: int = 0) -> None:
+    def __init__(self, name: str, *, start_revision: int = 0) -> None:
         self.name = name
         self.records: dict[str, Record] = {}
-        self.revision = born
+        self.revision = start_revision
         """The revision of the latest change here."""
-        self.compacted = born
-        """Revisions up to this one can no longer be replayed."""
+        self.compacted = start_revision
+        """Changes up to this revision are no longer in the history."""
         self._order: list[str] = []
         self._changes: deque[Change] = deque()
         self._bytes = 0
-        self._packer: Packer | None = None
-        self._fresh: deque[tuple[Record, int]] = deque()
-        self._fresh_bytes = 0
+        self._compressor: Compressor | None = None
+        self._recent: deque[tuple[Record, int]] = deque()
+        self._recent_bytes = 0
 
     def __len__(self) -> int:
         return len(self.records)
 
     def load(self, record: Record) -> None:
-        """Take a record from the journal: no change, no history."""
+        """Add a record of the journal, without a change in the history."""
         if record.key not in self.records:
             self._order.append(record.key)
         self.records[record.key] = record
         self.revision = max(self.revision, record.revision)
-        self._freshen(record, len(record.raw))
+        self._add_recent(record, len(record.raw))
 
-    def loaded(self) -> None:
+    def finish_loading(self) -> None:
         self._order.sort()
 
     def put(self, record: Record, at: float) -> Change:
@@ -164,23 +161,25 @@ class Shelf:
             insort(self._order, record.key)
         self.records[record.key] = record
         size = len(record.raw)
-        self._freshen(record, size)
-        self.pack_stale(_PACKED_AT_ONCE)
+        self._add_recent(record, size)
+        self.compress_stale(_COMPRESSED_AT_ONCE)
         kind: ChangeType = "MODIFIED" if previous else "ADDED"
-        return self.remember(Change(record.revision, kind, record, previous, at, size))
+        return self.record_change(Change(record.revision, kind, record, previous, at, size))
 
     def remove(self, last: Record, at: float) -> Change:
         previous = self.records.pop(last.key)
         del self._order[bisect_left(self._order, last.key)]
-        return self.remember(Change(last.revision, "DELETED", last, previous, at, len(last.raw)))
+        return self.record_change(
+            Change(last.revision, "DELETED", last, previous, at, len(last.raw))
+        )
 
     def select(self, namespace: str = "") -> list[Record]:
-        """Everything now, in key order."""
+        """Return the current records, in key order."""
         keys = self._order[self._range(namespace)] if namespace else self._order
         return [self.records[key] for key in keys]
 
     def select_at(self, revision: int, namespace: str = "") -> list[Record]:
-        """Everything as it was at an earlier revision, by undoing the changes since then."""
+        """Return the records at an earlier revision, in key order. Raises Compacted."""
         if revision < self.compacted:
             raise Compacted(revision, self.compacted)
         then: dict[str, Record | None] = {}
@@ -199,7 +198,7 @@ class Shelf:
         return [now[key] for key in sorted(now)]
 
     def changes_after(self, revision: int) -> list[Change]:
-        """The changes since a revision, oldest first; the newest are looked at first."""
+        """Return the changes after a revision, oldest first."""
         found: list[Change] = []
         for change in reversed(self._changes):
             if change.revision <= revision:
@@ -209,12 +208,13 @@ class Shelf:
         return found
 
     def replay(self, revision: int) -> list[Change]:
+        """Return the changes after a revision, oldest first. Raises Compacted."""
         if revision < self.compacted:
             raise Compacted(revision, self.compacted)
         return self.changes_after(revision)
 
-    def forget(self, up_to: int) -> None:
-        """Compact: drop the changes up to and including a revision."""
+    def compact(self, up_to: int) -> None:
+        """Drop the changes up to and including a revision."""
         while self._changes and self._changes[0].revision <= up_to:
             self._drop_oldest()
         self.compacted = max(self.compacted, up_to)
@@ -225,8 +225,8 @@ class Shelf:
             bisect_left(self._order, f"{namespace}/"), bisect_left(self._order, f"{namespace}0")
         )
 
-    def remember(self, change: Change) -> Change:
-        """Keep a change for watchers, and forget the oldest ones beyond the limits."""
+    def record_change(self, change: Change) -> Change:
+        """Add a change to the history, and drop the oldest ones beyond the limits."""
         self.revision = change.revision
         self._changes.append(change)
         if len(self._changes) > KEEP_LINES:
@@ -245,12 +245,12 @@ class Shelf:
         return self._bytes
 
     def drop_oldest(self) -> None:
-        """Forget one change, unless it is the only one."""
+        """Drop one change, unless it is the only one."""
         if len(self._changes) > 1:
             self._drop_oldest()
 
     def revert(self, change: Change) -> None:
-        """Take the latest change back, as if it had never been."""
+        """Undo the latest change, and remove it from the history."""
         key, previous = change.record.key, change.previous
         if previous is None:
             del self.records[key]
@@ -270,21 +270,21 @@ class Shelf:
         self._bytes -= oldest.size
         self.compacted = max(self.compacted, oldest.revision)
 
-    # ── packing ──────────────────────────────────────────────────────────────────────────
-    def _freshen(self, record: Record, size: int) -> None:
-        self._fresh.append((record, size))
-        self._fresh_bytes += size
+    # ── compression ──────────────────────────────────────────────────────────────────────
+    def _add_recent(self, record: Record, size: int) -> None:
+        self._recent.append((record, size))
+        self._recent_bytes += size
 
-    def pack_stale(self, most: int) -> bool:
-        """Pack at most so many of what was not written lately; whether there may be more."""
+    def compress_stale(self, most: int) -> bool:
+        """Compress at most so many of the oldest writes. Return whether there may be more."""
         for _ in range(most):
-            if self._fresh_bytes <= FRESH_BYTES:
+            if self._recent_bytes <= UNCOMPRESSED_BYTES:
                 return False
-            record, size = self._fresh.popleft()
-            self._fresh_bytes -= size
-            if self._packer is None:
-                self._packer = Packer(record.raw)
-            record.pack(self._packer)
+            record, size = self._recent.popleft()
+            self._recent_bytes -= size
+            if self._compressor is None:
+                self._compressor = Compressor(record.raw)
+            record.compress(self._compressor)
         return True
 
     def __iter__(self) -> Iterator[Record]:

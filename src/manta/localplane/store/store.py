@@ -1,8 +1,8 @@
-"""The store: every object, one revision counter, watchers, and a journal where one is given.
+"""The store: all objects, one revision counter, watchers, and an optional journal.
 
-All calls but `settled` are synchronous and run on the event loop, so that reading, deciding and
-writing within one turn of the loop is a transaction. A write counts as done when `settled` has
-returned for its revision; watchers hear of it then, never earlier.
+All calls but the waiting ones are synchronous and run on the event loop: reads and writes without an
+`await` in between are a transaction. A write is acknowledged when `wait_durable` returns for its
+revision; watchers see it then, never earlier.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from manta.localplane.store import objects
-from manta.localplane.store.memory import give_back
-from manta.localplane.store.objects import Change, Record, Shelf
+from manta.localplane.store.memory import release_memory
+from manta.localplane.store.objects import Change, Record, ResourceTable
 from manta.localplane.store.watchers import Watcher
 
 _encode = msgspec.json.Encoder().encode
 OBJECT_LIMIT: Final = 1536 * 1024
 """Bytes of one object as JSON: etcd takes requests of 1.5 MiB."""
-_TIDY_AT_ONCE = 20
-_TIDY_PAUSE = 0.02
+_COMPRESSED_AT_ONCE = 20
+_COMPRESS_PAUSE = 0.02
 
 
 class Journal(Protocol):
-    """Where writes survive. `append` returns at once; `on_commit` is told what is safe."""
+    """Persists changes. `append` returns at once; later it calls `Store.committed` or `Store.fail`."""
 
-    def append(self, shelf: str, change: Change) -> None: ...
+    def append(self, resource: str, change: Change) -> None: ...
     def reverted(self) -> None: ...
     async def close(self) -> None: ...
 
 
 class StoreFailed(Exception):  # noqa: N818
-    """The journal could not write. Nothing is acknowledged until it can."""
+    """The journal cannot write. No write is acknowledged until it can."""
 
 
 class ObjectTooLarge(Exception):  # noqa: N818
-    """An object of more bytes than one write may have. `size` is what was asked for."""
+    """An object with more than OBJECT_LIMIT bytes. `size` is its size."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"{size} bytes: at most {OBJECT_LIMIT} are stored")
@@ -51,168 +51,169 @@ class Store:
         self.revision = revision
         self.failure: BaseException | None = None
         self.reverts = 0
-        """How often writes were taken back: their revisions are then given to others."""
+        """How often writes were undone; later writes use the same revisions again."""
         self.on_revert: Callable[[str, str], None] = lambda *_: None
-        """Called for every object whose latest state was taken back."""
+        """Called with resource and key of every object whose latest write was undone."""
         self.elapsed = elapsed
-        self._shelves: dict[str, Shelf] = {}
-        self._watchers: dict[str, set[Watcher]] = {}
+        self._resources: dict[str, ResourceTable] = {}
+        self._watchers: dict[str, dict[Watcher, None]] = {}
+        """In the order in which they began: the order of wake-ups does not depend on addresses."""
         self._journal: Journal | None = None
-        self._settled = revision
+        self._durable = revision
         self._compacted = 0
-        self._forgotten: dict[str, int] = {}
-        """Of which revisions the watchers of a shelf know that they are forgotten."""
+        self._checked: dict[str, int] = {}
+        """By resource: up to which revision watchers were checked against the compaction."""
         self._history = 0
-        """Bytes of all histories, at most: what shelves drop themselves is counted when it matters."""
-        self._unsettled: list[tuple[str, Change]] = []
+        """Bytes of all histories; an upper bound, corrected in `_trim_history`."""
+        self._pending: list[tuple[str, Change]] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     # ── reading ──────────────────────────────────────────────────────────────────────────
-    def shelf(self, name: str) -> Shelf:
-        found = self._shelves.get(name)
+    def resource(self, name: str) -> ResourceTable:
+        found = self._resources.get(name)
         if found is None:
-            found = self._shelves[name] = Shelf(name, born=self._compacted)
+            found = self._resources[name] = ResourceTable(name, start_revision=self._compacted)
         return found
 
     def begin_history(self, compacted: int) -> None:
-        """After a start: changes up to here are not remembered, on any shelf."""
+        """After a start: changes up to this revision are in no history."""
         self._compacted = compacted
-        for shelf in self._shelves.values():
-            shelf.compacted = max(shelf.compacted, compacted)
-        self._history = sum(shelf.history_bytes for shelf in self._shelves.values())
+        for resource in self._resources.values():
+            resource.compacted = max(resource.compacted, compacted)
+        self._history = sum(resource.history_bytes for resource in self._resources.values())
 
-    def get(self, shelf: str, key: str) -> Record | None:
-        return self.shelf(shelf).records.get(key)
+    def get(self, resource: str, key: str) -> Record | None:
+        return self.resource(resource).records.get(key)
 
-    def select(self, shelf: str, namespace: str = "") -> list[Record]:
-        return self.shelf(shelf).select(namespace)
+    def select(self, resource: str, namespace: str = "") -> list[Record]:
+        return self.resource(resource).select(namespace)
 
-    def select_at(self, shelf: str, revision: int, namespace: str = "") -> list[Record]:
-        return self.shelf(shelf).select_at(revision, namespace)
+    def select_at(self, resource: str, revision: int, namespace: str = "") -> list[Record]:
+        return self.resource(resource).select_at(revision, namespace)
 
-    def shelves(self) -> Mapping[str, Shelf]:
-        return self._shelves
+    def resources(self) -> Mapping[str, ResourceTable]:
+        return self._resources
 
     # ── writing ──────────────────────────────────────────────────────────────────────────
-    def put(self, shelf: str, key: str, body: dict[str, Any], *, epoch: int = 0) -> Record:
-        """Create or replace. The new revision is written into `metadata.resourceVersion`.
+    def put(self, resource: str, key: str, body: dict[str, Any], *, epoch: int = 0) -> Record:
+        """Create or replace an object, and return its record.
 
-        Raises ObjectTooLarge, and changes nothing then.
+        Sets `metadata.resourceVersion` of `body`. Raises ObjectTooLarge and StoreFailed.
         """
-        record = self._record(key, body, epoch, shelf)
-        self._publish(shelf, self.shelf(shelf).put(record, self.elapsed()))
+        record = self._record(key, body, epoch, resource)
+        self._publish(resource, self.resource(resource).put(record, self.elapsed()))
         return record
 
-    def remove(self, shelf: str, key: str, body: dict[str, Any], *, epoch: int = 0) -> Record:
-        """Delete. `body` is the last state that watchers see, at the revision of the deletion."""
+    def remove(self, resource: str, key: str, body: dict[str, Any], *, epoch: int = 0) -> Record:
+        """Delete an object. `body` is the last state that watchers see. Raises StoreFailed."""
         record = self._record(key, body, epoch)
-        self._publish(shelf, self.shelf(shelf).remove(record, self.elapsed()))
+        self._publish(resource, self.resource(resource).remove(record, self.elapsed()))
         return record
 
-    def check_size(self, shelf: str, key: str, raw: bytes) -> None:
-        """Raises ObjectTooLarge. What was stored before there was a limit may stay and shrink."""
+    def check_size(self, resource: str, key: str, raw: bytes) -> None:
+        """Raises ObjectTooLarge, unless a stored object is even larger: it may shrink."""
         if len(raw) > OBJECT_LIMIT:
-            before = self.get(shelf, key)
+            before = self.get(resource, key)
             if before is None or len(before.raw) < len(raw):
                 raise ObjectTooLarge(len(raw))
 
-    def _record(self, key: str, body: dict[str, Any], epoch: int, shelf: str = "") -> Record:
+    def _record(self, key: str, body: dict[str, Any], epoch: int, resource: str = "") -> Record:
         if self.failure is not None:
             raise StoreFailed(str(self.failure))
         revision = self.revision + 1
         body["metadata"]["resourceVersion"] = str(revision)
         raw = _encode(body)
-        if shelf:
-            self.check_size(shelf, key, raw)
+        if resource:
+            self.check_size(resource, key, raw)
         self.revision = revision
         return Record(key, raw, revision, epoch)
 
-    def _publish(self, shelf: str, change: Change) -> None:
+    def _publish(self, resource: str, change: Change) -> None:
         self._history += change.size
         if self._history > objects.HISTORY_BYTES:
             self._trim_history()
-        self._forget_watchers(shelf)
+        self._end_outrun_watches(resource)
         if self._journal is None:
-            self._tell(shelf, change)
-            self._settle(change.revision)
+            self._notify(resource, change)
+            self._mark_durable(change.revision)
             return
-        self._unsettled.append((shelf, change))
-        self._journal.append(shelf, change)
+        self._pending.append((resource, change))
+        self._journal.append(resource, change)
 
     def _trim_history(self) -> None:
-        """The shelf with the longest history gives way."""
-        shelves = self._shelves.values()
-        self._history = sum(shelf.history_bytes for shelf in shelves)
+        """Drop the oldest changes of the resources with the longest history."""
+        resources = self._resources.values()
+        self._history = sum(resource.history_bytes for resource in resources)
         while self._history > objects.HISTORY_BYTES:
-            longest = max(shelves, key=lambda shelf: shelf.history_bytes)
+            longest = max(resources, key=lambda resource: resource.history_bytes)
             before = longest.history_bytes
             longest.drop_oldest()
             if longest.history_bytes == before:
                 return
             self._history -= before - longest.history_bytes
-            self._forget_watchers(longest.name)
+            self._end_outrun_watches(longest.name)
 
-    def _forget_watchers(self, shelf: str) -> None:
-        """End the watches whose next change has left the history: else they would keep it."""
-        compacted = self.shelf(shelf).compacted
-        if self._forgotten.get(shelf, 0) == compacted:
+    def _end_outrun_watches(self, resource: str) -> None:
+        """End watches whose next change has left the history: they would keep it in memory."""
+        compacted = self.resource(resource).compacted
+        if self._checked.get(resource, 0) == compacted:
             return
-        self._forgotten[shelf] = compacted
-        for watcher in tuple(self._watchers.get(shelf, ())):
-            watcher.forgotten(compacted)
+        self._checked[resource] = compacted
+        for watcher in tuple(self._watchers.get(resource, ())):
+            watcher.compacted(compacted)
 
-    def _tell(self, shelf: str, change: Change) -> None:
-        for watcher in tuple(self._watchers.get(shelf, ())):
+    def _notify(self, resource: str, change: Change) -> None:
+        for watcher in tuple(self._watchers.get(resource, ())):
             watcher.offer(change)
 
-    async def tidy(self) -> None:
-        """After a start: pack, little by little, what was loaded and nobody has written since."""
-        packed = False
-        for shelf in tuple(self._shelves.values()):
-            while shelf.pack_stale(_TIDY_AT_ONCE):
-                packed = True
-                await asyncio.sleep(_TIDY_PAUSE)
-        if packed:
-            give_back()
+    async def compress_loaded(self) -> None:
+        """After a start: compress the loaded objects, a few at a time."""
+        compressed = False
+        for resource in tuple(self._resources.values()):
+            while resource.compress_stale(_COMPRESSED_AT_ONCE):
+                compressed = True
+                await asyncio.sleep(_COMPRESS_PAUSE)
+        if compressed:
+            release_memory()
 
     # ── watching ─────────────────────────────────────────────────────────────────────────
-    def watch(self, shelf: str, since: int) -> Watcher:
-        """Changes after a revision. Raises Compacted when they are no longer remembered."""
-        replayed = self.shelf(shelf).replay(since) if since < self.revision else []
-        backlog = [change for change in replayed if change.revision <= self._settled]
-        watcher = Watcher(shelf, since, backlog)
-        self._watchers.setdefault(shelf, set()).add(watcher)
+    def watch(self, resource: str, since: int) -> Watcher:
+        """Return a watcher of the changes after a revision. Raises Compacted."""
+        replayed = self.resource(resource).replay(since) if since < self.revision else []
+        backlog = [change for change in replayed if change.revision <= self._durable]
+        watcher = Watcher(resource, since, backlog)
+        self._watchers.setdefault(resource, {})[watcher] = None
         return watcher
 
     def unwatch(self, watcher: Watcher) -> None:
         watcher.close()
-        self._watchers.get(watcher.shelf, set()).discard(watcher)
+        self._watchers.get(watcher.resource, {}).pop(watcher, None)
 
-    def watcher_count(self, shelf: str) -> int:
-        return len(self._watchers.get(shelf, ()))
+    def watcher_count(self, resource: str) -> int:
+        return len(self._watchers.get(resource, ()))
 
-    def close_watches(self, shelf: str | None = None) -> None:
-        """End the watches of one shelf, or all of them: the server is going, or the resource is."""
+    def close_watches(self, resource: str | None = None) -> None:
+        """End the watches of one resource, or all of them."""
         for name, watchers in self._watchers.items():
-            if shelf is None or name == shelf:
+            if resource is None or name == resource:
                 for watcher in tuple(watchers):
                     watcher.close()
 
     # ── durability ───────────────────────────────────────────────────────────────────────
     def attach(self, journal: Journal) -> None:
         self._journal = journal
-        self._settled = self.revision
+        self._durable = self.revision
 
     @property
-    def settled_revision(self) -> int:
-        return self._settled
+    def durable_revision(self) -> int:
+        return self._durable
 
-    async def settled(self, revision: int) -> None:
-        """Return when everything up to this revision survives. At once without a journal.
+    async def wait_durable(self, revision: int) -> None:
+        """Return when all writes up to this revision are durable; at once without a journal.
 
-        What survives can be read also while the journal fails.
+        Raises StoreFailed. Durable revisions can be waited for while the journal fails.
         """
-        if revision <= self._settled:
+        if revision <= self._durable:
             return
         if self.failure is not None:
             raise StoreFailed(str(self.failure))
@@ -220,9 +221,9 @@ class Store:
             return
         await self._wait_for(revision)
 
-    async def reached(self, revision: int) -> None:
-        """Return when this revision exists and survives; it may lie in the future."""
-        if revision > self._settled:
+    async def wait_reached(self, revision: int) -> None:
+        """Return when this revision, which may be a future one, exists and is durable."""
+        if revision > self._durable:
             await self._wait_for(revision)
 
     async def _wait_for(self, revision: int) -> None:
@@ -231,18 +232,18 @@ class Store:
         await waiter
 
     def committed(self, revision: int) -> None:
-        """The journal says: safe up to here. Watchers hear, then writers are answered."""
+        """Called by the journal: durable up to here. Notify watchers, then writers."""
         ready = 0
-        for shelf, change in self._unsettled:
+        for resource, change in self._pending:
             if change.revision > revision:
                 break
             ready += 1
-            self._tell(shelf, change)
-        del self._unsettled[:ready]
-        self._settle(revision)
+            self._notify(resource, change)
+        del self._pending[:ready]
+        self._mark_durable(revision)
 
-    def _settle(self, revision: int) -> None:
-        self._settled = max(self._settled, revision)
+    def _mark_durable(self, revision: int) -> None:
+        self._durable = max(self._durable, revision)
         if not self._waiting:
             return
         still: list[tuple[int, asyncio.Future[None]]] = []
@@ -254,30 +255,30 @@ class Store:
         self._waiting = still
 
     def fail(self, failure: BaseException) -> None:
-        """The journal says: it cannot write. Every waiting and every later writer is told.
+        """Called by the journal when it cannot write. All waiting and later writers fail.
 
-        What was not written is taken back, so that readers see what a restart would show them.
-        Nobody has heard of it: neither writers nor watchers hear of what is not settled.
+        Pending writes are undone, so that readers see what a restart would show. No writer and no
+        watcher has seen them.
         """
         self.failure = failure
-        for shelf, change in reversed(self._unsettled):
-            self.shelf(shelf).revert(change)
-        lost = {(shelf, change.record.key) for shelf, change in self._unsettled}
-        self._unsettled = []
-        self.revision = self._settled
+        for resource, change in reversed(self._pending):
+            self.resource(resource).revert(change)
+        lost = {(resource, change.record.key) for resource, change in self._pending}
+        self._pending = []
+        self.revision = self._durable
         self.reverts += 1
-        for shelf, key in lost:
-            self.on_revert(shelf, key)
+        for resource, key in lost:
+            self.on_revert(resource, key)
         for _, waiter in self._waiting:
             if not waiter.done():
                 waiter.set_exception(StoreFailed(str(failure)))
         self._waiting = []
-        self.close_watches()  # some may begin at a revision that was taken back
+        self.close_watches()  # some may begin at a revision that was undone
         if self._journal is not None:
             self._journal.reverted()
 
     def recover(self) -> None:
-        """The journal says: it can write again."""
+        """Called by the journal when it can write again."""
         self.failure = None
 
     async def close(self) -> None:

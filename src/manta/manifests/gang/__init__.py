@@ -1,15 +1,14 @@
-"""Gang scheduling: what Pods and pod groups need so that a scheduler starts all of them or none.
+"""Gang scheduling: the labels, annotations and PodGroups by which a scheduler starts all Pods or none.
 
-One module per scheduler, each with the same answers: how a Pod is marked as a member, which
-PodGroup (if any) its gang is told by, and whether it knows scheduling gates. All of it is pure; the
-controllers' planners keep the PodGroups true.
+One module per scheduler says how a Pod is marked as a member, which PodGroup (if any) its gang has, and whether the
+scheduler respects scheduling gates. All of it is pure; the controllers' planners create the PodGroups.
 """
 
 from __future__ import annotations
 
 from manta.api.ray.cluster import RayCluster
 from manta.manifests.gang.kai import KAI
-from manta.manifests.gang.members import GangScheduler, PodGroups, cluster_leader
+from manta.manifests.gang.members import GangScheduler, PodGroups, cluster_gang
 from manta.manifests.gang.scheduler_plugins import SCHEDULER_PLUGINS
 from manta.manifests.gang.volcano import VOLCANO
 from manta.manifests.gang.yunikorn import YUNIKORN
@@ -24,23 +23,23 @@ SCHEDULERS: dict[str, GangScheduler] = {
 
 
 def gang_scheduler(settings: Settings) -> GangScheduler | None:
-    """The one that this operator was told to use; None: Pods are scheduled one by one."""
+    """The configured gang scheduler; None: Pods are scheduled one by one."""
     return SCHEDULERS[settings.batch_scheduler] if settings.batch_scheduler else None
 
 
-def gates_are_known(settings: Settings) -> bool:
-    """To the scheduler of all Pods that this operator makes."""
+def supports_scheduling_gates(settings: Settings) -> bool:
+    """Whether the scheduler of our Pods respects scheduling gates."""
     scheduler = gang_scheduler(settings)
-    return scheduler is None or scheduler.knows_gates
+    return scheduler is None or scheduler.supports_scheduling_gates
 
 
 def pod_groups(settings: Settings) -> PodGroups | None:
-    """Of the chosen scheduler; None: it has none, or none is chosen."""
+    """The PodGroups of the configured scheduler; None: it has none, or none is configured."""
     scheduler = gang_scheduler(settings)
     return scheduler.pod_groups if scheduler else None
 
 
 def gang_group_name(cluster: RayCluster, settings: Settings) -> str:
-    """Of the PodGroup that this cluster has for itself; empty: it has none."""
+    """The name of the PodGroup of this cluster; empty: it has none."""
     groups = pod_groups(settings)
-    return groups.name(cluster_leader(cluster)) if groups else ""
+    return groups.name(cluster_gang(cluster)) if groups else ""

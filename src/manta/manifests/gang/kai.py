@@ -1,4 +1,4 @@
-"""KAI: groups Pods by itself; it needs its name on them, and the queue."""
+"""KAI: groups Pods by itself; they only need its scheduler name and the queue."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Final
 
 from manta.api.ray import names
 from manta.manifests.containers import Json
-from manta.manifests.gang.members import Leader, joined
+from manta.manifests.gang.members import Gang, with_scheduler
 
 
 class Kai:
     pod_groups = None
-    knows_gates = True
+    supports_scheduling_gates = True
 
-    def mark(self, leader: Leader, pod: Json, group: str) -> Json:
-        queue = {names.LABEL_KAI_QUEUE: leader.label(names.LABEL_KAI_QUEUE)}
-        return joined(pod, "kai-scheduler", labels=queue)
+    def member_pod(self, gang: Gang, pod: Json, group: str) -> Json:
+        queue = {names.LABEL_KAI_QUEUE: gang.label(names.LABEL_KAI_QUEUE)}
+        return with_scheduler(pod, "kai-scheduler", labels=queue)
 
-    def cluster_marks(self, leader: Leader) -> Json:
+    def cluster_metadata(self, gang: Gang) -> Json:
         return {}
 
 

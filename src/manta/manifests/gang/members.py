@@ -1,4 +1,4 @@
-"""What all gang schedulers have in common: whose gang it is, how large, and how Pods join it."""
+"""What all gang schedulers share: a gang, its PodGroup, and how Pods join it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from manta.manifests.submitter import job_reference
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
-    """The object whose Pods are scheduled together."""
+class Gang:
+    """The Pods of a RayCluster or RayJob, which are scheduled together."""
 
     metadata: ObjectMeta
     spec: RayClusterSpec
@@ -34,61 +34,59 @@ class Leader:
 
     @property
     def wants_gang(self) -> bool:
-        """The label's presence counts, whatever its value."""
+        """Whether the gang label is set, whatever its value."""
         return names.LABEL_GANG_SCHEDULING in self.metadata.labels
 
 
 class PodGroups(Protocol):
-    """How a scheduler is told of a gang by an object of its own."""
+    """For schedulers that represent a gang by an object of their own."""
 
     @property
     def resource(self) -> Resource: ...
 
-    def name(self, leader: Leader) -> str:
-        """Of the PodGroup that this RayCluster or RayJob has for itself; empty: it has none."""
+    def name(self, gang: Gang) -> str:
+        """The name of the PodGroup of this RayCluster or RayJob; empty: it has none."""
         ...
 
-    def build(self, leader: Leader) -> Json: ...
+    def build(self, gang: Gang) -> Json: ...
 
 
 class GangScheduler(Protocol):
     @property
     def pod_groups(self) -> PodGroups | None:
-        """None: it is told by the Pods alone."""
+        """The scheduler's PodGroups; None: Pods carry all information."""
         ...
 
     @property
-    def knows_gates(self) -> bool:
-        """Whether it leaves a Pod alone while that has a scheduling gate, whatever its version."""
+    def supports_scheduling_gates(self) -> bool:
+        """Whether all its versions respect scheduling gates."""
         ...
 
-    def mark(self, leader: Leader, pod: Json, group: str) -> Json:
-        """The same Pod, or Pod template, as a member of this group of the gang."""
+    def member_pod(self, gang: Gang, pod: Json, group: str) -> Json:
+        """The Pod, or Pod template, as a member of this group of the gang."""
         ...
 
-    def cluster_marks(self, leader: Leader) -> Json:
-        """Labels and annotations that a RayJob's cluster hands on to its Pods."""
+    def cluster_metadata(self, gang: Gang) -> Json:
+        """Labels and annotations that a RayJob's cluster copies to its Pods."""
         ...
 
 
-def cluster_leader(cluster: RayCluster) -> Leader:
-    return Leader(cluster.metadata, cluster.spec, controller_reference(cluster))
+def cluster_gang(cluster: RayCluster) -> Gang:
+    return Gang(cluster.metadata, cluster.spec, controller_reference(cluster))
 
 
-def job_leader(
-    job: RayJob, spec: RayClusterSpec, submitter: Mapping[str, Any] | None = None
-) -> Leader:
-    return Leader(job.metadata, spec, job_reference(job), submitter)
+def job_gang(job: RayJob, spec: RayClusterSpec, submitter: Mapping[str, Any] | None = None) -> Gang:
+    return Gang(job.metadata, spec, job_reference(job), submitter)
 
 
-def joined(
+def with_scheduler(
     pod: Json,
     scheduler: str,
     *,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Json:
-    """A copy of the Pod that goes to this scheduler. Empty values are left out."""
+    """A copy of the Pod for this scheduler. Empty labels and annotations are left out."""
     meta = dict(pod.get("metadata") or {})
     for field, added in (("labels", labels), ("annotations", annotations)):
         found = {key: value for key, value in (added or {}).items() if value}
@@ -102,7 +100,7 @@ def as_text(amounts: Mapping[str, Quantity]) -> dict[str, str]:
 
 
 def pod_group_drift(wanted: Mapping[str, Any], live: PodGroup) -> Json:
-    """The patch that makes a live PodGroup as large as wanted; amounts are compared by value."""
+    """The patch that resizes a live PodGroup; quantities are compared by value."""
     amounts = {name: Quantity.parse(text) for name, text in live.spec.min_resources.items()}
     needed = {name: Quantity.parse(text) for name, text in wanted["minResources"].items()}
     change: Json = {}

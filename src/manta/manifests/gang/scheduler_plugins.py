@@ -1,7 +1,7 @@
-"""The coscheduling plugin of kubernetes-sigs/scheduler-plugins: a PodGroup named as the cluster.
+"""The coscheduling plugin of kubernetes-sigs/scheduler-plugins: a PodGroup with the name of the cluster.
 
-Only clusters that bear the gang label have one. A RayJob's gang is its cluster's: the submitter
-starts later, and is scheduled by itself.
+Only clusters with the gang label have one. The gang of a RayJob is its cluster: the submitter starts later and is
+scheduled by itself.
 """
 
 from __future__ import annotations
@@ -12,43 +12,43 @@ from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import COSCHEDULING_POD_GROUPS
 from manta.manifests.containers import Json
-from manta.manifests.gang.members import Leader, as_text, joined
+from manta.manifests.gang.members import Gang, as_text, with_scheduler
 from manta.rules.scaling import gang_members, gang_resources
 
 
 class CoschedulingGroups:
     resource = COSCHEDULING_POD_GROUPS
 
-    def name(self, leader: Leader) -> str:
-        has_one = leader.wants_gang and leader.owner["kind"] == RAY_CLUSTERS.kind
-        return leader.metadata.name if has_one else ""
+    def name(self, gang: Gang) -> str:
+        has_one = gang.wants_gang and gang.owner["kind"] == RAY_CLUSTERS.kind
+        return gang.metadata.name if has_one else ""
 
-    def build(self, leader: Leader) -> Json:
+    def build(self, gang: Gang) -> Json:
         return {
             "apiVersion": COSCHEDULING_POD_GROUPS.api_version,
             "kind": COSCHEDULING_POD_GROUPS.kind,
             "metadata": {
-                "name": leader.metadata.name,
-                "namespace": leader.metadata.namespace,
-                "ownerReferences": [leader.owner],
+                "name": gang.metadata.name,
+                "namespace": gang.metadata.namespace,
+                "ownerReferences": [gang.owner],
             },
             "spec": {
-                "minMember": gang_members(leader.spec),
-                "minResources": as_text(gang_resources(leader.spec)),
+                "minMember": gang_members(gang.spec),
+                "minResources": as_text(gang_resources(gang.spec)),
             },
         }
 
 
 class SchedulerPlugins:
     pod_groups = CoschedulingGroups()
-    knows_gates = True
+    supports_scheduling_gates = True
 
-    def mark(self, leader: Leader, pod: Json, group: str) -> Json:
-        member = leader.wants_gang and group != names.SUBMITTER_GROUP
-        labels = {names.LABEL_SCHEDULER_PLUGINS_POD_GROUP: leader.metadata.name}
-        return joined(pod, "scheduler-plugins-scheduler", labels=labels if member else {})
+    def member_pod(self, gang: Gang, pod: Json, group: str) -> Json:
+        member = gang.wants_gang and group != names.SUBMITTER_GROUP
+        labels = {names.LABEL_SCHEDULER_PLUGINS_POD_GROUP: gang.metadata.name}
+        return with_scheduler(pod, "scheduler-plugins-scheduler", labels=labels if member else {})
 
-    def cluster_marks(self, leader: Leader) -> Json:
+    def cluster_metadata(self, gang: Gang) -> Json:
         return {}
 
 

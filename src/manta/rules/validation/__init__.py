@@ -1,1 +1,1 @@
-"""What is wrong with a spec, in words: a list of violations, never an exception."""
+"""Validation of the Ray kinds: functions that return violations and never raise."""

@@ -37,9 +37,9 @@ def gcs_violations(
 
 def _username(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
     cure = "use spec.gcsFaultToleranceOptions.redisUsername"
-    said = spec.head_group_spec.ray_start_params.get("redis-username", "")
-    if said:
-        yield Violation(f"{at}.headGroupSpec.rayStartParams.redis-username", said, cure)
+    value = spec.head_group_spec.ray_start_params.get("redis-username", "")
+    if value:
+        yield Violation(f"{at}.headGroupSpec.rayStartParams.redis-username", value, cure)
     yield from _forbidden_env(spec, at, names.ENV_REDIS_USERNAME, cure)
 
 
@@ -63,7 +63,7 @@ def _rocksdb(
     if not settings.gates.gcs_fault_tolerance_embedded_storage:
         cure = "needs the feature gate GCSFaultToleranceEmbeddedStorage"
         yield Violation(f"{where}.backend", options.backend, cure)
-    # What may hold a password is not shown, an address among it (redis://user:password@host).
+    # Do not show values that may contain a password, such as redis://user:password@host.
     redis = {
         "redisAddress": "set" if options.redis_address else None,
         "redisUsername": "set" if options.redis_username is not None else None,

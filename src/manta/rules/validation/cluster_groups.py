@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from manta.api.names import (
+    SUFFIX_LENGTH,
     dns1123_subdomain_errors,
     label_value_errors,
     qualified_name_errors,
 )
 from manta.api.ray.cluster import HeadGroupSpec, RayClusterSpec, WorkerGroupSpec
-from manta.api.ray.naming import LABEL_LENGTH, SUFFIX_LENGTH
+from manta.api.ray.naming import LABEL_LENGTH
 from manta.rules.scaling import desired_pods, desired_replicas, desired_workers
 from manta.rules.settings import Settings
 from manta.rules.traits import (
@@ -25,7 +26,7 @@ from manta.rules.validation.violation import Violation
 
 _RESOURCE_PARAMS = ("num-cpus", "num-gpus", "memory", "resources")
 MAX_WORKERS: Final = 150_000
-"""Pods of one RayCluster: what Kubernetes supports in all."""
+"""Pods of one RayCluster: the most that Kubernetes supports in a cluster."""
 MAX_HOSTS: Final = 10_000
 """Hosts of one replica, which are created together."""
 PRIORITY_SINCE = (2, 56, 0)
@@ -56,7 +57,7 @@ def group_violations(spec: RayClusterSpec, settings: Settings, at: str) -> Itera
 
 
 def _size(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
-    """Numbers that no Kubernetes cluster can serve are mistakes, and are refused before any Pod."""
+    """Numbers that no Kubernetes cluster supports are refused before any Pod is created."""
     for number, group in enumerate(spec.worker_group_specs):
         if group.num_of_hosts > MAX_HOSTS:
             field = f"{at}.workerGroupSpecs[{number}].numOfHosts"
@@ -96,7 +97,7 @@ def _containers(template: Mapping[str, Any], where: str) -> Iterator[Violation]:
 
 
 def _amounts(resources: Mapping[str, Any], where: str) -> Iterator[Violation]:
-    """The API server refuses every Pod with a negative amount; the schema of the CRD does not."""
+    """The API server refuses Pods with negative amounts, but the CRD's schema allows them."""
     for field in ("limits", "requests"):
         for name, text in (resources.get(field) or {}).items():
             if str(text).startswith("-"):

@@ -8,6 +8,7 @@ from typing import Any
 from manta.api.ray import names
 from manta.api.ray.cluster import CollectorOptions, RayClusterSpec
 from manta.rules.settings import Settings
+from manta.rules.traits import group_templates
 from manta.rules.validation.violation import Violation
 
 _OURS = (
@@ -20,14 +21,14 @@ _OURS = (
     names.ENV_OWNER_NAME,
     names.ENV_EVENTS_PORT,
 )
-# For each storage: sets of variables of which at least one must be there.
+# For each storage: sets of variables of which at least one must be set.
 _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
-    "GCS": (("GCS_BUCKET",),),
-    "S3": (("S3_REGION",),),
+    "GCS": ((names.ENV_GCS_BUCKET,),),
+    "S3": ((names.ENV_S3_REGION,),),
     "AZUREBLOB": ((names.ENV_AZURE_CONNECTION_STRING, names.ENV_AZURE_ACCOUNT_URL),),
-    "ALIYUNOSS": (("OSS_BUCKET",), ("OSS_ENDPOINT",), ("OSS_REGION",)),
+    "ALIYUNOSS": ((names.ENV_OSS_BUCKET,), (names.ENV_OSS_ENDPOINT,), (names.ENV_OSS_REGION,)),
 }
-# A way to log in to Azure that was chosen leaves no choice; any other word chooses none.
+# A known Azure auth mode requires its own variable; other values mean no choice.
 _NEEDED_BY_AZURE_MODE: dict[str, str] = {
     "connection_string": names.ENV_AZURE_CONNECTION_STRING,
     "workload_identity": names.ENV_AZURE_ACCOUNT_URL,
@@ -59,11 +60,11 @@ def _collector(options: CollectorOptions, where: str) -> Iterator[Violation]:
             yield Violation(f"{where}.env", name, "is set by the operator; remove it")
     backend = _value(env, names.ENV_STORAGE_BACKEND)
     if not backend:
-        cure = "must hold STORAGE_BACKEND with a plain value, such as S3 or GCS"
+        cure = "must contain STORAGE_BACKEND with a plain value, such as S3 or GCS"
         yield Violation(f"{where}.env", list(env), cure)
     for choices in _needed(backend.upper(), env):
         if not any(_is_given(env, choice) for choice in choices):
-            cure = f"must hold {' or '.join(choices)} for the storage {backend}"
+            cure = f"must contain {' or '.join(choices)} for the storage {backend}"
             yield Violation(f"{where}.env", list(env), cure)
 
 
@@ -75,7 +76,7 @@ def _needed(backend: str, env: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[s
 
 
 def _is_given(env: Mapping[str, Mapping[str, Any]], name: str) -> bool:
-    """By a value that is not empty, or by a reference to one."""
+    """Whether it has a non-empty value, or a reference to one."""
     return bool(_value(env, name) or env.get(name, {}).get("valueFrom"))
 
 
@@ -84,10 +85,7 @@ def _value(env: Mapping[str, Mapping[str, Any]], name: str) -> str:
 
 
 def _taken_name(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
-    templates = {f"{at}.headGroupSpec": spec.head_group_spec.template}
-    for number, group in enumerate(spec.worker_group_specs):
-        templates[f"{at}.workerGroupSpecs[{number}]"] = group.template
-    for where, template in templates.items():
+    for where, template in group_templates(spec, at).items():
         for container in (template.get("spec") or {}).get("containers") or ():
             if container.get("name") == names.CONTAINER_COLLECTOR:
                 cure = "is the name of the container that the operator adds; choose another"

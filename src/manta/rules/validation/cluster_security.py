@@ -16,6 +16,7 @@ from manta.api.ray.cluster import (
 )
 from manta.rules.settings import Settings
 from manta.rules.traits import (
+    group_templates,
     parse_ray_version,
     ray_container_of,
     ray_version_at_least,
@@ -122,14 +123,10 @@ def _tls(spec: RayClusterSpec, settings: Settings, at: str) -> Iterator[Violatio
         return
     if not settings.cert_manager:
         yield Violation(f"{where}.enabled", True, "needs cert-manager; install it first")
-    containers: dict[str, Mapping[str, Any]] = {
-        f"{at}.headGroupSpec.template.spec.containers[0]": ray_container_of(
-            spec.head_group_spec.template
-        )
+    containers = {
+        f"{path}.template.spec.containers[0]": ray_container_of(template)
+        for path, template in group_templates(spec, at).items()
     }
-    for number, group in enumerate(spec.worker_group_specs):
-        path = f"{at}.workerGroupSpecs[{number}].template.spec.containers[0]"
-        containers[path] = ray_container_of(group.template)
     if spec.autoscaler_options is not None:
         options = spec.autoscaler_options
         containers[f"{at}.autoscalerOptions"] = {

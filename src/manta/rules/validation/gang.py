@@ -1,4 +1,4 @@
-"""What a gang scheduler, if one is chosen, asks of a RayCluster or a RayJob."""
+"""Validation for gang schedulers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a RayJob (RJ1 to RJ34 of the compatibility contract; rules of its cluster apart)."""
+"""Validation of a RayJob, without its cluster: RJ1 to RJ34 of the compatibility contract."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import msgspec
 
-from manta.api.names import is_dns1035_label
 from manta.api.ray import names
 from manta.api.ray.job import (
+    CLUSTER_POLICIES,
+    DELETION_IMPACT,
     DeletionPolicyType,
     DeletionRule,
     JobDeploymentStatus,
@@ -26,20 +27,15 @@ from manta.rules.traits import (
     ray_container_of,
 )
 from manta.rules.validation.gang import gang_job_violations
-from manta.rules.validation.violation import Violation
+from manta.rules.validation.violation import Violation, name_violations
 
 _METADATA_SINCE = (2, 6, 0)
-_ORDER = (
-    DeletionPolicyType.DELETE_WORKERS,
-    DeletionPolicyType.DELETE_CLUSTER,
-    DeletionPolicyType.DELETE_SELF,
-)
 
 
 def validate_job(job: RayJob, settings: Settings) -> list[Violation]:
-    """Everything of the RayJob itself; `runtimeEnvYAML` and the cluster are checked by others."""
+    """Violations of the RayJob itself, without `runtimeEnvYAML` and the cluster."""
     return [
-        *_metadata(job),
+        *name_violations(job.metadata.name, MAX_RAY_JOB_NAME),
         *gang_job_violations(job, settings),
         *validate_job_spec(job.spec, settings),
         *_status(job),
@@ -47,7 +43,7 @@ def validate_job(job: RayJob, settings: Settings) -> list[Violation]:
 
 
 def validate_job_spec(spec: RayJobSpec, settings: Settings, at: str = "spec") -> list[Violation]:
-    """Also the rules of a RayCronJob's `jobTemplate`, which has no name and no status yet."""
+    """Violations of the spec, also of a RayCronJob's `jobTemplate`."""
     return [
         *_mode(spec, at),
         *_cluster(spec, at),
@@ -58,22 +54,12 @@ def validate_job_spec(spec: RayJobSpec, settings: Settings, at: str = "spec") ->
     ]
 
 
-def _metadata(job: RayJob) -> Iterator[Violation]:
-    name = job.metadata.name
-    if len(name) > MAX_RAY_JOB_NAME:
-        cure = f"has {len(name)} characters; shorten it to at most {MAX_RAY_JOB_NAME}"
-        yield Violation("metadata.name", name, cure)
-    if not is_dns1035_label(name):
-        cure = "must begin with a letter and hold only lower-case letters, digits and dashes"
-        yield Violation("metadata.name", name, cure)
-
-
 def _mode(spec: RayJobSpec, at: str) -> Iterator[Violation]:
     known = [mode.value for mode in SubmissionMode]
     mode = spec.submission_mode or SubmissionMode.K8S_JOB
     if mode not in known:
         yield Violation(f"{at}.submissionMode", mode, f"must be one of {', '.join(known)}")
-    # Without a command a submitter of K8sJobMode is accepted, as by KubeRay: see lacks_entrypoint.
+    # K8sJobMode without a command is accepted, as in KubeRay: see lacks_entrypoint.
     needs_one = mode not in (SubmissionMode.K8S_JOB, SubmissionMode.INTERACTIVE)
     if needs_one and not spec.entrypoint.strip():
         yield Violation(
@@ -105,7 +91,7 @@ def _submitter_template(spec: RayJobSpec, at: str) -> Iterator[Violation]:
 
 
 def lacks_entrypoint(spec: RayJobSpec) -> bool:
-    """Will its submitter have nothing to submit? Accepted, warned of, and failed when it is due."""
+    """Whether the submitter has nothing to submit. Accepted with a warning; the job fails later."""
     mode = spec.submission_mode or SubmissionMode.K8S_JOB
     if mode != SubmissionMode.K8S_JOB or spec.entrypoint.strip():
         return False
@@ -149,7 +135,7 @@ def _cluster(spec: RayJobSpec, at: str) -> Iterator[Violation]:
 
 
 def _handed_over(spec: RayJobSpec, at: str) -> Iterator[Violation]:
-    """What Ray would refuse, said before a cluster is made for it."""
+    """What Ray would refuse, reported before a cluster is created."""
     if spec.entrypoint_resources:
         try:
             msgspec.json.decode(spec.entrypoint_resources, type=dict[str, float])
@@ -231,11 +217,7 @@ def _legacy(spec: RayJobSpec, field: str) -> Iterator[Violation]:
 
 
 def _policy(spec: RayJobSpec, policy: str, field: str) -> Iterator[Violation]:
-    touches_cluster = policy in (
-        DeletionPolicyType.DELETE_CLUSTER,
-        DeletionPolicyType.DELETE_WORKERS,
-    )
-    if spec.cluster_selector and touches_cluster:
+    if spec.cluster_selector and policy in CLUSTER_POLICIES:
         cure = "with clusterSelector the cluster is not this RayJob's own, and is never deleted"
         yield Violation(field, policy, cure)
     cluster = spec.ray_cluster_spec
@@ -257,7 +239,7 @@ def _rule(spec: RayJobSpec, rule: DeletionRule, field: str) -> Iterator[Violatio
 
 
 def _order_of(rules: tuple[DeletionRule, ...], field: str) -> Iterator[Violation]:
-    """Per condition: no policy twice, and workers before cluster before the RayJob itself."""
+    """For each condition: no policy twice; workers before the cluster before the RayJob."""
     chosen: dict[str, dict[str, int]] = {}
     for number, rule in enumerate(rules):
         condition = rule.condition.job_status or rule.condition.job_deployment_status or ""
@@ -267,7 +249,9 @@ def _order_of(rules: tuple[DeletionRule, ...], field: str) -> Iterator[Violation
             yield Violation(where, rule.policy, f"appears twice for {condition}: keep one")
         times[rule.policy] = rule.condition.ttl_seconds
     for condition, times in chosen.items():
-        for earlier, later in pairwise([policy for policy in _ORDER if policy in times]):
+        for earlier, later in pairwise(
+            [policy for policy in DELETION_IMPACT[1:] if policy in times]
+        ):
             if times[earlier] > times[later]:
                 cure = f"for {condition}, {earlier} must not come after {later}"
                 yield Violation(f"{field}.deletionRules", times[earlier], cure)

@@ -1,16 +1,11 @@
-"""What is wrong with a RayService (RS1 to RS15 of the compatibility contract).
-
-The rules of its cluster apply too, told at the path where the user wrote it.
-"""
+"""Validation of a RayService and its cluster: RS1 to RS15 of the compatibility contract."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Final
 
 from manta.api.durations import DurationError, parse_duration
-from manta.api.names import is_dns1035_label
 from manta.api.numbers import parse_int32
 from manta.api.ray import names
 from manta.api.ray.naming import MAX_RAY_SERVICE_NAME
@@ -24,18 +19,15 @@ from manta.rules.serve_config import parse_serve_config
 from manta.rules.settings import Settings
 from manta.rules.traits import kubernetes_token_auth
 from manta.rules.validation.cluster import spec_violations
-from manta.rules.validation.violation import Violation
+from manta.rules.validation.violation import Violation, name_violations
 
 _CLUSTER = "spec.rayClusterConfig"
 _STRATEGY = "spec.upgradeStrategy"
 _OPTIONS = f"{_STRATEGY}.clusterUpgradeOptions"
 
-REPLACE_AFTER: Final = "manta.ray.io/replace-unserving-workers-after"
-"""Annotation of a RayService: how long a worker's Serve proxy may be silent until the Pod is replaced."""
-
 
 def service_violations(service: RayService, settings: Settings) -> tuple[Violation, ...]:
-    """Everything that is wrong with this object, metadata first."""
+    """All violations, metadata first."""
     spec = service.spec
     config = parse_serve_config(spec.serve_config_v2)
     return (
@@ -55,8 +47,8 @@ def initializing_timeout(service: RayService) -> timedelta | Violation | None:
 
 
 def unserving_limit(service: RayService) -> timedelta | Violation | None:
-    """How long a worker may take no requests until it is replaced; None: for ever (C51)."""
-    return _duration(service, REPLACE_AFTER)
+    """How long a worker may take no requests before it is replaced; None: for ever (C51)."""
+    return _duration(service, names.ANNOTATION_REPLACE_UNSERVING_AFTER)
 
 
 def _duration(service: RayService, annotation: str) -> timedelta | Violation | None:
@@ -74,13 +66,7 @@ def _duration(service: RayService, annotation: str) -> timedelta | Violation | N
 
 
 def _metadata(service: RayService) -> Iterator[Violation]:
-    name = service.metadata.name
-    if len(name) > MAX_RAY_SERVICE_NAME:
-        cure = f"has {len(name)} characters; shorten it to at most {MAX_RAY_SERVICE_NAME}"
-        yield Violation("metadata.name", name, cure)
-    if not is_dns1035_label(name):
-        cure = "must begin with a letter and hold only lower-case letters, digits and dashes"
-        yield Violation("metadata.name", name, cure)
+    yield from name_violations(service.metadata.name, MAX_RAY_SERVICE_NAME)
     for limit in (initializing_timeout(service), unserving_limit(service)):
         if isinstance(limit, Violation):
             yield limit

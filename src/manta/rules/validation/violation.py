@@ -1,23 +1,25 @@
-"""One thing that is wrong with an object: where, what was found there, and how to mend it."""
+"""A violation: the field, its value, and what would be valid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from manta.api.names import is_dns1035_label
+
 _LONGEST_VALUE = 80
 _MAX_IN_SENTENCE = 20
-"""A condition's message holds at most 32 KiB."""
+"""A condition's message has at most 32 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
     field: str
-    """The path, as the user writes it: `spec.workerGroupSpecs[1].minReplicas`."""
+    """The path: `spec.workerGroupSpecs[1].minReplicas`."""
     value: Any
     message: str
-    """What is wrong and what would be right."""
+    """What is wrong and what to do."""
 
     def __str__(self) -> str:
         value = _as_written(self.value)
@@ -27,7 +29,7 @@ class Violation:
 
 
 def _as_written(value: Any) -> str:
-    """As in YAML, which is what the user wrote."""
+    """The value in YAML."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -35,8 +37,22 @@ def _as_written(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
+def length_violations(name: str, longest: int) -> Iterator[Violation]:
+    if len(name) > longest:
+        cure = f"has {len(name)} characters; shorten it to at most {longest}"
+        yield Violation("metadata.name", name, cure)
+
+
+def name_violations(name: str, longest: int) -> Iterator[Violation]:
+    """A name from which names of Services and Pods are derived: its length and its letters."""
+    yield from length_violations(name, longest)
+    if not is_dns1035_label(name):
+        cure = "must begin with a letter and hold only lower-case letters, digits and dashes"
+        yield Violation("metadata.name", name, cure)
+
+
 def sentence(violations: Iterable[Violation]) -> str:
-    """All of them in one line, or the first ones and how many more there are."""
+    """All violations in one line; of many, the first ones and the number of the others."""
     found = list(violations)
     shown = "; ".join(str(violation) for violation in found[:_MAX_IN_SENTENCE])
     more = len(found) - _MAX_IN_SENTENCE

@@ -1,4 +1,4 @@
-"""All that is wrong with a RayJob: itself, its runtime environment, and the cluster it would make."""
+"""Validation of a RayJob with its runtime environment and its cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from manta.rules.validation.violation import Violation
 
 
 def job_violations(job: RayJob, runtime_env: Any, settings: Settings) -> tuple[Violation, ...]:
-    """`runtime_env` is what became of `spec.runtimeEnvYAML`: a value, or what is wrong with it."""
+    """All violations. `runtime_env` is the parsed `spec.runtimeEnvYAML`, or its Violation."""
     found = validate_job(job, settings)
     if isinstance(runtime_env, Violation):
         found.append(runtime_env)
@@ -26,11 +26,11 @@ def job_violations(job: RayJob, runtime_env: Any, settings: Settings) -> tuple[V
 
 
 def _of_cluster(job: RayJob, settings: Settings) -> Iterator[Violation]:
-    """The rules of a RayCluster, on the cluster that this job would make."""
+    """Violations of the cluster that this job would create."""
     if job.spec.ray_cluster_spec is None:
         return
     meta = ObjectMeta(
-        name="r",  # its real name is ours, and always valid
+        name="r",  # the operator generates its name, which is always valid
         namespace=job.metadata.namespace,
         labels={names.LABEL_ORIGIN_KIND: RAY_JOBS.kind},
         annotations=job.metadata.annotations,

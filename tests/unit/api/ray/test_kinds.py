@@ -17,7 +17,7 @@ from manta.api.ray.cluster import (
     RayClusterStatus,
 )
 from manta.api.ray.cronjob import RayCronJob
-from manta.api.ray.job import RayJob, RayJobStatus
+from manta.api.ray.job import RayJob, RayJobSpec, RayJobStatus
 from manta.api.ray.service import RayService, RayServiceStatus, RayServiceStatuses
 
 KINDS = (RayCluster, RayJob, RayService, RayCronJob)
@@ -65,7 +65,7 @@ def test_a_cluster_spec_is_read_and_its_templates_stay_raw() -> None:
     assert spec.gcs_fault_tolerance_options.storage.size == 1
 
 
-def test_absent_and_false_are_told_apart_where_it_matters() -> None:
+def test_absent_and_false_are_distinguished_where_it_matters() -> None:
     assert msgspec.convert({}, RayClusterSpec).suspend is None
     assert msgspec.convert({"suspend": False}, RayClusterSpec).suspend is False
 
@@ -76,22 +76,20 @@ def test_a_word_that_we_do_not_know_does_not_stop_decoding() -> None:
 
 
 def test_a_job_inside_a_cron_job_is_a_job_spec() -> None:
-    cron = msgspec.convert(
-        {
-            "spec": {
-                "schedule": "* * * * *",
-                "timeZone": "Europe/Berlin",
-                "jobTemplate": {
-                    "entrypoint": "python x.py",
-                    "runtimeEnvYAML": "pip: []",
-                    "entrypointNumCpus": 1,
-                    "rayClusterSpec": a_cluster_spec(),
-                },
-            }
-        },
-        RayCronJob,
-    )
-    job = cron.spec.job_template
+    document = {
+        "spec": {
+            "schedule": "* * * * *",
+            "timeZone": "Europe/Berlin",
+            "jobTemplate": {
+                "entrypoint": "python x.py",
+                "runtimeEnvYAML": "pip: []",
+                "entrypointNumCpus": 1,
+                "rayClusterSpec": a_cluster_spec(),
+            },
+        }
+    }
+    cron = msgspec.json.decode(msgspec.json.encode(document), type=RayCronJob)
+    job = msgspec.json.decode(cron.spec.job_template, type=RayJobSpec)
     assert job.runtime_env_yaml == "pip: []"
     assert job.entrypoint_num_cpus == 1.0
     assert job.ray_cluster_spec is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from manta.api.names import is_label_key, is_label_value
+from manta.api.names import label_value_errors, qualified_name_errors
 from manta.api.ray import names
 
 
@@ -14,7 +14,7 @@ def test_labels_annotations_and_finalizers_are_valid_keys() -> None:
     for prefix in ("LABEL_", "ANNOTATION_", "FINALIZER_"):
         found = constants(prefix)
         assert found
-        assert [name for name, value in found.items() if not is_label_key(value)] == []
+        assert [name for name, value in found.items() if qualified_name_errors(value)] == []
 
 
 def test_no_two_labels_and_no_two_variables_have_the_same_word() -> None:
@@ -25,4 +25,4 @@ def test_no_two_labels_and_no_two_variables_have_the_same_word() -> None:
 
 def test_values_of_labels_are_valid() -> None:
     for value in (names.NODE_HEAD, names.NODE_WORKER, names.NODE_REDIS_CLEANUP, names.HEAD_GROUP):
-        assert is_label_value(value)
+        assert not label_value_errors(value)

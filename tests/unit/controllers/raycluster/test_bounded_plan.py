@@ -12,7 +12,7 @@ from manta.rules.settings import FeatureGates, Settings
 from manta.rules.validation.cluster import cluster_violations
 from manta.rules.validation.cluster_groups import MAX_HOSTS, MAX_WORKERS
 from support.raycluster import group, ray_cluster
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 HUGE = 2**31 - 1
 GATES = [
@@ -37,7 +37,7 @@ def creations(plan: Any) -> list[Create]:
 def test_a_plan_creates_some_hundred_pods_and_leaves_the_rest(
     settings: Settings, fields: dict[str, Any]
 ) -> None:
-    plan = World(decode(ray_cluster(groups=[group(**fields)])), settings=settings).plan()
+    plan = Scenario(decode(ray_cluster(groups=[group(**fields)])), settings=settings).plan()
     assert 100 < len(creations(plan)) <= MAX_CREATIONS + 50
     assert "more" in plan.unfinished
 
@@ -45,7 +45,7 @@ def test_a_plan_creates_some_hundred_pods_and_leaves_the_rest(
 @pytest.mark.parametrize("settings", GATES)
 def test_every_group_gets_a_share_of_a_bounded_plan(settings: Settings) -> None:
     groups = [group(f"g{number}", 10_000, maxReplicas=HUGE) for number in range(4)]
-    plan = World(decode(ray_cluster(groups=groups)), settings=settings).plan()
+    plan = Scenario(decode(ray_cluster(groups=groups)), settings=settings).plan()
     names = [one.manifest["metadata"]["labels"].get("ray.io/group") for one in creations(plan)]
     assert {f"g{number}" for number in range(4)} <= set(names)
     assert len(names) <= MAX_CREATIONS + 50
@@ -60,7 +60,7 @@ def test_a_group_after_replicas_that_exceed_the_bound_waits_for_the_next_plan() 
         group("small", 1, numOfHosts=2),
     ]
     settings = Settings(gates=FeatureGates(ray_multi_host_indexing=True))
-    plan = World(decode(ray_cluster(groups=groups)), settings=settings).plan()
+    plan = Scenario(decode(ray_cluster(groups=groups)), settings=settings).plan()
     names = [one.manifest["metadata"]["labels"].get("ray.io/group") for one in creations(plan)]
     assert set(names) >= {"large", "larger"}
     assert "small" not in names
@@ -68,7 +68,7 @@ def test_a_group_after_replicas_that_exceed_the_bound_waits_for_the_next_plan() 
 
 
 def test_a_plan_that_fits_is_finished() -> None:
-    plan = World(decode(ray_cluster(groups=[group(replicas=300, maxReplicas=300)]))).plan()
+    plan = Scenario(decode(ray_cluster(groups=[group(replicas=300, maxReplicas=300)]))).plan()
     assert plan.unfinished == ""
 
 

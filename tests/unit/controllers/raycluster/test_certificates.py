@@ -11,7 +11,7 @@ from manta.api.ray import names
 from manta.api.resources import CERTIFICATES, SECRETS
 from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import ray_cluster
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 GUARDED = Settings(gates=FeatureGates(ray_cluster_mtls=True), cert_manager=True)
 AUTHORITY = "ray-ca-certificate-demo"
@@ -19,15 +19,15 @@ FOREIGN = "database-password"
 
 
 @pytest.fixture
-def world() -> World:
-    made = World(decode(ray_cluster(tlsOptions={"enabled": True})), GUARDED)
+def scenario() -> Scenario:
+    made = Scenario(decode(ray_cluster(tlsOptions={"enabled": True})), GUARDED)
     made.settle()
     made.put(SECRETS, {"metadata": {"name": FOREIGN, "namespace": "default"}})
     return made
 
 
-def owners(world: World, secret: str) -> list[str]:
-    references = world.objects[SECRETS, secret]["metadata"].get("ownerReferences", ())
+def owners(scenario: Scenario, secret: str) -> list[str]:
+    references = scenario.objects[SECRETS, secret]["metadata"].get("ownerReferences", ())
     return [one["name"] for one in references]
 
 
@@ -37,21 +37,21 @@ def pointed_at_a_foreign_secret(certificate: dict[str, Any]) -> dict[str, Any]:
     return certificate
 
 
-def test_the_secrets_of_all_three_certificates_have_an_owner(world: World) -> None:
-    secrets = [one["spec"]["secretName"] for one in world.of("Certificate")]
+def test_the_secrets_of_all_three_certificates_have_an_owner(scenario: Scenario) -> None:
+    secrets = [one["spec"]["secretName"] for one in scenario.of("Certificate")]
     assert len(secrets) == 3
-    assert all(owners(world, secret) for secret in secrets)
+    assert all(owners(scenario, secret) for secret in secrets)
 
 
-def test_a_certificate_that_someone_slipped_in_gets_no_secret(world: World) -> None:
-    slipped_in = pointed_at_a_foreign_secret(deepcopy(world.objects[CERTIFICATES, AUTHORITY]))
+def test_a_certificate_that_someone_slipped_in_gets_no_secret(scenario: Scenario) -> None:
+    slipped_in = pointed_at_a_foreign_secret(deepcopy(scenario.objects[CERTIFICATES, AUTHORITY]))
     slipped_in["metadata"] |= {"name": "slipped-in", "uid": "slipped-in"}
-    world.objects[CERTIFICATES, "slipped-in"] = slipped_in
-    world.settle()
-    assert owners(world, FOREIGN) == []
+    scenario.objects[CERTIFICATES, "slipped-in"] = slipped_in
+    scenario.settle()
+    assert owners(scenario, FOREIGN) == []
 
 
-def test_our_certificate_that_someone_pointed_elsewhere_gets_no_secret(world: World) -> None:
-    pointed_at_a_foreign_secret(world.objects[CERTIFICATES, AUTHORITY])
-    world.settle()
-    assert owners(world, FOREIGN) == []
+def test_our_certificate_that_someone_pointed_elsewhere_gets_no_secret(scenario: Scenario) -> None:
+    pointed_at_a_foreign_secret(scenario.objects[CERTIFICATES, AUTHORITY])
+    scenario.settle()
+    assert owners(scenario, FOREIGN) == []

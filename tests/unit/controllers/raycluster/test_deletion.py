@@ -14,90 +14,90 @@ from manta.api.meta import Key
 from manta.api.ray.names import FINALIZER_REDIS_CLEANUP
 from manta.api.resources import JOBS, PODS
 from manta.api.times import format_time
-from manta.controllers.raycluster.events import Cause, told
+from manta.controllers.raycluster.events import Cause, action_events
 from manta.reconcile.actions import Create
 from manta.reconcile.outcome import Outcome, Result
 from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import group, ray_cluster
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 PASSWORD = {"valueFrom": {"secretKeyRef": {"name": "redis", "key": "password"}}}
 REDIS: dict[str, Any] = {"redisAddress": "redis:6379", "redisPassword": PASSWORD}
 
 
-def with_redis(**spec: Any) -> World:
-    world = World(decode(ray_cluster(gcsFaultToleranceOptions=REDIS, **spec)))
-    world.settle()
-    return world
+def with_redis(**spec: Any) -> Scenario:
+    scenario = Scenario(decode(ray_cluster(gcsFaultToleranceOptions=REDIS, **spec)))
+    scenario.settle()
+    return scenario
 
 
-def delete(world: World, **meta: Any) -> World:
+def delete(scenario: Scenario, **meta: Any) -> Scenario:
     changed = msgspec.structs.replace(
-        world.cluster.metadata, deletion_timestamp=format_time(world.now), **meta
+        scenario.cluster.metadata, deletion_timestamp=format_time(scenario.now), **meta
     )
-    world.cluster = msgspec.structs.replace(world.cluster, metadata=changed)
-    return world
+    scenario.cluster = msgspec.structs.replace(scenario.cluster, metadata=changed)
+    return scenario
 
 
-def causes(world: World) -> list[Any]:
-    return [action.cause for action in world.plan().actions]
+def causes(scenario: Scenario) -> list[Any]:
+    return [action.cause for action in scenario.plan().actions]
 
 
 def test_the_finalizer_comes_before_anything_that_needs_cleaning() -> None:
-    world = World(decode(ray_cluster(gcsFaultToleranceOptions=REDIS)))
-    assert [one.cause for one in world.round().actions] == [Cause.ADD_FINALIZER]
-    assert world.cluster.metadata.finalizers == (FINALIZER_REDIS_CLEANUP,)
-    assert Cause.NO_HEAD in [one.cause for one in world.round().actions]
+    scenario = Scenario(decode(ray_cluster(gcsFaultToleranceOptions=REDIS)))
+    assert [one.cause for one in scenario.reconcile().actions] == [Cause.ADD_FINALIZER]
+    assert scenario.cluster.metadata.finalizers == (FINALIZER_REDIS_CLEANUP,)
+    assert Cause.NO_HEAD in [one.cause for one in scenario.reconcile().actions]
 
 
 def test_a_cluster_without_redis_is_never_held() -> None:
-    world = World(decode(ray_cluster()))
-    world.settle()
-    assert world.cluster.metadata.finalizers == ()
-    assert causes(delete(world)) == []
+    scenario = Scenario(decode(ray_cluster()))
+    scenario.settle()
+    assert scenario.cluster.metadata.finalizers == ()
+    assert causes(delete(scenario)) == []
 
 
 def test_c72_the_head_goes_before_the_workers_and_the_job_waits_for_it() -> None:
-    world = delete(with_redis(groups=[group(replicas=2)]))
-    plan = world.round()
+    scenario = delete(with_redis(groups=[group(replicas=2)]))
+    plan = scenario.reconcile()
     assert [[one.key.name.split("-")[1] for one in stage.actions] for stage in plan.stages] == [
         ["head"],
         ["workers", "workers"],
     ]
     for _ in range(4):
-        assert world.round().actions == ()
-    world.bury()
-    assert [one.cause for one in world.round().actions] == [Cause.REDIS_CLEANUP]
+        assert scenario.reconcile().actions == ()
+    scenario.remove_deleted()
+    assert [one.cause for one in scenario.reconcile().actions] == [Cause.REDIS_CLEANUP]
 
 
 def test_a_finished_job_lets_the_cluster_go() -> None:
-    world = delete(with_redis())
+    scenario = delete(with_redis())
     for _ in range(2):
-        world.round()
-        world.bury()
-    assert causes(world) == []
-    [job] = world.of("Job")
+        scenario.reconcile()
+        scenario.remove_deleted()
+    assert causes(scenario) == []
+    [job] = scenario.of("Job")
     job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
-    assert causes(world) == [Cause.CLEANUP_FINISHED]
-    world.round()
-    assert world.cluster.metadata.finalizers == ()
+    assert causes(scenario) == [Cause.CLEANUP_FINISHED]
+    scenario.reconcile()
+    assert scenario.cluster.metadata.finalizers == ()
 
 
 @pytest.mark.parametrize("end", ["Failed", "FailureTarget"])
 def test_a_failed_job_lets_it_go_too_and_says_what_is_left(end: str) -> None:
-    world = delete(with_redis())
+    scenario = delete(with_redis())
     for _ in range(2):
-        world.round()
-        world.bury()
-    [job] = world.of("Job")
+        scenario.reconcile()
+        scenario.remove_deleted()
+    [job] = scenario.of("Job")
     job["status"] = {"conditions": [{"type": end, "status": "True"}]}
-    [release] = world.plan().actions
+    [release] = scenario.plan().actions
     assert release.cause is Cause.CLEANUP_FAILED
-    [event] = told(Outcome((Result(release, release.key),)))
+    [event] = action_events(Outcome((Result(release, release.key),)))
     assert (event.type, event.reason, event.action) == ("Warning", "FailedToCleanRedis", "Cleanup")
     assert "under the namespace c1 yourself" in event.note
-    world.round()
-    assert world.cluster.metadata.finalizers == ()
+    scenario.reconcile()
+    assert scenario.cluster.metadata.finalizers == ()
 
 
 @pytest.mark.parametrize(
@@ -107,21 +107,21 @@ def test_c70_whatever_fails_the_cluster_goes_when_its_time_is_up(
     annotation: str, seconds: int
 ) -> None:
     key = "ray.io/gcs-ft-deletion-timeout"
-    world = delete(with_redis(annotations={key: annotation} if annotation else None))
-    world.round()
-    world.now += timedelta(seconds=seconds - 1)
-    assert Cause.CLEANUP_TIMED_OUT not in causes(world)
-    assert world.plan().wait is not None
-    world.now += timedelta(seconds=1)
-    [release] = world.plan().actions
-    [event] = told(Outcome((Result(release, release.key),)))
+    scenario = delete(with_redis(annotations={key: annotation} if annotation else None))
+    scenario.reconcile()
+    scenario.now += timedelta(seconds=seconds - 1)
+    assert Cause.CLEANUP_TIMED_OUT not in causes(scenario)
+    assert scenario.plan().wait is not None
+    scenario.now += timedelta(seconds=1)
+    [release] = scenario.plan().actions
+    [event] = action_events(Outcome((Result(release, release.key),)))
     assert (event.type, event.reason) == ("Warning", "ForceDeletedStuckCluster")
 
 
 def test_c70_the_deadline_is_never_slept_through() -> None:
-    world = delete(with_redis())
-    world.now += timedelta(seconds=297)
-    wait = world.plan().wait
+    scenario = delete(with_redis())
+    scenario.now += timedelta(seconds=297)
+    wait = scenario.plan().wait
     assert wait is not None
     assert wait.retry_in == timedelta(seconds=3)
 
@@ -135,49 +135,49 @@ def test_c71_switching_the_option_off_lets_the_cluster_go() -> None:
             ray_cluster(gcsFaultToleranceOptions={"backend": "rocksdb"}),
         ),
     ):
-        world = with_redis()
-        world.set_spec(manifest)
-        world.settings = settings
-        assert causes(delete(world)) == [Cause.CLEANUP_FINISHED]
+        scenario = with_redis()
+        scenario.set_spec(manifest)
+        scenario.settings = settings
+        assert causes(delete(scenario)) == [Cause.CLEANUP_FINISHED]
 
 
 def test_an_invalid_spec_never_keeps_a_cluster_from_going() -> None:
-    world = with_redis()
+    scenario = with_redis()
     broken = ray_cluster(gcsFaultToleranceOptions=REDIS, head={"template": {}})
-    world.set_spec(broken)
-    assert world.seen().violations
-    delete(world)
-    world.round()
-    world.bury()
-    assert causes(world) == [Cause.CLEANUP_FINISHED]
+    scenario.set_spec(broken)
+    assert scenario.snapshot().violations
+    delete(scenario)
+    scenario.reconcile()
+    scenario.remove_deleted()
+    assert causes(scenario) == [Cause.CLEANUP_FINISHED]
 
 
 def test_a_job_of_an_earlier_object_of_this_name_is_not_taken_for_ours() -> None:
-    world = delete(with_redis())
-    world.round()
-    world.bury()
-    world.round()
-    [job] = world.of("Job")
+    scenario = delete(with_redis())
+    scenario.reconcile()
+    scenario.remove_deleted()
+    scenario.reconcile()
+    [job] = scenario.of("Job")
     job["metadata"]["ownerReferences"][0]["uid"] = "older"
     job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
-    assert Cause.CLEANUP_FINISHED not in causes(world)
+    assert Cause.CLEANUP_FINISHED not in causes(scenario)
 
 
 def test_only_our_finalizer_is_removed() -> None:
-    world = with_redis()
+    scenario = with_redis()
     both = ("foregroundDeletion", FINALIZER_REDIS_CLEANUP)
-    delete(world, finalizers=both)
-    world.now += timedelta(seconds=301)
-    world.round()
-    assert world.cluster.metadata.finalizers == ("foregroundDeletion",)
+    delete(scenario, finalizers=both)
+    scenario.now += timedelta(seconds=301)
+    scenario.reconcile()
+    assert scenario.cluster.metadata.finalizers == ("foregroundDeletion",)
 
 
 def test_c73_the_cleanup_job_reads_the_password_from_the_users_secret() -> None:
-    world = delete(with_redis())
-    world.round()
-    world.bury()
-    world.round()
-    [job] = world.of("Job")
+    scenario = delete(with_redis())
+    scenario.reconcile()
+    scenario.remove_deleted()
+    scenario.reconcile()
+    [job] = scenario.of("Job")
     [container] = job["spec"]["template"]["spec"]["containers"]
     env = {one["name"]: one for one in container["env"]}
     assert env["REDIS_PASSWORD"]["valueFrom"] == PASSWORD["valueFrom"]
@@ -192,34 +192,34 @@ def test_c73_the_cleanup_job_reads_the_password_from_the_users_secret() -> None:
 def test_c69_a_cluster_of_an_old_name_never_finds_the_old_tables() -> None:
     spaces = set()
     for uid in ("a", "b"):
-        world = World(decode(ray_cluster(gcsFaultToleranceOptions=REDIS), uid=uid))
-        world.settle()
-        env = {one["name"]: one for one in world.heads()[0]["spec"]["containers"][0]["env"]}
+        scenario = Scenario(decode(ray_cluster(gcsFaultToleranceOptions=REDIS), uid=uid))
+        scenario.settle()
+        env = {one["name"]: one for one in scenario.heads()[0]["spec"]["containers"][0]["env"]}
         spaces.add(env["RAY_external_storage_namespace"]["value"])
     assert spaces == {"a", "b"}
 
 
 def test_c73_no_password_is_ever_written_down() -> None:
-    world = delete(with_redis())
+    scenario = delete(with_redis())
     for _ in range(3):
-        world.round()
-        world.bury()
-    job = world.objects[JOBS, "demo-redis-cleanup"]
+        scenario.reconcile()
+        scenario.remove_deleted()
+    job = scenario.objects[JOBS, "demo-redis-cleanup"]
     assert "--redis-password=$REDIS_PASSWORD" in yaml.safe_dump(job)
-    text = yaml.safe_dump([dict(one.manifest) for one in world.log if isinstance(one, Create)])
+    text = yaml.safe_dump([dict(one.manifest) for one in scenario.log if isinstance(one, Create)])
     assert text.count("secretKeyRef") == text.count("name: REDIS_PASSWORD")
 
 
 def test_pods_are_deleted_by_uid() -> None:
-    world = delete(with_redis())
-    plan = world.plan()
+    scenario = delete(with_redis())
+    plan = scenario.plan()
     assert all(action.uid for action in plan.actions)
-    world.delete(PODS, Key("default", "demo-head"), "another-uid")
-    assert "deletionTimestamp" not in world.heads()[0]["metadata"]
+    scenario.delete(PODS, Key("default", "demo-head"), "another-uid")
+    assert "deletionTimestamp" not in scenario.heads()[0]["metadata"]
 
 
 def test_the_gate_for_cleanup_is_a_setting() -> None:
-    world = World(decode(ray_cluster(gcsFaultToleranceOptions=REDIS)))
-    world.settings = replace(world.settings, gcs_ft_redis_cleanup=False)
-    world.settle()
-    assert world.cluster.metadata.finalizers == ()
+    scenario = Scenario(decode(ray_cluster(gcsFaultToleranceOptions=REDIS)))
+    scenario.settings = replace(scenario.settings, gcs_ft_redis_cleanup=False)
+    scenario.settle()
+    assert scenario.cluster.metadata.finalizers == ()

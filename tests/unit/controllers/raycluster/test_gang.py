@@ -11,34 +11,36 @@ from manta.kube.errors import ApiError
 from manta.rules.settings import Settings
 from manta.rules.validation.cluster import cluster_violations
 from support.raycluster import group, ray_cluster
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 VOLCANO = Settings(batch_scheduler="volcano")
 
 
-def world(settings: Settings = VOLCANO, labels: dict[str, str] | None = None, **spec: Any) -> World:
-    return World(decode(ray_cluster(**spec), labels=labels or {}), settings)
+def scenario(
+    settings: Settings = VOLCANO, labels: dict[str, str] | None = None, **spec: Any
+) -> Scenario:
+    return Scenario(decode(ray_cluster(**spec), labels=labels or {}), settings)
 
 
 def test_the_group_comes_before_the_pods() -> None:
-    stages = [{one.cause for one in stage.actions} for stage in world().plan().stages]
+    stages = [{one.cause for one in stage.actions} for stage in scenario().plan().stages]
     assert stages.index({Cause.POD_GROUP}) < stages.index({Cause.NO_HEAD})
 
 
 def test_no_pod_starts_while_its_group_cannot_be_made() -> None:
-    one = world()
+    one = scenario()
 
     def denied(action: Any) -> Exception | None:
         return ApiError(403, "Forbidden", "no") if action.cause is Cause.POD_GROUP else None
 
-    one.round(denied)
+    one.reconcile(denied)
     assert one.pods == {}
     one.settle()
     assert len(one.pods) == 2
 
 
 def test_the_group_follows_the_size_of_the_cluster() -> None:
-    one = world()
+    one = scenario()
     one.settle()
     made = one.objects[VOLCANO_POD_GROUPS, "ray-demo-pg"]
     assert made["spec"]["minMember"] == 2
@@ -49,7 +51,7 @@ def test_the_group_follows_the_size_of_the_cluster() -> None:
 
 
 def test_every_pod_names_its_group() -> None:
-    one = world(groups=[group("solo"), group("pair", numOfHosts=2)])
+    one = scenario(groups=[group("solo"), group("pair", numOfHosts=2)])
     one.settle()
     tasks = [pod["metadata"]["annotations"][names.ANNOTATION_VOLCANO_TASK] for pod in one.of("Pod")]
     assert sorted(tasks) == ["headgroup", "pair", "pair", "solo"]
@@ -57,13 +59,13 @@ def test_every_pod_names_its_group() -> None:
 
 
 def test_a_suspended_cluster_asks_for_no_room() -> None:
-    one = world(suspend=True)
+    one = scenario(suspend=True)
     one.settle()
     assert one.of("PodGroup") == []
 
 
 def test_without_a_gang_scheduler_nothing_is_marked() -> None:
-    one = world(Settings())
+    one = scenario(Settings())
     one.settle()
     assert one.of("PodGroup") == []
     assert all("schedulerName" not in pod["spec"] for pod in one.of("Pod"))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manta.api.names import is_dns1123_label
+from manta.api.names import dns1123_label_errors
 from manta.api.ray.cluster import HeadInfo, RayCluster
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
@@ -19,20 +19,20 @@ from manta.manifests.head_pod import head_pod_name
 from manta.reconcile.actions import Create
 from manta.rules.settings import Settings
 from support.raycluster import ray_cluster
-from support.raycluster_world import World, decode, set_failed
+from support.raycluster_scenario import Scenario, decode, set_failed
 
-RECREATE = {"upgradeStrategy": {"type": "Recreate"}}
+RECREATE: dict[str, Any] = {"upgradeStrategy": {"type": "Recreate"}}
 FIXED = Settings(deterministic_head_pod_name=True)
 
 
-def settled(**spec: Any) -> World:
-    world = World(decode(ray_cluster(groups=[], **spec)))
-    world.settle()
-    return world
+def settled(**spec: Any) -> Scenario:
+    scenario = Scenario(decode(ray_cluster(groups=[], **spec)))
+    scenario.settle()
+    return scenario
 
 
-def head(world: World) -> str:
-    [one] = world.heads()
+def head(scenario: Scenario) -> str:
+    [one] = scenario.heads()
     name: str = one["metadata"]["name"]
     return name
 
@@ -44,26 +44,26 @@ def after(cluster: RayCluster, predecessor: str) -> RayCluster:
 
 def test_recreate_gives_the_head_another_name() -> None:
     """E3."""
-    world = settled(**RECREATE)
-    before = head(world)
-    world.set_spec(ray_cluster(groups=[], rayVersion="2.61.0", **RECREATE))
-    world.settle()
-    assert head(world) != before
-    assert head(world).startswith("demo-head-")
+    scenario = settled(**RECREATE)
+    before = head(scenario)
+    scenario.set_spec(ray_cluster(groups=[], rayVersion="2.61.0", **RECREATE))
+    scenario.settle()
+    assert head(scenario) != before
+    assert head(scenario).startswith("demo-head-")
 
 
 @pytest.mark.parametrize("how", ["deleted", "failed"])
 def test_a_head_that_was_lost_is_replaced_under_another_name(how: str) -> None:
     """E3."""
-    world = settled()
-    names = [head(world)]
+    scenario = settled()
+    names = [head(scenario)]
     for _ in range(3):
         if how == "deleted":
-            del world.objects[PODS, head(world)]
+            del scenario.objects[PODS, head(scenario)]
         else:
-            set_failed(world.heads()[0], world.now)
-        world.settle()
-        names.append(head(world))
+            set_failed(scenario.heads()[0], scenario.now)
+        scenario.settle()
+        names.append(head(scenario))
     assert len(set(names)) == 4
 
 
@@ -84,12 +84,12 @@ def test_the_fixed_name_is_kuberays() -> None:
 
 def test_every_operator_computes_the_same_name() -> None:
     """Nothing but the object counts: neither chance, nor time, nor memory."""
-    world = settled()
-    del world.objects[PODS, head(world)]
-    world.round(report=False)
-    del world.objects[PODS, head(world)]  # its creation is not known to the next operator
-    seen = world.seen()
-    plans = (plan(replace(seen, seed=seed)) for seed in (1, 2, 3))
+    scenario = settled()
+    del scenario.objects[PODS, head(scenario)]
+    scenario.reconcile(report=False)
+    del scenario.objects[PODS, head(scenario)]  # its creation is not known to the next operator
+    snapshot = scenario.snapshot()
+    plans = (plan(replace(snapshot, seed=seed)).plan for seed in (1, 2, 3))
     names = {one.key.name for chosen in plans for one in chosen.actions if isinstance(one, Create)}
     assert len(names) == 1
 
@@ -108,29 +108,29 @@ def test_names_fit_and_no_head_has_the_name_of_the_one_before_it(
         known.append(head_pod_name(after(cluster, known[-1]), Settings()))
         assert known[-1] != known[-2]
         assert len(known[-1]) <= 63
-        assert name[:50].endswith("-") or is_dns1123_label(known[-1])
+        assert name[:50].endswith("-") or not dns1123_label_errors(known[-1])
 
 
 @pytest.mark.parametrize("name", ["demo-head", "demo-head-x7x2k", "anything"])
 def test_a_running_head_is_never_replaced_for_its_name(name: str) -> None:
-    world = settled(**RECREATE)
-    pod = world.objects.pop((PODS, head(world)))
+    scenario = settled(**RECREATE)
+    pod = scenario.objects.pop((PODS, head(scenario)))
     pod["metadata"]["name"] = name
-    world.objects[PODS, name] = pod
-    world.settle()
-    assert head(world) == name
-    assert world.cluster.status.head.pod_name == name
+    scenario.objects[PODS, name] = pod
+    scenario.settle()
+    assert head(scenario) == name
+    assert scenario.cluster.status.head.pod_name == name
 
 
 def test_the_status_names_the_last_head_until_the_next_one_is_there() -> None:
     """The name of the next one follows from it, whichever operator makes it."""
-    world = settled()
-    before = head(world)
-    del world.objects[PODS, before]
-    refused = [one.cause for one in world.round(_refuse).actions]
+    scenario = settled()
+    before = head(scenario)
+    del scenario.objects[PODS, before]
+    refused = [one.cause for one in scenario.reconcile(_refuse).actions]
     assert Cause.NO_HEAD in refused
-    assert world.cluster.status.head == HeadInfo(
-        pod_name=before, service_name=world.cluster.status.head.service_name
+    assert scenario.cluster.status.head == HeadInfo(
+        pod_name=before, service_name=scenario.cluster.status.head.service_name
     )
 
 
@@ -139,10 +139,10 @@ def _refuse(action: object) -> Exception | None:
 
 
 def test_a_suspended_cluster_names_no_head() -> None:
-    world = settled()
-    world.set_spec(ray_cluster(groups=[], suspend=True))
-    world.settle()
-    assert world.cluster.status.head.pod_name == ""
-    world.set_spec(ray_cluster(groups=[], suspend=False))
-    world.settle()
-    assert world.cluster.status.head.pod_name == head(world)
+    scenario = settled()
+    scenario.set_spec(ray_cluster(groups=[], suspend=True))
+    scenario.settle()
+    assert scenario.cluster.status.head.pod_name == ""
+    scenario.set_spec(ray_cluster(groups=[], suspend=False))
+    scenario.settle()
+    assert scenario.cluster.status.head.pod_name == head(scenario)

@@ -15,7 +15,7 @@ from manta.controllers.raycluster.lost_nodes import LostNodes
 from manta.kube.client import Client
 from manta.kube.errors import Forbidden, MantaError, NotFound
 from support.raycluster import ray_cluster
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 
 @dataclass
@@ -30,13 +30,13 @@ class Server:
         raise self.error
 
 
-def stuck() -> World:
-    world = World(decode(ray_cluster()))
-    world.settle()
-    [head] = world.heads()
-    head["metadata"]["deletionTimestamp"] = format_time(world.now)
-    world.now += timedelta(minutes=1)
-    return world
+def stuck() -> Scenario:
+    scenario = Scenario(decode(ray_cluster()))
+    scenario.settle()
+    [head] = scenario.heads()
+    head["metadata"]["deletionTimestamp"] = format_time(scenario.now)
+    scenario.now += timedelta(minutes=1)
+    return scenario
 
 
 def lost_nodes(error: MantaError) -> LostNodes:
@@ -45,22 +45,22 @@ def lost_nodes(error: MantaError) -> LostNodes:
 
 async def test_a_node_that_the_server_does_not_have_is_lost() -> None:
     missing = NotFound(404, "NotFound", 'nodes "n1" not found', {"name": "n1", "kind": "nodes"})
-    assert await lost_nodes(missing).of(stuck().seen()) == {"n1": "Node n1 no longer exists"}
+    assert await lost_nodes(missing).of(stuck().snapshot()) == {"n1": "Node n1 no longer exists"}
 
 
 async def test_a_404_of_something_before_the_server_proves_nothing() -> None:
     """A load balancer or proxy says so too. The head may run on: a second one would split the cluster."""
     for details in ({}, {"kind": "nodes"}):
         page = NotFound(404, "", "404 page not found", details)
-        assert await lost_nodes(page).of(stuck().seen()) == {}
+        assert await lost_nodes(page).of(stuck().snapshot()) == {}
 
 
 async def test_a_missing_permission_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """An operator for single namespaces may not read Nodes, and a Pod may be stuck for days."""
-    nodes, world = lost_nodes(Forbidden(403, "Forbidden", "nodes is forbidden")), stuck()
+    nodes, scenario = lost_nodes(Forbidden(403, "Forbidden", "nodes is forbidden")), stuck()
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
-            assert await nodes.of(world.seen()) == {}
-            world.now += timedelta(minutes=1)
+            assert await nodes.of(scenario.snapshot()) == {}
+            scenario.now += timedelta(minutes=1)
     assert len(caplog.records) == 1
     assert "n1" in caplog.text

@@ -18,7 +18,7 @@ from manta.controllers.raycluster.metrics import (
 from manta.runtime.informer import Informer
 from manta.runtime.metrics import Registry
 from support.raycluster import group, ray_cluster
-from support.raycluster_world import EPOCH, World, decode
+from support.raycluster_scenario import EPOCH, Scenario, decode
 
 WHO = ("demo", "default", "c1")
 
@@ -84,19 +84,19 @@ def test_a_cluster_that_is_not_provisioned_has_no_duration_yet(said: str) -> Non
 
 def test_from_the_old_status_to_the_new_one_the_duration_appears_and_stays() -> None:
     """The pair that KubeRay's reconciler compares: here each is what one scrape sees."""
-    world = World(decode(ray_cluster(groups=[group(replicas=2)])))
-    world.round()
-    assert list(provisioned((world.cluster,))) == [((*WHO, "false"), 1.0)]
-    assert list(provisioned_durations((world.cluster,))) == []
-    world.now += timedelta(seconds=40)
-    world.run_pods()
-    world.round()
-    assert list(provisioned((world.cluster,))) == [((*WHO, "true"), 1.0)]
-    assert list(provisioned_durations((world.cluster,))) == [(WHO, 40.0)]
-    world.now += timedelta(hours=1)
-    del world.workers()[0]["status"]
-    world.settle()
-    assert list(provisioned_durations((world.cluster,))) == [(WHO, 40.0)]
+    scenario = Scenario(decode(ray_cluster(groups=[group(replicas=2)])))
+    scenario.reconcile()
+    assert list(provisioned((scenario.cluster,))) == [((*WHO, "false"), 1.0)]
+    assert list(provisioned_durations((scenario.cluster,))) == []
+    scenario.now += timedelta(seconds=40)
+    scenario.run_pods()
+    scenario.reconcile()
+    assert list(provisioned((scenario.cluster,))) == [((*WHO, "true"), 1.0)]
+    assert list(provisioned_durations((scenario.cluster,))) == [(WHO, 40.0)]
+    scenario.now += timedelta(hours=1)
+    del scenario.workers()[0]["status"]
+    scenario.settle()
+    assert list(provisioned_durations((scenario.cluster,))) == [(WHO, 40.0)]
 
 
 def test_a_scrape_tells_kuberays_names_labels_and_types() -> None:

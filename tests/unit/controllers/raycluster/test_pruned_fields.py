@@ -21,7 +21,7 @@ from manta.kube.errors import Forbidden
 from manta.reconcile.actions import Action, Delete
 from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import container, group, ray_cluster, template
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 Json = dict[str, Any]
 
@@ -165,30 +165,32 @@ def _drop(value: Any, keys: list[str]) -> None:
         value.pop(keys[0], None)
 
 
-def settled(manifest: Json, settings: Settings = EVERYTHING) -> World:
-    world = World(decode(manifest), settings)
-    assert not world.seen().violations
-    world.settle()
-    return world
+def settled(manifest: Json, settings: Settings = EVERYTHING) -> Scenario:
+    scenario = Scenario(decode(manifest), settings)
+    assert not scenario.snapshot().violations
+    scenario.settle()
+    return scenario
 
 
-def look_at(world: World, manifest: Json) -> World:
+def look_at(scenario: Scenario, manifest: Json) -> Scenario:
     """The server tells the same object by other fields: no edit, no new generation."""
     spec = msgspec.convert(manifest["spec"], RayClusterSpec)
-    world.cluster = msgspec.structs.replace(world.cluster, spec=spec)
-    return world
+    scenario.cluster = msgspec.structs.replace(scenario.cluster, spec=spec)
+    return scenario
 
 
-def lost(world: World) -> list[Action]:
+def lost(scenario: Scenario) -> list[Action]:
     """The Pods, and the claims, that go within a few rounds."""
-    before = len(world.log)
+    before = len(scenario.log)
     for _ in range(4):
-        world.round()
-        world.bury()
-        world.run_pods()
-        world.issue_certificates()
+        scenario.reconcile()
+        scenario.remove_deleted()
+        scenario.run_pods()
+        scenario.issue_certificates()
     kept = (PODS, PERSISTENT_VOLUME_CLAIMS)
-    return [one for one in world.log[before:] if isinstance(one, Delete) and one.resource in kept]
+    return [
+        one for one in scenario.log[before:] if isinstance(one, Delete) and one.resource in kept
+    ]
 
 
 def releases_before(release: str) -> tuple[str, ...]:
@@ -199,30 +201,30 @@ def releases_before(release: str) -> tuple[str, ...]:
 
 @of_every_kind
 @pytest.mark.parametrize("path", FIELDS)
-def test_a_field_that_is_no_longer_told_costs_no_pod(path: str, kind: str) -> None:
-    world = settled(KINDS[kind])
-    alive = {name: pod["metadata"]["uid"] for name, pod in world.pods.items()}
-    look_at(world, without(KINDS[kind], path))
-    assert lost(world) == []
-    now = {name: pod["metadata"]["uid"] for name, pod in world.pods.items()}
+def test_a_field_that_is_no_longer_reported_costs_no_pod(path: str, kind: str) -> None:
+    scenario = settled(KINDS[kind])
+    alive = {name: pod["metadata"]["uid"] for name, pod in scenario.pods.items()}
+    look_at(scenario, without(KINDS[kind], path))
+    assert lost(scenario) == []
+    now = {name: pod["metadata"]["uid"] for name, pod in scenario.pods.items()}
     assert alive.items() <= now.items()
 
 
 @of_every_kind
 @pytest.mark.parametrize("release", ADDED)
 def test_under_the_definition_of_an_older_release_no_pod_is_lost(release: str, kind: str) -> None:
-    world = settled(KINDS[kind])
-    look_at(world, without(KINDS[kind], *OF_THE_TEMPLATE, *releases_before(release)))
-    assert lost(world) == []
+    scenario = settled(KINDS[kind])
+    look_at(scenario, without(KINDS[kind], *OF_THE_TEMPLATE, *releases_before(release)))
+    assert lost(scenario) == []
 
 
 @of_every_kind
 def test_when_the_newer_definition_is_back_nothing_was_lost_either(kind: str) -> None:
-    world = settled(KINDS[kind])
-    look_at(world, without(KINDS[kind], *OF_THE_TEMPLATE, *releases_before("1.3")))
-    assert lost(world) == []
-    look_at(world, KINDS[kind])
-    going = [one.key.name.rpartition("-")[0] for one in lost(world)]
+    scenario = settled(KINDS[kind])
+    look_at(scenario, without(KINDS[kind], *OF_THE_TEMPLATE, *releases_before("1.3")))
+    assert lost(scenario) == []
+    look_at(scenario, KINDS[kind])
+    going = [one.key.name.rpartition("-")[0] for one in lost(scenario)]
     # A group that was suspended grew while nobody knew that it was: those Pods alone go again.
     assert going == (["demo-b-worker"] * 2 if kind == "suspended-group" else [])
 
@@ -231,26 +233,26 @@ def test_when_the_newer_definition_is_back_nothing_was_lost_either(kind: str) ->
 def test_who_is_to_recreate_loses_nothing_where_the_strategy_is_not_known(release: str) -> None:
     """Before 1.6 no definition knew `upgradeStrategy`: it goes with the fields that it watches."""
     manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
-    world = settled(manifest)
-    look_at(world, without(manifest, *OF_THE_TEMPLATE, *releases_before(release)))
-    assert lost(world) == []
+    scenario = settled(manifest)
+    look_at(scenario, without(manifest, *OF_THE_TEMPLATE, *releases_before(release)))
+    assert lost(scenario) == []
 
 
 def test_an_operator_that_goes_back_together_with_its_definition_replaces_no_pod() -> None:
     manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
-    world = settled(manifest)
-    look_at(world, without(manifest, *releases_before("1.7")))
-    world.settings = replace(EVERYTHING, version="manta-v0.0.1")
-    assert Cause.OPERATOR_CHANGED in {one.cause for one in world.plan().actions}
-    assert lost(world) == []
+    scenario = settled(manifest)
+    look_at(scenario, without(manifest, *releases_before("1.7")))
+    scenario.settings = replace(EVERYTHING, version="manta-v0.0.1")
+    assert Cause.OPERATOR_CHANGED in {one.cause for one in scenario.plan().actions}
+    assert lost(scenario) == []
 
 
 def test_the_same_fields_removed_by_an_edit_do_recreate_the_pods() -> None:
     """So that the tests above could fail: with a new generation it is the user's word."""
     manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
-    world = settled(manifest)
-    world.set_spec(without(manifest, *releases_before("1.7")))
-    assert {one.cause for one in lost(world)} == {Cause.SPEC_CHANGED}
+    scenario = settled(manifest)
+    scenario.set_spec(without(manifest, *releases_before("1.7")))
+    assert {one.cause for one in lost(scenario)} == {Cause.SPEC_CHANGED}
 
 
 @pytest.mark.parametrize(
@@ -262,30 +264,30 @@ def test_the_same_fields_removed_by_an_edit_do_recreate_the_pods() -> None:
 )
 def test_who_is_to_recreate_loses_nothing_to_a_field_that_is_hidden(path: str) -> None:
     manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
-    world = look_at(settled(manifest), without(manifest, path))
-    assert lost(world) == []
+    scenario = look_at(settled(manifest), without(manifest, path))
+    assert lost(scenario) == []
 
 
 def test_an_edit_whose_deletions_fail_at_first_recreates_the_pods_all_the_same() -> None:
     """The generation must not count as observed before the old Pods are gone."""
     manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
-    world = settled(manifest)
-    before = {one["metadata"]["uid"] for one in world.of("Pod")}
-    world.set_spec(without(manifest, "networkPolicy"))
+    scenario = settled(manifest)
+    before = {one["metadata"]["uid"] for one in scenario.of("Pod")}
+    scenario.set_spec(without(manifest, "networkPolicy"))
     for _ in range(3):
-        world.round(
+        scenario.reconcile(
             lambda one: Forbidden(403, "Forbidden", "no") if isinstance(one, Delete) else None
         )
-    world.settle(20)
-    assert before.isdisjoint(one["metadata"]["uid"] for one in world.of("Pod"))
+    scenario.settle(20)
+    assert before.isdisjoint(one["metadata"]["uid"] for one in scenario.of("Pod"))
 
 
-def test_a_generation_is_remembered_where_edits_are_told_by_it() -> None:
+def test_a_generation_is_remembered_where_edits_are_reported_by_it() -> None:
     manifest = _cluster([_group("a")], upgradeStrategy={"type": "Recreate"})
-    world = settled(manifest)
-    world.set_spec(manifest)  # an edit that changes nothing that the status tells
-    world.settle()
-    assert world.cluster.status.observed_generation == world.cluster.metadata.generation
+    scenario = settled(manifest)
+    scenario.set_spec(manifest)  # an edit that changes nothing that the status tells
+    scenario.settle()
+    assert scenario.cluster.status.observed_generation == scenario.cluster.metadata.generation
 
 
 def several_hosts() -> Json:
@@ -293,49 +295,51 @@ def several_hosts() -> Json:
 
 
 def test_hosts_that_are_hidden_stay() -> None:
-    world = settled(several_hosts())
-    world = look_at(world, without(several_hosts(), "workerGroupSpecs.numOfHosts"))
-    assert lost(world) == []
-    assert world.plan().notes
+    scenario = settled(several_hosts())
+    scenario = look_at(scenario, without(several_hosts(), "workerGroupSpecs.numOfHosts"))
+    assert lost(scenario) == []
+    assert scenario.plan().notes
 
 
 def test_hosts_that_an_edit_took_go_also_where_their_deletion_fails_at_first() -> None:
-    world = settled(several_hosts())
-    world.set_spec(without(several_hosts(), "workerGroupSpecs.numOfHosts"))
+    scenario = settled(several_hosts())
+    scenario.set_spec(without(several_hosts(), "workerGroupSpecs.numOfHosts"))
     for _ in range(3):
-        world.round(
+        scenario.reconcile(
             lambda one: Forbidden(403, "Forbidden", "no") if isinstance(one, Delete) else None
         )
-    world.settle(20)
-    assert len(world.workers()) == 2
-    assert world.cluster.status.observed_generation == world.cluster.metadata.generation
+    scenario.settle(20)
+    assert len(scenario.workers()) == 2
+    assert scenario.cluster.status.observed_generation == scenario.cluster.metadata.generation
 
 
 def test_policies_that_are_hidden_keep_the_cluster_closed_until_an_edit_opens_it() -> None:
     manifest = _cluster([_group("a")])
-    world = settled(manifest)
-    closed = len(world.of("NetworkPolicy"))
+    scenario = settled(manifest)
+    closed = len(scenario.of("NetworkPolicy"))
     assert closed
-    world = look_at(world, without(manifest, "networkPolicy"))
-    world.settle()
-    assert len(world.of("NetworkPolicy")) == closed
-    world.set_spec(without(manifest, "networkPolicy"))
-    world.round(lambda one: Forbidden(403, "Forbidden", "no") if isinstance(one, Delete) else None)
-    world.settle()
-    assert world.of("NetworkPolicy") == []
+    scenario = look_at(scenario, without(manifest, "networkPolicy"))
+    scenario.settle()
+    assert len(scenario.of("NetworkPolicy")) == closed
+    scenario.set_spec(without(manifest, "networkPolicy"))
+    scenario.reconcile(
+        lambda one: Forbidden(403, "Forbidden", "no") if isinstance(one, Delete) else None
+    )
+    scenario.settle()
+    assert scenario.of("NetworkPolicy") == []
 
 
 def test_a_claim_is_kept_when_nobody_knows_any_more_that_it_is_used() -> None:
-    world = settled(EMBEDDED)
-    [before] = world.of("PersistentVolumeClaim")
-    look_at(world, without(EMBEDDED, *releases_before("1.7")))
-    assert lost(world) == []
-    [after] = world.of("PersistentVolumeClaim")
+    scenario = settled(EMBEDDED)
+    [before] = scenario.of("PersistentVolumeClaim")
+    look_at(scenario, without(EMBEDDED, *releases_before("1.7")))
+    assert lost(scenario) == []
+    [after] = scenario.of("PersistentVolumeClaim")
     assert after["metadata"] == before["metadata"]
 
 
 def test_conditions_that_an_old_definition_does_not_keep_cost_no_pod() -> None:
-    world = settled(FIXED)
-    bare = msgspec.structs.replace(world.cluster.status, conditions=())
-    world.cluster = msgspec.structs.replace(world.cluster, status=bare)
-    assert lost(world) == []
+    scenario = settled(FIXED)
+    bare = msgspec.structs.replace(scenario.cluster.status, conditions=())
+    scenario.cluster = msgspec.structs.replace(scenario.cluster, status=bare)
+    assert lost(scenario) == []

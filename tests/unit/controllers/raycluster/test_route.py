@@ -11,29 +11,29 @@ from manta.controllers.raycluster.events import Cause
 from manta.kube.errors import ApiError
 from manta.rules.settings import Settings
 from support.raycluster import ray_cluster
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 Json = dict[str, Any]
 OPENSHIFT = Settings(openshift=True)
 SHOWN: Json = {"head": {"enableIngress": True}, "annotations": {"own": "yes"}}
 
 
-def settled() -> World:
-    world = World(decode(ray_cluster(**SHOWN)), OPENSHIFT)
-    world.settle()
+def settled() -> Scenario:
+    scenario = Scenario(decode(ray_cluster(**SHOWN)), OPENSHIFT)
+    scenario.settle()
     # As the server and the router fill it in.
-    route(world)["spec"] |= {"host": "demo.apps.example.com", "wildcardPolicy": "None"}
-    route(world)["metadata"]["annotations"] |= {"openshift.io/host.generated": "true"}
-    route(world)["status"] = {"ingress": [{"host": "demo.apps.example.com"}]}
-    return world
+    route(scenario)["spec"] |= {"host": "demo.apps.example.com", "wildcardPolicy": "None"}
+    route(scenario)["metadata"]["annotations"] |= {"openshift.io/host.generated": "true"}
+    route(scenario)["status"] = {"ingress": [{"host": "demo.apps.example.com"}]}
+    return scenario
 
 
-def route(world: World) -> Json:
-    return world.objects[ROUTES, "demo-head-route"]
+def route(scenario: Scenario) -> Json:
+    return scenario.objects[ROUTES, "demo-head-route"]
 
 
-def planned(world: World) -> list[Any]:
-    return [one.cause for one in world.plan().actions]
+def planned(scenario: Scenario) -> list[Any]:
+    return [one.cause for one in scenario.plan().actions]
 
 
 def test_what_the_router_fills_in_is_no_drift() -> None:
@@ -51,57 +51,57 @@ def test_what_the_router_fills_in_is_no_drift() -> None:
     ],
 )
 def test_what_we_say_comes_back_and_the_rest_stays(field: str, value: Json | None) -> None:
-    world = settled()
+    scenario = settled()
     certificate = {"termination": "edge"}
-    route(world)["spec"]["tls"] = certificate
-    before = dict(route(world)["spec"])
-    del route(world)["spec"][field]
+    route(scenario)["spec"]["tls"] = certificate
+    before = dict(route(scenario)["spec"])
+    del route(scenario)["spec"][field]
     if value is not None:
-        route(world)["spec"][field] = value
-    assert planned(world) == [Cause.ROUTE_DRIFT]
-    world.round()
-    assert route(world)["spec"] == before
-    assert planned(world) == []
+        route(scenario)["spec"][field] = value
+    assert planned(scenario) == [Cause.ROUTE_DRIFT]
+    scenario.reconcile()
+    assert route(scenario)["spec"] == before
+    assert planned(scenario) == []
 
 
 def test_labels_and_annotations_follow_the_cluster() -> None:
-    world = settled()
-    route(world)["metadata"]["labels"].pop("app.kubernetes.io/created-by")
-    assert planned(world) == [Cause.ROUTE_DRIFT]
-    world.round()
-    world.set_spec(ray_cluster(**SHOWN), annotations={"new": "one"})
-    assert planned(world) == [Cause.ROUTE_DRIFT]
-    world.round()
-    annotations = route(world)["metadata"]["annotations"]
+    scenario = settled()
+    route(scenario)["metadata"]["labels"].pop("app.kubernetes.io/created-by")
+    assert planned(scenario) == [Cause.ROUTE_DRIFT]
+    scenario.reconcile()
+    scenario.set_spec(ray_cluster(**SHOWN), annotations={"new": "one"})
+    assert planned(scenario) == [Cause.ROUTE_DRIFT]
+    scenario.reconcile()
+    annotations = route(scenario)["metadata"]["annotations"]
     assert annotations["new"] == "one"
     assert "own" not in annotations
     assert annotations["openshift.io/host.generated"] == "true"
-    assert planned(world) == []
+    assert planned(scenario) == []
 
 
 def test_a_wildcard_policy_is_for_life_and_never_tried() -> None:
-    world = settled()
-    route(world)["spec"]["wildcardPolicy"] = "Subdomain"
-    assert planned(world) == []
+    scenario = settled()
+    route(scenario)["spec"]["wildcardPolicy"] = "Subdomain"
+    assert planned(scenario) == []
 
 
 def test_a_route_that_nobody_controls_is_left_alone() -> None:
-    world = settled()
-    del route(world)["metadata"]["ownerReferences"]
-    route(world)["spec"]["to"] = {"kind": "Service", "name": "own", "weight": 1}
-    assert planned(world) == []
+    scenario = settled()
+    del route(scenario)["metadata"]["ownerReferences"]
+    route(scenario)["spec"]["to"] = {"kind": "Service", "name": "own", "weight": 1}
+    assert planned(scenario) == []
 
 
-def test_a_route_that_cannot_be_mended_stops_nothing() -> None:
-    world = settled()
-    world.run_pods()
-    world.settle()
-    route(world)["spec"]["to"] = {}
+def test_a_route_that_cannot_be_repaired_stops_nothing() -> None:
+    scenario = settled()
+    scenario.run_pods()
+    scenario.settle()
+    route(scenario)["spec"]["to"] = {}
 
     def no_route(action: Any) -> Exception | None:
         refused = action.cause == Cause.ROUTE_DRIFT
         return ApiError(403, "Forbidden", "no") if refused else None
 
-    world.round(no_route)
-    assert world.cluster.status.state == "ready"
-    assert "demo-head-route" in str(world.cluster.status.conditions)
+    scenario.reconcile(no_route)
+    assert scenario.cluster.status.state == "ready"
+    assert "demo-head-route" in str(scenario.cluster.status.conditions)

@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from manta.api.resources import SERVICES
 from manta.controllers.raycluster.events import Cause
 from manta.localplane.apiserver.builtin_kinds.checks.services import check_service
-from manta.localplane.apiserver.builtin_kinds.preparing import prepare_create, prepare_update
 from manta.manifests.head_pod import build_head_pod
 from manta.rules.settings import Settings
 from support.raycluster import container, ray_cluster, template
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
+from support.strategies import strategy_of
 
 Json = dict[str, Any]
 NOTE = "manta.ray.io/passed-on"
+STRATEGY = strategy_of("v1", "Service")
 SERVE = {"ray.io/enable-serve-service": "true"}
 
 
@@ -39,10 +40,10 @@ class Server:
         return wanted or 31000 + next(self._node_ports) % 1700
 
     def created(self, service: Json) -> Json:
-        return self._checked(prepare_create("v1", "Service", service, self._context), None)
+        return self._checked(STRATEGY.prepare_create(service, self._context), None)
 
     def updated(self, old: Json, new: Json) -> Json:
-        return self._checked(prepare_update("v1", "Service", old, new, self._context), old)
+        return self._checked(STRATEGY.prepare_update(old, new, self._context, ""), old)
 
     @staticmethod
     def _checked(service: Json, old: Json | None) -> Json:
@@ -54,15 +55,15 @@ class Server:
 SERVER = Server()
 
 
-def a_world(*ports: Json, settings: Settings | None = None, **spec: Any) -> World:
+def a_scenario(*ports: Json, settings: Settings | None = None, **spec: Any) -> Scenario:
     """A cluster whose Services are there, as the server keeps them."""
-    world = World(decode(with_ports(*ports, **spec)), settings or Settings())
-    world.settle()
-    for (resource, name), one in world.objects.items():
+    scenario = Scenario(decode(with_ports(*ports, **spec)), settings or Settings())
+    scenario.settle()
+    for (resource, name), one in scenario.objects.items():
         if resource == SERVICES:
-            world.objects[resource, name] = SERVER.created(one)
-    assert planned(world) == []
-    return world
+            scenario.objects[resource, name] = SERVER.created(one)
+    assert planned(scenario) == []
+    return scenario
 
 
 def with_ports(*ports: Json, **spec: Any) -> Json:
@@ -70,36 +71,36 @@ def with_ports(*ports: Json, **spec: Any) -> Json:
     return ray_cluster(head=head, **spec)
 
 
-def planned(world: World) -> list[Any]:
-    return [one.cause for one in world.plan().actions]
+def planned(scenario: Scenario) -> list[Any]:
+    return [one.cause for one in scenario.plan().actions]
 
 
-def mended(world: World, name: str = "demo-head-svc") -> dict[str, Json]:
+def corrected(scenario: Scenario, name: str = "demo-head-svc") -> dict[str, Json]:
     """The ports after a round. The server takes what we send, and then there is nothing to do."""
-    before = world.objects[SERVICES, name]
-    assert planned(world) == [Cause.SERVICE_DRIFT]
-    world.round()
-    world.objects[SERVICES, name] = SERVER.updated(before, world.objects[SERVICES, name])
-    assert planned(world) == []
-    return ports_of(world, name)
+    before = scenario.objects[SERVICES, name]
+    assert planned(scenario) == [Cause.SERVICE_DRIFT]
+    scenario.reconcile()
+    scenario.objects[SERVICES, name] = SERVER.updated(before, scenario.objects[SERVICES, name])
+    assert planned(scenario) == []
+    return ports_of(scenario, name)
 
 
-def ports_of(world: World, name: str = "demo-head-svc") -> dict[str, Json]:
-    return {one["name"]: one for one in world.objects[SERVICES, name]["spec"]["ports"]}
+def ports_of(scenario: Scenario, name: str = "demo-head-svc") -> dict[str, Json]:
+    return {one["name"]: one for one in scenario.objects[SERVICES, name]["spec"]["ports"]}
 
 
-def add(world: World, port: Json, name: str = "demo-head-svc") -> None:
+def add(scenario: Scenario, port: Json, name: str = "demo-head-svc") -> None:
     """By hand, as a user does with kubectl."""
-    before = world.objects[SERVICES, name]
+    before = scenario.objects[SERVICES, name]
     spec = {**before["spec"], "ports": [*before["spec"]["ports"], port]}
-    world.objects[SERVICES, name] = SERVER.updated(before, {**before, "spec": spec})
+    scenario.objects[SERVICES, name] = SERVER.updated(before, {**before, "spec": spec})
 
 
-def edit_and_replace_head(world: World, manifest: Json) -> None:
+def edit_and_replace_head(scenario: Scenario, manifest: Json) -> None:
     """The spec is edited, and the head is one that was made from it: its ports count."""
-    world.set_spec(manifest)
-    [head] = world.heads()
-    made = build_head_pod(world.cluster, world.settings, spec_hash="")
+    scenario.set_spec(manifest)
+    [head] = scenario.heads()
+    made = build_head_pod(scenario.cluster, scenario.settings, spec_hash="")
     head["spec"]["containers"] = made["spec"]["containers"]
 
 
@@ -112,78 +113,80 @@ def port(name: str, number: int) -> Json:
 
 @pytest.mark.parametrize("head", [{}, {"serviceType": "NodePort"}], ids=["headless", "node port"])
 def test_a_port_that_is_renamed_is_replaced_and_not_doubled(head: Json) -> None:
-    world = a_world(port("web", 8265), head=head)
-    node_port = ports_of(world)["web"].get("nodePort")
-    edit_and_replace_head(world, with_ports(port("dashboard", 8265), head=head))
-    after = mended(world)
+    scenario = a_scenario(port("web", 8265), head=head)
+    node_port = ports_of(scenario)["web"].get("nodePort")
+    edit_and_replace_head(scenario, with_ports(port("dashboard", 8265), head=head))
+    after = corrected(scenario)
     assert set(after) == {"dashboard", "metrics"}
     assert after["dashboard"].get("nodePort") == node_port
 
 
 def test_a_port_that_was_renamed_under_kuberay_is_replaced_at_the_take_over() -> None:
     """KubeRay never touches its Services again, and leaves no note on them."""
-    world = a_world(port("web", 8265), port("extra", 9000))
-    del world.objects[SERVICES, "demo-head-svc"]["metadata"]["annotations"]
-    world.set_spec(with_ports(port("dashboard", 8265)))
-    assert set(mended(world)) == {"dashboard", "metrics", "extra"}
+    scenario = a_scenario(port("web", 8265), port("extra", 9000))
+    del scenario.objects[SERVICES, "demo-head-svc"]["metadata"]["annotations"]
+    scenario.set_spec(with_ports(port("dashboard", 8265)))
+    assert set(corrected(scenario)) == {"dashboard", "metrics", "extra"}
 
 
 def test_two_ports_that_swap_their_names_are_taken_and_keep_their_node_ports() -> None:
     head = {"serviceType": "NodePort"}
-    world = a_world(port("a", 1000), port("b", 2000), head=head)
-    before = {name: one["nodePort"] for name, one in ports_of(world).items()}
-    edit_and_replace_head(world, with_ports(port("a", 2000), port("b", 1000), head=head))
-    assert {name: one["nodePort"] for name, one in mended(world).items()} == before
+    scenario = a_scenario(port("a", 1000), port("b", 2000), head=head)
+    before = {name: one["nodePort"] for name, one in ports_of(scenario).items()}
+    edit_and_replace_head(scenario, with_ports(port("a", 2000), port("b", 1000), head=head))
+    assert {name: one["nodePort"] for name, one in corrected(scenario).items()} == before
 
 
 def test_a_chain_of_renamed_ports_shares_no_node_port() -> None:
     head = {"serviceType": "NodePort"}
-    world = a_world(port("a", 1000), port("b", 2000), head=head)
-    before = ports_of(world)
-    edit_and_replace_head(world, with_ports(port("a", 2000), port("c", 1000), head=head))
-    after = mended(world)
+    scenario = a_scenario(port("a", 1000), port("b", 2000), head=head)
+    before = ports_of(scenario)
+    edit_and_replace_head(scenario, with_ports(port("a", 2000), port("c", 1000), head=head))
+    after = corrected(scenario)
     assert after["a"]["nodePort"] == before["a"]["nodePort"]
     assert len({one["nodePort"] for one in after.values()}) == 3
 
 
 def test_what_the_spec_no_longer_names_goes_and_what_others_added_stays() -> None:
-    world = a_world(port("dashboard", 8265), port("extra", 9000))
-    add(world, {"name": "mine", "port": 7777})
-    edit_and_replace_head(world, with_ports(port("dashboard", 8265)))
-    assert set(mended(world)) == {"dashboard", "metrics", "mine"}
-    note = world.objects[SERVICES, "demo-head-svc"]["metadata"]["annotations"][NOTE]
+    scenario = a_scenario(port("dashboard", 8265), port("extra", 9000))
+    add(scenario, {"name": "mine", "port": 7777})
+    edit_and_replace_head(scenario, with_ports(port("dashboard", 8265)))
+    assert set(corrected(scenario)) == {"dashboard", "metrics", "mine"}
+    note = scenario.objects[SERVICES, "demo-head-svc"]["metadata"]["annotations"][NOTE]
     assert note == "port:dashboard"
 
 
 def test_when_nothing_is_declared_any_more_the_note_goes_too() -> None:
-    world = a_world(port("extra", 9000))
-    edit_and_replace_head(world, ray_cluster())
-    assert set(mended(world)) == {"client", "dashboard", "gcs-server", "metrics", "serve"}
-    assert NOTE not in world.objects[SERVICES, "demo-head-svc"]["metadata"].get("annotations", {})
+    scenario = a_scenario(port("extra", 9000))
+    edit_and_replace_head(scenario, ray_cluster())
+    assert set(corrected(scenario)) == {"client", "dashboard", "gcs-server", "metrics", "serve"}
+    assert NOTE not in scenario.objects[SERVICES, "demo-head-svc"]["metadata"].get(
+        "annotations", {}
+    )
 
 
 def test_the_note_of_annotations_and_the_note_of_ports_are_one() -> None:
-    world = a_world(port("extra", 9000), headServiceAnnotations={"a": "1"})
-    meta = world.objects[SERVICES, "demo-head-svc"]["metadata"]
+    scenario = a_scenario(port("extra", 9000), headServiceAnnotations={"a": "1"})
+    meta = scenario.objects[SERVICES, "demo-head-svc"]["metadata"]
     assert meta["annotations"] == {"a": "1", NOTE: "a,port:extra"}
-    edit_and_replace_head(world, with_ports(port("extra", 9000)))
-    mended(world)
-    meta = world.objects[SERVICES, "demo-head-svc"]["metadata"]
+    edit_and_replace_head(scenario, with_ports(port("extra", 9000)))
+    corrected(scenario)
+    meta = scenario.objects[SERVICES, "demo-head-svc"]["metadata"]
     assert meta["annotations"] == {NOTE: "port:extra"}
 
 
 def test_a_first_declared_port_closes_none_of_rays_own() -> None:
     """It listens on them whether they are declared or not."""
-    world = a_world()
-    world.set_spec(with_ports(port("jupyter", 8888)))
+    scenario = a_scenario()
+    scenario.set_spec(with_ports(port("jupyter", 8888)))
     own = {"client", "dashboard", "gcs-server", "metrics", "serve"}
-    assert set(mended(world)) == {"jupyter", *own}
+    assert set(corrected(scenario)) == {"jupyter", *own}
 
 
 def test_no_edit_closes_the_way_to_the_gcs() -> None:
-    world = a_world(port("gcs-server", 6379), port("client", 10001))
-    edit_and_replace_head(world, with_ports(port("jupyter", 8888)))
-    assert set(mended(world)) == {"jupyter", "metrics", "gcs-server"}
+    scenario = a_scenario(port("gcs-server", 6379), port("client", 10001))
+    edit_and_replace_head(scenario, with_ports(port("jupyter", 8888)))
+    assert set(corrected(scenario)) == {"jupyter", "metrics", "gcs-server"}
 
 
 def test_a_port_of_the_users_own_head_service_goes_with_the_spec() -> None:
@@ -191,30 +194,30 @@ def test_a_port_of_the_users_own_head_service_goes_with_the_spec() -> None:
         return {"headService": {"spec": {"type": "NodePort", "ports": list(ports)}}}
 
     first = {"name": "dashboard", "port": 80, "targetPort": 8265, "appProtocol": "http"}
-    world = a_world(head=custom(first, {"name": "own", "port": 7000, "nodePort": 30500}))
-    assert ports_of(world)["own"]["nodePort"] == 30500
-    world.set_spec(with_ports(head=custom(first)))
-    assert "own" not in mended(world)
+    scenario = a_scenario(head=custom(first, {"name": "own", "port": 7000, "nodePort": 30500}))
+    assert ports_of(scenario)["own"]["nodePort"] == 30500
+    scenario.set_spec(with_ports(head=custom(first)))
+    assert "own" not in corrected(scenario)
 
 
 def test_the_serve_service_follows_the_serve_ports() -> None:
-    world = a_world(port("serve", 8000), port("serve-grpc", 9000), annotations=SERVE)
-    edit_and_replace_head(world, with_ports(port("serve", 8000)))
-    world.objects[SERVICES, "demo-head-svc"]["spec"]["ports"] = []
-    world.round()
-    assert set(ports_of(world, "demo-serve-svc")) == {"serve"}
+    scenario = a_scenario(port("serve", 8000), port("serve-grpc", 9000), annotations=SERVE)
+    edit_and_replace_head(scenario, with_ports(port("serve", 8000)))
+    scenario.objects[SERVICES, "demo-head-svc"]["spec"]["ports"] = []
+    scenario.reconcile()
+    assert set(ports_of(scenario, "demo-serve-svc")) == {"serve"}
 
 
 # ── what somebody changed ────────────────────────────────────────────────────────────────
 
 
 def test_a_lost_port_comes_back_and_a_foreign_one_stays_with_its_node_port() -> None:
-    world = a_world(head={"serviceType": "NodePort"})
-    add(world, {"name": "mine", "port": 1, "nodePort": 30001})
-    service = world.objects[SERVICES, "demo-head-svc"]["spec"]
+    scenario = a_scenario(head={"serviceType": "NodePort"})
+    add(scenario, {"name": "mine", "port": 1, "nodePort": 30001})
+    service = scenario.objects[SERVICES, "demo-head-svc"]["spec"]
     service["ports"] = [one for one in service["ports"] if one["name"] != "serve"]
-    kept = ports_of(world)["client"]["nodePort"]
-    after = mended(world)
+    kept = ports_of(scenario)["client"]["nodePort"]
+    after = corrected(scenario)
     assert after["mine"]["nodePort"] == 30001
     assert after["client"]["nodePort"] == kept
     assert set(after) == {"mine", "client", "dashboard", "gcs-server", "metrics", "serve"}
@@ -233,17 +236,17 @@ def test_a_lost_port_comes_back_and_a_foreign_one_stays_with_its_node_port() -> 
     ],
 )
 def test_a_port_of_ours_that_somebody_changed_comes_back(change: Json) -> None:
-    world = a_world()
-    before = copy.deepcopy(ports_of(world))
-    changed = ports_of(world)["dashboard"]
+    scenario = a_scenario()
+    before = copy.deepcopy(ports_of(scenario))
+    changed = ports_of(scenario)["dashboard"]
     changed.update(change)
     for field in [name for name, value in change.items() if value is None]:
         del changed[field]
-    assert mended(world) == before
+    assert corrected(scenario) == before
 
 
 def test_a_port_of_ours_is_as_we_made_it() -> None:
-    world = a_world()
+    scenario = a_scenario()
     made = {
         "name": "dashboard",
         "port": 8265,
@@ -251,17 +254,17 @@ def test_a_port_of_ours_is_as_we_made_it() -> None:
         "targetPort": 8265,
         "appProtocol": "tcp",
     }
-    assert ports_of(world)["dashboard"] == made
+    assert ports_of(scenario)["dashboard"] == made
 
 
 def test_an_app_protocol_of_which_we_say_nothing_is_the_users() -> None:
-    world = a_world(annotations=SERVE, head={"serviceType": "NodePort"})
-    serve = ports_of(world, "demo-serve-svc")["serve"]
+    scenario = a_scenario(annotations=SERVE, head={"serviceType": "NodePort"})
+    serve = ports_of(scenario, "demo-serve-svc")["serve"]
     serve["appProtocol"] = "kubernetes.io/h2c"
-    assert planned(world) == []
+    assert planned(scenario) == []
     serve["targetPort"] = 1
     node_port = serve["nodePort"]
-    after = mended(world, "demo-serve-svc")["serve"]
+    after = corrected(scenario, "demo-serve-svc")["serve"]
     assert (after["appProtocol"], after["nodePort"]) == ("kubernetes.io/h2c", node_port)
 
 
@@ -270,26 +273,26 @@ def test_a_node_port_that_the_spec_asks_for_is_taken_from_whom_has_it() -> None:
         asked = {"name": "dashboard", "port": 8265, **fields}
         return {"headService": {"spec": {"type": "NodePort", "ports": [asked]}}}
 
-    world = a_world(head=custom())
-    add(world, {"name": "mine", "port": 1, "nodePort": 30001})
-    world.set_spec(with_ports(head=custom(nodePort=30001)))
-    after = mended(world)
+    scenario = a_scenario(head=custom())
+    add(scenario, {"name": "mine", "port": 1, "nodePort": 30001})
+    scenario.set_spec(with_ports(head=custom(nodePort=30001)))
+    after = corrected(scenario)
     assert after["dashboard"]["nodePort"] == 30001
     assert after["mine"]["nodePort"] != 30001
 
 
 def test_a_nameless_port_cannot_stay_beside_ours() -> None:
-    world = a_world()
+    scenario = a_scenario()
     lonely = {"port": 1, "targetPort": 1, "protocol": "TCP"}
-    world.objects[SERVICES, "demo-head-svc"]["spec"]["ports"] = [lonely]
-    assert set(mended(world)) == {"client", "dashboard", "gcs-server", "metrics", "serve"}
+    scenario.objects[SERVICES, "demo-head-svc"]["spec"]["ports"] = [lonely]
+    assert set(corrected(scenario)) == {"client", "dashboard", "gcs-server", "metrics", "serve"}
 
 
 def test_node_ports_are_not_kept_where_the_type_has_none() -> None:
     settings = Settings(head_cluster_ip_service=True)
-    world = a_world(port("a", 1000), head={"serviceType": "NodePort"}, settings=settings)
-    world.set_spec(with_ports(port("b", 1000)))
-    assert "nodePort" not in mended(world)["b"]
+    scenario = a_scenario(port("a", 1000), head={"serviceType": "NodePort"}, settings=settings)
+    scenario.set_spec(with_ports(port("b", 1000)))
+    assert "nodePort" not in corrected(scenario)["b"]
 
 
 # ── any edit, by anybody ─────────────────────────────────────────────────────────────────
@@ -324,30 +327,30 @@ def test_after_any_edit_one_round_is_enough_and_the_server_takes_it(
     noted: bool,
 ) -> None:
     settings = Settings(head_cluster_ip_service=True)
-    world = a_world(*first, head={"serviceType": type_}, annotations=SERVE, settings=settings)
+    scenario = a_scenario(*first, head={"serviceType": type_}, annotations=SERVE, settings=settings)
     for wanted, hand, then in edits:
         if hand:
-            _edit(world, hand)
+            _edit(scenario, hand)
         if not noted:
-            world.objects[SERVICES, "demo-head-svc"]["metadata"].pop("annotations", None)
-        before = {key: one for key, one in world.objects.items() if key[0] == SERVICES}
-        edit_and_replace_head(world, with_ports(*wanted, head={"serviceType": then}))
-        world.round()
+            scenario.objects[SERVICES, "demo-head-svc"]["metadata"].pop("annotations", None)
+        before = {key: one for key, one in scenario.objects.items() if key[0] == SERVICES}
+        edit_and_replace_head(scenario, with_ports(*wanted, head={"serviceType": then}))
+        scenario.reconcile()
         for key, old in before.items():
-            world.objects[key] = SERVER.updated(old, world.objects[key])
-        assert planned(world) == []
-        found = ports_of(world)
+            scenario.objects[key] = SERVER.updated(old, scenario.objects[key])
+        assert planned(scenario) == []
+        found = ports_of(scenario)
         for one in wanted:
             made = found[one["name"]]
             assert made["port"] == made["targetPort"] == one["containerPort"]
             assert (made["protocol"], made["appProtocol"]) == ("TCP", "tcp")
 
 
-def _edit(world: World, ports: list[Json]) -> None:
+def _edit(scenario: Scenario, ports: list[Json]) -> None:
     """Somebody replaces the ports of the head Service by others."""
-    before = world.objects[SERVICES, "demo-head-svc"]
+    before = scenario.objects[SERVICES, "demo-head-svc"]
     spec = {**before["spec"], "ports": ports}
-    world.objects[SERVICES, "demo-head-svc"] = SERVER.updated(before, {**before, "spec": spec})
+    scenario.objects[SERVICES, "demo-head-svc"] = SERVER.updated(before, {**before, "spec": spec})
 
 
 @pytest.mark.parametrize(
@@ -365,7 +368,7 @@ def _edit(world: World, ports: list[Json]) -> None:
 def test_a_number_that_the_head_names_twice_or_otherwise_stands_in_its_service_once(
     ports: list[Json],
 ) -> None:
-    world = a_world(*ports)  # the server has taken it
-    [service] = world.of("Service")
+    scenario = a_scenario(*ports)  # the server has taken it
+    [service] = scenario.of("Service")
     numbers = [one["port"] for one in service["spec"]["ports"]]
     assert sorted(numbers) == sorted({6379, 8080, *(one["containerPort"] for one in ports)})

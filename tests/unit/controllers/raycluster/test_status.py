@@ -17,28 +17,28 @@ from manta.kube.errors import ApiError, Unavailable
 from manta.reconcile.actions import Action, Create, Delete
 from manta.reconcile.outcome import UNTRIED
 from support.raycluster import container, group, ray_cluster, template
-from support.raycluster_world import HEAD, World, decode, denied, set_failed, set_running
+from support.raycluster_scenario import HEAD, Scenario, decode, denied, set_failed, set_running
 
 
-def settled(**spec: Any) -> World:
-    world = World(decode(ray_cluster(**spec)))
-    world.settle()
-    return world
+def settled(**spec: Any) -> Scenario:
+    scenario = Scenario(decode(ray_cluster(**spec)))
+    scenario.settle()
+    return scenario
 
 
-def condition(world: World, type_: str) -> Condition:
-    found = find(world.cluster.status.conditions, type_)
-    assert found is not None, world.cluster.status.conditions
+def condition(scenario: Scenario, type_: str) -> Condition:
+    found = find(scenario.cluster.status.conditions, type_)
+    assert found is not None, scenario.cluster.status.conditions
     return found
 
 
-def has(world: World, type_: str) -> bool:
-    return find(world.cluster.status.conditions, type_) is not None
+def has(scenario: Scenario, type_: str) -> bool:
+    return find(scenario.cluster.status.conditions, type_) is not None
 
 
 def test_a_ready_cluster_says_all_that_kuberay_says() -> None:
-    world = settled(groups=[group(replicas=2, minReplicas=1, maxReplicas=5)])
-    status = world.cluster.status
+    scenario = settled(groups=[group(replicas=2, minReplicas=1, maxReplicas=5)])
+    status = scenario.cluster.status
     assert status.state == "ready"
     assert status.observed_generation == 1
     assert (status.desired_worker_replicas, status.min_worker_replicas) == (2, 1)
@@ -53,159 +53,159 @@ def test_a_ready_cluster_says_all_that_kuberay_says() -> None:
     assert status.head.service_ip == status.head.pod_ip == "10.0.0.1"
     assert status.endpoints["dashboard"] == "8265"
     assert status.state_transition_times == {"ready": status.last_update_time}
-    assert condition(world, "HeadPodReady").reason == "HeadPodRunningAndReady"
-    assert condition(world, "RayClusterProvisioned").reason == "AllPodRunningAndReadyFirstTime"
+    assert condition(scenario, "HeadPodReady").reason == "HeadPodRunningAndReady"
+    assert condition(scenario, "RayClusterProvisioned").reason == "AllPodRunningAndReadyFirstTime"
 
 
 def test_the_budget_two_status_writes_until_ready() -> None:
-    world = World(decode(ray_cluster(groups=[group(replicas=3)])))
-    world.round()
-    for pod in list(world.pods.values()):
+    scenario = Scenario(decode(ray_cluster(groups=[group(replicas=3)])))
+    scenario.reconcile()
+    for pod in list(scenario.pods.values()):
         set_running(pod)
-        world.round()
-    assert world.cluster.status.state == "ready"
-    assert world.status_writes == 2
+        scenario.reconcile()
+    assert scenario.cluster.status.state == "ready"
+    assert scenario.status_writes == 2
 
 
 def test_progress_of_a_new_cluster_is_written_every_ten_seconds_and_its_end_at_once() -> None:
-    world = World(decode(ray_cluster(groups=[group(replicas=3)])))
-    world.round()
-    first, *rest = world.workers()
+    scenario = Scenario(decode(ray_cluster(groups=[group(replicas=3)])))
+    scenario.reconcile()
+    first, *rest = scenario.workers()
     set_running(first)
-    world.round()
-    world.now += timedelta(seconds=9)
-    world.round()
-    assert world.cluster.status.ready_worker_replicas == 0
-    world.now += timedelta(seconds=1)
-    world.round()
-    assert world.cluster.status.ready_worker_replicas == 1
-    for pod in [*rest, *world.heads()]:
+    scenario.reconcile()
+    scenario.now += timedelta(seconds=9)
+    scenario.reconcile()
+    assert scenario.cluster.status.ready_worker_replicas == 0
+    scenario.now += timedelta(seconds=1)
+    scenario.reconcile()
+    assert scenario.cluster.status.ready_worker_replicas == 1
+    for pod in [*rest, *scenario.heads()]:
         set_running(pod)
-    world.round()
-    assert world.cluster.status.ready_worker_replicas == 3
+    scenario.reconcile()
+    assert scenario.cluster.status.ready_worker_replicas == 3
 
 
-def test_what_becomes_of_an_old_cluster_is_told_after_two_seconds() -> None:
-    world = World(decode(ray_cluster(groups=[group(replicas=3)])))
-    world.settle()
-    world.now += timedelta(hours=1)
-    set_running(world.workers()[0], ready=False)
-    world.round()
-    world.now += timedelta(seconds=2)
-    world.round()
-    assert world.cluster.status.ready_worker_replicas == 2
+def test_what_becomes_of_an_old_cluster_is_reported_after_two_seconds() -> None:
+    scenario = Scenario(decode(ray_cluster(groups=[group(replicas=3)])))
+    scenario.settle()
+    scenario.now += timedelta(hours=1)
+    set_running(scenario.workers()[0], ready=False)
+    scenario.reconcile()
+    scenario.now += timedelta(seconds=2)
+    scenario.reconcile()
+    assert scenario.cluster.status.ready_worker_replicas == 2
 
 
 @pytest.mark.parametrize(
     ("labels", "written"), [({}, False), ({"ray.io/originated-from-crd": "RayService"}, True)]
 )
 def test_a_ready_head_is_news_to_a_ray_service(labels: dict[str, str], written: bool) -> None:
-    world = World(decode(ray_cluster(groups=[group(replicas=1)], labels=labels)))
-    world.round()
-    set_running(world.heads()[0])
-    world.round()
-    assert (condition(world, "HeadPodReady").status == "True") is written
+    scenario = Scenario(decode(ray_cluster(groups=[group(replicas=1)], labels=labels)))
+    scenario.reconcile()
+    set_running(scenario.heads()[0])
+    scenario.reconcile()
+    assert (condition(scenario, "HeadPodReady").status == "True") is written
 
 
 def test_c24_a_cluster_whose_head_is_pending_is_never_ready() -> None:
-    world = World(decode(ray_cluster(groups=[group(replicas=1)])))
-    world.round()
-    set_running(world.workers()[0])
+    scenario = Scenario(decode(ray_cluster(groups=[group(replicas=1)])))
+    scenario.reconcile()
+    set_running(scenario.workers()[0])
     for _ in range(3):
-        world.now += timedelta(seconds=5)
-        world.round()
-    assert world.cluster.status.state == ""
-    assert condition(world, "RayClusterProvisioned").status == "False"
+        scenario.now += timedelta(seconds=5)
+        scenario.reconcile()
+    assert scenario.cluster.status.state == ""
+    assert condition(scenario, "RayClusterProvisioned").status == "False"
 
 
 def test_c26_all_hosts_of_all_replicas_count() -> None:
-    world = World(decode(ray_cluster(groups=[group(replicas=3, numOfHosts=2)])))
-    world.round()
-    pods = list(world.pods.values())
+    scenario = Scenario(decode(ray_cluster(groups=[group(replicas=3, numOfHosts=2)])))
+    scenario.reconcile()
+    pods = list(scenario.pods.values())
     for pod in pods[:-1]:
         set_running(pod)
-    world.round()
-    assert world.cluster.status.state == ""
+    scenario.reconcile()
+    assert scenario.cluster.status.state == ""
     set_running(pods[-1])
-    world.round()
-    assert world.cluster.status.state == "ready"
-    assert world.cluster.status.desired_worker_replicas == 6
+    scenario.reconcile()
+    assert scenario.cluster.status.state == "ready"
+    assert scenario.cluster.status.desired_worker_replicas == 6
 
 
 def test_once_provisioned_a_cluster_stays_so_while_the_head_tells_the_present() -> None:
-    world = settled()
-    set_running(world.heads()[0], ready=False)
-    world.now += timedelta(seconds=5)
-    world.round()
-    assert world.cluster.status.state == "ready"
-    assert condition(world, "RayClusterProvisioned").status == "True"
-    assert condition(world, "HeadPodReady").status == "False"
+    scenario = settled()
+    set_running(scenario.heads()[0], ready=False)
+    scenario.now += timedelta(seconds=5)
+    scenario.reconcile()
+    assert scenario.cluster.status.state == "ready"
+    assert condition(scenario, "RayClusterProvisioned").status == "True"
+    assert condition(scenario, "HeadPodReady").status == "False"
 
 
 def test_c27_an_error_of_the_server_leaves_the_state_alone() -> None:
-    world = settled()
-    before = world.cluster.status
+    scenario = settled()
+    before = scenario.cluster.status
 
     def broken(action: Action) -> Exception | None:
         return Unavailable(500, "InternalError", "etcd is away")
 
-    del world.objects[SERVICES, "demo-head-svc"]
-    world.round(broken)
-    assert world.cluster.status.state == before.state
-    assert not has(world, "ReplicaFailure")
+    del scenario.objects[SERVICES, "demo-head-svc"]
+    scenario.reconcile(broken)
+    assert scenario.cluster.status.state == before.state
+    assert not has(scenario, "ReplicaFailure")
 
 
-def test_c25_a_denied_pod_is_told_and_forgotten_when_it_is_granted() -> None:
-    world = World(decode(ray_cluster()))
-    world.round(denied("exceeded quota: pods=0"))
-    failure = condition(world, "ReplicaFailure")
+def test_c25_a_denied_pod_is_reported_and_forgotten_when_it_is_granted() -> None:
+    scenario = Scenario(decode(ray_cluster()))
+    scenario.reconcile(denied("exceeded quota: pods=0"))
+    failure = condition(scenario, "ReplicaFailure")
     assert failure.reason == "FailedCreateHeadPod"
     assert "exceeded quota: pods=0" in failure.message
-    assert "exceeded quota" in condition(world, "Blocked").message
-    world.settle()
-    assert not has(world, "ReplicaFailure")
-    assert not has(world, "Blocked")
+    assert "exceeded quota" in condition(scenario, "Blocked").message
+    scenario.settle()
+    assert not has(scenario, "ReplicaFailure")
+    assert not has(scenario, "Blocked")
 
 
 @pytest.mark.parametrize(
     ("act", "reason"),
     [
-        (lambda world: set_failed(world.heads()[0], world.now), "FailedDeleteHeadPod"),
-        (lambda world: set_failed(world.workers()[0], world.now), "FailedDeleteWorkerPod"),
+        (lambda scenario: set_failed(scenario.heads()[0], scenario.now), "FailedDeleteHeadPod"),
+        (lambda scenario: set_failed(scenario.workers()[0], scenario.now), "FailedDeleteWorkerPod"),
         (
-            lambda world: world.set_spec(ray_cluster(groups=[group(replicas=3)])),
+            lambda scenario: scenario.set_spec(ray_cluster(groups=[group(replicas=3)])),
             "FailedCreateWorkerPod",
         ),
-        (lambda world: world.set_spec(ray_cluster(groups=[])), "FailedDeleteWorkerPod"),
+        (lambda scenario: scenario.set_spec(ray_cluster(groups=[])), "FailedDeleteWorkerPod"),
     ],
 )
 def test_every_failure_with_a_pod_has_kuberays_reason(act: Any, reason: str) -> None:
-    world = settled()
-    act(world)
-    world.round(lambda action: ApiError(403, "Forbidden", "no"))
-    assert condition(world, "ReplicaFailure").reason == reason
+    scenario = settled()
+    act(scenario)
+    scenario.reconcile(lambda action: ApiError(403, "Forbidden", "no"))
+    assert condition(scenario, "ReplicaFailure").reason == reason
 
 
 def test_failing_to_delete_all_has_its_own_reason() -> None:
-    world = settled()
-    world.set_spec(ray_cluster(suspend=True))
-    world.round()
-    world.round(lambda action: ApiError(403, "Forbidden", "no"))
-    assert condition(world, "ReplicaFailure").reason == "FailedDeleteAllPods"
+    scenario = settled()
+    scenario.set_spec(ray_cluster(suspend=True))
+    scenario.reconcile()
+    scenario.reconcile(lambda action: ApiError(403, "Forbidden", "no"))
+    assert condition(scenario, "ReplicaFailure").reason == "FailedDeleteAllPods"
 
 
 def test_a_missing_head_is_said_to_be_missing() -> None:
-    world = settled()
-    del world.objects[PODS, HEAD]
-    world.now += timedelta(seconds=5)
-    world.round()
-    assert condition(world, "HeadPodReady").reason == "HeadPodNotFound"
+    scenario = settled()
+    del scenario.objects[PODS, HEAD]
+    scenario.now += timedelta(seconds=5)
+    scenario.reconcile()
+    assert condition(scenario, "HeadPodReady").reason == "HeadPodNotFound"
 
 
 def test_the_head_condition_names_the_container_behind_it() -> None:
-    world = World(decode(ray_cluster(groups=[])))
-    world.round()
-    [head] = world.heads()
+    scenario = Scenario(decode(ray_cluster(groups=[])))
+    scenario.reconcile()
+    [head] = scenario.heads()
     head["status"] = {
         "phase": "Pending",
         "conditions": [
@@ -223,18 +223,18 @@ def test_the_head_condition_names_the_container_behind_it() -> None:
             }
         ],
     }
-    world.round()
-    told = condition(world, "HeadPodReady")
-    assert (told.status, told.reason) == ("False", "ErrImagePull")
-    assert told.message == "containers with unready status: [ray]; ray: no such tag"  # R20
+    scenario.reconcile()
+    reported = condition(scenario, "HeadPodReady")
+    assert (reported.status, reported.reason) == ("False", "ErrImagePull")
+    assert reported.message == "containers with unready status: [ray]; ray: no such tag"  # R20
 
 
 def test_a_head_without_a_ready_condition_is_unknown() -> None:
-    world = World(decode(ray_cluster(groups=[])))
+    scenario = Scenario(decode(ray_cluster(groups=[])))
     for _ in range(3):
-        world.round()
-        world.now += timedelta(seconds=10)
-    assert condition(world, "HeadPodReady").reason == "Unknown"
+        scenario.reconcile()
+        scenario.now += timedelta(seconds=10)
+    assert condition(scenario, "HeadPodReady").reason == "Unknown"
 
 
 def test_gpus_and_tpus_are_added_up() -> None:
@@ -245,53 +245,55 @@ def test_gpus_and_tpus_are_added_up() -> None:
 
 
 def test_node_ports_come_before_target_ports() -> None:
-    world = settled()
-    [service] = world.of("Service")
+    scenario = settled()
+    [service] = scenario.of("Service")
     ports = service["spec"]["ports"]
     ports[0]["nodePort"] = 30001
     ports[1]["targetPort"] = "named"
     service["spec"]["clusterIP"] = "10.9.9.9"
-    world.now += timedelta(seconds=5)
-    world.round()
-    status = world.cluster.status
+    scenario.now += timedelta(seconds=5)
+    scenario.reconcile()
+    status = scenario.cluster.status
     assert (status.endpoints["client"], status.endpoints["dashboard"]) == ("30001", "named")
     assert status.head.service_ip == "10.9.9.9"
 
 
 def test_times_and_generation_alone_are_no_reason_to_write() -> None:
-    world = settled()
-    world.now += timedelta(minutes=5)
-    seen = world.seen()
-    new = next_status(seen, UNTRIED)
-    assert new != seen.cluster.status
-    assert not differs(seen.cluster.status, new)
+    scenario = settled()
+    scenario.now += timedelta(minutes=5)
+    snapshot = scenario.snapshot()
+    new = next_status(snapshot, UNTRIED)
+    assert new != snapshot.cluster.status
+    assert not differs(snapshot.cluster.status, new)
 
 
 def test_without_the_gate_there_are_no_conditions() -> None:
-    world = World(decode(ray_cluster()))
-    gates = replace(world.settings.gates, ray_cluster_status_conditions=False)
-    world.settings = replace(world.settings, gates=gates)
-    world.settle()
-    assert world.cluster.status.conditions == ()
-    assert world.cluster.status.state == "ready"
+    scenario = Scenario(decode(ray_cluster()))
+    gates = replace(scenario.settings.gates, ray_cluster_status_conditions=False)
+    scenario.settings = replace(scenario.settings, gates=gates)
+    scenario.settle()
+    assert scenario.cluster.status.conditions == ()
+    assert scenario.cluster.status.state == "ready"
 
 
 def test_c42_a_new_operator_finds_nothing_to_do() -> None:
-    world = settled(groups=[group("a", replicas=2), group("b", numOfHosts=2)])
-    again = World(world.cluster, objects=world.objects, now=world.now + timedelta(hours=1))
-    assert again.round().actions == ()
+    scenario = settled(groups=[group("a", replicas=2), group("b", numOfHosts=2)])
+    again = Scenario(
+        scenario.cluster, objects=scenario.objects, now=scenario.now + timedelta(hours=1)
+    )
+    assert again.reconcile().actions == ()
     assert again.status_writes == 0
 
 
 def test_a_pod_made_by_hand_is_not_ours_to_count_when_another_controls_it() -> None:
-    world = settled()
-    twin = {**world.workers()[0]}
+    scenario = settled()
+    twin = {**scenario.workers()[0]}
     owner = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "other", "controller": True}
     twin["metadata"] = {**twin["metadata"], "name": "x", "uid": "x", "ownerReferences": [owner]}
-    world.put(PODS, twin)
-    assert world.round().actions == ()
-    assert not any(isinstance(one, Delete) for one in world.log)
-    assert world.cluster.status.ready_worker_replicas == 1
+    scenario.put(PODS, twin)
+    assert scenario.reconcile().actions == ()
+    assert not any(isinstance(one, Delete) for one in scenario.log)
+    assert scenario.cluster.status.ready_worker_replicas == 1
 
 
 def test_status_survives_a_round_trip_through_json() -> None:
@@ -300,19 +302,19 @@ def test_status_survives_a_round_trip_through_json() -> None:
 
 
 def test_creates_are_named_so_that_a_lost_reply_can_be_looked_up() -> None:
-    world = World(decode(ray_cluster(groups=[group(replicas=2)])))
-    made = [one for one in world.plan().actions if isinstance(one, Create)]
+    scenario = Scenario(decode(ray_cluster(groups=[group(replicas=2)])))
+    made = [one for one in scenario.plan().actions if isinstance(one, Create)]
     assert all("name" in one.manifest["metadata"] for one in made)
 
 
 def test_c86_an_address_of_ipv6_is_passed_on_as_it_is() -> None:
-    world = World(decode(ray_cluster(groups=[])))
-    world.round()
-    set_running(world.heads()[0], ip="fd00::1")
-    world.round()
-    assert world.cluster.status.head.pod_ip == "fd00::1"
-    assert world.cluster.status.head.service_ip == "fd00::1"
+    scenario = Scenario(decode(ray_cluster(groups=[])))
+    scenario.reconcile()
+    set_running(scenario.heads()[0], ip="fd00::1")
+    scenario.reconcile()
+    assert scenario.cluster.status.head.pod_ip == "fd00::1"
+    assert scenario.cluster.status.head.service_ip == "fd00::1"
     env = {
-        one["name"]: one.get("value") for one in world.heads()[0]["spec"]["containers"][0]["env"]
+        one["name"]: one.get("value") for one in scenario.heads()[0]["spec"]["containers"][0]["env"]
     }
     assert env["RAY_ADDRESS"] == "127.0.0.1:6379"  # never an address that needs brackets

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from manta.api.ray.names import ANNOTATION_FAILED_JOBS_LIMIT, ANNOTATION_SUCCESSFUL_JOBS_LIMIT
 from manta.api.ray.resources import RAY_JOBS
-from manta.controllers.raycronjob.events import REASONS, Cause
-from manta.controllers.raycronjob.plan import FAILED_HISTORY, SUCCESSFUL_HISTORY, plan
+from manta.controllers.raycronjob.events import Cause
+from manta.controllers.raycronjob.plan import plan
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.plan import NOTHING
 from manta.rules.settings import Settings
@@ -23,12 +24,12 @@ def at(minutes: float) -> datetime:
 
 
 def created(snapshot: object) -> list[str]:
-    actions = plan(snapshot).actions  # type: ignore[arg-type]
+    actions = plan(snapshot).plan.actions  # type: ignore[arg-type]
     return [one.key.name for one in actions if isinstance(one, Create)]
 
 
 def deleted(snapshot: object) -> list[str]:
-    actions = plan(snapshot).actions  # type: ignore[arg-type]
+    actions = plan(snapshot).plan.actions  # type: ignore[arg-type]
     return [one.key.name for one in actions if isinstance(one, Delete)]
 
 
@@ -37,11 +38,11 @@ def name(minutes: int) -> str:
 
 
 def test_nothing_is_due_before_the_first_tick() -> None:
-    assert plan(seen(at(0.9))) == NOTHING
+    assert plan(seen(at(0.9))).plan == NOTHING
 
 
 def test_the_first_tick_after_creation_is_served() -> None:
-    (action,) = plan(seen(at(1))).actions
+    (action,) = plan(seen(at(1))).plan.actions
     assert isinstance(action, Create)
     assert action.resource == RAY_JOBS
     assert action.cause is Cause.TICK
@@ -51,7 +52,7 @@ def test_the_first_tick_after_creation_is_served() -> None:
 
 
 def test_a_served_tick_is_not_served_again() -> None:
-    assert plan(seen(at(1.5), a_cron(last=at(1)))) == NOTHING
+    assert plan(seen(at(1.5), a_cron(last=at(1)))).plan == NOTHING
 
 
 def test_of_many_missed_ticks_only_the_latest_is_served() -> None:
@@ -64,7 +65,7 @@ def test_kuberays_way_serves_the_earliest_first() -> None:
 
 
 def test_a_child_that_an_earlier_round_made_is_not_made_again() -> None:
-    assert plan(seen(at(1), a_cron(), a_child(at(1)))) == NOTHING
+    assert plan(seen(at(1), a_cron(), a_child(at(1)))).plan == NOTHING
 
 
 def test_the_zone_decides_when_midnight_is() -> None:
@@ -94,10 +95,10 @@ def test_an_interval_counts_from_the_last_tick() -> None:
 
 
 def test_nothing_happens_while_suspended_or_being_deleted_or_wrong() -> None:
-    assert not plan(seen(at(5), a_cron(suspend=True))).actions
+    assert not plan(seen(at(5), a_cron(suspend=True))).plan.actions
     gone = a_cron(meta={"deletionTimestamp": "2026-01-01T12:04:00Z"})
-    assert not plan(seen(at(5), gone)).actions
-    assert not plan(seen(at(5), a_cron(schedule="nonsense"))).actions
+    assert not plan(seen(at(5), gone)).plan.actions
+    assert not plan(seen(at(5), a_cron(schedule="nonsense"))).plan.actions
 
 
 def test_history_beyond_the_limits_goes_oldest_first() -> None:
@@ -105,18 +106,23 @@ def test_history_beyond_the_limits_goes_oldest_first() -> None:
     children = [a_child(at(n), "SUCCEEDED" if n % 2 else "FAILED") for n in range(1, 9)]
     snapshot = seen(at(9.5), cron, *children)
     assert sorted(deleted(snapshot)) == [name(1), name(2), name(3), name(4), name(5)]
-    assert all(one.uid for one in plan(snapshot).actions if isinstance(one, Delete))
+    assert all(one.uid for one in plan(snapshot).plan.actions if isinstance(one, Delete))
 
 
 def test_by_default_all_history_is_kept_as_kuberay_does() -> None:
     children = [a_child(at(n), "SUCCEEDED") for n in range(1, 9)]
-    assert plan(seen(at(9.5), a_cron(last=at(9)), *children)) == NOTHING
+    assert plan(seen(at(9.5), a_cron(last=at(9)), *children)).plan == NOTHING
 
 
 def test_limits_come_from_the_spec_then_the_annotation_then_the_operator() -> None:
     children = [a_child(at(n), "SUCCEEDED") for n in range(1, 6)]
     settings = Settings(cron_successful_history=4)
-    annotated = {"annotations": {SUCCESSFUL_HISTORY: "3", FAILED_HISTORY: "nonsense"}}
+    annotated = {
+        "annotations": {
+            ANNOTATION_SUCCESSFUL_JOBS_LIMIT: "3",
+            ANNOTATION_FAILED_JOBS_LIMIT: "nonsense",
+        }
+    }
     plain, marked = a_cron(last=at(9)), a_cron(last=at(9), meta=annotated)
     both = a_cron(last=at(9), meta=annotated, successfulJobsHistoryLimit=2)
     counts = [
@@ -135,14 +141,14 @@ def test_a_child_whose_tick_is_not_recorded_yet_stays() -> None:
     """Its name is what keeps the tick from being served twice."""
     cron = a_cron(last=at(1), successfulJobsHistoryLimit=0)
     snapshot = seen(at(2), cron, a_child(at(2), "SUCCEEDED"))
-    assert plan(snapshot) == NOTHING
+    assert plan(snapshot).plan == NOTHING
 
 
 @pytest.mark.parametrize("cause", list(Cause))
 def test_no_action_is_silent(cause: Cause) -> None:
-    assert REASONS[cause].done
-    assert REASONS[cause].failed
+    assert cause.event.done
+    assert cause.event.failed
 
 
 def test_the_same_snapshot_gives_the_same_plan() -> None:
-    assert plan(seen(at(5))) == plan(seen(at(5)))
+    assert plan(seen(at(5))).plan == plan(seen(at(5))).plan

@@ -15,14 +15,14 @@ TICK = datetime(2026, 1, 1, 12, 5, tzinfo=UTC)
 
 def test_a_served_tick_is_recorded() -> None:
     snapshot = seen(NOW)
-    (action,) = plan(snapshot).actions
+    (action,) = plan(snapshot).plan.actions
     outcome = Outcome(done=(Result(action, action.key),))
     assert next_status(snapshot, outcome).last_schedule_time == "2026-01-01T12:05:00Z"
 
 
 def test_a_tick_whose_child_could_not_be_made_is_not() -> None:
     snapshot = seen(NOW)
-    (action,) = plan(snapshot).actions
+    (action,) = plan(snapshot).plan.actions
     outcome = Outcome(failures=(Failure(action, TimeoutError()),))
     assert next_status(snapshot, outcome) == snapshot.cron.status
 

@@ -1,4 +1,4 @@
-"""A RayJob's gang: told before the cluster, as large as it, and given back at the end."""
+"""Gang scheduling of a RayJob: the PodGroup before the cluster, of its size, and empty at the end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from manta.api.meta import ObjectMeta, Uid
 from manta.api.ray import names
 from manta.api.ray.job import RayJob
 from manta.api.scheduling import PodGroup, PodGroupSpec
-from manta.controllers.rayjob.events import EVENTS, Cause
-from manta.controllers.rayjob.plan import plan
-from manta.controllers.rayjob.snapshot import AtSession, JobSnapshot
+from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.snapshot import JobSnapshot, SessionReply
 from manta.reconcile.actions import Create, Patch
 from manta.rules.settings import Settings
 from manta.rules.validation.job import validate_job
 from support.raycluster import ray_cluster
-from support.rayjob import a_cluster, a_head, a_job, seen
+from support.rayjob import a_cluster, a_head, a_job, a_snapshot, planned
 
 VOLCANO = Settings(batch_scheduler="volcano")
 INITIALIZING = {
@@ -33,7 +32,7 @@ ENDED = {**INITIALIZING, "jobDeploymentStatus": "Complete", "jobStatus": "SUCCEE
 def before_cluster(
     settings: Settings, labels: dict[str, str] | None = None, **spec: Any
 ) -> JobSnapshot:
-    facts = seen(
+    facts = a_snapshot(
         INITIALIZING,
         spec=spec,
         settings=settings,
@@ -51,14 +50,14 @@ def group(members: int, **amounts: str | float) -> PodGroup:
 
 
 def created(facts: JobSnapshot, cause: Cause) -> dict[str, Any]:
-    [action] = [one for one in plan(facts).actions if one.cause is cause]
+    [action] = [one for one in planned(facts).actions if one.cause is cause]
     assert isinstance(action, Create)
     return dict(action.manifest)
 
 
-def test_the_group_is_told_before_the_cluster_is_made() -> None:
+def test_the_pod_group_is_created_before_the_cluster() -> None:
     stages = [
-        [one.cause for one in stage.actions] for stage in plan(before_cluster(VOLCANO)).stages
+        [one.cause for one in stage.actions] for stage in planned(before_cluster(VOLCANO)).stages
     ]
     assert stages == [[Cause.POD_GROUP], [Cause.NEW_ATTEMPT]]
 
@@ -66,21 +65,21 @@ def test_the_group_is_told_before_the_cluster_is_made() -> None:
 @pytest.mark.parametrize(
     ("mode", "cpu"), [("K8sJobMode", "2500m"), ("SidecarMode", "2500m"), ("HTTPMode", "2")]
 )
-def test_the_group_has_room_for_what_submits(mode: str, cpu: str) -> None:
+def test_the_pod_group_counts_the_submitter(mode: str, cpu: str) -> None:
     made = created(before_cluster(VOLCANO, submissionMode=mode), Cause.POD_GROUP)
     assert made["spec"]["minMember"] == 2
     assert made["spec"]["minResources"]["cpu"] == cpu
 
 
 def test_the_submitter_is_in_the_gang() -> None:
-    facts = seen(
+    facts = a_snapshot(
         INITIALIZING,
         settings=VOLCANO,
         cluster=a_cluster(),
         head_pod=a_head(),
         runtime_env={},
         pod_group=group(2, cpu="2500m", memory="2248Mi"),
-        answer=AtSession("session_1"),
+        answer=SessionReply("session_1"),
     )
     template = created(facts, Cause.SUBMIT_BY_JOB)["spec"]["template"]
     assert template["spec"]["schedulerName"] == "volcano"
@@ -97,17 +96,17 @@ def test_the_submitter_is_in_the_gang() -> None:
 def test_c68_at_the_end_only_what_lives_on_keeps_its_room(
     alive: bool, members: int, cpu: dict[str, str | None]
 ) -> None:
-    facts = seen(
+    facts = a_snapshot(
         ENDED,
         settings=VOLCANO,
         cluster=a_cluster() if alive else None,
         pod_group=group(9, cpu="500m"),
     )
-    [patch] = [one for one in plan(facts).actions if one.cause is Cause.POD_GROUP_CLEANUP]
+    [patch] = [one for one in planned(facts).actions if one.cause is Cause.POD_GROUP_CLEANUP]
     assert isinstance(patch, Patch)
     assert patch.patch["spec"] == {"minMember": members, "minResources": cpu}
     # S15: with KubeRay's Events.
-    reasons = EVENTS[patch.cause]
+    reasons = patch.cause.event
     assert (reasons.done, reasons.failed) == (
         "BatchSchedulerCleanedUp",
         "FailedToCleanupBatchScheduler",
@@ -115,21 +114,21 @@ def test_c68_at_the_end_only_what_lives_on_keeps_its_room(
 
 
 def test_a_borrowed_cluster_has_no_new_gang() -> None:
-    facts = seen(
+    facts = a_snapshot(
         INITIALIZING,
         spec={"clusterSelector": {"ray.io/cluster": "demo-abcde"}, "rayClusterSpec": None},
         settings=VOLCANO,
         cluster=a_cluster(),
         head_pod=a_head(),
         runtime_env={},
-        answer=AtSession("session_1"),
+        answer=SessionReply("session_1"),
     )
     template = created(facts, Cause.SUBMIT_BY_JOB)["spec"]["template"]
     assert "schedulerName" not in template["spec"]
-    assert all(one.cause is not Cause.POD_GROUP for one in plan(facts).actions)
+    assert all(one.cause is not Cause.POD_GROUP for one in planned(facts).actions)
 
 
-def test_with_yunikorn_cluster_and_submitter_carry_one_plan() -> None:
+def test_with_yunikorn_cluster_and_submitter_have_one_task_group_plan() -> None:
     labels = {names.LABEL_GANG_SCHEDULING: "true", names.LABEL_YUNIKORN_QUEUE: "root.ray"}
     facts = before_cluster(Settings(batch_scheduler="yunikorn"), labels)
     meta = created(facts, Cause.NEW_ATTEMPT)["metadata"]

@@ -1,4 +1,4 @@
-"""KubeRay's metrics of RayJobs, worked out from what is cached."""
+"""KubeRay's metrics of RayJobs, computed from the cache."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import msgspec
 from manta.api.times import format_time
 from manta.controllers.rayjob.metrics import Attempts, durations, infos, stages
 from manta.controllers.rayjob.observe import CachedRayJob
-from manta.controllers.rayjob.snapshot import Told
-from manta.controllers.rayjob.status import next_status
+from manta.controllers.rayjob.snapshot import DashboardReply
 from manta.reconcile.outcome import UNTRIED
-from support.rayjob import NOW, running
+from support.rayjob import NOW, running, status_after
 
 WHO = ("demo", "default", "job-uid")
 
@@ -29,24 +28,24 @@ def test_every_job_has_its_info_and_its_stage() -> None:
     assert list(stages(jobs)) == [((*WHO, "Running"), 1.0)]
 
 
-def test_an_ended_job_tells_how_long_it_took_and_what_failed_before() -> None:
+def test_the_duration_of_an_ended_job_has_its_retry_count() -> None:
     times = {
         "startTime": format_time(NOW - timedelta(seconds=90)),
         "endTime": format_time(NOW),
     }
     won = cached(jobDeploymentStatus="Complete", failed=1, succeeded=1, **times)
-    lost = cached(jobDeploymentStatus="Failed", failed=3, **times)
+    head_lost = cached(jobDeploymentStatus="Failed", failed=3, **times)
     runs = cached(jobDeploymentStatus="Running", startTime=times["startTime"])
-    assert list(durations((won, lost, runs), Attempts())) == [
+    assert list(durations((won, head_lost, runs), Attempts())) == [
         ((*WHO, "Complete", "1"), 90.0),
         ((*WHO, "Failed", "2"), 90.0),
     ]
 
 
-def test_an_attempt_that_is_retried_is_kept_while_its_job_lives() -> None:
+def test_the_duration_of_a_retried_attempt_is_kept_while_its_job_exists() -> None:
     attempts = Attempts()
-    snapshot = running(answer=Told("FAILED"), spec={"backoffLimit": 1})
-    new = next_status(snapshot, UNTRIED)
+    snapshot = running(answer=DashboardReply("FAILED"), spec={"backoffLimit": 1})
+    new = status_after(snapshot, UNTRIED)
     assert new.job_deployment_status == "Retrying"
     attempts.note(snapshot, new)
     alive = (cached(jobDeploymentStatus="Retrying"),)

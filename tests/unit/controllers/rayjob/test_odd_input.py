@@ -1,4 +1,4 @@
-"""C61: RayJobs with anything optional left out, in any stage, make no round fail."""
+"""C61: no reconcile fails on a RayJob that lacks optional fields, in any stage."""
 
 from __future__ import annotations
 
@@ -11,24 +11,21 @@ from typing import Any
 import msgspec
 
 from manta.api.meta import Key
-from manta.api.ray.job import SubmissionMode
+from manta.api.ray.job import JobStatus, SubmissionMode
 from manta.api.times import format_time
-from manta.controllers.rayjob.announce import announcements
 from manta.controllers.rayjob.observe import (
     CachedRayJob,
     Caches,
     Observer,
-    head_of_cluster,
-    submits_for,
+    by_cluster,
+    by_job,
 )
-from manta.controllers.rayjob.plan import plan
-from manta.controllers.rayjob.status import next_status
-from manta.ray.models import JobInfo, JobState, NoSuchJob, Unreachable
+from manta.controllers.rayjob.status_events import status_events
+from manta.ray.models import JobInfo, NoSuchJob, Unreachable
 from manta.reconcile.outcome import UNTRIED
 from manta.rules.settings import Settings
 from support.raycluster import ray_cluster
-from support.rayjob import NOW, a_cluster, a_head, a_submitter
-from support.rayjob import seen as a_snapshot
+from support.rayjob import NOW, a_cluster, a_head, a_snapshot, a_submitter, planned, status_after
 
 REQUIRED = frozenset(("template", "spec", "containers", "name", "headGroupSpec", "groupName"))
 STAGES = (
@@ -91,7 +88,7 @@ def pruned(value: Any, random: Random) -> Any:
 
 
 class _Listing:
-    """As much of an informer as the observer asks for."""
+    """The part of an informer that the observer uses."""
 
     def __init__(
         self, *objects: Any, index: Callable[[Any], tuple[str, ...]] | None = None
@@ -124,12 +121,12 @@ class Now:
         return NOW
 
 
-def worlds(count: int, random: Random) -> Iterator[tuple[Observer, dict[str, Any]]]:
+def scenarios(count: int, random: Random) -> Iterator[tuple[Observer, dict[str, Any]]]:
     answers = [
         None,
         NoSuchJob(),
         Unreachable("x"),
-        *(JobInfo(state) for state in JobState if state),
+        *(JobInfo(state) for state in JobStatus if state),
     ]
     for _ in range(count):
         spec = pruned(copy.deepcopy(FULL), random)
@@ -144,23 +141,24 @@ def worlds(count: int, random: Random) -> Iterator[tuple[Observer, dict[str, Any
         caches = Caches(
             jobs=Listing(job),
             clusters=Listing(*([a_cluster()] if there else [])),
-            pods=Listing(*([a_head()] if random.random() < 0.7 else []), index=head_of_cluster),
+            pods=Listing(*([a_head()] if random.random() < 0.7 else []), index=by_cluster),
             services=Listing(),
             submitters=Listing(*([a_submitter(random.choice(["", "Complete", "Failed"]))])),
-            submitter_pods=Listing(index=submits_for),
+            submitter_pods=Listing(index=by_job),
         )
         said: Any = Said(random.choice(answers))
         clock: Any = Now()
-        yield Observer(caches, said, None, clock, random, Settings()), document
+        no_query: Any = None
+        yield Observer(caches, said, no_query, clock, random, Settings()), document
 
 
 async def test_c61_no_odd_job_makes_a_round_fail() -> None:
-    for observer, document in worlds(10_000, Random(61)):
-        seen = await observer.observe(Key("default", "demo"))
-        assert seen is not None
+    for observer, document in scenarios(10_000, Random(61)):
+        snapshot = await observer.observe(Key("default", "demo"))
+        assert snapshot is not None
         try:
-            plan(seen)
-            list(announcements(seen, next_status(seen, UNTRIED)))
+            planned(snapshot)
+            list(status_events(snapshot, status_after(snapshot, UNTRIED)))
         except Exception as error:
             raise AssertionError(f"{error!r} on {document}") from error
 

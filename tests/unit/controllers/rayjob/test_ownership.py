@@ -1,4 +1,4 @@
-"""What bears a RayJob's name, or is named by its status, is not always its own."""
+"""Objects with a RayJob's name, or named in its status, may have another owner."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from manta.api.meta import ObjectMeta
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.controllers.rayjob.events import Cause
-from manta.controllers.rayjob.plan import plan, step
+from manta.controllers.rayjob.plan import stage_step
 from manta.reconcile.actions import Patch
-from support.rayjob import a_cluster, a_head, a_job, seen
+from support.rayjob import a_cluster, a_head, a_job, a_snapshot, planned, status_after
 
 RUNNING = {
     "jobDeploymentStatus": "Running",
@@ -44,13 +44,13 @@ def shared_cluster() -> RayCluster:
         ({**RUNNING, "jobDeploymentStatus": "Retrying"}, {"backoffLimit": 1}),
     ],
 )
-def test_an_edit_does_not_make_a_shared_cluster_ours(
+def test_an_edit_does_not_change_the_owner_of_a_borrowed_cluster(
     status: dict[str, Any], spec: dict[str, Any]
 ) -> None:
-    """It was borrowed by a clusterSelector that the spec no longer has."""
-    mine = plan(seen(status, spec=spec, cluster=a_cluster()))
+    """A clusterSelector borrowed it, and the spec no longer has that selector."""
+    mine = planned(a_snapshot(status, spec=spec, cluster=a_cluster()))
     assert [one.resource for one in mine.actions if not isinstance(one, Patch)] == [RAY_CLUSTERS]
-    assert plan(seen(status, spec=spec, cluster=shared_cluster())).actions == ()
+    assert planned(a_snapshot(status, spec=spec, cluster=shared_cluster())).actions == ()
 
 
 def head_service(owner: str, selector: dict[str, str]) -> Service:
@@ -69,21 +69,21 @@ def head_service(owner: str, selector: dict[str, str]) -> Service:
 
 
 def service_patches(owner: str, selector: dict[str, str]) -> list[Any]:
-    facts = seen(
+    facts = a_snapshot(
         RUNNING,
         cluster=a_cluster(),
         head_pod=a_head(),
         runtime_env={},
         job_head_service=head_service(owner, selector),
     )
-    return [one for one in plan(facts).actions if one.cause is Cause.HEAD_SERVICE_DRIFT]
+    return [one for one in planned(facts).actions if one.cause is Cause.HEAD_SERVICE_DRIFT]
 
 
 def test_the_head_service_of_a_cluster_of_the_same_name_is_left_alone() -> None:
     assert service_patches("of-a-raycluster", {"ray.io/cluster": "demo"}) == []
 
 
-def test_what_the_selector_no_longer_asks_for_goes() -> None:
+def test_keys_that_left_the_selector_are_removed() -> None:
     [patch] = service_patches(a_job().metadata.uid, {"ray.io/cluster": "demo-old", "extra": "x"})
     selector = patch.patch["spec"]["selector"]
     assert selector["extra"] is None
@@ -92,6 +92,6 @@ def test_what_the_selector_no_longer_asks_for_goes() -> None:
 
 def test_a_job_that_is_no_longer_interactive_gets_an_id_before_anything_else() -> None:
     begun = {"jobDeploymentStatus": "Initializing", "rayClusterName": "demo-abcde"}
-    answer = step(seen(begun, cluster=a_cluster(), head_pod=a_head(), runtime_env={}))
-    assert answer.plan.actions == ()
-    assert answer.status.job_id.startswith("demo-")
+    snapshot = a_snapshot(begun, cluster=a_cluster(), head_pod=a_head(), runtime_env={})
+    assert stage_step(snapshot).plan.actions == ()
+    assert status_after(snapshot).job_id.startswith("demo-")

@@ -1,4 +1,4 @@
-"""A submitter is made for one Ray session: when it is asked for, and what follows if it met another."""
+"""A submitter belongs to one Ray session: when it is queried, and what happens if it reached another."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ from manta.api.ray.cluster import GcsFaultToleranceOptions
 from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.resources import JOBS
 from manta.api.times import format_time
-from manta.controllers.rayjob.inquire import question
-from manta.controllers.rayjob.plan import plan, plan_head_service
-from manta.controllers.rayjob.snapshot import AtSession, JobSnapshot, Silent, Told, Unknown
-from manta.controllers.rayjob.status import next_status
+from manta.controllers.rayjob.dashboard_query import due_query
+from manta.controllers.rayjob.plan import plan_head_service
+from manta.controllers.rayjob.snapshot import (
+    DashboardReply,
+    DashboardUnreachable,
+    JobNotFound,
+    JobSnapshot,
+    SessionReply,
+)
 from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.outcome import UNTRIED
-from support.rayjob import NOW, a_cluster, a_submitter, running
+from support.rayjob import NOW, a_cluster, a_submitter, planned, running, status_after
 
 
 def stage_after(snapshot: JobSnapshot) -> str:
-    return next_status(snapshot, UNTRIED).job_deployment_status
+    return status_after(snapshot, UNTRIED).job_deployment_status
 
 
 def about_to_submit(**facts: Any) -> JobSnapshot:
@@ -35,65 +40,67 @@ def about_to_submit(**facts: Any) -> JobSnapshot:
 
 
 def submitters(snapshot: JobSnapshot) -> list[Create]:
-    creates = [one for one in plan(snapshot).actions if isinstance(one, Create)]
+    creates = [one for one in planned(snapshot).actions if isinstance(one, Create)]
     return [one for one in creates if one.resource is JOBS]
 
 
 def session_of(submitter: Create) -> str | None:
     [container] = submitter.manifest["spec"]["template"]["spec"]["containers"]
     env = {one["name"]: one.get("value") for one in container["env"]}
-    told: str | None = env.get(names.ENV_SESSION)
-    assert (told is not None) == ("/api/version" in container["args"][0])
-    return told
+    reply: str | None = env.get(names.ENV_SESSION)
+    assert (reply is not None) == ("/api/version" in container["args"][0])
+    return reply
 
 
 def test_a_submitter_knows_the_session_that_it_may_submit_to() -> None:
-    [job] = submitters(about_to_submit(answer=AtSession("session_1")))
+    [job] = submitters(about_to_submit(answer=SessionReply("session_1")))
     assert session_of(job) == "session_1"
 
 
-def test_no_submitter_is_made_before_the_head_has_told_its_session() -> None:
+def test_no_submitter_is_created_before_the_session_is_known() -> None:
     assert submitters(about_to_submit()) == []
     assert stage_after(about_to_submit()) == Stage.INITIALIZING
-    asked = question(about_to_submit())
-    assert asked is not None
-    assert asked.about_session
-    assert question(about_to_submit(cluster=a_cluster(state=""))) is None
+    query = due_query(about_to_submit())
+    assert query is not None
+    assert query.about_session
+    assert due_query(about_to_submit(cluster=a_cluster(state=""))) is None
 
 
-def test_a_ray_that_is_too_old_to_tell_its_session_gets_a_submitter_all_the_same() -> None:
-    [job] = submitters(about_to_submit(answer=AtSession("")))
+def test_an_old_ray_without_session_gets_a_submitter() -> None:
+    [job] = submitters(about_to_submit(answer=SessionReply("")))
     assert session_of(job) is None
 
 
-def test_where_the_record_of_a_job_outlives_the_head_no_session_is_asked_for() -> None:
+def test_with_gcs_fault_tolerance_no_session_is_queried() -> None:
     kept = GcsFaultToleranceOptions(redis_address="redis:6379")
     spec = msgspec.structs.replace(a_cluster().spec, gcs_fault_tolerance_options=kept)
     durable = about_to_submit(cluster=msgspec.structs.replace(a_cluster(), spec=spec))
-    assert question(durable) is None
+    assert due_query(durable) is None
     [job] = submitters(durable)
     assert session_of(job) is None
 
 
-def test_a_submitter_that_is_there_is_taken_as_it_is() -> None:
-    """KubeRay made it: it knows no session, and is neither replaced nor asked for one."""
+def test_an_existing_submitter_is_kept() -> None:
+    """KubeRay created it: it has no session, is not replaced, and no session is queried."""
     there = about_to_submit(submitter=a_submitter())
-    assert question(there) is None
-    assert plan(there).actions == plan_head_service(there).actions
+    assert due_query(there) is None
+    assert planned(there).actions == plan_head_service(there).actions
     assert stage_after(there) == Stage.RUNNING
 
 
-def test_a_dashboard_that_does_not_tell_its_session_fails_the_job_at_last() -> None:
-    status = next_status(about_to_submit(answer=Silent("no answer")), UNTRIED)
+def test_a_dashboard_that_reports_no_session_fails_the_job_in_the_end() -> None:
+    status = status_after(about_to_submit(answer=DashboardUnreachable("no answer")), UNTRIED)
     assert status.job_deployment_status == Stage.INITIALIZING
     assert status.message == "the dashboard does not answer: no answer"
     since = format_time(NOW - timedelta(seconds=300))
     waited = {"jobStatusCheckFailureStartTime": since}
-    late = next_status(about_to_submit(status=waited, answer=Silent("no answer")), UNTRIED)
+    late = status_after(
+        about_to_submit(status=waited, answer=DashboardUnreachable("no answer")), UNTRIED
+    )
     assert late.job_deployment_status == Stage.FAILED
     assert late.reason == "JobStatusCheckTimeoutExceeded"
-    told = next_status(about_to_submit(status=waited, answer=AtSession("s")), UNTRIED)
-    assert told.job_status_check_failure_start_time is None
+    reply = status_after(about_to_submit(status=waited, answer=SessionReply("s")), UNTRIED)
+    assert reply.job_status_check_failure_start_time is None
 
 
 def a_submitter_pod(exit_code: int, owner: str = "sub") -> Pod:
@@ -105,18 +112,18 @@ def a_submitter_pod(exit_code: int, owner: str = "sub") -> Pod:
     )
 
 
-def test_a_submitter_that_met_another_ray_is_withdrawn_and_the_job_has_failed() -> None:
-    """The same Pod, the same container, and yet another Ray in it: only the submitter could tell."""
+def test_a_submitter_that_reached_another_session_is_deleted_and_the_job_fails() -> None:
+    """Pod and container are the same, but Ray restarted in it: only the submitter notices."""
     refused = a_submitter_pod(OTHER_SESSION_EXIT_CODE)
-    met = running(submitter=a_submitter(), submitter_pods=(refused,), answer=Unknown())
-    status = next_status(met, UNTRIED)
+    met = running(submitter=a_submitter(), submitter_pods=(refused,), answer=JobNotFound())
+    status = status_after(met, UNTRIED)
     assert (status.job_deployment_status, status.reason) == (Stage.FAILED, "AppFailed")
-    assert "another Ray answers" in status.message
-    [delete] = [one for one in plan(met).actions if isinstance(one, Delete)]
+    assert "reached another Ray head" in status.message
+    [delete] = [one for one in planned(met).actions if isinstance(one, Delete)]
     assert delete.resource is JOBS
     for other in (
         a_submitter_pod(1),
         a_submitter_pod(OTHER_SESSION_EXIT_CODE, "of an attempt before"),
     ):
         assert stage_after(replace(met, submitter_pods=(other,))) == Stage.RUNNING
-    assert stage_after(replace(met, answer=Told("RUNNING"))) == Stage.RUNNING
+    assert stage_after(replace(met, answer=DashboardReply("RUNNING"))) == Stage.RUNNING

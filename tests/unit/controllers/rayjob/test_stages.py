@@ -1,4 +1,4 @@
-"""Every stage of a RayJob: what is done, and where it goes from there."""
+"""Every stage of a RayJob: its actions, and the next stage."""
 
 from __future__ import annotations
 
@@ -15,77 +15,85 @@ from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS
 from manta.api.times import format_time
-from manta.controllers.rayjob.events import EVENTS, Cause
-from manta.controllers.rayjob.plan import plan, step
+from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.plan import plan
 from manta.controllers.rayjob.snapshot import (
     SUBMITTED_TO,
-    AtSession,
+    DashboardReply,
+    DashboardUnreachable,
+    JobNotFound,
     JobSnapshot,
-    Silent,
-    Told,
-    Unknown,
+    SessionReply,
 )
-from manta.controllers.rayjob.status import next_status
 from manta.reconcile.actions import Call, Create, Delete, Patch
 from manta.reconcile.outcome import UNTRIED
 from manta.rules.validation.violation import Violation
 from support.raycluster import ray_cluster
-from support.rayjob import NOW, a_cluster, a_head, a_submitter, running, seen
+from support.rayjob import (
+    NOW,
+    a_cluster,
+    a_head,
+    a_snapshot,
+    a_submitter,
+    planned,
+    running,
+    status_after,
+)
 
 
 def stage_after(snapshot: JobSnapshot) -> str:
-    return next_status(snapshot, UNTRIED).job_deployment_status
+    return status_after(snapshot, UNTRIED).job_deployment_status
 
 
 # ── beginning ────────────────────────────────────────────────────────────────────────────
 
 
-def test_identities_are_chosen_before_anything_bears_them() -> None:
-    new = seen()
-    status = next_status(new, UNTRIED)
+def test_names_are_in_the_status_before_objects_have_them() -> None:
+    new = a_snapshot()
+    status = status_after(new, UNTRIED)
     assert status.job_deployment_status == Stage.INITIALIZING
     assert status.job_id.startswith("demo-")
     assert status.ray_cluster_name.startswith("demo-")
-    assert plan(new).actions == ()
+    assert planned(new).actions == ()
 
 
 def test_a_given_job_id_and_a_selected_cluster_are_used_as_they_are() -> None:
     selector = {"ray.io/cluster": "shared"}
-    new = seen(spec={"jobId": "mine", "rayClusterSpec": None, "clusterSelector": selector})
-    status = next_status(new, UNTRIED)
+    new = a_snapshot(spec={"jobId": "mine", "rayClusterSpec": None, "clusterSelector": selector})
+    status = status_after(new, UNTRIED)
     assert (status.job_id, status.ray_cluster_name) == ("mine", "shared")
 
 
 def test_a_cluster_gets_the_spec_as_the_user_wrote_it() -> None:
     raw = {**ray_cluster()["spec"], "fieldOfTheFuture": {"a": 1}}
-    snapshot = seen(
+    snapshot = a_snapshot(
         {"jobDeploymentStatus": "Initializing", "jobId": "j", "rayClusterName": "demo-abcde"},
         cluster_spec=raw,
     )
-    [create] = plan(snapshot).actions
+    [create] = planned(snapshot).actions
     assert isinstance(create, Create)
     assert create.resource is RAY_CLUSTERS
     assert create.manifest["spec"] == raw
     assert create.manifest["metadata"]["labels"]["ray.io/originated-from-crd"] == "RayJob"
 
 
-def test_what_is_noted_of_an_attempt_is_not_copied_to_the_next_cluster() -> None:
-    snapshot = seen(
+def test_annotations_of_an_attempt_are_not_copied_to_the_next_cluster() -> None:
+    snapshot = a_snapshot(
         {"jobDeploymentStatus": "Initializing", "jobId": "j", "rayClusterName": "demo-abcde"},
         cluster_spec=ray_cluster()["spec"],
     )
     annotations = {SUBMITTED_TO: "j@old@head", "mine": "kept"}
     meta = msgspec.structs.replace(snapshot.job.metadata, annotations=annotations)
     job = msgspec.structs.replace(snapshot.job, metadata=meta)
-    [create] = plan(replace(snapshot, job=job)).actions
+    [create] = planned(replace(snapshot, job=job)).actions
     assert isinstance(create, Create)
     assert create.manifest["metadata"]["annotations"] == {"mine": "kept"}
 
 
-def test_a_ready_cluster_gets_its_submitter_which_remembers_the_head() -> None:
+def test_a_ready_cluster_gets_its_submitter_which_records_the_head() -> None:
     initializing = {"jobDeploymentStatus": "Initializing"}
-    snapshot = running(status=initializing, answer=AtSession("session_1"))
-    creates = [one for one in plan(snapshot).actions if isinstance(one, Create)]
+    snapshot = running(status=initializing, answer=SessionReply("session_1"))
+    creates = [one for one in planned(snapshot).actions if isinstance(one, Create)]
     [job] = [one for one in creates if one.resource is JOBS]
     assert job.manifest["metadata"]["annotations"] == {
         SUBMITTED_TO: "demo-12345@demo-abcde@head-1/0"
@@ -95,17 +103,19 @@ def test_a_ready_cluster_gets_its_submitter_which_remembers_the_head() -> None:
 
 def test_a_job_that_is_waited_for_says_what_its_cluster_waits_for() -> None:
     snapshot = running(status={"jobDeploymentStatus": "Initializing"}, cluster=a_cluster(state=""))
-    assert next_status(snapshot, UNTRIED).message == "waiting for RayCluster demo-abcde to be ready"
+    assert (
+        status_after(snapshot, UNTRIED).message == "waiting for RayCluster demo-abcde to be ready"
+    )
 
 
 def test_interactive_mode_waits_for_the_users_id() -> None:
     spec = {"submissionMode": "InteractiveMode"}
     snapshot = running(status={"jobDeploymentStatus": "Initializing", "jobId": ""}, spec=spec)
     assert stage_after(snapshot) == Stage.WAITING
-    told = running(
+    reply = running(
         status={"jobDeploymentStatus": "Waiting", "jobId": ""}, spec={**spec, "jobId": "u"}
     )
-    status = next_status(told, UNTRIED)
+    status = status_after(reply, UNTRIED)
     assert (status.job_deployment_status, status.job_id) == (Stage.RUNNING, "u")
 
 
@@ -113,7 +123,7 @@ def test_interactive_mode_waits_for_the_users_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "stage", "reason"),
+    ("reply", "stage", "reason"),
     [
         ("SUCCEEDED", Stage.COMPLETE, ""),
         ("STOPPED", Stage.COMPLETE, ""),
@@ -121,104 +131,114 @@ def test_interactive_mode_waits_for_the_users_id() -> None:
         ("RUNNING", Stage.RUNNING, ""),
     ],
 )
-def test_what_ray_says_is_the_truth(told: str, stage: Stage, reason: str) -> None:
-    status = next_status(running(answer=Told(told), submitter=a_submitter("Complete")), UNTRIED)
+def test_the_status_follows_ray(reply: str, stage: Stage, reason: str) -> None:
+    status = status_after(
+        running(answer=DashboardReply(reply), submitter=a_submitter("Complete")), UNTRIED
+    )
     assert (status.job_deployment_status, status.reason) == (stage, reason)
 
 
 def test_c58_a_submitter_that_exits_0_does_not_make_a_failed_job_succeed() -> None:
     assert (
-        stage_after(running(answer=Told("FAILED"), submitter=a_submitter("Complete")))
+        stage_after(running(answer=DashboardReply("FAILED"), submitter=a_submitter("Complete")))
         == Stage.FAILED
     )
 
 
 def test_c57_a_submitter_that_fails_does_not_fail_a_job_that_runs() -> None:
     assert (
-        stage_after(running(answer=Told("RUNNING"), submitter=a_submitter("Failed")))
+        stage_after(running(answer=DashboardReply("RUNNING"), submitter=a_submitter("Failed")))
         == Stage.RUNNING
     )
-    ended = running(answer=Told("SUCCEEDED"), submitter=a_submitter("Failed"))
+    ended = running(answer=DashboardReply("SUCCEEDED"), submitter=a_submitter("Failed"))
     assert stage_after(ended) == Stage.COMPLETE
 
 
 def test_the_submitter_may_print_the_log_to_its_end() -> None:
-    just_ended = Told("SUCCEEDED", ended=NOW - timedelta(seconds=1))
+    just_ended = DashboardReply("SUCCEEDED", ended=NOW - timedelta(seconds=1))
     assert stage_after(running(answer=just_ended, submitter=a_submitter())) == Stage.RUNNING
-    long_ended = Told("SUCCEEDED", ended=NOW - timedelta(seconds=301))
-    status = next_status(running(answer=long_ended, submitter=a_submitter()), UNTRIED)
+    long_ended = DashboardReply("SUCCEEDED", ended=NOW - timedelta(seconds=301))
+    status = status_after(running(answer=long_ended, submitter=a_submitter()), UNTRIED)
     assert status.job_deployment_status == Stage.COMPLETE
     assert status.reason == "JobDeploymentStatusTransitionGracePeriodExceeded"
 
 
-def test_http_mode_notes_the_head_before_it_submits() -> None:
+def test_http_mode_records_the_head_before_it_submits() -> None:
     http = {"submissionMode": "HTTPMode"}
-    first = running(spec=http, answer=Unknown())
-    [note] = [one for one in plan(first).actions if isinstance(one, Patch)]
+    first = running(spec=http, answer=JobNotFound())
+    [note] = [one for one in planned(first).actions if isinstance(one, Patch)]
     assert note.resource is RAY_JOBS
-    assert not any(isinstance(one, Call) for one in plan(first).actions)
+    assert not any(isinstance(one, Call) for one in planned(first).actions)
 
 
 def test_c56_a_job_whose_head_came_back_empty_fails_and_is_not_run_again() -> None:
-    snapshot = running(submitter=a_submitter(), head_pod=a_head("head-2"), answer=Unknown())
-    status = next_status(snapshot, UNTRIED)
+    snapshot = running(submitter=a_submitter(), head_pod=a_head("head-2"), answer=JobNotFound())
+    status = status_after(snapshot, UNTRIED)
     assert (status.job_deployment_status, status.reason) == (Stage.FAILED, "AppFailed")
-    [delete] = [one for one in plan(snapshot).actions if isinstance(one, Delete)]
+    [delete] = [one for one in planned(snapshot).actions if isinstance(one, Delete)]
     assert delete.resource is JOBS
 
 
-def test_a_job_that_ray_knew_and_knows_no_more_has_failed() -> None:
-    snapshot = running(status={"jobStatus": "RUNNING"}, submitter=a_submitter(), answer=Unknown())
+def test_a_job_that_ray_has_forgotten_has_failed() -> None:
+    snapshot = running(
+        status={"jobStatus": "RUNNING"}, submitter=a_submitter(), answer=JobNotFound()
+    )
     assert stage_after(snapshot) == Stage.FAILED
 
 
-def test_a_submitter_that_never_got_through_is_a_failed_submission() -> None:
+def test_a_failed_submitter_is_a_failed_submission() -> None:
     def failed(ago: int) -> JobSnapshot:
         gone = a_submitter("Failed", message="BackoffLimitExceeded", ago=ago)
-        return running(answer=Unknown(), submitter=gone)
+        return running(answer=JobNotFound(), submitter=gone)
 
     # What Ray said last may be older than what the submitter did.
     assert stage_after(failed(29)) == Stage.RUNNING
-    status = next_status(failed(30), UNTRIED)
+    status = status_after(failed(30), UNTRIED)
     assert status.reason == "SubmissionFailed"
     assert "BackoffLimitExceeded" in status.message
 
 
 def test_a_submitter_that_was_deleted_before_it_submitted_is_a_failed_submission() -> None:
-    status = next_status(running(answer=Unknown()), UNTRIED)
+    status = status_after(running(answer=JobNotFound()), UNTRIED)
     assert (status.job_deployment_status, status.reason) == (Stage.FAILED, "SubmissionFailed")
-    assert stage_after(running(answer=Told("RUNNING"))) == Stage.RUNNING
+    assert stage_after(running(answer=DashboardReply("RUNNING"))) == Stage.RUNNING
 
 
 def test_c40_a_silent_dashboard_is_borne_for_300_seconds() -> None:
     def silent_for(seconds: int) -> JobSnapshot:
         since = format_time(NOW - timedelta(seconds=seconds))
-        return running(status={"jobStatusCheckFailureStartTime": since}, answer=Silent("timeout"))
+        return running(
+            status={"jobStatusCheckFailureStartTime": since}, answer=DashboardUnreachable("timeout")
+        )
 
     assert stage_after(silent_for(299)) == Stage.RUNNING
-    status = next_status(silent_for(300), UNTRIED)
+    status = status_after(silent_for(300), UNTRIED)
     assert (status.job_deployment_status, status.reason) == (
         Stage.FAILED,
         "JobStatusCheckTimeoutExceeded",
     )
 
 
-def test_an_answer_stops_the_clock_of_silence() -> None:
+def test_an_answer_clears_the_start_of_failures() -> None:
     since = format_time(NOW - timedelta(seconds=250))
-    snapshot = running(status={"jobStatusCheckFailureStartTime": since}, answer=Told("RUNNING"))
-    assert next_status(snapshot, UNTRIED).job_status_check_failure_start_time is None
+    snapshot = running(
+        status={"jobStatusCheckFailureStartTime": since}, answer=DashboardReply("RUNNING")
+    )
+    assert status_after(snapshot, UNTRIED).job_status_check_failure_start_time is None
 
 
 def test_c63_a_deadline_stops_the_job_and_says_so() -> None:
-    snapshot = running(spec={"activeDeadlineSeconds": 5}, answer=Told("RUNNING"))
-    status = next_status(snapshot, UNTRIED)
+    snapshot = running(spec={"activeDeadlineSeconds": 5}, answer=DashboardReply("RUNNING"))
+    status = status_after(snapshot, UNTRIED)
     assert (status.job_deployment_status, status.reason) == (Stage.FAILED, "DeadlineExceeded")
-    assert [one.verb for one in plan(snapshot).actions if isinstance(one, Call)] == ["stop"]
+    assert [one.verb for one in planned(snapshot).actions if isinstance(one, Call)] == ["stop"]
 
 
 def test_c67_a_deadline_is_not_retried() -> None:
-    snapshot = running(spec={"activeDeadlineSeconds": 5, "backoffLimit": 2}, answer=Told("RUNNING"))
-    status = next_status(snapshot, UNTRIED)
+    snapshot = running(
+        spec={"activeDeadlineSeconds": 5, "backoffLimit": 2}, answer=DashboardReply("RUNNING")
+    )
+    status = status_after(snapshot, UNTRIED)
     assert (status.job_deployment_status, status.failed) == (Stage.FAILED, 1)
 
 
@@ -228,7 +248,7 @@ def test_c66_a_job_that_does_not_come_to_run_names_what_it_waited_for() -> None:
         cluster=a_cluster(state=""),
         spec={"preRunningDeadlineSeconds": 10},
     )
-    status = next_status(snapshot, UNTRIED)
+    status = status_after(snapshot, UNTRIED)
     assert status.reason == "PreRunningDeadlineExceeded"
     assert "head Pod is Pending" in status.message
 
@@ -238,26 +258,26 @@ def test_c66_a_job_that_does_not_come_to_run_names_what_it_waited_for() -> None:
 
 def test_a_failure_within_the_backoff_limit_is_retried() -> None:
     snapshot = running(
-        answer=Told("FAILED"), submitter=a_submitter("Complete"), spec={"backoffLimit": 2}
+        answer=DashboardReply("FAILED"), submitter=a_submitter("Complete"), spec={"backoffLimit": 2}
     )
-    status = next_status(snapshot, UNTRIED)
+    status = status_after(snapshot, UNTRIED)
     assert (status.job_deployment_status, status.failed) == (Stage.RETRYING, 1)
     last = running(
         status={"failed": 2},
-        answer=Told("FAILED"),
+        answer=DashboardReply("FAILED"),
         submitter=a_submitter("Complete"),
         spec={"backoffLimit": 2},
     )
-    assert (stage_after(last), next_status(last, UNTRIED).failed) == (Stage.FAILED, 3)
+    assert (stage_after(last), status_after(last, UNTRIED).failed) == (Stage.FAILED, 3)
 
 
 def test_c62_suspending_gives_back_cluster_and_submitter_and_forgets_both() -> None:
     both = running(status={"jobDeploymentStatus": "Suspending"}, submitter=a_submitter())
-    kinds = {one.resource for one in plan(both).actions if isinstance(one, Delete)}
+    kinds = {one.resource for one in planned(both).actions if isinstance(one, Delete)}
     assert kinds == {RAY_CLUSTERS, JOBS}
     assert stage_after(both) == Stage.SUSPENDING
     gone = running(status={"jobDeploymentStatus": "Suspending"}, cluster=None, head_pod=None)
-    status = next_status(gone, UNTRIED)
+    status = status_after(gone, UNTRIED)
     assert (status.job_deployment_status, status.job_id) == (Stage.SUSPENDED, "")
 
 
@@ -265,11 +285,11 @@ def test_a_borrowed_cluster_is_never_deleted() -> None:
     spec = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": "demo-abcde"}}
     for stage in ("Suspending", "Retrying"):
         snapshot = running(status={"jobDeploymentStatus": stage}, spec=spec)
-        assert not any(isinstance(one, Delete) for one in plan(snapshot).actions)
+        assert not any(isinstance(one, Delete) for one in planned(snapshot).actions)
 
 
 def test_c64_a_deleted_job_is_stopped_once_and_let_go_whatever_comes_of_it() -> None:
-    leaving = running(answer=Told("RUNNING"))
+    leaving = running(answer=DashboardReply("RUNNING"))
     meta = leaving.job.metadata
     deleted = ObjectMeta(
         name=meta.name,
@@ -279,33 +299,34 @@ def test_c64_a_deleted_job_is_stopped_once_and_let_go_whatever_comes_of_it() -> 
         deletion_timestamp=format_time(NOW),
     )
     job = type(leaving.job)(metadata=deleted, spec=leaving.job.spec, status=leaving.job.status)
-    snapshot = running(answer=Told("RUNNING"))
+    snapshot = running(answer=DashboardReply("RUNNING"))
     snapshot = JobSnapshot(
         job, snapshot.settings, NOW, 7, cluster=snapshot.cluster, head_pod=a_head()
     )
-    stop, release = plan(snapshot).actions
+    stop, release = planned(snapshot).actions
     assert isinstance(stop, Call)
     assert not stop.must_succeed
     assert isinstance(release, Patch)
-    assert release.patch == {"metadata": {"finalizers": None}}
+    assert release.patch == {"metadata": {"finalizers": []}}
 
 
-def test_an_invalid_spec_is_told_and_can_be_left_by_an_edit() -> None:
-    wrong = seen(violations=(Violation("spec.entrypoint", "", "name the command"),))
-    status = next_status(wrong, UNTRIED)
+def test_an_invalid_spec_is_reported_and_an_edit_recovers() -> None:
+    wrong = a_snapshot(violations=(Violation("spec.entrypoint", "", "name the command"),))
+    status = status_after(wrong, UNTRIED)
     assert status.job_deployment_status == Stage.VALIDATION_FAILED
     assert "spec.entrypoint" in status.message
-    mended = seen({"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed"})
-    status = next_status(mended, UNTRIED)
+    corrected = a_snapshot(
+        {"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed"}
+    )
+    status = status_after(corrected, UNTRIED)
     assert (status.job_deployment_status, status.reason) == (Stage.NEW, "")
 
 
 def test_equal_snapshots_give_equal_steps() -> None:
-    assert step(running(answer=Told("RUNNING"))) == step(running(answer=Told("RUNNING")))
-
-
-def test_every_cause_has_its_row_in_the_table_of_events() -> None:
-    assert set(EVENTS) == set(Cause)
+    first, second = (running(answer=DashboardReply("RUNNING")) for _ in range(2))
+    one, other = plan(first), plan(second)
+    assert (one.plan, one.blocked_by, one.wakeup) == (other.plan, other.blocked_by, other.wakeup)
+    assert status_after(first) == status_after(second)
 
 
 def test_a_job_that_waits_for_its_user_can_be_suspended() -> None:
@@ -343,16 +364,16 @@ def beside(uid: str, *, ready: bool, noted: str = "") -> JobSnapshot:
     return replace(snapshot, job=msgspec.structs.replace(snapshot.job, metadata=meta))
 
 
-def test_the_head_of_a_sidecar_is_noted_as_soon_as_the_sidecar_has_begun() -> None:
+def test_the_head_of_a_sidecar_is_recorded_once_the_sidecar_has_started() -> None:
     [note] = [
-        one for one in plan(beside("h1", ready=False)).actions if one.cause is Cause.NOTE_HEAD
+        one for one in planned(beside("h1", ready=False)).actions if one.cause is Cause.NOTE_HEAD
     ]
     assert isinstance(note, Patch)
     assert stage_after(beside("h1", ready=False)) == Stage.INITIALIZING
 
 
 def test_c60_a_sidecar_is_listened_to_when_ray_is_up_and_not_before() -> None:
-    """Before that a silent dashboard is no sign of trouble."""
+    """Before that an unreachable dashboard is normal."""
     assert stage_after(beside("h1", ready=False, noted="h1")) == Stage.INITIALIZING
     assert stage_after(beside("h1", ready=True, noted="h1")) == Stage.RUNNING
 
@@ -360,13 +381,13 @@ def test_c60_a_sidecar_is_listened_to_when_ray_is_up_and_not_before() -> None:
 def test_c56_a_sidecars_head_that_is_replaced_before_the_cluster_was_ready_is_lost() -> None:
     snapshot = beside("h2", ready=False, noted="h1")
     assert stage_after(snapshot) == Stage.FAILED
-    [patch] = [one for one in plan(snapshot).actions if one.cause is Cause.SIDECAR_LOST]
+    [patch] = [one for one in planned(snapshot).actions if one.cause is Cause.SIDECAR_LOST]
     assert isinstance(patch, Patch)
     assert patch.patch == {"spec": {"suspend": True}}
 
 
 def test_c56_a_sidecars_head_that_was_there_and_is_gone_is_lost_whatever_was_stored() -> None:
-    """No second head is made in this mode: waiting for it would never end."""
+    """No second head is created in this mode."""
     snapshot = beside("h1", ready=False)
     assert snapshot.cluster is not None
     spec = msgspec.structs.replace(
@@ -376,3 +397,18 @@ def test_c56_a_sidecars_head_that_was_there_and_is_gone_is_lost_whatever_was_sto
     status = RayClusterStatus(head=HeadInfo(pod_name="demo-abcde-head"))
     cluster = msgspec.structs.replace(snapshot.cluster, spec=spec, status=status)
     assert stage_after(replace(snapshot, cluster=cluster, head_pod=None)) == Stage.FAILED
+
+
+@pytest.mark.parametrize(("reported", "stays"), [("STOPPED", True), ("RUNNING", False)])
+def test_c63_a_stopped_job_is_reported_and_a_running_one_is_waited_for(
+    reported: str, *, stays: bool
+) -> None:
+    status = {
+        "jobDeploymentStatus": "Failed",
+        "reason": "DeadlineExceeded",
+        "jobStatus": "RUNNING",
+        "endTime": format_time(NOW),
+    }
+    snapshot = running(status=status, answer=DashboardReply(reported))
+    assert (planned(snapshot).wait is None) is stays
+    assert status_after(snapshot).job_status == reported

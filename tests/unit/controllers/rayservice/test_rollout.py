@@ -1,4 +1,4 @@
-"""The steps of an incremental upgrade, read off the world and taken one at a time."""
+"""The steps of an incremental upgrade, derived from the objects and taken one at a time."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
 from manta.api.gateway import Gateway, GatewaySpec, HTTPRoute, HTTPRouteSpec
-from manta.api.meta import ObjectMeta
+from manta.api.meta import ObjectMeta, Uid
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import GATEWAYS, HTTP_ROUTES
 from manta.api.times import format_time
+from manta.controllers.rayservice.facts.rollout import current_rollout, gateway_not_ready
 from manta.controllers.rayservice.plan import plan
-from manta.controllers.rayservice.planners.rollout import (
-    next_shares,
-    standing,
-    what_gateway_waits_for,
-)
-from manta.controllers.rayservice.snapshot import NotAsked, ServiceSnapshot
-from manta.controllers.rayservice.status import next_status
+from manta.controllers.rayservice.planners.gateway import plan_gateway
+from manta.controllers.rayservice.planners.rollout import next_rollout
+from manta.controllers.rayservice.snapshot import NotQueried, ServiceSnapshot
 from manta.manifests.gateway import Backend, build_gateway, build_route
+from manta.manifests.serve_services import build_cluster_serve_service
 from manta.reconcile.actions import Call, Create, Patch
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome
 from support.rayservice_objects import (
     NOW,
     a_cluster,
     a_service,
-    a_sight,
+    a_snapshot,
+    a_view,
     incremental,
+    planned,
     scaled_config,
-    seen,
-    told,
+    status_after,
+    with_submission,
 )
 
 NEXT = "rayproject/ray:2.61.0"
@@ -49,14 +50,16 @@ def route(**weights: int) -> HTTPRoute:
     ]
     status = msgspec.convert({"parents": parents}, type(HTTPRoute().status))
     spec = msgspec.convert(manifest["spec"], HTTPRouteSpec)
-    return HTTPRoute(metadata=ObjectMeta(name="demo-httproute", uid="r"), spec=spec, status=status)
+    return HTTPRoute(
+        metadata=ObjectMeta(name="demo-httproute", uid=Uid("r")), spec=spec, status=status
+    )
 
 
 def gateway() -> Gateway:
     spec = msgspec.convert(build_gateway(a_service(), "manta")["spec"], GatewaySpec)
     said = [{"type": one, "status": "True"} for one in ("Accepted", "Programmed")]
     status = msgspec.convert({"conditions": said}, type(Gateway().status))
-    return Gateway(metadata=ObjectMeta(name="demo-gateway", uid="g"), spec=spec, status=status)
+    return Gateway(metadata=ObjectMeta(name="demo-gateway", uid=Uid("g")), spec=spec, status=status)
 
 
 def split(
@@ -85,21 +88,22 @@ def split(
     old = a_cluster("demo-a", rayClusterConfig=scaled_config())
     new = a_cluster("demo-b", rayClusterConfig=scaled_config(NEXT))
     base = {
-        "active": a_sight("demo-a", old),
-        "pending": a_sight("demo-b", new),
+        "active": a_view("demo-a", old),
+        "pending": a_view("demo-b", new),
         "gateway": gateway(),
         "route": route(a=active[1], b=pending[1]),
     }
-    snapshot = seen(status, spec=spec, **{**base, **facts})
-    # Both have been told what the status says.
+    snapshot = a_snapshot(status, spec=spec, **{**base, **facts})
+    # Both clusters have the config and the capacity of the status.
     for side, share in (("active", active), ("pending", pending)):
-        sight = getattr(snapshot, side)
-        snapshot = replace(snapshot, **{side: told(snapshot, sight, share[0])})
+        view = getattr(snapshot, side)
+        submitted: dict[str, Any] = {side: with_submission(snapshot, view, share[0])}
+        snapshot = replace(snapshot, **submitted)
     return snapshot
 
 
 def shares(snapshot: ServiceSnapshot) -> tuple[int, int, int, int]:
-    after = next_shares(snapshot)
+    after = next_rollout(snapshot)
     return (
         after.active.capacity,
         after.active.traffic,
@@ -108,103 +112,97 @@ def shares(snapshot: ServiceSnapshot) -> tuple[int, int, int, int]:
     )
 
 
-def test_the_pending_cluster_is_first_asked_for_capacity() -> None:
+def test_the_pending_cluster_first_gets_capacity() -> None:
     snapshot = split((100, 100), (0, 0))
     assert shares(snapshot) == (100, 100, 50, 0)
-    (call,) = [one for one in plan(snapshot).actions if isinstance(one, Call)]
+    (call,) = [one for one in planned(snapshot).actions if isinstance(one, Call)]
     assert (call.key.name, call.arguments["config"]["target_capacity"]) == ("demo-b", 50)
-    status = next_status(snapshot, UNTRIED)
+    status = status_after(snapshot, UNTRIED)
     assert status.pending_service_status.target_capacity == 50
 
 
-def test_a_share_that_was_refused_is_not_in_the_status() -> None:
+def test_a_refused_target_capacity_is_not_in_the_status() -> None:
     snapshot = split((100, 100), (0, 0))
-    (call,) = [one for one in plan(snapshot).actions if isinstance(one, Call)]
+    (call,) = [one for one in planned(snapshot).actions if isinstance(one, Call)]
     failed = Outcome(failures=(Failure(call, RuntimeError("no")),))
-    assert next_status(snapshot, failed).pending_service_status.target_capacity == 0
+    assert status_after(snapshot, failed).pending_service_status.target_capacity == 0
 
 
 def test_traffic_follows_once_the_pending_cluster_can_serve() -> None:
     snapshot = split((100, 100), (50, 0))
     assert shares(snapshot) == (100, 75, 50, 25)
-    (patch,) = [one for one in plan(snapshot).actions if isinstance(one, Patch)][-1:]
+    (patch,) = [one for one in planned(snapshot).actions if isinstance(one, Patch)][-1:]
     assert patch.resource == HTTP_ROUTES
     refs = patch.patch["spec"]["rules"][0]["backendRefs"]
     assert [one["weight"] for one in refs] == [75, 25]
-    status = next_status(snapshot, UNTRIED)
+    status = status_after(snapshot, UNTRIED)
     assert status.active_service_status.traffic_routed_percent == 75
     assert status.pending_service_status.traffic_routed_percent == 25
 
 
-def test_a_pending_cluster_that_has_not_answered_since_it_was_asked_gets_no_traffic() -> None:
+def test_a_pending_cluster_without_a_newer_answer_gets_no_traffic() -> None:
     fresh = split((100, 100), (50, 0))
     assert fresh.pending is not None
-    silent = replace(fresh, pending=replace(fresh.pending, answer=NotAsked()))
+    silent = replace(fresh, pending=replace(fresh.pending, answer=NotQueried()))
     assert shares(silent) == (100, 100, 50, 0)
 
 
 def test_no_step_before_its_interval_has_passed() -> None:
     snapshot = split((100, 75), (50, 25), moved=4)
     assert shares(snapshot) == (100, 75, 50, 25)
-    wait = plan(snapshot).wait
-    assert wait is not None
-    assert wait.retry_in == timedelta(seconds=6)
+    assert plan(snapshot).wakeup == timedelta(seconds=6)
 
 
-def test_where_the_route_says_otherwise_the_route_is_right() -> None:
-    """A step was taken, and the operator died before it could write it down."""
+def test_a_route_one_step_ahead_of_the_status_counts() -> None:
+    """The operator crashed after a step and before it recorded it."""
     snapshot = split((100, 75), (50, 25), route=route(a=50, b=50))
-    now = standing(snapshot)
+    now = current_rollout(snapshot)
     assert (now.active.traffic, now.pending.traffic) == (50, 50)
     assert now.pending.moved_at == NOW
 
 
-def test_the_old_cluster_gives_up_capacity_when_the_new_one_carries_its_part() -> None:
+def test_the_old_cluster_loses_capacity_after_its_traffic() -> None:
     assert shares(split((100, 50), (50, 50))) == (50, 50, 50, 50)
 
 
-def test_capacity_is_not_given_up_before_a_gateway_can_have_followed() -> None:
+def test_capacity_is_kept_until_the_gateway_has_settled() -> None:
     fresh = split((100, 50), (50, 50), moved=1)
     assert shares(fresh) == (100, 50, 50, 50)
-    wait = plan(fresh).wait
-    assert wait is not None
-    assert wait.retry_in == timedelta(seconds=1)
+    assert plan(fresh).wakeup == timedelta(seconds=1)
     assert shares(split((50, 50), (50, 50), moved=1)) == (50, 50, 100, 50)  # more is no harm
 
 
 def test_the_last_step_promotes() -> None:
-    status = next_status(split((0, 0), (100, 100)), UNTRIED)
+    status = status_after(split((0, 0), (100, 100)), UNTRIED)
     assert status.active_service_status.ray_cluster_name == "demo-b"
     assert status.active_service_status.target_capacity == 100
 
 
-def test_back_to_the_old_spec_walks_home() -> None:
+def test_the_old_spec_rolls_back() -> None:
     back = split((50, 50), (100, 50), image="rayproject/ray:2.60.0")
-    assert standing(back).rolling_back
+    assert current_rollout(back).rolling_back
     assert shares(back) == (50, 50, 50, 50)
-    conditions = {one.type: one.reason for one in next_status(back, UNTRIED).conditions}
+    conditions = {one.type: one.reason for one in status_after(back, UNTRIED).conditions}
     assert conditions["RollbackInProgress"] == "DesiredClusterSpecChanged"
 
 
-def test_home_again_the_pending_cluster_is_forgotten() -> None:
+def test_a_finished_rollback_drops_the_pending_cluster() -> None:
     home = split((100, 100), (0, 0), image="rayproject/ray:2.60.0")
-    status = next_status(home, UNTRIED)
+    status = status_after(home, UNTRIED)
     assert status.pending_service_status.ray_cluster_name == ""
     assert status.active_service_status.ray_cluster_name == "demo-a"
 
 
-def test_a_third_spec_walks_home_as_well() -> None:
+def test_a_third_spec_rolls_back_first() -> None:
     third = split((50, 50), (100, 50), image="rayproject/ray:2.62.0")
-    assert standing(third).rolling_back
+    assert current_rollout(third).rolling_back
 
 
-def test_a_gateway_that_nobody_accepted_stops_every_step() -> None:
+def test_an_unaccepted_gateway_stops_every_step() -> None:
     waiting = split((100, 100), (0, 0), gateway=Gateway(metadata=ObjectMeta(name="demo-gateway")))
-    assert "is not Accepted" in what_gateway_waits_for(waiting)
+    assert "is not Accepted" in gateway_not_ready(waiting)
     assert shares(waiting) == (100, 100, 0, 0)
-    wait = plan(waiting).wait
-    assert wait is not None
-    assert wait.retry_in == timedelta(seconds=2)
+    assert plan(waiting).wakeup == timedelta(seconds=2)
 
 
 def test_a_route_of_another_gateway_does_not_count() -> None:
@@ -214,37 +212,55 @@ def test_a_route_of_another_gateway_does_not_count() -> None:
         for one in foreign.status.parents
     )
     other = msgspec.structs.replace(foreign, status=type(foreign.status)(parents=parents))
-    assert "HTTPRoute is not Accepted" in what_gateway_waits_for(
-        split((100, 100), (0, 0), route=other)
-    )
+    assert "HTTPRoute is not Accepted" in gateway_not_ready(split((100, 100), (0, 0), route=other))
 
 
-def test_what_is_right_is_not_written() -> None:
+def test_correct_objects_are_not_written() -> None:
     snapshot = split((100, 75), (50, 25), moved=4)
     written = [
         one
-        for one in plan(snapshot).actions
+        for one in planned(snapshot).actions
         if getattr(one, "resource", None) in (GATEWAYS, HTTP_ROUTES, RAY_CLUSTERS)
     ]
     assert written == []
 
 
-def test_a_first_start_makes_the_gateway_and_no_route_yet() -> None:
+def test_a_first_start_creates_the_gateway_and_no_route_yet() -> None:
     spec = {"rayClusterConfig": scaled_config(), "upgradeStrategy": incremental()}
     status = {"pendingServiceStatus": {"rayClusterName": "demo-a", "targetCapacity": 100}}
-    sight = a_sight("demo-a", a_cluster("demo-a", rayClusterConfig=scaled_config()))
-    snapshot = seen(status, spec=spec, pending=sight)
-    snapshot = replace(snapshot, pending=told(snapshot, sight, 100))
-    made = [one.resource.kind for one in plan(snapshot).actions if isinstance(one, Create)]
+    view = a_view("demo-a", a_cluster("demo-a", rayClusterConfig=scaled_config()))
+    snapshot = a_snapshot(status, spec=spec, pending=view)
+    snapshot = replace(snapshot, pending=with_submission(snapshot, view, 100))
+    made = [one.resource.kind for one in planned(snapshot).actions if isinstance(one, Create)]
     assert made == ["Service", "Service", "Gateway"]
-    after = next_status(snapshot, UNTRIED)
+    after = status_after(snapshot, UNTRIED)
     assert after.active_service_status.ray_cluster_name == "demo-a"
     assert after.active_service_status.traffic_routed_percent == 100
 
 
-def test_a_missing_gateway_api_is_said_and_nothing_is_tried() -> None:
-    snapshot = split((100, 100), (0, 0), gateway=None, route=None, gateway_trouble="not installed")
-    kinds = {getattr(one, "resource", None) for one in plan(snapshot).actions}
+def test_a_missing_gateway_api_is_reported_and_nothing_is_tried() -> None:
+    snapshot = split((100, 100), (0, 0), gateway=None, route=None, gateway_error="not installed")
+    kinds = {getattr(one, "resource", None) for one in planned(snapshot).actions}
     assert not kinds & {GATEWAYS, HTTP_ROUTES}
-    told_ = {one.type: one.message for one in next_status(snapshot, UNTRIED).conditions}
+    told_ = {one.type: one.message for one in status_after(snapshot, UNTRIED).conditions}
     assert "not installed" in told_["UpgradeInProgress"]
+
+
+def test_a_gateway_that_cannot_be_changed_stops_nothing_else() -> None:
+    """The Service may lack the permission: the stages after it still run."""
+    old = msgspec.structs.replace(gateway().spec, gateway_class_name="other")
+    snapshot = a_snapshot(
+        spec={"upgradeStrategy": incremental()},
+        gateway=msgspec.structs.replace(gateway(), spec=old),
+    )
+    [stage] = plan_gateway(snapshot).stages
+    assert isinstance(stage.actions[0], Patch)
+    assert stage.independent
+
+
+@pytest.mark.parametrize(("wished", "type_"), [("", "ClusterIP"), ("NodePort", "NodePort")])
+def test_the_service_of_a_cluster_has_the_type_of_the_head_service(wished: str, type_: str) -> None:
+    config = scaled_config(head={"serviceType": wished})
+    cluster = a_cluster("demo-b", rayClusterConfig=config)
+    manifest = build_cluster_serve_service(a_service(), cluster)
+    assert (manifest["kind"], manifest["spec"]["type"]) == ("Service", type_)

@@ -12,17 +12,16 @@ from manta.localplane.apiserver.deletion import (
     Remove,
     check_preconditions,
     decide,
-    ready_to_go,
+    is_removable,
 )
 from manta.localplane.apiserver.options import DeleteOptions
-from manta.localplane.apiserver.registry import Registry
-from manta.localplane.apiserver.status_errors import Refusal
+from manta.localplane.apiserver.status_errors import StatusError
+from support.served import built_in
 
-REGISTRY = Registry()
-PODS = REGISTRY.find("", "v1", "pods")
-CONFIG_MAPS = REGISTRY.find("", "v1", "configmaps")
-NAMESPACES = REGISTRY.find("", "v1", "namespaces")
-JOBS = REGISTRY.find("batch", "v1", "jobs")
+PODS = built_in("", "v1", "pods")
+CONFIG_MAPS = built_in("", "v1", "configmaps")
+NAMESPACES = built_in("", "v1", "namespaces")
+JOBS = built_in("batch", "v1", "jobs")
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
 
 
@@ -37,11 +36,11 @@ def pod(phase="Running", node="n1", **meta):
     }
 
 
-def test_without_finalizers_an_object_goes():
+def test_without_finalizers_an_object_goes() -> None:
     assert decide(obj(), DeleteOptions(), CONFIG_MAPS, NOW) == Remove(obj())
 
 
-def test_with_finalizers_it_is_marked():
+def test_with_finalizers_it_is_marked() -> None:
     decision = decide(obj(finalizers=["a/b"]), DeleteOptions(), CONFIG_MAPS, NOW)
     assert isinstance(decision, Mark)
     meta = decision.marked["metadata"]
@@ -59,25 +58,25 @@ def test_with_finalizers_it_is_marked():
         ("", ["orphan"], ["orphan"]),
     ],
 )
-def test_policies_change_the_finalizers(policy, before, after):
+def test_policies_change_the_finalizers(policy, before, after) -> None:
     decision = decide(obj(finalizers=before), DeleteOptions(policy), CONFIG_MAPS, NOW)
     assert isinstance(decision, Mark)
     assert decision.marked["metadata"]["finalizers"] == after
 
 
-def test_background_takes_the_other_policies_back():
+def test_background_takes_the_other_policies_back() -> None:
     one = obj(finalizers=["orphan"])
     assert isinstance(decide(one, DeleteOptions("Background"), CONFIG_MAPS, NOW), Remove)
 
 
-def test_jobs_are_orphaned_unless_told_otherwise():
+def test_jobs_are_orphaned_by_default() -> None:
     decision = decide(obj(generation=1), DeleteOptions(), JOBS, NOW)
     assert isinstance(decision, Mark)
     assert decision.marked["metadata"]["finalizers"] == ["orphan"]
     assert decision.marked["metadata"]["generation"] == 2
 
 
-def test_a_running_pod_gets_its_time():
+def test_a_running_pod_gets_its_time() -> None:
     decision = decide(pod(), DeleteOptions(), PODS, NOW)
     assert isinstance(decision, Mark)
     meta = decision.marked["metadata"]
@@ -86,18 +85,18 @@ def test_a_running_pod_gets_its_time():
 
 
 @pytest.mark.parametrize("one", [pod(node=""), pod("Succeeded"), pod("Failed")])
-def test_a_pod_that_does_not_run_needs_no_time(one):
+def test_a_pod_that_does_not_run_needs_no_time(one) -> None:
     assert isinstance(decide(one, DeleteOptions(), PODS, NOW), Remove)
 
 
-def test_no_time_means_now_and_negative_means_a_second():
+def test_no_time_means_now_and_negative_means_a_second() -> None:
     assert isinstance(decide(pod(), DeleteOptions(grace_seconds=0), PODS, NOW), Remove)
     decision = decide(pod(), DeleteOptions(grace_seconds=-5), PODS, NOW)
     assert isinstance(decision, Mark)
     assert decision.marked["metadata"]["deletionGracePeriodSeconds"] == 1
 
 
-def test_a_second_request_may_only_shorten():
+def test_a_second_request_may_only_shorten() -> None:
     dying = pod(deletionTimestamp="2026-11-15T08:00:30Z", deletionGracePeriodSeconds=30)
     assert decide(dying, DeleteOptions(grace_seconds=60), PODS, NOW) == Keep()
     shorter = decide(dying, DeleteOptions(grace_seconds=5), PODS, NOW)
@@ -108,7 +107,7 @@ def test_a_second_request_may_only_shorten():
     assert isinstance(decide(dying, DeleteOptions(grace_seconds=0), PODS, NOW), Remove)
 
 
-def test_a_kubelets_last_word_waits_for_finalizers():
+def test_a_kubelets_last_word_waits_for_finalizers() -> None:
     dying = pod(
         deletionTimestamp="2026-11-15T08:00:30Z",
         deletionGracePeriodSeconds=30,
@@ -119,7 +118,7 @@ def test_a_kubelets_last_word_waits_for_finalizers():
     assert decision.marked["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
-def test_a_namespace_waits_for_its_content():
+def test_a_namespace_waits_for_its_content() -> None:
     full = obj() | {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
     decision = decide(full, DeleteOptions(), NAMESPACES, NOW)
     assert isinstance(decision, Mark)
@@ -142,8 +141,8 @@ def test_a_namespace_waits_for_its_content():
         ),
     ],
 )
-def test_an_update_may_let_it_go(one, goes):
-    assert ready_to_go(one) is goes
+def test_an_update_may_let_it_go(one, goes) -> None:
+    assert is_removable(one) is goes
 
 
 @pytest.mark.parametrize(
@@ -155,10 +154,10 @@ def test_an_update_may_let_it_go(one, goes):
         (DeleteOptions(resource_version="8"), False),
     ],
 )
-def test_preconditions_are_checked(options, fits):
+def test_preconditions_are_checked(options, fits) -> None:
     if fits:
         check_preconditions(obj(), options, CONFIG_MAPS)
     else:
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(StatusError) as refused:
             check_preconditions(obj(), options, CONFIG_MAPS)
         assert refused.value.code == 409

@@ -12,13 +12,13 @@ START = datetime(2026, 11, 15, 8, tzinfo=UTC)
 
 
 class Clock:
-    def __init__(self):
+    def __init__(self) -> None:
         self.time = START
 
     def now(self):
         return self.time
 
-    def monotonic(self):
+    def monotonic(self) -> float:
         return 0.0
 
 
@@ -27,7 +27,7 @@ def event(name, **more):
     return {"metadata": {"name": name}, "involvedObject": about, "reason": "R", **more}
 
 
-async def test_only_what_was_not_told_again_goes():
+async def test_only_what_was_not_reported_again_goes() -> None:
     clock = Clock()
     async with memory_plane(clock=clock) as plane:
         client, core = plane.client, plane.app.core

@@ -7,17 +7,16 @@ import random
 import pytest
 
 from manta.localplane.apiserver import metadata
-from manta.localplane.apiserver.registry import Registry
+from support.served import built_in
 
-REGISTRY = Registry()
-CONFIG_MAPS = REGISTRY.find("", "v1", "configmaps")
-PODS = REGISTRY.find("", "v1", "pods")
-NAMESPACES = REGISTRY.find("", "v1", "namespaces")
-SERVICES = REGISTRY.find("", "v1", "services")
-ROLES = REGISTRY.find("rbac.authorization.k8s.io", "v1", "roles")
+CONFIG_MAPS = built_in("", "v1", "configmaps")
+PODS = built_in("", "v1", "pods")
+NAMESPACES = built_in("", "v1", "namespaces")
+SERVICES = built_in("", "v1", "services")
+ROLES = built_in("rbac.authorization.k8s.io", "v1", "roles")
 
 
-def test_generated_names_are_short_enough():
+def test_generated_names_are_short_enough() -> None:
     chance = random.Random(1)
     name = metadata.generated_name("p-", chance)
     assert name.startswith("p-")
@@ -25,18 +24,18 @@ def test_generated_names_are_short_enough():
     assert len(metadata.generated_name("x" * 100, chance)) == 63
 
 
-def test_a_new_object_gets_what_it_may_not_choose():
-    meta = metadata.begin(
+def test_a_new_object_gets_what_it_may_not_choose() -> None:
+    meta = metadata.new_metadata(
         {"name": "a", "uid": "mine", "labels": {}, "generation": 9}, PODS, "now", random.Random(1)
     )
     assert meta["uid"] != "mine"
     assert (meta["creationTimestamp"], meta["generation"]) == ("now", 1)
     assert "labels" not in meta
-    plain = metadata.begin({"name": "a"}, CONFIG_MAPS, "now", random.Random(1))
+    plain = metadata.new_metadata({"name": "a"}, CONFIG_MAPS, "now", random.Random(1))
     assert "generation" not in plain
 
 
-def test_an_update_keeps_what_it_may_not_change():
+def test_an_update_keeps_what_it_may_not_change() -> None:
     old = {
         "metadata": {
             "name": "a",
@@ -48,11 +47,11 @@ def test_an_update_keeps_what_it_may_not_change():
         }
     }
     new = {"metadata": {"name": "a", "generation": 9, "creationTimestamp": "now", "labels": {}}}
-    assert metadata.carry_over(old, new) == old["metadata"]
+    assert metadata.updated_metadata(old, new) == old["metadata"]
 
 
 @pytest.mark.parametrize(
-    ("served", "name", "good"),
+    ("resource", "name", "good"),
     [
         (CONFIG_MAPS, "a.b-c", True),
         (CONFIG_MAPS, "A", False),
@@ -64,8 +63,8 @@ def test_an_update_keeps_what_it_may_not_change():
         (ROLES, "..", False),
     ],
 )
-def test_names_follow_the_rules_of_their_kind(served, name, good):
-    assert (metadata.check({"metadata": {"name": name}}, served) == []) is good
+def test_names_follow_the_rules_of_their_kind(resource, name, good) -> None:
+    assert (metadata.check({"metadata": {"name": name}}, resource) == []) is good
 
 
 @pytest.mark.parametrize(
@@ -80,11 +79,11 @@ def test_names_follow_the_rules_of_their_kind(served, name, good):
         ({"ownerReferences": [{}]}, "metadata.ownerReferences.uid"),
     ],
 )
-def test_causes_name_the_field(meta, field):
+def test_causes_name_the_field(meta, field) -> None:
     given = {"metadata": ({"name": "a"} if meta else {}) | meta}
     assert field in [cause.field for cause in metadata.check(given, CONFIG_MAPS)]
 
 
-def test_annotations_may_have_capitals():
+def test_annotations_may_have_capitals() -> None:
     meta = {"name": "a", "annotations": {"Example.com/A": "x"}}
     assert metadata.check({"metadata": meta}, CONFIG_MAPS) == []

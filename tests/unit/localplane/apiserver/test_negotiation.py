@@ -11,7 +11,7 @@ from manta.localplane.apiserver.negotiation import (
     negotiate,
     wants_aggregated_discovery,
 )
-from manta.localplane.apiserver.status_errors import Refusal
+from manta.localplane.apiserver.status_errors import StatusError
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -36,13 +36,13 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
         ("application/json;q=x", PLAIN),
     ],
 )
-def test_the_first_wish_that_can_be_met_is_met(accept, answer):
+def test_the_first_wish_that_can_be_met_is_met(accept, answer) -> None:
     assert negotiate(accept) == answer
 
 
 @pytest.mark.parametrize("accept", ["application/xml", "application/vnd.kubernetes.protobuf"])
-def test_what_cannot_be_answered_is_refused(accept):
-    with pytest.raises(Refusal) as refused:
+def test_what_cannot_be_answered_is_refused(accept) -> None:
+    with pytest.raises(StatusError) as refused:
         negotiate(accept)
     assert refused.value.code == 406
 
@@ -57,14 +57,14 @@ def test_what_cannot_be_answered_is_refused(accept):
         ("", ""),
     ],
 )
-def test_aggregated_discovery_is_given_when_it_is_asked_for_first(accept, version):
+def test_aggregated_discovery_is_given_when_it_is_asked_for_first(accept, version) -> None:
     assert wants_aggregated_discovery(accept) == version
 
 
-def test_bodies_are_json_unless_said_otherwise():
+def test_bodies_are_json_unless_said_otherwise() -> None:
     assert body_format("") == body_format("application/json; charset=utf-8") == "json"
     assert body_format("application/yaml") == "yaml"
     assert body_format("application/vnd.kubernetes.protobuf") == "protobuf"
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         body_format("text/plain")
     assert refused.value.code == 415

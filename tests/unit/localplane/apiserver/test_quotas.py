@@ -16,7 +16,7 @@ def pod(name, **requests):
     return {"metadata": {"name": name}, "spec": {"containers": containers}}
 
 
-async def limited(plane, **hard):
+async def limited(plane, **hard) -> None:
     hard = {name.replace("_", "/"): value for name, value in hard.items()}
     body = {"metadata": {"name": "q"}, "spec": {"hard": hard}}
     await plane.client.create(RESOURCE_QUOTAS, "default", body)
@@ -29,7 +29,7 @@ async def used(plane):
     return (await plane.client.get(RESOURCE_QUOTAS, Key("default", "q")))["status"]["used"]
 
 
-async def test_what_fits_is_charged_and_what_does_not_is_refused():
+async def test_what_fits_is_charged_and_what_does_not_is_refused() -> None:
     async with memory_plane() as plane:
         await limited(plane, cpu="1500m", memory="1Gi")
         await plane.client.create(PODS, "default", pod("a", cpu="1", memory="100Mi"))
@@ -43,7 +43,7 @@ async def test_what_fits_is_charged_and_what_does_not_is_refused():
         assert await used(plane) == {"cpu": "1", "memory": "100Mi"}
 
 
-async def test_limited_amounts_must_be_said():
+async def test_limited_amounts_must_be_said() -> None:
     async with memory_plane() as plane:
         await limited(plane, cpu="1", memory="1Gi")
         with pytest.raises(Forbidden) as refused:
@@ -53,7 +53,7 @@ async def test_limited_amounts_must_be_said():
         )
 
 
-async def test_objects_are_counted():
+async def test_objects_are_counted() -> None:
     async with memory_plane() as plane:
         await limited(plane, count_configmaps="1", services="1")
         await plane.client.create(CONFIG_MAPS, "default", {"metadata": {"name": "a"}})
@@ -64,14 +64,14 @@ async def test_objects_are_counted():
         assert await used(plane) == {"count/configmaps": "1", "services": "1"}
 
 
-async def test_a_dry_run_charges_nothing():
+async def test_a_dry_run_charges_nothing() -> None:
     async with memory_plane() as plane:
         await limited(plane, pods="1")
         await plane.client.create(PODS, "default", pod("a"), dry_run=True)
         assert await used(plane) == {"pods": "0"}
 
 
-async def test_other_namespaces_are_not_charged():
+async def test_other_namespaces_are_not_charged() -> None:
     async with memory_plane() as plane:
         await limited(plane, pods="0")
         await plane.client.create(PODS, "kube-system", pod("a"))

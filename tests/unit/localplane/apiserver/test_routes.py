@@ -33,14 +33,14 @@ from manta.localplane.apiserver.routes import Route, parse_route
         ("/api/v1/watch/pods", Route("", "v1", "pods", watch_prefix=True)),
     ],
 )
-def test_paths_name_resources(path, route):
+def test_paths_name_resources(path, route) -> None:
     assert parse_route(path) == route
 
 
 @pytest.mark.parametrize(
     "path", ["/", "/api", "/apis", "/apis/apps", "/version", "/api/v1//pods", "/foo/v1/pods"]
 )
-def test_other_paths_name_none(path):
+def test_other_paths_name_none(path) -> None:
     assert parse_route(path) is None
 
 
@@ -60,5 +60,5 @@ def test_other_paths_name_none(path):
         ("/api/v1/nodes", "OPTIONS", False, "options"),
     ],
 )
-def test_methods_become_verbs(path, method, watch, verb):
+def test_methods_become_verbs(path, method, watch, verb) -> None:
     assert parse_route(path).verb(method, watch=watch) == verb

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 from manta.api.meta import Key
 from manta.api.resources import CONFIG_MAPS
@@ -33,7 +34,7 @@ def body(name="a"):
 
 
 @virtually
-async def test_silence_is_filled_with_bookmarks():
+async def test_silence_is_filled_with_bookmarks() -> None:
     async with (
         virtual_plane() as plane,
         watch(plane, allowWatchBookmarks="true", resourceVersion="1") as stream,
@@ -47,18 +48,18 @@ async def test_silence_is_filled_with_bookmarks():
 
 
 @virtually
-async def test_a_watch_ends_by_itself_at_last():
+async def test_a_watch_ends_by_itself_at_last() -> None:
     async with virtual_plane() as plane, watch(plane, resourceVersion="1") as stream:
         assert await lines(stream) == []
         assert asyncio.get_running_loop().time() >= 1800
 
 
 @virtually
-async def test_what_is_forgotten_is_an_error_inside_the_stream():
+async def test_what_is_forgotten_is_an_error_inside_the_stream() -> None:
     async with virtual_plane() as plane:
         await plane.client.create(CONFIG_MAPS, "default", body())
         store = plane.app.store
-        store.shelf("configmaps").forget(store.revision)
+        store.resource("configmaps").compact(store.revision)
         async with watch(plane, resourceVersion="1") as stream:
             assert stream.status == 200
             (error,) = await lines(stream)
@@ -68,7 +69,7 @@ async def test_what_is_forgotten_is_an_error_inside_the_stream():
 
 
 @virtually
-async def test_a_streaming_list_waits_for_the_revision_it_was_promised():
+async def test_a_streaming_list_waits_for_the_revision_it_was_promised() -> None:
     async with virtual_plane() as plane:
         future = plane.app.store.revision + 1
         query = {
@@ -89,7 +90,7 @@ async def test_a_streaming_list_waits_for_the_revision_it_was_promised():
 
 
 @virtually
-async def test_a_revision_that_never_comes_is_an_error():
+async def test_a_revision_that_never_comes_is_an_error() -> None:
     async with virtual_plane() as plane:
         query = {
             "sendInitialEvents": "true",
@@ -102,7 +103,7 @@ async def test_a_revision_that_never_comes_is_an_error():
 
 
 @virtually
-async def test_watchers_share_the_bytes_of_an_event():
+async def test_watchers_share_the_bytes_of_an_event() -> None:
     async with virtual_plane() as plane:
         async with (
             watch(plane, resourceVersion="0") as one,
@@ -110,13 +111,13 @@ async def test_watchers_share_the_bytes_of_an_event():
         ):
             await plane.client.create(CONFIG_MAPS, "default", body())
             assert await lines(one, 1) == await lines(two, 1)
-            (change,) = plane.app.store.shelf("configmaps").changes_after(0)
-            assert list(change.encoded) == [("ADDED", "v1")]
+            (change,) = plane.app.store.resource("configmaps").changes_after(0)
+            assert list(change.encoded or {}) == [("ADDED", "v1")]
         assert plane.app.store.watcher_count("configmaps") == 0
 
 
 @virtually
-async def test_a_watch_that_nobody_reads_is_forgotten_too():
+async def test_a_watch_that_nobody_reads_is_forgotten_too() -> None:
     async with virtual_plane() as plane:
         async with watch(plane):
             assert plane.app.store.watcher_count("configmaps") == 1
@@ -124,7 +125,7 @@ async def test_a_watch_that_nobody_reads_is_forgotten_too():
 
 
 @virtually
-async def test_a_continued_list_that_is_too_old_offers_a_way_on():
+async def test_a_continued_list_that_is_too_old_offers_a_way_on() -> None:
     async with virtual_plane() as plane:
         for name in "abc":
             await plane.client.create(CONFIG_MAPS, "default", body(name))
@@ -132,8 +133,8 @@ async def test_a_continued_list_that_is_too_old_offers_a_way_on():
         first = await transport.send(Request("GET", PATH, (("limit", "1"),)))
         token = json.loads(first.body)["metadata"]["continue"]
         await plane.client.delete(CONFIG_MAPS, Key("default", "b"))
-        store.shelf("configmaps").forget(store.revision)
-        query = (("limit", "1"), ("continue", token))
+        store.resource("configmaps").compact(store.revision)
+        query: Any = (("limit", "1"), ("continue", token))
         stale = await transport.send(Request("GET", PATH, query))
         status = json.loads(stale.body)
         assert (stale.status, status["reason"]) == (410, "Expired")

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from manta.localplane.fakenodes.script import RUN_ON, Ending, Script, ScriptError, parse
+from manta.localplane.fakenodes.script import RUNS_FOREVER, Exit, Script, ScriptError, parse
 
 DEFAULTS = Script(start=0.2)
 
@@ -20,9 +20,9 @@ DEFAULTS = Script(start=0.2)
         ("pull=error:30", Script(start=0.2, pull_error=30)),
         ("init-exit=42", Script(start=0.2, init_exit=42)),
         ("evict@10", Script(start=0.2, evict=10)),
-        ("oom@5", Script(start=0.2, endings=(Ending(5, 137, "OOMKilled"),))),
-        ("exit=0@3/main", Script(start=0.2, endings=(Ending(3, 0, "", "main"),))),
-        ("exit=1@3 run", Script(start=0.2, endings=(Ending(3, 1), RUN_ON))),
+        ("oom@5", Script(start=0.2, exits=(Exit(5, 137, "OOMKilled"),))),
+        ("exit=0@3/main", Script(start=0.2, exits=(Exit(3, 0, "", "main"),))),
+        ("exit=1@3 run", Script(start=0.2, exits=(Exit(3, 1), RUNS_FOREVER))),
     ],
 )
 def test_words_are_read(text: str, script: Script) -> None:
@@ -37,4 +37,4 @@ def test_a_word_without_meaning_is_named(word: str) -> None:
 
 def test_the_last_ending_repeats() -> None:
     script = parse("exit=1@3 exit=2@4", DEFAULTS)
-    assert [script.ending(starts).code for starts in range(4)] == [1, 2, 2, 2]
+    assert [script.exit_after(starts).code for starts in range(4)] == [1, 2, 2, 2]

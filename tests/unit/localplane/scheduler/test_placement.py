@@ -8,58 +8,58 @@ import pytest
 
 from manta.api import selectors
 from manta.localplane.builtin.views import Node, Pod
-from manta.localplane.scheduler.ledger import Ledger, tenant
-from manta.localplane.scheduler.placement import Chosen, Nowhere, place
+from manta.localplane.scheduler.node_cache import NodeCache, pod_info
+from manta.localplane.scheduler.placement import NoFit, Placement, place
 from support.plane_objects import a_node, a_pod, owned_by
 
 
-def a_ledger(*nodes: Node, tenants: dict[str, list[Pod]] | None = None) -> Ledger:
-    ledger = Ledger()
+def node_cache(*nodes: Node, pods: dict[str, list[Pod]] | None = None) -> NodeCache:
+    cache = NodeCache()
     for node in nodes:
-        ledger.set_node(node)
-    for name, pods in (tenants or {}).items():
-        for pod in pods:
-            ledger.place(pod, name)
-    return ledger
+        cache.set_node(node)
+    for name, placed_here in (pods or {}).items():
+        for pod in placed_here:
+            cache.place(pod, name)
+    return cache
 
 
-def placed(pod: Pod, ledger: Ledger) -> str:
-    match place(tenant(pod), ledger.loads()):
-        case Chosen(node):
+def placed(pod: Pod, cache: NodeCache) -> str:
+    match place(pod_info(pod), cache.nodes()):
+        case Placement(node):
             return node
-        case Nowhere() as nowhere:
-            return nowhere.message()
+        case NoFit() as no_fit:
+            return no_fit.message()
 
 
 def test_the_emptiest_node_is_chosen() -> None:
-    ledger = a_ledger(a_node("n1"), a_node("n2"), tenants={"n1": [a_pod("old", cpu="1")]})
-    assert placed(a_pod(cpu="1"), ledger) == "n2"
+    cache = node_cache(a_node("n1"), a_node("n2"), pods={"n1": [a_pod("old", cpu="1")]})
+    assert placed(a_pod(cpu="1"), cache) == "n2"
 
 
-def test_among_equals_the_lesser_name_wins() -> None:
-    assert placed(a_pod(cpu="1"), a_ledger(a_node("b"), a_node("a"))) == "a"
+def test_among_equal_scores_the_first_name_wins() -> None:
+    assert placed(a_pod(cpu="1"), node_cache(a_node("b"), a_node("a"))) == "a"
 
 
 def test_siblings_are_spread_over_the_nodes() -> None:
     def worker(name: str) -> Pod:
         return a_pod(name, meta=owned_by("ReplicaSet", "r", "uid-r"))
 
-    ledger = a_ledger(a_node("n1", cpu="64"), a_node("n2"), tenants={"n1": [worker("w1")]})
-    assert placed(worker("w2"), ledger) == "n2"
+    cache = node_cache(a_node("n1", cpu="64"), a_node("n2"), pods={"n1": [worker("w1")]})
+    assert placed(worker("w2"), cache) == "n2"
 
 
-def test_what_does_not_fit_anywhere_is_told_in_the_usual_words() -> None:
+def test_a_pod_that_fits_nowhere_gets_the_message_of_kubernetes() -> None:
     taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
-    ledger = a_ledger(
+    cache = node_cache(
         a_node("n1", cpu="1"), a_node("n2", taints=[taint]), a_node("n3", taints=[taint])
     )
-    assert placed(a_pod(cpu="2"), ledger) == (
+    assert placed(a_pod(cpu="2"), cache) == (
         "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s)."
     )
 
 
 def test_without_nodes_the_message_says_so() -> None:
-    assert placed(a_pod(), a_ledger()) == "no nodes available to schedule pods"
+    assert placed(a_pod(), node_cache()) == "no nodes available to schedule pods"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_without_nodes_the_message_says_so() -> None:
     ids=["cordoned", "full", "selector", "memory"],
 )
 def test_a_node_refuses_with_a_reason(node: Node, pod: Pod, why: str) -> None:
-    assert placed(pod, a_ledger(node)) == f"0/1 nodes are available: 1 {why}."
+    assert placed(pod, node_cache(node)) == f"0/1 nodes are available: 1 {why}."
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_node_refuses_with_a_reason(node: Node, pod: Pod, why: str) -> None:
 )
 def test_a_toleration_opens_a_tainted_node(toleration: dict[str, str]) -> None:
     node = a_node(taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
-    assert placed(a_pod(tolerations=[toleration]), a_ledger(node)) == "n1"
+    assert placed(a_pod(tolerations=[toleration]), node_cache(node)) == "n1"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_toleration_opens_a_tainted_node(toleration: dict[str, str]) -> None:
 )
 def test_a_toleration_of_something_else_does_not(toleration: dict[str, str]) -> None:
     node = a_node(taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
-    assert placed(a_pod(tolerations=[toleration]), a_ledger(node)) != "n1"
+    assert placed(a_pod(tolerations=[toleration]), node_cache(node)) != "n1"
 
 
 def node_affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
@@ -125,18 +125,18 @@ def node_affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_node_affinity_reads_labels(expression: dict[str, Any], fits: bool) -> None:
-    ledger = a_ledger(a_node(labels={"cores": "8"}))
-    assert (placed(a_pod(affinity=node_affinity(expression)), ledger) == "n1") is fits
+    cache = node_cache(a_node(labels={"cores": "8"}))
+    assert (placed(a_pod(affinity=node_affinity(expression)), cache) == "n1") is fits
 
 
 def test_one_matching_term_is_enough() -> None:
     terms = node_affinity(
         {"key": "zone", "operator": "In", "values": ["x"]}, {"key": "cores", "operator": "Exists"}
     )
-    assert placed(a_pod(affinity=terms), a_ledger(a_node(labels={"cores": "8"}))) == "n1"
+    assert placed(a_pod(affinity=terms), node_cache(a_node(labels={"cores": "8"}))) == "n1"
 
 
-def test_a_preferred_node_outweighs_a_little_more_room() -> None:
+def test_a_preferred_node_outweighs_a_little_more_free_memory() -> None:
     preferred = {
         "nodeAffinity": {
             "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -147,8 +147,8 @@ def test_a_preferred_node_outweighs_a_little_more_room() -> None:
             ]
         }
     }
-    ledger = a_ledger(a_node("n1", cpu="64"), a_node("n2", labels={"fast": ""}))
-    assert placed(a_pod(cpu="1", affinity=preferred), ledger) == "n2"
+    cache = node_cache(a_node("n1", cpu="64"), a_node("n2", labels={"fast": ""}))
+    assert placed(a_pod(cpu="1", affinity=preferred), cache) == "n2"
 
 
 def anti_affinity(app: str) -> dict[str, Any]:
@@ -160,8 +160,8 @@ def test_anti_affinity_keeps_pods_apart_both_ways() -> None:
     shy = a_pod("shy", labels={"app": "a"}, affinity=anti_affinity("a"))
     plain = a_pod("plain", labels={"app": "a"})
     node = a_node(labels={"host": "n1"})
-    assert "anti-affinity" in placed(shy, a_ledger(node, tenants={"n1": [plain]}))
-    assert "existing pods anti-affinity" in placed(plain, a_ledger(node, tenants={"n1": [shy]}))
+    assert "anti-affinity" in placed(shy, node_cache(node, pods={"n1": [plain]}))
+    assert "existing pods anti-affinity" in placed(plain, node_cache(node, pods={"n1": [shy]}))
 
 
 def test_pods_that_want_to_be_together_may_start_anywhere_and_then_follow() -> None:
@@ -170,8 +170,8 @@ def test_pods_that_want_to_be_together_may_start_anywhere_and_then_follow() -> N
     first = a_pod("first", labels={"app": "a"}, affinity=together)
     second = a_pod("second", labels={"app": "a"}, affinity=together)
     nodes = (a_node("n1", labels={"host": "n1"}), a_node("n2", labels={"host": "n2"}))
-    assert placed(first, a_ledger(*nodes)) == "n1"
-    assert placed(second, a_ledger(*nodes, tenants={"n2": [first]})) == "n2"
+    assert placed(first, node_cache(*nodes)) == "n1"
+    assert placed(second, node_cache(*nodes, pods={"n2": [first]})) == "n2"
 
 
 def test_a_host_port_is_used_once_per_node() -> None:
@@ -179,37 +179,42 @@ def test_a_host_port_is_used_once_per_node() -> None:
         ports = [{"containerPort": 80, "hostPort": 80}]
         return a_pod(name, containers=[{"name": "c", "ports": ports}])
 
-    ledger = a_ledger(a_node(), tenants={"n1": [with_port("a")]})
-    assert "free ports" in placed(with_port("b"), ledger)
+    cache = node_cache(a_node(), pods={"n1": [with_port("a")]})
+    assert "free ports" in placed(with_port("b"), cache)
 
 
-def test_a_released_pod_gives_its_room_back() -> None:
+def test_a_released_pod_frees_its_resources() -> None:
     old = a_pod("old", cpu="4")
-    ledger = a_ledger(a_node(), tenants={"n1": [old]})
-    assert "Insufficient cpu" in placed(a_pod(cpu="1"), ledger)
-    ledger.release(old.metadata.uid)
-    assert placed(a_pod(cpu="1"), ledger) == "n1"
+    cache = node_cache(a_node(), pods={"n1": [old]})
+    assert "Insufficient cpu" in placed(a_pod(cpu="1"), cache)
+    cache.release(old.metadata.uid)
+    assert placed(a_pod(cpu="1"), cache) == "n1"
 
 
-def test_a_node_that_comes_back_still_carries_its_pods() -> None:
-    ledger = a_ledger(tenants={"n1": [a_pod("old", cpu="4")]})
-    ledger.set_node(a_node())
-    assert "Insufficient cpu" in placed(a_pod(cpu="1"), ledger)
+def test_a_node_that_comes_back_still_has_its_pods() -> None:
+    cache = node_cache(pods={"n1": [a_pod("old", cpu="4")]})
+    cache.set_node(a_node())
+    assert "Insufficient cpu" in placed(a_pod(cpu="1"), cache)
 
 
 def test_the_selector_of_a_term_is_not_read_again_for_every_pod(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A Pod with 8,000 terms beside 100 Pods held up the whole plane for 5 s."""
-    read = []
+    read: list[Any] = []
     original = selectors.from_object
-    monkeypatch.setattr(selectors, "from_object", lambda one: read.append(one) or original(one))
+
+    def counted(one: Any) -> Any:
+        read.append(one)
+        return original(one)
+
+    monkeypatch.setattr(selectors, "from_object", counted)
     node = a_node("n1", pods="500", labels={"kubernetes.io/hostname": "n1"})
-    ledger = a_ledger(node, tenants={"n1": [a_pod(f"p{number}") for number in range(50)]})
+    cache = node_cache(node, pods={"n1": [a_pod(f"p{number}") for number in range(50)]})
     terms = [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": str(n)}}}
         for n in range(10)
     ]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
-    assert placed(a_pod(affinity={"podAntiAffinity": required}), ledger) == "n1"
+    assert placed(a_pod(affinity={"podAntiAffinity": required}), cache) == "n1"
     assert len(read) == 10

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from typing import Never
 
 import pytest
 
 from manta.localplane.store import journal as journals
-from manta.localplane.store.journal import JournalError, SqliteJournal, load, open_database
+from manta.localplane.store.database import JournalError, open_database
+from manta.localplane.store.journal import SqliteJournal, load
 from manta.localplane.store.objects import Compacted
 from manta.localplane.store.store import Store, StoreFailed
 
@@ -27,7 +29,7 @@ def body(name="a", **more):
 
 
 @pytest.mark.parametrize("durable", [False, True])
-async def test_what_was_written_is_there_again(tmp_path, durable):
+async def test_written_objects_are_loaded_again(tmp_path, durable) -> None:
     path = tmp_path / "db"
     store = opened(path, durable=durable)
     store.put("pods", "ns/a", body("a", x=1), epoch=7)
@@ -35,7 +37,7 @@ async def test_what_was_written_is_there_again(tmp_path, durable):
     store.put("pods", "ns/a", body("a", x=2), epoch=8)
     store.remove("pods", "ns/b", body("b"))
     last = store.put("nodes", "n", body("n"))
-    await store.settled(last.revision)
+    await store.wait_durable(last.revision)
     await store.close()
     again = opened(path)
     assert again.revision == last.revision
@@ -47,14 +49,14 @@ async def test_what_was_written_is_there_again(tmp_path, durable):
     await again.close()
 
 
-async def test_watches_resume_after_a_restart(tmp_path):
+async def test_watches_resume_after_a_restart(tmp_path) -> None:
     path = tmp_path / "db"
     store = opened(path)
     start = store.revision
     store.put("pods", "ns/a", body())
     store.put("pods", "ns/a", body(x=2))
-    await store.settled(store.put("pods", "ns/b", body("b")).revision)
-    await store.settled(store.remove("pods", "ns/b", body("b")).revision)
+    await store.wait_durable(store.put("pods", "ns/b", body("b")).revision)
+    await store.wait_durable(store.remove("pods", "ns/b", body("b")).revision)
     await store.close()
     again = opened(path)
     seen = [(one.type, one.record.key) for one in again.watch("pods", start).take()]
@@ -66,17 +68,17 @@ async def test_watches_resume_after_a_restart(tmp_path):
     ]
     assert [one.key for one in again.select_at("pods", start + 3)] == ["ns/a", "ns/b"]
     again.put("pods", "ns/c", body("c"))
-    assert len(again.shelf("pods").changes_after(start)) == 5
+    assert len(again.resource("pods").changes_after(start)) == 5
     await again.close()
 
 
-async def test_compacted_history_is_said_to_be_gone(tmp_path, monkeypatch):
+async def test_a_watch_of_compacted_history_is_refused(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(journals, "_TRIM_EVERY", 4)
     monkeypatch.setattr(journals, "KEEP_CHANGES", 2)
     path = tmp_path / "db"
     store = opened(path)
     for number in range(4):
-        await store.settled(store.put("pods", f"ns/{number}", body()).revision)
+        await store.wait_durable(store.put("pods", f"ns/{number}", body()).revision)
     last = store.revision
     await store.close()
     again = opened(path)
@@ -84,44 +86,44 @@ async def test_compacted_history_is_said_to_be_gone(tmp_path, monkeypatch):
     with pytest.raises(Compacted):
         again.watch("pods", last - 3)
     with pytest.raises(Compacted):
-        again.watch("never-seen-shelf", 1)
+        again.watch("never-seen-resource", 1)
     assert len(again.watch("pods", last - 1).take()) == 1
     await again.close()
 
 
-async def test_many_writers_share_commits(tmp_path):
+async def test_many_writers_share_commits(tmp_path) -> None:
     store = opened(tmp_path / "db")
 
-    async def write(number):
-        await store.settled(store.put("pods", f"ns/{number}", body()).revision)
+    async def write(number) -> None:
+        await store.wait_durable(store.put("pods", f"ns/{number}", body()).revision)
 
     await asyncio.gather(*(write(number) for number in range(500)))
-    assert store.settled_revision == store.revision
+    assert store.durable_revision == store.revision
     await store.close()
 
 
-async def test_a_disk_that_fails_fails_the_writers(tmp_path, monkeypatch):
-    def broken(*_):
+async def test_a_failing_disk_fails_the_writers(tmp_path, monkeypatch) -> None:
+    def broken(*_) -> Never:
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(journals, "_write", broken)
     store = opened(tmp_path / "db")
     written = store.put("pods", "ns/a", body())
     with pytest.raises(StoreFailed, match="disk I/O error"):
-        await store.settled(written.revision)
+        await store.wait_durable(written.revision)
     with pytest.raises(StoreFailed):
         store.put("pods", "ns/b", body())
     await store.close()
 
 
-def test_a_file_that_is_no_journal_is_refused(tmp_path):
+def test_a_file_that_is_no_journal_is_refused(tmp_path) -> None:
     path = tmp_path / "db"
     path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(JournalError, match="not a readable journal"):
         open_database(path, durable=False)
 
 
-def test_a_journal_of_another_format_is_refused(tmp_path):
+def test_a_journal_of_another_format_is_refused(tmp_path) -> None:
     path = tmp_path / "db"
     database = open_database(path, durable=False)
     database.execute("UPDATE facts SET value = 99 WHERE name = 'schema'")
@@ -130,19 +132,18 @@ def test_a_journal_of_another_format_is_refused(tmp_path):
         open_database(path, durable=False)
 
 
-def test_the_file_is_its_owners_alone(tmp_path):
+def test_the_file_is_its_owners_alone(tmp_path) -> None:
     open_database(tmp_path / "db", durable=False).close()
     assert (tmp_path / "db").stat().st_mode & 0o777 == 0o600
 
 
-async def test_only_as_much_history_is_read_again_as_fits_into_memory(tmp_path, monkeypatch):
+async def test_only_history_that_fits_into_memory_is_loaded(tmp_path, monkeypatch) -> None:
     path = tmp_path / "db"
     store = opened(path)
     first = store.put("pods", "ns/a", body("a", x="y" * 100)).revision
-    for _ in range(20):
-        last = store.put("pods", "ns/a", body("a", x="y" * 100))
+    *_, last = [store.put("pods", "ns/a", body("a", x="y" * 100)) for _ in range(20)]
     quiet = store.put("nodes", "n", body("n"))
-    await store.settled(quiet.revision)
+    await store.wait_durable(quiet.revision)
     await store.close()
     monkeypatch.setattr(journals, "KEEP_BYTES", 5 * len(last.raw))
     again = opened(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -13,17 +14,17 @@ from manta.localplane.store.store import Store, StoreFailed
 class HeldJournal:
     """Remembers what was appended; the test says when it is safe."""
 
-    def __init__(self):
-        self.appended = []
+    def __init__(self) -> None:
+        self.appended: list[Any] = []
         self.closed = False
 
-    def append(self, shelf, change):
-        self.appended.append((shelf, change.revision))
+    def append(self, resource, change) -> None:
+        self.appended.append((resource, change.revision))
 
-    def reverted(self):
+    def reverted(self) -> None:
         self.appended.clear()
 
-    async def close(self):
+    async def close(self) -> None:
         self.closed = True
 
 
@@ -31,7 +32,7 @@ def body(name="a"):
     return {"metadata": {"name": name}}
 
 
-def test_one_number_counts_every_write():
+def test_one_number_counts_every_write() -> None:
     store = Store(revision=10)
     assert store.put("a", "x", body()).revision == 11
     assert store.put("b", "x", body()).revision == 12
@@ -41,7 +42,7 @@ def test_one_number_counts_every_write():
     assert b'"resourceVersion":"12"' in store.get("b", "x").raw
 
 
-async def test_a_watcher_hears_what_comes_after_its_revision():
+async def test_a_watcher_gets_changes_after_its_revision() -> None:
     store = Store()
     store.put("a", "x", body())
     since = store.revision
@@ -52,7 +53,7 @@ async def test_a_watcher_hears_what_comes_after_its_revision():
     assert [change.record.key for change in watcher.take()] == ["y", "z"]
 
 
-async def test_a_waiting_watcher_wakes_up():
+async def test_a_waiting_watcher_wakes_up() -> None:
     store = Store()
     watcher = store.watch("a", store.revision)
     waiting = asyncio.create_task(watcher.ready(None))
@@ -64,7 +65,7 @@ async def test_a_waiting_watcher_wakes_up():
     assert await watcher.ready(0) is False
 
 
-async def test_a_watcher_that_falls_behind_is_let_go(monkeypatch):
+async def test_a_watcher_that_falls_behind_is_ended(monkeypatch) -> None:
     monkeypatch.setattr(watchers, "QUEUE_LIMIT", 2)
     store = Store()
     watcher = store.watch("a", store.revision)
@@ -73,7 +74,7 @@ async def test_a_watcher_that_falls_behind_is_let_go(monkeypatch):
     assert (watcher.closed, watcher.lost, watcher.take()) == (True, True, [])
 
 
-async def test_a_watcher_behind_the_history_is_let_go(monkeypatch):
+async def test_a_watcher_behind_the_history_is_ended(monkeypatch) -> None:
     """X15: what it has not taken would stay in memory for it alone."""
     monkeypatch.setattr(objects, "KEEP_BYTES", 1000)
     store = Store()
@@ -87,17 +88,17 @@ async def test_a_watcher_behind_the_history_is_let_go(monkeypatch):
     assert slow.take() == []
 
 
-async def test_all_shelves_share_one_limit_of_history(monkeypatch):
+async def test_all_resources_share_one_limit_of_history(monkeypatch) -> None:
     """X15."""
     monkeypatch.setattr(objects, "HISTORY_BYTES", 3000)
     store = Store()
     for number in range(100):
         for name in "abc":
             store.put(name, f"{number}", body())
-    assert sum(shelf.history_bytes for shelf in store.shelves().values()) <= 3000
+    assert sum(resource.history_bytes for resource in store.resources().values()) <= 3000
 
 
-async def test_changes_are_taken_by_their_size():
+async def test_changes_are_taken_by_their_size() -> None:
     store = Store()
     watcher = store.watch("a", store.revision)
     for name in "xyz":
@@ -107,7 +108,7 @@ async def test_changes_are_taken_by_their_size():
     assert watcher.empty
 
 
-async def test_ended_watches_hear_no_more():
+async def test_ended_watches_get_no_changes() -> None:
     store = Store()
     watcher = store.watch("a", store.revision)
     assert store.watcher_count("a") == 1
@@ -117,12 +118,12 @@ async def test_ended_watches_hear_no_more():
     assert store.watcher_count("a") == 0
 
 
-async def test_nobody_hears_of_a_write_before_it_is_safe():
+async def test_watchers_get_a_write_only_when_it_is_durable() -> None:
     store, journal = Store(), HeldJournal()
     store.attach(journal)
     watcher = store.watch("a", store.revision)
     written = store.put("a", "x", body())
-    waiting = asyncio.create_task(store.settled(written.revision))
+    waiting = asyncio.create_task(store.wait_durable(written.revision))
     await asyncio.sleep(0)
     assert not waiting.done()
     assert watcher.take() == []
@@ -134,11 +135,11 @@ async def test_nobody_hears_of_a_write_before_it_is_safe():
     assert [change.revision for change in late.take()] == [written.revision]
 
 
-async def test_a_commit_settles_what_lies_before_it():
+async def test_a_commit_makes_earlier_writes_durable() -> None:
     store, journal = Store(), HeldJournal()
     store.attach(journal)
     first, second = store.put("a", "x", body()), store.put("a", "y", body())
-    waits = [asyncio.create_task(store.settled(one.revision)) for one in (first, second)]
+    waits = [asyncio.create_task(store.wait_durable(one.revision)) for one in (first, second)]
     await asyncio.sleep(0)
     store.committed(first.revision)
     await asyncio.sleep(0)
@@ -147,11 +148,11 @@ async def test_a_commit_settles_what_lies_before_it():
     await asyncio.gather(*waits)
 
 
-async def test_a_failed_journal_fails_every_writer():
+async def test_a_failed_journal_fails_every_writer() -> None:
     store, journal = Store(), HeldJournal()
     store.attach(journal)
     written = store.put("a", "x", body())
-    waiting = asyncio.create_task(store.settled(written.revision))
+    waiting = asyncio.create_task(store.wait_durable(written.revision))
     watcher = store.watch("a", store.revision)
     await asyncio.sleep(0)
     store.fail(OSError("disk full"))
@@ -160,20 +161,20 @@ async def test_a_failed_journal_fails_every_writer():
     with pytest.raises(StoreFailed):
         store.put("a", "y", body())
     with pytest.raises(StoreFailed):
-        await store.settled(written.revision)
+        await store.wait_durable(written.revision)
     assert watcher.closed
 
 
-async def test_a_revision_of_the_future_can_be_awaited():
+async def test_a_revision_of_the_future_can_be_awaited() -> None:
     store = Store()
-    waiting = asyncio.create_task(store.reached(store.revision + 1))
+    waiting = asyncio.create_task(store.wait_reached(store.revision + 1))
     await asyncio.sleep(0)
     assert not waiting.done()
     store.put("a", "x", body())
     await waiting
 
 
-async def test_closing_ends_watches_and_the_journal():
+async def test_closing_ends_watches_and_the_journal() -> None:
     store, journal = Store(), HeldJournal()
     store.attach(journal)
     watcher = store.watch("a", store.revision)

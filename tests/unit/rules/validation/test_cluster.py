@@ -1,4 +1,4 @@
-"""Each rule of a RayCluster has a case: what is wrong, where, and how to mend it."""
+"""Each rule of a RayCluster has a case: the error, the field, and the cure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from manta.api.conditions import find
 from manta.api.meta import Condition
-from manta.controllers.raycluster.conditions import BLOCKED
-from manta.controllers.raycluster.warnings import warnings
+from manta.api.ray.cluster import ClusterConditionType
+from manta.controllers.raycluster.status_events import spec_warnings
 from manta.rules.advice import cluster_advice
 from manta.rules.settings import FeatureGates, Settings
 from manta.rules.validation.cluster import cluster_violations, spec_violations
 from support.raycluster import container, group, ray_cluster, template
-from support.raycluster_world import World, decode
+from support.raycluster_scenario import Scenario, decode
 
 OPEN = Settings(
     gates=FeatureGates(
@@ -39,7 +39,7 @@ def head(**fields: Any) -> dict[str, Any]:
 
 
 def auto(version: str | None = None, **spec: Any) -> dict[str, Any]:
-    options = {"autoscalerOptions": {"version": version}} if version else {}
+    options: dict[str, Any] = {"autoscalerOptions": {"version": version}} if version else {}
     return ray_cluster(enableInTreeAutoscaling=True, **options, **spec)
 
 
@@ -60,10 +60,10 @@ def policy(**fields: Any) -> dict[str, Any]:
     return {"networkPolicy": fields}
 
 
-TLS = {"tlsOptions": {"enabled": True}}
+TLS: dict[str, Any] = {"tlsOptions": {"enabled": True}}
 G = "spec.workerGroupSpecs[0]"
 H = "spec.headGroupSpec"
-RULES = [{"ports": []}]
+RULES: list[Any] = [{"ports": []}]
 NEVER = {"restartPolicy": "OnFailure"}
 
 # rule, object, field that is named, a word of the cure
@@ -585,19 +585,19 @@ HIDDEN = ("set", "***")
     ],
     ids=[*(one[0] for one in CASES), *(one[0] for one in GATED)],
 )
-def test_field_value_and_cure_are_told_by_event_and_condition(
+def test_field_value_and_cure_are_reported_by_event_and_condition(
     rule: str, manifest: dict[str, Any], settings: Settings
 ) -> None:
-    world = World(decode(manifest), settings)
-    assert world.round().actions == (), "nothing is made or changed"
-    blocked = find(world.cluster.status.conditions, BLOCKED)
-    notes = [one.note for one in warnings(world.seen()) if one.type == "Warning"]
+    scenario = Scenario(decode(manifest), settings)
+    assert scenario.reconcile().actions == (), "nothing is made or changed"
+    blocked = find(scenario.cluster.status.conditions, ClusterConditionType.BLOCKED)
+    notes = [one.note for one in spec_warnings(scenario.snapshot()) if one.type == "Warning"]
     assert blocked is not None
     for one in cluster_violations(decode(manifest), settings):
-        for told in (blocked.message, " ".join(notes)):
-            assert f"{one.field}: " in told
-            assert one.message in told
-            assert _shown(one.value) in told
+        for reported in (blocked.message, " ".join(notes)):
+            assert f"{one.field}: " in reported
+            assert one.message in reported
+            assert _shown(one.value) in reported
         assert one.value in HIDDEN or _is_in(one.value, manifest), f"{one.value!r} is not there"
 
 
@@ -729,7 +729,7 @@ def test_rc47_the_way_to_log_in_to_azure_says_what_it_needs(
 ) -> None:
     said = {"STORAGE_BACKEND": "AzureBlob", "AZURE_STORAGE_AUTH_MODE": mode, given: "x"}
     [found] = cluster_violations(decode(ray_cluster(**history(**said))), OPEN)
-    assert found.message == f"must hold {missing} for the storage AzureBlob"
+    assert found.message == f"must contain {missing} for the storage AzureBlob"
     said[missing] = "y"
     assert cluster_violations(decode(ray_cluster(**history(**said))), OPEN) == ()
 
@@ -742,7 +742,7 @@ def test_rc47_a_reference_is_as_good_as_a_value(mode: str) -> None:
     assert cluster_violations(decode(manifest), OPEN) == ()
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_that_is_wrong_is_reported_at_once() -> None:
     found = cluster_violations(
         decode(ray_cluster("X" * 60, groups=[group(minReplicas=-1)])), CLOSED
     )

@@ -288,7 +288,7 @@ def test_a_good_job_has_nothing_wrong() -> None:
 @pytest.mark.parametrize(
     ("name", "cure"), [("a" * 48, "at most 47"), ("1a", "begin with a letter")], ids=["RJ1", "RJ2"]
 )
-def test_a_bad_name_is_told(name: str, cure: str) -> None:
+def test_a_bad_name_is_reported(name: str, cure: str) -> None:
     [found] = violations(ray_job(name))
     assert (found.field, found.value) == ("metadata.name", name)
     assert cure in found.message
@@ -327,6 +327,7 @@ def test_without_a_submitter_job_an_entrypoint_is_needed(mode: str) -> None:
 def test_a_submitter_job_without_an_entrypoint_is_accepted_as_by_kuberay() -> None:
     """E2: it has nothing to submit, which is said elsewhere."""
     plain = template({"name": "c", "image": "i"})
-    for spec in ({}, {"submitterPodTemplate": plain}):
+    specs: list[dict[str, Any]] = [{}, {"submitterPodTemplate": plain}]
+    for spec in specs:
         assert violations(ray_job(entrypoint="  ", **spec)) == ()
         assert lacks_entrypoint(a_job(entrypoint="  ", **spec).spec)

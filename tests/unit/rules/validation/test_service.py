@@ -26,7 +26,7 @@ def test_a_plain_service_is_valid() -> None:
 
 
 def test_an_incremental_service_is_valid() -> None:
-    spec = {"upgradeStrategy": incremental(), "rayClusterConfig": scaled_config()}
+    spec: dict[str, Any] = {"upgradeStrategy": incremental(), "rayClusterConfig": scaled_config()}
     assert violations(**spec) == {}
 
 
@@ -64,7 +64,7 @@ def test_rs4_kubernetes_tokens_are_not_for_services() -> None:
     assert "spec.rayClusterConfig.authOptions.enableK8sTokenAuth" in violations(**cluster(**auth))
 
 
-def test_rs5_the_rules_of_the_cluster_are_told_at_its_path() -> None:
+def test_rs5_the_rules_of_the_cluster_are_reported_at_its_path() -> None:
     found = violations(**cluster(headGroupSpec={"template": {"spec": {"containers": []}}}))
     assert any(field.startswith("spec.rayClusterConfig.headGroupSpec") for field in found)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manta.runtime.decisions.lease import Lease, Memory, Take, Timing, Watch, step, write_until
+from manta.runtime.lease import Lease, Memory, Take, Timing, Watch, step, write_until
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TIMING = Timing()
@@ -47,7 +47,7 @@ def test_anothers_lease_is_left_alone_until_we_ourselves_saw_it_expire() -> None
     assert decision.lease.transitions == 4
 
 
-def test_a_renewal_by_its_holder_starts_the_wait_anew() -> None:
+def test_a_renewal_by_its_holder_starts_the_wait_again() -> None:
     _, memory = decide(a_lease("other", "1"), Memory(), 100)
     decision, memory = decide(a_lease("other", "2"), memory, 114)
     decision, _ = decide(a_lease("other", "2"), memory, 120)

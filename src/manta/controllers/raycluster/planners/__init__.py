@@ -1,1 +1,1 @@
-"""One concern, one function, one file. A planner reads the snapshot and answers with a Plan."""
+"""One file per concern. A planner is a pure function from the snapshot to a Plan."""

@@ -15,8 +15,8 @@ from manta.api.codec import to_json
 from manta.api.rbac import PolicyRule, RoleBinding
 from manta.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.planners.ensure import ensure, is_ours, mend, metadata_drift
-from manta.controllers.raycluster.planners.joining import join
+from manta.controllers.raycluster.facts import is_ours, missing_account
+from manta.controllers.raycluster.planners.ensure import correct, ensure, metadata_drift
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.rbac import (
     autoscaler_rules,
@@ -24,41 +24,43 @@ from manta.manifests.rbac import (
     build_role_binding,
     build_service_account,
 )
-from manta.reconcile.actions import Delete
-from manta.reconcile.plan import NOTHING, Plan, Wait, do
-from manta.rules.traits import autoscaling, names_own_service_account, service_account_name
+from manta.reconcile.actions import Create, Delete, OnExists
+from manta.reconcile.plan import NOTHING, Plan, Wait, do, merge
+from manta.rules.traits import autoscaling, names_own_service_account
 
 MISSING_ACCOUNT_RETRY: Final = timedelta(seconds=30)
 
 
-def plan_autoscaler_rbac(seen: ClusterSnapshot) -> Plan:
-    if not autoscaling(seen.cluster.spec):
+def plan_autoscaler_rbac(snapshot: ClusterSnapshot) -> Plan:
+    if not autoscaling(snapshot.cluster.spec):
         return NOTHING
-    return join([_account(seen), _role(seen), _binding(seen)])
+    return merge([_account(snapshot), _role(snapshot), _binding(snapshot)])
 
 
-def missing_account(seen: ClusterSnapshot) -> str:
-    """The user's own account, if it is named but not there."""
-    named = autoscaling(seen.cluster.spec) and names_own_service_account(seen.cluster)
-    if named and seen.service_account is None:
-        return service_account_name(seen.cluster)
-    return ""
-
-
-def _account(seen: ClusterSnapshot) -> Plan:
-    missing = missing_account(seen)
+def _account(snapshot: ClusterSnapshot) -> Plan:
+    missing = missing_account(snapshot)
     if missing:
         why = f"the head names ServiceAccount {missing}, which does not exist: create it"
         return Plan(wait=Wait(why, MISSING_ACCOUNT_RETRY))
-    if names_own_service_account(seen.cluster):
+    if names_own_service_account(snapshot.cluster):
         return NOTHING
-    manifest = build_service_account(seen.cluster)
-    return ensure(seen, SERVICE_ACCOUNTS, manifest, seen.service_account, Cause.AUTOSCALER_ACCOUNT)
+    manifest = build_service_account(snapshot.cluster)
+    return ensure(
+        snapshot,
+        Create(SERVICE_ACCOUNTS, manifest, Cause.AUTOSCALER_ACCOUNT, on_exists=OnExists.USE),
+        snapshot.service_account,
+    )
 
 
-def _role(seen: ClusterSnapshot) -> Plan:
-    live, manifest = seen.role, build_role(seen.cluster)
-    plan = ensure(seen, ROLES, manifest, live, Cause.AUTOSCALER_ROLE)
+def _role(snapshot: ClusterSnapshot) -> Plan:
+    live, manifest = snapshot.role, build_role(snapshot.cluster)
+    plan = ensure(
+        snapshot,
+        Create(
+            ROLES, manifest, Cause.AUTOSCALER_ROLE, on_exists=OnExists.USE, cached_by_label=True
+        ),
+        live,
+    )
     if plan != NOTHING or live is None:
         return plan
     change = metadata_drift(manifest["metadata"], live.metadata)
@@ -66,11 +68,11 @@ def _role(seen: ClusterSnapshot) -> Plan:
     if missing := [rule for rule in autoscaler_rules() if not _allows(live.rules, rule)]:
         change["rules"] = [*(to_json(one) for one in live.rules), *missing]
         why = "it did not allow all that the autoscaler needs"
-    return mend(seen, ROLES, live, change, Cause.AUTOSCALER_ROLE_DRIFT, why)
+    return correct(snapshot, ROLES, live, change, Cause.AUTOSCALER_ROLE_DRIFT, why)
 
 
 def _allows(rules: Sequence[PolicyRule], wanted: Mapping[str, Any]) -> bool:
-    """Whether the rules together allow this one; what else they allow is the user's choice."""
+    """Whether the rules together allow everything that `wanted` does."""
     fields = (wanted["apiGroups"], wanted["resources"], wanted["verbs"])
     return all(
         any(
@@ -84,14 +86,24 @@ def _allows(rules: Sequence[PolicyRule], wanted: Mapping[str, Any]) -> bool:
     )
 
 
-def _binding(seen: ClusterSnapshot) -> Plan:
-    live, manifest = seen.role_binding, build_role_binding(seen.cluster)
-    plan = ensure(seen, ROLE_BINDINGS, manifest, live, Cause.AUTOSCALER_BINDING)
+def _binding(snapshot: ClusterSnapshot) -> Plan:
+    live, manifest = snapshot.role_binding, build_role_binding(snapshot.cluster)
+    plan = ensure(
+        snapshot,
+        Create(
+            ROLE_BINDINGS,
+            manifest,
+            Cause.AUTOSCALER_BINDING,
+            on_exists=OnExists.USE,
+            cached_by_label=True,
+        ),
+        live,
+    )
     if plan != NOTHING or live is None:
         return plan
     reference = manifest["roleRef"]
     if (live.role_ref.kind, live.role_ref.name) != (reference["kind"], reference["name"]):
-        return _remake(seen, live)
+        return _recreate(snapshot, live)
     change = metadata_drift(manifest["metadata"], live.metadata)
     why = "its labels differed from what the RayCluster asks for"
     wanted = manifest["subjects"][0]
@@ -99,13 +111,13 @@ def _binding(seen: ClusterSnapshot) -> Plan:
     if (wanted["kind"], wanted["name"], wanted["namespace"]) not in subjects:
         change["subjects"] = [*(to_json(one) for one in live.subjects), wanted]
         why = f"ServiceAccount {wanted['name']} was not among its subjects"
-    return mend(seen, ROLE_BINDINGS, live, change, Cause.AUTOSCALER_BINDING_DRIFT, why)
+    return correct(snapshot, ROLE_BINDINGS, live, change, Cause.AUTOSCALER_BINDING_DRIFT, why)
 
 
-def _remake(seen: ClusterSnapshot, live: RoleBinding) -> Plan:
-    """To which Role a binding points cannot be changed: it goes, and is made anew. What nobody
-    controls may be the user's own choice of a Role, and stays."""
+def _recreate(snapshot: ClusterSnapshot, live: RoleBinding) -> Plan:
+    """The Role of a binding is immutable, so delete the binding; the next reconcile creates it again.
+    A binding without controller is the user's, and stays."""
     meta, why = live.metadata, "it points to another Role"
-    if not is_ours(seen, live) or meta.deletion_timestamp is not None:
+    if not is_ours(snapshot, live) or meta.deletion_timestamp is not None:
         return NOTHING
     return do(Delete(ROLE_BINDINGS, meta.key, meta.uid, Cause.AUTOSCALER_BINDING_DRIFT, why))

@@ -1,8 +1,8 @@
-"""When a Pod that failed is replaced: at once the first time, then ever more slowly (C23).
+"""When to replace a failed Pod: at once the first time, then with growing back-off (C23).
 
-No counter is kept. The condition `Blocked` remembers since when the cluster has been in trouble;
-waiting once more as long as that doubles the pause with every failure, and because conditions
-live in the API server, a restarted operator waits just as long.
+There is no counter. The transition time of the condition `Blocked` is the start of the problem;
+waiting as long as the problem has lasted doubles the pause with every failure. The condition is in the
+API server, so a restart of the operator does not reset the back-off.
 """
 
 from __future__ import annotations
@@ -14,79 +14,81 @@ from typing import Final
 
 from manta.api.conditions import find
 from manta.api.core import Pod
+from manta.api.ray.cluster import ClusterConditionType
 from manta.api.times import parse_time
-from manta.controllers.raycluster.conditions import BLOCKED
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.rules.pod_health import beyond_repair, ended_at, is_terminating
 
-SHORTEST: Final = timedelta(seconds=10)
-LONGEST: Final = timedelta(seconds=300)
-LONG_LIFE: Final = LONGEST
-"""A Pod that lived this long did not fail at once: its successor need not wait."""
+MIN_PAUSE: Final = timedelta(seconds=10)
+MAX_PAUSE: Final = timedelta(seconds=300)
+LONG_LIFE: Final = MAX_PAUSE
+"""A Pod that ran this long is replaced at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedPod:
     pod: Pod
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Sick:
-    """The Pods beyond repair, parted by whether their time has come."""
+class FailedPods:
+    """Failed Pods: those to replace now, and those to replace later."""
 
-    due: tuple[Failed, ...] = ()
-    waiting: tuple[Failed, ...] = ()
+    due: tuple[FailedPod, ...] = ()
+    waiting: tuple[FailedPod, ...] = ()
     next_due: timedelta | None = None
 
 
-def sick_pods(seen: ClusterSnapshot, pods: Iterable[Pod]) -> Sick:
-    due: list[Failed] = []
-    waiting: list[Failed] = []
+def failed_pods(snapshot: ClusterSnapshot, pods: Iterable[Pod]) -> FailedPods:
+    due: list[FailedPod] = []
+    waiting: list[FailedPod] = []
     soonest: timedelta | None = None
     for pod in pods:
         why = "" if is_terminating(pod) else beyond_repair(pod)
         if not why:
             continue
-        left = _replace_at(seen, pod) - seen.now
+        left = _replace_at(snapshot, pod) - snapshot.now
         if left <= timedelta(0):
-            due.append(Failed(pod, why))
+            due.append(FailedPod(pod, why))
         else:
-            waiting.append(Failed(pod, why))
+            waiting.append(FailedPod(pod, why))
             soonest = min(soonest, left) if soonest else left
-    return Sick(tuple(due), tuple(waiting), soonest)
+    return FailedPods(tuple(due), tuple(waiting), soonest)
 
 
-def rebuilt_at(seen: ClusterSnapshot, replica: Sequence[Pod]) -> datetime:
-    """When a replica that never got all its hosts makes way for another try.
+def recreate_at(snapshot: ClusterSnapshot, replica: Sequence[Pod]) -> datetime:
+    """When to delete a replica that never got all its hosts, and try again.
 
-    At once, unless the cluster is in trouble: whoever refused its last host would refuse it again,
-    and the ones that were made are removed and made again as fast as the server answers.
+    At once, unless the cluster is blocked: then the API server would probably refuse a host again, and
+    Pods would be created and deleted in a tight loop.
     """
-    trouble = find(seen.cluster.status.conditions, BLOCKED)
-    if trouble is None or trouble.status != "True":
-        return seen.now
-    since = parse_time(trouble.last_transition_time)
-    births = [pod.metadata.creation_timestamp for pod in replica]
-    born = max((parse_time(birth) for birth in births if birth), default=since)
-    return born + _pause(born - since)
+    condition = find(snapshot.cluster.status.conditions, ClusterConditionType.BLOCKED)
+    if condition is None or condition.status != "True":
+        return snapshot.now
+    since = parse_time(condition.last_transition_time)
+    timestamps = [pod.metadata.creation_timestamp for pod in replica]
+    created = max((parse_time(text) for text in timestamps if text), default=since)
+    return created + _pause(created - since)
 
 
-def _pause(in_trouble: timedelta) -> timedelta:
-    return min(max(in_trouble, SHORTEST), LONGEST)
+def _pause(duration: timedelta) -> timedelta:
+    return min(max(duration, MIN_PAUSE), MAX_PAUSE)
 
 
-def _replace_at(seen: ClusterSnapshot, pod: Pod) -> datetime:
-    born = (
-        parse_time(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else seen.now
+def _replace_at(snapshot: ClusterSnapshot, pod: Pod) -> datetime:
+    created = (
+        parse_time(pod.metadata.creation_timestamp)
+        if pod.metadata.creation_timestamp
+        else snapshot.now
     )
-    ended = ended_at(pod) or born
-    if ended - born >= LONG_LIFE:
+    ended = ended_at(pod) or created
+    if ended - created >= LONG_LIFE:
         return ended
-    trouble = find(seen.cluster.status.conditions, BLOCKED)
-    if trouble is None or trouble.status != "True":
+    condition = find(snapshot.cluster.status.conditions, ClusterConditionType.BLOCKED)
+    if condition is None or condition.status != "True":
         return ended
-    since = parse_time(trouble.last_transition_time)
-    if born <= since:
-        return ended  # it is the one that began the trouble
+    since = parse_time(condition.last_transition_time)
+    if created <= since:
+        return ended  # this Pod started the problem
     return ended + _pause(ended - since)

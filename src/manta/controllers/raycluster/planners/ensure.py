@@ -1,75 +1,63 @@
-"""How every object around the Pods is kept: made when missing, mended where it is ours."""
+"""Creates the objects around the Pods when they are missing, and corrects their drift."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from manta.api.meta import ObjectMeta
 from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import Resource
+from manta.controllers.raycluster.facts import HasMetadata, is_ours
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.manifests.passed_on import noted_annotations, noted_labels
-from manta.reconcile.actions import Create, Manifest, Patch
+from manta.manifests.propagated_metadata import propagated_annotations, propagated_labels
+from manta.reconcile.actions import Create, Patch
+from manta.reconcile.causes import ActionCause
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
 EARLIER_OBJECT_RETRY = timedelta(seconds=2)
 
 
-class HasMetadata(Protocol):
-    @property
-    def metadata(self) -> ObjectMeta: ...
-
-
-def is_ours(seen: ClusterSnapshot, live: HasMetadata) -> bool:
-    owner = live.metadata.controller
-    return owner is not None and owner.uid == seen.cluster.metadata.uid
-
-
 def ensure(
-    seen: ClusterSnapshot,
-    resource: Resource,
-    manifest: Manifest,
+    snapshot: ClusterSnapshot,
+    create: Create,
     live: HasMetadata | None,
-    cause: StrEnum,
     *,
     independent: bool = False,
-    secret_data: tuple[str, ...] = (),
 ) -> Plan:
-    """Make the object unless it is there. What nobody controls is accepted as the user's own.
+    """Create the object unless it exists. An object without controller is the user's, and is kept.
 
-    A name that someone else controls cannot be had: the attempt fails and says whose it is.
+    If another object controls it, the creation fails and names that object.
     """
     if live is not None:
         owner = live.metadata.controller
-        if owner is None or owner.uid == seen.cluster.metadata.uid:
+        if owner is None or owner.uid == snapshot.cluster.metadata.uid:
             return NOTHING
-        if owner.kind == RAY_CLUSTERS.kind and owner.name == seen.cluster.metadata.name:
-            # The garbage collector is about to remove it (C75): adopting it would lose it later.
-            why = f"{resource.kind} {live.metadata.name} belongs to an earlier RayCluster of this name"
+        if owner.kind == RAY_CLUSTERS.kind and owner.name == snapshot.cluster.metadata.name:
+            # The garbage collector is about to delete it (C75): adopting it would lose it later.
+            kind, name = create.resource.kind, live.metadata.name
+            why = f"{kind} {name} belongs to an earlier RayCluster of this name"
             if independent:
                 return Plan(notes=(why,))
-            return Plan(wait=Wait(f"{why} and is going away", EARLIER_OBJECT_RETRY))
-    create = Create(resource, manifest, cause, secret_data=secret_data)
+            return Plan(wait=Wait(f"{why} and is being deleted", EARLIER_OBJECT_RETRY))
     return do(create, independent=independent)
 
 
-def mend(
-    seen: ClusterSnapshot,
+def correct(
+    snapshot: ClusterSnapshot,
     resource: Resource,
     live: HasMetadata,
     change: Mapping[str, Any],
-    cause: StrEnum,
+    cause: ActionCause,
     why: str,
     *,
     independent: bool = False,
 ) -> Plan:
-    """Patch what has drifted, if the object is ours and not on its way out."""
+    """Patch an object that has drifted, if it is ours and not being deleted."""
     meta = live.metadata
-    if not change or not is_ours(seen, live) or meta.deletion_timestamp is not None:
+    if not change or not is_ours(snapshot, live) or meta.deletion_timestamp is not None:
         return NOTHING
     patch = Patch(resource, meta.key, dict(change), cause, why, uid=meta.uid)
     return do(patch, independent=independent)
@@ -81,21 +69,21 @@ def missing_entries(wanted: Mapping[str, str], live: Mapping[str, str]) -> dict[
 
 
 def metadata_drift(wanted: Mapping[str, Any], live: ObjectMeta) -> dict[str, Any]:
-    """What is missing or changed, and what the user no longer asks for (None: it goes)."""
+    """Entries that are missing or changed, and those that the user no longer wants (None)."""
     labels, annotations = wanted.get("labels") or {}, wanted.get("annotations") or {}
     drift: dict[str, Any] = {}
     changed = missing_entries(labels, live.labels)
-    if change := changed | _no_longer(noted_labels(live.annotations), labels, live.labels):
+    if change := changed | _no_longer(propagated_labels(live.annotations), labels, live.labels):
         drift["labels"] = change
-    note = names.ANNOTATION_PASSED_ON
+    note = names.ANNOTATION_PROPAGATED
     changed = missing_entries(
         {key: value for key, value in annotations.items() if key != note}, live.annotations
     )
-    gone = _no_longer(noted_annotations(live.annotations), annotations, live.annotations)
+    gone = _no_longer(propagated_annotations(live.annotations), annotations, live.annotations)
     if change := changed | gone:
         drift["annotations"] = change
     if drift and annotations.get(note) != live.annotations.get(note):
-        # The note alone is worth no write: objects of earlier versions, and KubeRay's, have none.
+        # The note alone is not worth a write: objects of KubeRay and of earlier versions have none.
         drift.setdefault("annotations", {})[note] = annotations.get(note)
     return {"metadata": drift} if drift else {}
 
@@ -107,8 +95,7 @@ def _no_longer(
 
 
 def holds(live: Any, wanted: Any) -> bool:
-    """Whether all that we ask for is there. What the server filled in beside it is no drift, or
-    we would correct its defaults for ever."""
+    """Whether `live` has everything that is wanted. Defaults that the API server adds are no drift."""
     if isinstance(wanted, Mapping):
         return isinstance(live, Mapping) and all(
             key in live and holds(live[key], value) for key, value in wanted.items()

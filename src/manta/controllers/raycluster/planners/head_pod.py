@@ -1,4 +1,4 @@
-"""The head Pod: exactly one, whatever was found."""
+"""The head Pod: exactly one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.facts import lost_because
 from manta.controllers.raycluster.planners.auth_secret import plan_auth_secret
-from manta.controllers.raycluster.planners.backoff import sick_pods
-from manta.controllers.raycluster.planners.gang import marked
-from manta.controllers.raycluster.planners.terminating import lost_because
+from manta.controllers.raycluster.planners.backoff import failed_pods
+from manta.controllers.raycluster.planners.gang import with_gang
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.head_pod import build_head_pod, head_pod_name
 from manta.reconcile.actions import Create, Delete, Patch
@@ -20,30 +20,30 @@ from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.pod_health import is_ready, is_running, is_terminating, was_never_begun
 from manta.rules.spec_hash import spec_hash
 
-GOING_AWAY_RETRY = timedelta(seconds=10)
-NOTED = timedelta(seconds=1)
+TERMINATING_RETRY = timedelta(seconds=10)
+STATUS_RETRY = timedelta(seconds=1)
 
 
-def plan_head_pod(seen: ClusterSnapshot) -> Plan:
-    live = [pod for pod in seen.head_pods if not is_terminating(pod)]
+def plan_head_pod(snapshot: ClusterSnapshot) -> Plan:
+    live = [pod for pod in snapshot.head_pods if not is_terminating(pod)]
     if len(live) > 1:
         return _keep_one(live)
     if live:
-        return _look_after(seen, live[0])
-    leaving = [*seen.head_pods, *(pod for pod in seen.strangers if _is_head(pod))]
-    if any(_blocks_next_head(seen, pod) for pod in leaving):
-        # However long that takes: two heads that both believe in themselves, on a lost node and
-        # here, would tear the cluster apart. `Blocked` names a Pod that does not go.
+        return _maintain(snapshot, live[0])
+    leaving = [*snapshot.head_pods, *(pod for pod in snapshot.foreign_pods if _is_head(pod))]
+    if any(_blocks_next_head(snapshot, pod) for pod in leaving):
+        # However long that takes: a second head beside one on an unreachable node would split the
+        # cluster. `Blocked` names a Pod that is stuck.
         which = ", ".join(pod.metadata.name for pod in leaving)
-        return Plan(wait=Wait(f"head Pod {which} is still going away", GOING_AWAY_RETRY))
-    return _create(seen)
+        return Plan(wait=Wait(f"head Pod {which} is still being deleted", TERMINATING_RETRY))
+    return _create(snapshot)
 
 
-def _blocks_next_head(seen: ClusterSnapshot, pod: Pod) -> bool:
-    """True until the Pod is gone, or cannot run and is only kept by a finalizer. Its name is taken
-    even then: the next head gets another name as soon as the status names this Pod."""
-    is_over = lost_because(seen, pod) and pod.metadata.finalizers
-    return not is_over or pod.metadata.name == head_pod_name(seen.cluster, seen.settings)
+def _blocks_next_head(snapshot: ClusterSnapshot, pod: Pod) -> bool:
+    """True until the Pod is gone, or cannot run and only a finalizer keeps it. Even then its name is
+    taken: the next head gets another name once the status has this one."""
+    is_over = lost_because(snapshot, pod) and pod.metadata.finalizers
+    return not is_over or pod.metadata.name == head_pod_name(snapshot.cluster, snapshot.settings)
 
 
 def _is_head(pod: Pod) -> bool:
@@ -51,8 +51,8 @@ def _is_head(pod: Pod) -> bool:
 
 
 def _keep_one(heads: list[Pod]) -> Plan:
-    """Two heads would split the cluster. The one that serves stays; of equals, the elder (C01)."""
-    kept = min(heads, key=_claim_to_stay)
+    """Two heads would split the cluster. Keep the one that is ready; of equals, the oldest (C01)."""
+    kept = min(heads, key=_keep_order)
     extra = [pod for pod in heads if pod is not kept]
     why = f"{kept.metadata.name} is the head of this cluster"
     deletions = [
@@ -61,23 +61,34 @@ def _keep_one(heads: list[Pod]) -> Plan:
     return do(*deletions)
 
 
-def _claim_to_stay(pod: Pod) -> tuple[bool, bool, bool, bool, str, str]:
+def _keep_order(pod: Pod) -> tuple[bool, bool, bool, bool, str, str]:
     meta = pod.metadata
-    orphan, held = meta.controller is None, _is_held(pod)
-    return held, not is_ready(pod), not is_running(pod), orphan, meta.creation_timestamp, meta.name
+    orphan, gated = meta.controller is None, is_gated(pod)
+    return gated, not is_ready(pod), not is_running(pod), orphan, meta.creation_timestamp, meta.name
 
 
-def _is_held(pod: Pod) -> bool:
-    """Behind our gate: nothing of it can have run."""
+def is_gated(pod: Pod) -> bool:
+    """Has our scheduling gate: none of its containers can have run."""
     return any(gate.name == names.GATE_HEAD_NOTED for gate in pod.spec.scheduling_gates)
 
 
-def _look_after(seen: ClusterSnapshot, pod: Pod) -> Plan:
-    if not _is_held(pod):
-        return _replace_if_sick(seen, pod)
-    if seen.submits_beside_head and seen.cluster.status.head.pod_name != pod.metadata.name:
-        # Until then, whoever finds no head may make one: this one cannot have run.
-        return Plan(wait=Wait("the head starts when the status names it", NOTED))
+def creates_gated(plan: Plan) -> bool:
+    """Whether the plan creates a head with our scheduling gate."""
+    creations = (
+        action.manifest["spec"]
+        for action in plan.actions
+        if isinstance(action, Create) and action.resource is PODS
+    )
+    gates = (gate for spec in creations for gate in spec.get("schedulingGates") or ())
+    return any(gate["name"] == names.GATE_HEAD_NOTED for gate in gates)
+
+
+def _maintain(snapshot: ClusterSnapshot, pod: Pod) -> Plan:
+    if not is_gated(pod):
+        return _replace_if_failed(snapshot, pod)
+    if snapshot.submits_beside_head and snapshot.cluster.status.head.pod_name != pod.metadata.name:
+        # The gate keeps this Pod from starting, so another replica may still create a head safely.
+        return Plan(wait=Wait("the head starts when the status names it", STATUS_RETRY))
     return do(_open_gate(pod))
 
 
@@ -85,35 +96,43 @@ def _open_gate(pod: Pod) -> Patch:
     meta = pod.metadata
     others = [g for g in pod.spec.scheduling_gates if g.name != names.GATE_HEAD_NOTED]
     body = {"spec": {"schedulingGates": [{"name": gate.name} for gate in others] or None}}
-    why = "the status names it: no other head will be made"
-    version = meta.resource_version  # a gate that another one opened meanwhile stays open
+    why = "the status names it: no other head will be created"
+    version = meta.resource_version  # do not restore a gate that was removed meanwhile
     return Patch(
         PODS, meta.key, body, Cause.HEAD_NOTED, why, uid=meta.uid, resource_version=version
     )
 
 
-def _replace_if_sick(seen: ClusterSnapshot, pod: Pod) -> Plan:
-    sick = sick_pods(seen, [pod])
-    if sick.waiting:
-        return Plan(wait=Wait(f"{sick.waiting[0].why}; it is replaced later", sick.next_due))
-    if not sick.due:
+def _replace_if_failed(snapshot: ClusterSnapshot, pod: Pod) -> Plan:
+    failed = failed_pods(snapshot, [pod])
+    if failed.waiting:
+        return Plan(wait=Wait(f"{failed.waiting[0].why}; it is replaced later", failed.next_due))
+    if not failed.due:
         return NOTHING
-    meta, why = pod.metadata, sick.due[0].why
-    if seen.submits_beside_head and was_never_begun(pod) and seen.cluster.status.head.pod_name:
-        # Forgotten before it goes: a head that was, and is gone, would have taken its job along.
-        return Plan(wait=Wait(f"{why}; it is replaced when the status names it no longer", NOTED))
+    meta, why = pod.metadata, failed.due[0].why
+    if (
+        snapshot.submits_beside_head
+        and was_never_begun(pod)
+        and snapshot.cluster.status.head.pod_name
+    ):
+        # Remove the name before the Pod: a named head that is gone counts as lost with its job.
+        return Plan(
+            wait=Wait(f"{why}; it is replaced when the status names it no longer", STATUS_RETRY)
+        )
     delete = Delete(PODS, meta.key, meta.uid, Cause.UNHEALTHY_HEAD, why)
     return do(delete, wait=Wait(f"{why}; it is replaced when it is gone"))
 
 
-def _create(seen: ClusterSnapshot) -> Plan:
-    annotations = seen.cluster.metadata.annotations
-    had_one = seen.submits_beside_head and seen.cluster.status.head.pod_name
-    if (seen.condition(ClusterConditionType.PROVISIONED) or had_one) and annotations.get(
+def _create(snapshot: ClusterSnapshot) -> Plan:
+    annotations = snapshot.cluster.metadata.annotations
+    had_one = snapshot.submits_beside_head and snapshot.cluster.status.head.pod_name
+    if (snapshot.condition(ClusterConditionType.PROVISIONED) or had_one) and annotations.get(
         names.ANNOTATION_DISABLE_HEAD_RESTART
     ) == "true":
-        # A RayJob in SidecarMode ends with its head: a new one could only run the job twice.
-        return Plan(wait=Wait("the head is gone and is not to be restarted"))
-    manifest = build_head_pod(seen.cluster, seen.settings, spec_hash=spec_hash(seen.cluster.spec))
-    pod = marked(seen, manifest, names.HEAD_GROUP)
-    return plan_auth_secret(seen).then(do(Create(PODS, pod, Cause.NO_HEAD)))
+        # A RayJob in SidecarMode ends with its head: a new head would run the job a second time.
+        return Plan(wait=Wait("the head is gone and must not be restarted"))
+    manifest = build_head_pod(
+        snapshot.cluster, snapshot.settings, spec_hash=spec_hash(snapshot.cluster.spec)
+    )
+    pod = with_gang(snapshot, manifest, names.HEAD_GROUP)
+    return plan_auth_secret(snapshot).then(do(Create(PODS, pod, Cause.NO_HEAD)))

@@ -1,21 +1,20 @@
-"""Pods that are being deleted, cannot run any more, and do not go away by themselves."""
+"""Terminating Pods that can no longer run and are stuck."""
 
 from __future__ import annotations
 
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.planners.terminating import lost_because
+from manta.controllers.raycluster.facts import lost_because
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.actions import Delete
 from manta.reconcile.plan import Plan, do
 
 
-def plan_lost_pods(seen: ClusterSnapshot) -> Plan:
-    """Remove them from the API server. A Pod with finalizers stays until their owners remove them;
-    it is no longer counted."""
+def plan_lost_pods(snapshot: ClusterSnapshot) -> Plan:
+    """Delete them without grace. A Pod with finalizers stays, but no longer counts."""
     deletions = [
         Delete(PODS, pod.metadata.key, pod.metadata.uid, Cause.POD_LOST, why, grace_seconds=0)
-        for pod in (*seen.pods, *seen.strangers)
-        if (why := lost_because(seen, pod)) and not pod.metadata.finalizers
+        for pod in (*snapshot.pods, *snapshot.foreign_pods)
+        if (why := lost_because(snapshot, pod)) and not pod.metadata.finalizers
     ]
     return do(*deletions, independent=True)

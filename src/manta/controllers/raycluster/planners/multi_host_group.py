@@ -1,4 +1,4 @@
-"""Worker groups whose replicas span several hosts: a replica lives and dies as one (C92)."""
+"""Worker groups with several hosts per replica, which are created and deleted together (C92)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from manta.api.ray import names
 from manta.api.ray.cluster import WorkerGroupSpec
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.planners.backoff import rebuilt_at, sick_pods
-from manta.controllers.raycluster.planners.gang import worker_mold
-from manta.controllers.raycluster.planners.joining import earliest, join
-from manta.controllers.raycluster.planners.terminating import still_counts
-from manta.controllers.raycluster.planners.victims import usefulness
+from manta.controllers.raycluster.facts import still_counts
+from manta.controllers.raycluster.planners.backoff import failed_pods, recreate_at
+from manta.controllers.raycluster.planners.gang import worker_pod_builder
+from manta.controllers.raycluster.planners.scale_down_order import usefulness
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.manifests.worker_pod import Slot, WorkerPodMold
+from manta.manifests.worker_pod import Slot, WorkerPodBuilder
 from manta.reconcile.actions import Create, Delete
-from manta.reconcile.plan import NOTHING, Plan, Wait, do
+from manta.reconcile.plan import NOTHING, Plan, Wait, do, earliest_wait, merge
 from manta.rules.pod_health import is_terminating
 from manta.rules.scaling import desired_replicas, hosts
 
@@ -28,43 +27,43 @@ Replica = tuple[Pod, ...]
 
 
 def plan_multi_host_group(
-    seen: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     group: WorkerGroupSpec,
     pods: Sequence[Pod],
     *,
-    may_choose_victims: bool,
+    may_choose_pods: bool,
     at_most: int,
 ) -> Plan:
-    """`at_most`: Pods to create in this reconcile; a replica that is begun is created whole."""
-    present = [pod for pod in pods if still_counts(seen, pod)]
+    """`at_most`: the limit of new Pods in this reconcile, rounded up to whole replicas."""
+    present = [pod for pod in pods if still_counts(snapshot, pod)]
     replicas = _by_replica(present, hosts(group))
-    broken = _plan_broken(seen, group, replicas)
+    broken = _plan_broken(snapshot, group, replicas)
     if broken.stages:
         return broken
-    asked_for = set(group.scale_strategy.workers_to_delete)
-    named = {name: one for name, one in replicas.items() if asked_for & _names(one)}
+    to_delete = set(group.scale_strategy.workers_to_delete)
+    named = {name: one for name, one in replicas.items() if to_delete & _names(one)}
     kept = {name: one for name, one in replicas.items() if name not in named}
-    going = do(*_delete_replicas(named, Cause.NAMED_FOR_DELETION, "named in workersToDelete"))
+    deletions = do(*_delete_replicas(named, Cause.NAMED_FOR_DELETION, "named in workersToDelete"))
     resize = _resize(
-        seen, group, kept, len(named), may_choose_victims=may_choose_victims, at_most=at_most
+        snapshot, group, kept, len(named), may_choose_pods=may_choose_pods, at_most=at_most
     )
-    return join([going, resize, broken])
+    return merge([deletions, resize, broken])
 
 
 def _by_replica(pods: Sequence[Pod], size: int) -> Mapping[str, Replica]:
-    """Pods by replica. Those without the label (made by an older operator) are taken in the order
-    of their age, as many as make one replica, so that nothing is made twice (C93)."""
+    """Pods by replica. Pods of an older operator have no label: group them by age, so that they are
+    not created again (C93)."""
     replicas: dict[str, list[Pod]] = {}
     for pod in pods:
         name = pod.metadata.labels.get(names.LABEL_REPLICA_NAME, "")
         replicas.setdefault(name, []).append(pod)
     older = sorted(replicas.pop("", []), key=lambda pod: pod.metadata.creation_timestamp)
     for start in range(0, len(older), size):
-        replicas[f"{older[start].metadata.name} and its fellows"] = older[start : start + size]
+        replicas[f"{older[start].metadata.name} and its peers"] = older[start : start + size]
     return {name: tuple(members) for name, members in replicas.items()}
 
 
-def _is_leaving(replica: Replica) -> bool:
+def _is_terminating(replica: Replica) -> bool:
     return any(is_terminating(pod) for pod in replica)
 
 
@@ -73,60 +72,60 @@ def _names(replica: Replica) -> set[str]:
 
 
 def _plan_broken(
-    seen: ClusterSnapshot, group: WorkerGroupSpec, replicas: Mapping[str, Replica]
+    snapshot: ClusterSnapshot, group: WorkerGroupSpec, replicas: Mapping[str, Replica]
 ) -> Plan:
-    """Replicas that lack a host, or have one beyond repair, go as a whole and before all else."""
+    """First delete all hosts of replicas with a missing or failed host."""
     actions: list[Delete] = []
     waits: list[Wait] = []
     for name, replica in replicas.items():
-        sick = sick_pods(seen, replica)
-        lacks = f"replica {name} is not whole: it has {len(replica)} of {hosts(group)} hosts"
-        if sick.due:
-            actions += _delete(replica, Cause.UNHEALTHY_WORKER, sick.due[0].why)
-        elif _is_leaving(replica) or len(replica) > hosts(group):
-            actions += _delete(replica, Cause.INCOMPLETE_REPLICA, lacks)
+        failed = failed_pods(snapshot, replica)
+        incomplete = f"replica {name} is incomplete: it has {len(replica)} of {hosts(group)} hosts"
+        if failed.due:
+            actions += _delete(replica, Cause.UNHEALTHY_WORKER, failed.due[0].why)
+        elif _is_terminating(replica) or len(replica) > hosts(group):
+            actions += _delete(replica, Cause.INCOMPLETE_REPLICA, incomplete)
         elif len(replica) < hosts(group):
-            left = rebuilt_at(seen, replica) - seen.now
+            left = recreate_at(snapshot, replica) - snapshot.now
             if left <= timedelta(0):
-                actions += _delete(replica, Cause.INCOMPLETE_REPLICA, lacks)
+                actions += _delete(replica, Cause.INCOMPLETE_REPLICA, incomplete)
             else:
-                waits.append(Wait(f"{lacks}; it is made anew later", left))
-        elif sick.waiting:
-            waits.append(Wait(f"{sick.waiting[0].why}; it is replaced later", sick.next_due))
-    return do(*actions, wait=earliest(waits))
+                waits.append(Wait(f"{incomplete}; it is created again later", left))
+        elif failed.waiting:
+            waits.append(Wait(f"{failed.waiting[0].why}; it is replaced later", failed.next_due))
+    return do(*actions, wait=earliest_wait(waits))
 
 
 def _resize(
-    seen: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     group: WorkerGroupSpec,
     kept: Mapping[str, Replica],
-    leaving: int,
+    terminating: int,
     *,
-    may_choose_victims: bool,
+    may_choose_pods: bool,
     at_most: int,
 ) -> Plan:
     wanted = desired_replicas(group)
-    whole = {name: one for name, one in kept.items() if not _is_leaving(one)}
-    present = len(kept) + leaving
+    complete = {name: one for name, one in kept.items() if not _is_terminating(one)}
+    present = len(kept) + terminating
     if wanted > present:
         missing = wanted - present
-        fitting = min(missing, -(-at_most // hosts(group)))
-        plan = _grow(seen, group, kept, fitting)
-        left = missing - fitting
+        allowed = min(missing, -(-at_most // hosts(group)))
+        plan = _grow(snapshot, group, kept, allowed)
+        left = missing - allowed
         more = f"{left} more replicas of {group.group_name} are created after these"
         return replace(plan, unfinished=more if left > 0 else "")
-    surplus = len(whole) - wanted
+    surplus = len(complete) - wanted
     if surplus <= 0:
         return NOTHING
-    if not may_choose_victims:
+    if not may_choose_pods:
         note = f"{surplus} surplus replicas of {group.group_name} left to the autoscaler"
         return Plan(notes=(note,))
-    victims = dict(sorted(whole.items(), key=_departure)[:surplus])
+    candidates = dict(sorted(complete.items(), key=_scale_down_key)[:surplus])
     why = f"group {group.group_name} wants {wanted} replicas"
-    return do(*_delete_replicas(victims, Cause.SCALE_DOWN, why))
+    return do(*_delete_replicas(candidates, Cause.SCALE_DOWN, why))
 
 
-def _departure(item: tuple[str, Replica]) -> tuple[int, int, str]:
+def _scale_down_key(item: tuple[str, Replica]) -> tuple[int, int, str]:
     """The least useful replica first, then the highest index."""
     name, replica = item
     return min(usefulness(pod) for pod in replica), -_index(replica), name
@@ -139,29 +138,29 @@ def _index(replica: Replica) -> int:
 
 
 def _grow(
-    seen: ClusterSnapshot, group: WorkerGroupSpec, kept: Mapping[str, Replica], missing: int
+    snapshot: ClusterSnapshot, group: WorkerGroupSpec, kept: Mapping[str, Replica], missing: int
 ) -> Plan:
-    mold = worker_mold(seen, group)
+    builder = worker_pod_builder(snapshot, group)
     taken = {_index(replica) for replica in kept.values()}
     creations: list[Create] = []
     index = 0
     while missing:
         if index not in taken:
-            creations += _replica(seen, group, mold, index)
+            creations += _replica(snapshot, group, builder, index)
             missing -= 1
         index += 1
     return do(*creations)
 
 
 def _replica(
-    seen: ClusterSnapshot, group: WorkerGroupSpec, mold: WorkerPodMold, index: int
+    snapshot: ClusterSnapshot, group: WorkerGroupSpec, builder: WorkerPodBuilder, index: int
 ) -> list[Create]:
-    name = f"{group.group_name}-{seen.suffix('replica', group.group_name, index)}"
+    name = f"{group.group_name}-{snapshot.suffix('replica', group.group_name, index)}"
     slots = [
-        Slot(seen.suffix("worker", group.group_name, index, host), index, name, host)
+        Slot(snapshot.suffix("worker", group.group_name, index, host), index, name, host)
         for host in range(hosts(group))
     ]
-    return [Create(PODS, mold.pod(slot), Cause.SCALE_UP) for slot in slots]
+    return [Create(PODS, builder.pod(slot), Cause.SCALE_UP) for slot in slots]
 
 
 def _delete_replicas(replicas: Mapping[str, Replica], cause: Cause, why: str) -> list[Delete]:

@@ -1,20 +1,27 @@
-"""Head first, then workers: a cluster that cannot get its head gets no workers either."""
+"""Head first, then workers: a cluster without head gets no workers."""
 
 from __future__ import annotations
 
-from manta.controllers.raycluster.planners.head_pod import plan_head_pod
-from manta.controllers.raycluster.planners.joining import earliest
+from manta.controllers.raycluster.planners.head_pod import creates_gated, is_gated, plan_head_pod
 from manta.controllers.raycluster.planners.worker_group import plan_worker_groups
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.reconcile.plan import Plan
+from manta.reconcile.plan import Plan, earliest_wait
 
 
-def plan_pods(seen: ClusterSnapshot) -> Plan:
-    """While a head is on its way out or waits to be replaced, workers are still looked after."""
-    head = plan_head_pod(seen)
+def plan_pods(snapshot: ClusterSnapshot) -> Plan:
+    """Workers are planned too while a head is being deleted or waits to be replaced."""
+    head = plan_head_pod(snapshot)
     if head.wait and head.wait.retry_in is None:
         return head
-    workers = plan_worker_groups(seen)
-    waits = [plan.wait for plan in (head, workers) if plan.wait]
+    if any(is_gated(pod) for pod in snapshot.head_pods) or creates_gated(head):
+        return (
+            head  # workers that are scheduled before the head could take its place on a full node
+        )
+    workers = plan_worker_groups(snapshot)
     notes = head.notes + workers.notes
-    return Plan(head.stages + workers.stages, earliest(waits), notes, workers.unfinished)
+    return Plan(
+        head.stages + workers.stages,
+        earliest_wait((head.wait, workers.wait)),
+        notes,
+        workers.unfinished,
+    )

@@ -1,5 +1,5 @@
-"""Suspend and resume. The conditions carry the state: a suspension that began is completed, even
-if `suspend` is taken back meanwhile, so that nobody ever sees half a cluster."""
+"""Suspend and resume. The conditions hold the state: a suspension that began is completed, even if
+`suspend` is reset meanwhile."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
 
-def plan_suspension(seen: ClusterSnapshot) -> Plan:
-    wanted = bool(seen.cluster.spec.suspend)
-    if not seen.settings.gates.ray_cluster_status_conditions:
-        return _remove_all(seen) if wanted else NOTHING
-    if seen.condition(ClusterConditionType.SUSPENDING):
-        return _remove_all(seen)
-    if seen.condition(ClusterConditionType.SUSPENDED):
-        # Resuming is said in the status first; the Pods come in the round after that.
+def plan_suspension(snapshot: ClusterSnapshot) -> Plan:
+    wanted = bool(snapshot.cluster.spec.suspend)
+    if not snapshot.settings.gates.ray_cluster_status_conditions:
+        return _remove_all(snapshot) if wanted else NOTHING
+    if snapshot.condition(ClusterConditionType.SUSPENDING):
+        return _remove_all(snapshot)
+    if snapshot.condition(ClusterConditionType.SUSPENDED):
+        # The status records the resumption first; the next reconcile creates the Pods.
         return Plan(wait=Wait("the cluster is suspended"))
     if wanted:
-        return Plan(wait=Wait("the suspension is written to the status before any Pod goes"))
+        return Plan(wait=Wait("the status records the suspension before any Pod is deleted"))
     return NOTHING
 
 
-def _remove_all(seen: ClusterSnapshot) -> Plan:
-    actions = deletions(seen.pods, Cause.SUSPENDED, "the cluster is being suspended")
-    return do(*actions, wait=Wait("all Pods are going away: the cluster is being suspended"))
+def _remove_all(snapshot: ClusterSnapshot) -> Plan:
+    actions = deletions(snapshot.pods, Cause.SUSPENDED, "the cluster is being suspended")
+    return do(*actions, wait=Wait("all Pods are being deleted: the cluster is being suspended"))

@@ -1,1 +1,1 @@
-"""One file per stage; each answers with a Step and knows nothing of how it is carried out."""
+"""One file per stage. Each function returns the Step of a snapshot, and executes nothing."""

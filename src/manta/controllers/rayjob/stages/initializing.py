@@ -1,185 +1,198 @@
-"""Initializing and Waiting: until there is a cluster that is ready, and a job to run on it."""
+"""Initializing and Waiting: until a cluster is ready and the job can be submitted to it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
 from typing import Any, Final
 
+from manta.api.conditions import Blockage
 from manta.api.ray.job import JobDeploymentStatus, JobFailedReason, SubmissionMode
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS
-from manta.api.times import parse_time
 from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.facts import (
+    NO_ENTRYPOINT,
+    dashboard_address,
+    deadlines,
+    needs_session,
+)
 from manta.controllers.rayjob.gang import ganged_cluster, ganged_submitter
-from manta.controllers.rayjob.handover import dashboard_address, planned_cluster, submission
-from manta.controllers.rayjob.inquire import wants_session
-from manta.controllers.rayjob.snapshot import SUBMITTED_TO, AtSession, JobSnapshot, Silent
-from manta.controllers.rayjob.stages.beginning import new_job_id
-from manta.controllers.rayjob.stages.loss import lost
-from manta.controllers.rayjob.stages.silence import patience_left, silent, silent_for_too_long
-from manta.controllers.rayjob.step import Step, fail, move, nested_status, stay, wait
-from manta.controllers.rayjob.waits import cluster_missing, cluster_not_ready, dashboard_missing
+from manta.controllers.rayjob.snapshot import (
+    SUBMITTED_TO,
+    DashboardUnreachable,
+    JobSnapshot,
+    SessionReply,
+)
+from manta.controllers.rayjob.stages.dashboard_timeout import (
+    dashboard_timed_out,
+    dashboard_unreachable,
+)
+from manta.controllers.rayjob.stages.head_lost import head_lost
+from manta.controllers.rayjob.stages.new import new_job_id
+from manta.controllers.rayjob.submission import planned_cluster, submission
+from manta.controllers.rayjob.transitions import (
+    JobStep,
+    fail,
+    move,
+    nested_status,
+    stay,
+    wait,
+    with_timers,
+)
+from manta.controllers.rayjob.wait_reasons import (
+    cluster_missing,
+    cluster_not_ready,
+    dashboard_missing,
+)
 from manta.manifests.job_cluster import build_job_cluster
 from manta.manifests.submitter import build_submitter_job
 from manta.reconcile.actions import Create, Patch
-from manta.reconcile.plan import NOTHING, Plan, Wait, do
-from manta.rules.pod_health import Blockage
+from manta.reconcile.plan import NOTHING, Plan, do
 from manta.rules.validation.job import lacks_entrypoint
 
-
-def initialize(seen: JobSnapshot) -> Step:
-    if seen.spec.suspend:
-        return move(seen, JobDeploymentStatus.SUSPENDING)
-    if late := missed_deadline(seen):
-        return late
-    if not seen.status.job_id and (job_id := new_job_id(seen)):
-        return stay(seen, job_id=job_id)  # it was in InteractiveMode when it began
-    if seen.cluster is None:
-        return _without_cluster(seen)
-    if seen.mode is SubmissionMode.SIDECAR and (step := _watch_sidecar(seen)):
-        return step
-    if held_up := dashboard_missing(seen) or _cluster_trouble(seen):
-        heard = {**nested_status(seen), "job_status_check_failure_start_time": None}
-        return _patiently(seen, wait(seen, held_up, **heard))
-    if seen.mode is SubmissionMode.INTERACTIVE and not seen.spec.job_id:
-        return _patiently(
-            seen, wait(seen, FOR_USER, job_deployment_status=JobDeploymentStatus.WAITING)
-        )
-    if wants_session(seen) and not isinstance(seen.answer, AtSession):
-        return _ask_for_session(seen)
-    return _start(seen)
-
-
-def _ask_for_session(seen: JobSnapshot) -> Step:
-    """No submitter without knowing which head it is for: it must not serve the next one too."""
-    if not isinstance(seen.answer, Silent):
-        return _patiently(seen, wait(seen, cluster_not_ready(seen)))
-    why = seen.answer.why
-    return silent_for_too_long(seen, why) or _patiently(seen, silent(seen, why))
-
-
-def _watch_sidecar(seen: JobSnapshot) -> Step | None:
-    """It submits by itself: once it has begun, a lost head may have taken the job along. Nobody
-    knows how far a head had come that was lost while nobody looked."""
-    had_head = seen.cluster is not None and seen.cluster.status.head.pod_name
-    if seen.submitted_to or (had_head and seen.head_pod is None):
-        return lost(seen)
-    if not seen.sidecar_began:
-        return None
-    return _patiently(seen, stay(seen, do(note_head(seen)), **nested_status(seen)))
-
-
-NO_ENTRYPOINT: Final = (
-    "spec.entrypoint is empty, and the submitter has no command of its own:"
-    " name the command to run on the cluster"
-)
 FOR_USER: Final = Blockage(
     "WaitingForJobId",
     "the cluster is ready; set spec.jobId to the id of the job that you submit",
 )
 
 
-def _cluster_trouble(seen: JobSnapshot) -> Blockage | None:
-    """A sidecar submits as soon as its head is up, whatever the workers do (C60)."""
-    alone = seen.mode is SubmissionMode.SIDECAR and seen.sidecar_began and seen.head_is_ready
-    return None if seen.cluster_is_ready or alone else cluster_not_ready(seen)
-
-
-def wait_for_user(seen: JobSnapshot) -> Step:
-    """InteractiveMode: the user submits, and tells us the id."""
-    if seen.spec.suspend:
-        return move(seen, JobDeploymentStatus.SUSPENDING)
-    if late := missed_deadline(seen):
+def initialize(snapshot: JobSnapshot) -> JobStep:
+    if snapshot.spec.suspend:
+        return move(JobDeploymentStatus.SUSPENDING)
+    if late := missed_deadline(snapshot):
         return late
-    if not seen.spec.job_id:
-        return _patiently(seen, wait(seen, FOR_USER, **nested_status(seen)))
+    if not snapshot.status.job_id and (job_id := new_job_id(snapshot)):
+        return stay(job_id=job_id)  # it was in InteractiveMode when the attempt started
+    return with_timers(snapshot, _next_step(snapshot))
+
+
+def _next_step(snapshot: JobSnapshot) -> JobStep:
+    if snapshot.cluster is None:
+        return _without_cluster(snapshot)
+    if snapshot.mode is SubmissionMode.SIDECAR and (step := _watch_sidecar(snapshot)):
+        return step
+    if blocked_by := dashboard_missing(snapshot) or _cluster_blockage(snapshot):
+        cluster = nested_status(snapshot)
+        return wait(blocked_by, job_status_check_failure_start_time=None, **cluster)
+    if snapshot.mode is SubmissionMode.INTERACTIVE and not snapshot.spec.job_id:
+        return wait(FOR_USER, job_deployment_status=JobDeploymentStatus.WAITING)
+    if needs_session(snapshot) and not isinstance(snapshot.answer, SessionReply):
+        return _wait_for_session(snapshot)
+    return _start(snapshot)
+
+
+def _wait_for_session(snapshot: JobSnapshot) -> JobStep:
+    """Without the session the submitter could submit to another head than the one it is for."""
+    if not isinstance(snapshot.answer, DashboardUnreachable):
+        return wait(cluster_not_ready(snapshot))
+    why = snapshot.answer.why
+    return dashboard_timed_out(snapshot, why) or dashboard_unreachable(snapshot, why)
+
+
+def _watch_sidecar(snapshot: JobSnapshot) -> JobStep | None:
+    """Record the head once its sidecar has started: from then on the job may be lost with the head.
+    A head that was lost unobserved may have had the job too."""
+    had_head = snapshot.cluster is not None and snapshot.cluster.status.head.pod_name
+    if snapshot.submitted_to or (had_head and snapshot.head_pod is None):
+        return head_lost(snapshot)
+    if not snapshot.sidecar_started:
+        return None
+    return stay(do(record_head(snapshot)), **nested_status(snapshot))
+
+
+def _cluster_blockage(snapshot: JobSnapshot) -> Blockage | None:
+    """A sidecar submits as soon as its head is ready, also while workers are missing (C60)."""
+    sidecar = snapshot.mode is SubmissionMode.SIDECAR
+    submits_alone = sidecar and snapshot.sidecar_started and snapshot.head_is_ready
+    if snapshot.cluster_is_ready or submits_alone:
+        return None
+    return cluster_not_ready(snapshot)
+
+
+def wait_for_user(snapshot: JobSnapshot) -> JobStep:
+    """InteractiveMode: the user submits the job and sets `spec.jobId`."""
+    if snapshot.spec.suspend:
+        return move(JobDeploymentStatus.SUSPENDING)
+    if late := missed_deadline(snapshot):
+        return late
+    if not snapshot.spec.job_id:
+        return with_timers(snapshot, wait(FOR_USER, **nested_status(snapshot)))
     return move(
-        seen,
         JobDeploymentStatus.RUNNING,
-        job_id=seen.spec.job_id,
+        job_id=snapshot.spec.job_id,
         message="",
-        dashboard_url=dashboard_address(seen),
+        dashboard_url=dashboard_address(snapshot),
     )
 
 
-def _without_cluster(seen: JobSnapshot) -> Step:
-    if seen.borrows_cluster:
-        return _patiently(seen, wait(seen, cluster_missing(seen)))
-    create = Create(RAY_CLUSTERS, _cluster_manifest(seen), Cause.NEW_ATTEMPT)
-    return _patiently(seen, stay(seen, do(create)))
+def _without_cluster(snapshot: JobSnapshot) -> JobStep:
+    if snapshot.borrows_cluster:
+        return wait(cluster_missing(snapshot))
+    return stay(do(Create(RAY_CLUSTERS, _cluster_manifest(snapshot), Cause.NEW_ATTEMPT)))
 
 
-def _cluster_manifest(seen: JobSnapshot) -> dict[str, Any]:
+def _cluster_manifest(snapshot: JobSnapshot) -> dict[str, Any]:
     manifest = build_job_cluster(
-        seen.job, seen.cluster_spec or {}, submission(seen), planned_cluster(seen)
+        snapshot.job, snapshot.cluster_spec or {}, submission(snapshot), planned_cluster(snapshot)
     )
-    return ganged_cluster(seen, manifest)
+    return ganged_cluster(snapshot, manifest)
 
 
-def _start(seen: JobSnapshot) -> Step:
-    """The cluster is ready: hand the job over, in the way that the mode says."""
-    if lacks_entrypoint(seen.spec):
-        return fail(seen, JobFailedReason.SUBMISSION_FAILED, NO_ENTRYPOINT, **nested_status(seen))
-    started = {**nested_status(seen), "dashboard_url": dashboard_address(seen), "message": ""}
-    started["job_status_check_failure_start_time"] = None
-    return move(seen, JobDeploymentStatus.RUNNING, _hand_over(seen), **started)
+def _start(snapshot: JobSnapshot) -> JobStep:
+    """The cluster is ready: submit the job in the way of its submission mode."""
+    cluster = nested_status(snapshot)
+    if lacks_entrypoint(snapshot.spec):
+        return fail(snapshot, JobFailedReason.SUBMISSION_FAILED, NO_ENTRYPOINT, **cluster)
+    return move(
+        JobDeploymentStatus.RUNNING,
+        _create_submitter(snapshot),
+        dashboard_url=dashboard_address(snapshot),
+        message="",
+        job_status_check_failure_start_time=None,
+        **cluster,
+    )
 
 
-def _hand_over(seen: JobSnapshot) -> Plan:
-    if seen.mode is not SubmissionMode.K8S_JOB or seen.submitter is not None:
+def _create_submitter(snapshot: JobSnapshot) -> Plan:
+    if snapshot.mode is not SubmissionMode.K8S_JOB or snapshot.submitter is not None:
         return NOTHING
-    assert seen.cluster is not None
-    manifest = build_submitter_job(seen.job, seen.cluster, submission(seen))
-    # The Job itself remembers which head it was made for: one write, and no way to lose it.
-    manifest["metadata"]["annotations"] = {SUBMITTED_TO: seen.mark}
-    manifest["spec"]["template"] = ganged_submitter(seen, manifest["spec"]["template"])
+    assert snapshot.cluster is not None
+    manifest = build_submitter_job(snapshot.job, snapshot.cluster, submission(snapshot))
+    # The Job itself records its head: one write, which cannot be lost half-way.
+    manifest["metadata"]["annotations"] = {SUBMITTED_TO: snapshot.submission_mark}
+    manifest["spec"]["template"] = ganged_submitter(snapshot, manifest["spec"]["template"])
     return do(Create(JOBS, manifest, Cause.SUBMIT_BY_JOB))
 
 
-def note_head(seen: JobSnapshot) -> Patch:
-    """Write down which head has the job, on the RayJob itself."""
-    meta = seen.job.metadata
-    body = {"metadata": {"annotations": {SUBMITTED_TO: seen.mark}}}
+def record_head(snapshot: JobSnapshot) -> Patch:
+    """Record in an annotation of the RayJob which head has the job."""
+    meta = snapshot.job.metadata
+    body = {"metadata": {"annotations": {SUBMITTED_TO: snapshot.submission_mark}}}
     return Patch(RAY_JOBS, meta.key, body, Cause.NOTE_HEAD, uid=meta.uid)
 
 
 # ── deadlines ────────────────────────────────────────────────────────────────────────────
 
 
-def missed_deadline(seen: JobSnapshot) -> Step | None:
-    """`activeDeadlineSeconds` always, `preRunningDeadlineSeconds` before the job runs."""
-    if late := missed_active_deadline(seen, NOTHING):
+def missed_deadline(snapshot: JobSnapshot) -> JobStep | None:
+    """Fail the attempt if `activeDeadlineSeconds` or `preRunningDeadlineSeconds` has passed."""
+    if late := missed_active_deadline(snapshot, NOTHING):
         return late
-    limit = seen.spec.pre_running_deadline_seconds
-    if limit is not None and _since_start(seen) >= timedelta(seconds=limit):
-        waits_for = seen.status.message or f"stage {seen.stage}"
-        message = f"not running within preRunningDeadlineSeconds of {limit} s; last: {waits_for}"
-        return fail(seen, JobFailedReason.PRE_RUNNING_DEADLINE_EXCEEDED, message)
-    return None
-
-
-def missed_active_deadline(seen: JobSnapshot, plan: Plan) -> Step | None:
-    limit = seen.spec.active_deadline_seconds
-    if limit is None or _since_start(seen) < timedelta(seconds=limit):
+    if not _is_missed(snapshot, "preRunningDeadlineSeconds"):
         return None
+    limit = snapshot.spec.pre_running_deadline_seconds
+    last = snapshot.status.message or f"stage {snapshot.stage}"
+    message = f"not running within preRunningDeadlineSeconds of {limit} s; last: {last}"
+    return fail(snapshot, JobFailedReason.PRE_RUNNING_DEADLINE_EXCEEDED, message)
+
+
+def missed_active_deadline(snapshot: JobSnapshot, plan: Plan) -> JobStep | None:
+    if not _is_missed(snapshot, "activeDeadlineSeconds"):
+        return None
+    limit = snapshot.spec.active_deadline_seconds
     message = f"the RayJob has passed its activeDeadlineSeconds of {limit} s"
-    return fail(seen, JobFailedReason.DEADLINE_EXCEEDED, message, plan)
+    return fail(snapshot, JobFailedReason.DEADLINE_EXCEEDED, message, plan)
 
 
-def _since_start(seen: JobSnapshot) -> timedelta:
-    started = seen.status.start_time
-    return seen.now - parse_time(started) if started else timedelta(0)
-
-
-def _patiently(seen: JobSnapshot, step: Step) -> Step:
-    """Come back by the clock for the next deadline; everything else is a watch event."""
-    limits = [seen.spec.active_deadline_seconds, seen.spec.pre_running_deadline_seconds]
-    left = [timedelta(seconds=limit) - _since_start(seen) for limit in limits if limit is not None]
-    if (patience := patience_left(seen, step)) is not None:
-        left.append(patience)
-    if not left:
-        return step
-    old = step.plan.wait or Wait("a deadline")
-    timer = Wait(old.why, retry_in=max(min(left), timedelta(milliseconds=100)))
-    return replace(step, plan=Plan(step.plan.stages, timer, step.plan.notes))
+def _is_missed(snapshot: JobSnapshot, field: str) -> bool:
+    at = deadlines(snapshot.spec, snapshot.status).get(field)
+    return at is not None and at <= snapshot.now

@@ -1,13 +1,11 @@
-"""Running: Ray has the job, or is about to get it. What Ray says of it is the truth."""
+"""Running: the job is submitted or about to be. What Ray reports of it decides."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
-
+from manta.api.conditions import Blockage
 from manta.api.meta import Key
 from manta.api.ray.job import (
     TERMINAL_JOB_STATUSES,
@@ -17,88 +15,111 @@ from manta.api.ray.job import (
     RayJobInfo,
     SubmissionMode,
 )
-from manta.api.times import format_time, parse_time
+from manta.api.times import format_time
 from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.facts import (
+    is_submitter_running,
+    reached_other_session,
+    sidecar_end,
+    submitter_job_end,
+)
 from manta.controllers.rayjob.snapshot import (
     SUBMITTED_TO,
-    AtSession,
+    DashboardReply,
+    DashboardUnreachable,
+    JobNotFound,
     JobSnapshot,
-    NotAsked,
-    Silent,
-    Told,
-    Unknown,
+    NotQueried,
+    SessionReply,
 )
-from manta.controllers.rayjob.stages.initializing import (
-    missed_active_deadline,
-    note_head,
+from manta.controllers.rayjob.stages.dashboard_timeout import (
+    dashboard_timed_out,
+    dashboard_unreachable,
 )
-from manta.controllers.rayjob.stages.loss import lost, met_another_head, withdraw_submitter
-from manta.controllers.rayjob.stages.silence import patience_left, silent, silent_for_too_long
-from manta.controllers.rayjob.step import Step, complete, fail, move, nested_status, stay, wait
-from manta.controllers.rayjob.waits import submitter_at_work
+from manta.controllers.rayjob.stages.head_lost import delete_submitter, head_lost
+from manta.controllers.rayjob.stages.initializing import missed_active_deadline, record_head
+from manta.controllers.rayjob.transitions import (
+    JobStep,
+    complete,
+    fail,
+    move,
+    nested_status,
+    stay,
+    wait,
+    with_timers,
+)
+from manta.controllers.rayjob.wait_reasons import submitter_not_done
 from manta.reconcile.actions import Call
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
-from manta.rules.pod_health import Blockage
 
 SUBMITTER_GRACE = timedelta(seconds=30)
-"""How long a finished submitter may leave us without any word of Ray on the job."""
+"""How long after the submitter's end Ray may still not know the job."""
 
 
-SIDECAR_RESTARTS = 2
-"""How often a submitter beside the head is started again (gate SidecarSubmitterRestart)."""
-
-
-def run(seen: JobSnapshot) -> Step:
-    if seen.spec.suspend:
-        return move(seen, JobDeploymentStatus.SUSPENDING, stop(seen, "the RayJob is suspended"))
-    if late := missed_active_deadline(seen, _give_up(seen, "activeDeadlineSeconds has passed")):
+def run(snapshot: JobSnapshot) -> JobStep:
+    if snapshot.spec.suspend:
+        return move(JobDeploymentStatus.SUSPENDING, stop(snapshot, "the RayJob is suspended"))
+    given_up = _stop_and_withdraw(snapshot, "activeDeadlineSeconds has passed")
+    if late := missed_active_deadline(snapshot, given_up):
         return late
-    if isinstance(seen.answer, Told) and seen.answer.status in TERMINAL_JOB_STATUSES:
-        return _ended(seen, seen.answer)
-    if gone := lost(seen):
+    reply = snapshot.answer
+    if isinstance(reply, DashboardReply) and reply.status in TERMINAL_JOB_STATUSES:
+        return _job_ended(snapshot, reply)
+    if gone := head_lost(snapshot):
         return gone
-    match seen.answer:
-        case NotAsked() | AtSession():
-            if seen.head:
-                return _with_timers(seen, stay(seen, **nested_status(seen)))
-            return _silent(seen, f"RayCluster {seen.status.ray_cluster_name} has no head Pod")
-        case Silent(why):
-            return _silent(seen, why)
-        case Unknown():
-            return _unknown(seen)
-        case Told():
-            return _with_timers(seen, stay(seen, **_heard(seen, seen.answer)))
+    return with_timers(snapshot, _follow(snapshot))
 
 
-def stop(seen: JobSnapshot, why: str) -> Plan:
-    """Ask Ray to stop the job: best effort, and only where it may still run (C63)."""
-    if not seen.status.job_id or seen.status.job_status in TERMINAL_JOB_STATUSES:
+def _follow(snapshot: JobSnapshot) -> JobStep:
+    match snapshot.answer:
+        case NotQueried() | SessionReply():
+            if snapshot.head:
+                return stay(**nested_status(snapshot))
+            why = f"RayCluster {snapshot.status.ray_cluster_name} has no head Pod"
+            return _no_answer(snapshot, why)
+        case DashboardUnreachable(why):
+            return _no_answer(snapshot, why)
+        case JobNotFound():
+            return _job_not_found(snapshot)
+        case DashboardReply():
+            return stay(**_reported_fields(snapshot, snapshot.answer))
+
+
+def stop(snapshot: JobSnapshot, why: str) -> Plan:
+    """Ask Ray to stop the job if it may still run: best effort (C63)."""
+    if not snapshot.status.job_id or snapshot.status.job_status in TERMINAL_JOB_STATUSES:
         return NOTHING
-    if seen.cluster is None or not seen.head:
+    if snapshot.cluster is None or not snapshot.head:
         return NOTHING
-    key = Key(seen.job.metadata.namespace, seen.status.ray_cluster_name)
-    arguments = {"job_id": seen.status.job_id}
+    key = Key(snapshot.job.metadata.namespace, snapshot.status.ray_cluster_name)
+    arguments = {"job_id": snapshot.status.job_id}
     return do(
         Call("stop", key, Cause.STOP_JOB, why, arguments, must_succeed=False), independent=True
     )
 
 
-def _give_up(seen: JobSnapshot, why: str) -> Plan:
-    """Stop what runs; and what was never heard of must not be submitted later on."""
-    unheard = seen.mode is SubmissionMode.K8S_JOB and not seen.status.job_status
-    return stop(seen, why).then(withdraw_submitter(seen, why) if unheard else NOTHING)
+def _stop_and_withdraw(snapshot: JobSnapshot, why: str) -> Plan:
+    """Stop the job, and delete a submitter that could still submit it later."""
+    unsubmitted = snapshot.mode is SubmissionMode.K8S_JOB and not snapshot.status.job_status
+    return stop(snapshot, why).then(delete_submitter(snapshot, why) if unsubmitted else NOTHING)
 
 
-# ── what Ray said ────────────────────────────────────────────────────────────────────────
+def _no_answer(snapshot: JobSnapshot, why: str) -> JobStep:
+    given_up = _stop_and_withdraw(snapshot, "the dashboard does not answer")
+    return dashboard_timed_out(snapshot, why, given_up) or dashboard_unreachable(snapshot, why)
 
 
-def _heard(seen: JobSnapshot, told: Told) -> dict[str, Any]:
-    """The status fields that carry what Ray says."""
+# ── Ray knows the job ────────────────────────────────────────────────────────────────────
+
+
+def _reported_fields(snapshot: JobSnapshot, reply: DashboardReply) -> dict[str, Any]:
+    """The status fields that show what Ray reports."""
+    times = RayJobInfo(start_time=_text(reply.started), end_time=_text(reply.ended))
     return {
-        **nested_status(seen),
-        "job_status": told.status,
-        "message": told.message,
-        "ray_job_info": RayJobInfo(start_time=_text(told.started), end_time=_text(told.ended)),
+        **nested_status(snapshot),
+        "job_status": reply.status,
+        "message": reply.message,
+        "ray_job_info": times,
         "job_status_check_failure_start_time": None,
     }
 
@@ -107,138 +128,84 @@ def _text(moment: datetime | None) -> str | None:
     return format_time(moment) if moment else None
 
 
-def _ended(seen: JobSnapshot, told: Told) -> Step:
-    """Over, says Ray. The submitter gets some time to print the last of the log."""
-    heard = _heard(seen, told)
-    grace = seen.settings.job_transition_grace
-    over = told.ended or seen.now
-    if _submitter_works(seen) and seen.now - over < grace:
-        left = over + grace - seen.now
-        plan = Plan(wait=Wait("the submitter still prints the log", retry_in=left))
-        return stay(seen, plan, **heard)
-    job_status, message = heard.pop("job_status"), heard.pop("message")
-    overdue = JobFailedReason.TRANSITION_GRACE_PERIOD_EXCEEDED if _submitter_works(seen) else None
-    if told.status == JobStatus.FAILED:
-        reason = overdue or JobFailedReason.APP_FAILED
-        return fail(seen, reason, message, job_status=job_status, **heard)
-    return complete(seen, job_status, message, reason=overdue or "", **heard)
+def _job_ended(snapshot: JobSnapshot, reply: DashboardReply) -> JobStep:
+    """Ray reports that the job has ended. The submitter gets some time to print the end of the log."""
+    fields = _reported_fields(snapshot, reply)
+    ended, grace = reply.ended or snapshot.now, snapshot.settings.job_transition_grace
+    overdue = None
+    if is_submitter_running(snapshot):
+        left = ended + grace - snapshot.now
+        if left > timedelta(0):
+            return stay(Plan(wait=Wait("the submitter still prints the log", left)), **fields)
+        overdue = JobFailedReason.TRANSITION_GRACE_PERIOD_EXCEEDED
+    if reply.status == JobStatus.FAILED:
+        message = fields.pop("message")
+        return fail(snapshot, overdue or JobFailedReason.APP_FAILED, message, **fields)
+    return complete(snapshot, fields.pop("job_status"), reason=overdue or "", **fields)
 
 
-def _submitter_works(seen: JobSnapshot) -> bool:
-    match seen.mode:
-        case SubmissionMode.K8S_JOB:
-            return seen.submitter is not None and seen.submitter.finished is None
-        case SubmissionMode.SIDECAR:
-            sidecar = seen.sidecar
-            return sidecar is not None and sidecar.state.terminated is None
-        case _:
-            return False
+# ── Ray does not know the job ────────────────────────────────────────────────────────────
 
 
-# ── what Ray did not say ─────────────────────────────────────────────────────────────────
-
-
-def _silent(seen: JobSnapshot, why: str) -> Step:
-    over = silent_for_too_long(seen, why, _give_up(seen, "the dashboard is silent"))
-    return over or _with_timers(seen, silent(seen, why))
-
-
-def _unknown(seen: JobSnapshot) -> Step:
-    """Ray answers and knows no such job: not submitted yet, or forgotten."""
-    if seen.status.job_status:
-        why = f"Ray no longer knows job {seen.status.job_id}: its head came back empty"
-        return fail(seen, JobFailedReason.APP_FAILED, why, withdraw_submitter(seen, why))
-    match seen.mode:
+def _job_not_found(snapshot: JobSnapshot) -> JobStep:
+    """The job is not submitted yet, or Ray has forgotten it."""
+    job_id = snapshot.status.job_id
+    if snapshot.status.job_status:
+        why = f"Ray no longer knows job {job_id}: its head restarted without its memory"
+        return fail(snapshot, JobFailedReason.APP_FAILED, why, delete_submitter(snapshot, why))
+    match snapshot.mode:
         case SubmissionMode.HTTP:
-            return _submit(seen)
-        case SubmissionMode.K8S_JOB if seen.submitter is None:
-            why = "the submitter Job was deleted before Ray had the job"
-            return fail(seen, JobFailedReason.SUBMISSION_FAILED, why)
-        case SubmissionMode.K8S_JOB if met_another_head(seen):
-            why = (
-                "another Ray answers than the head that the job was for; it was not submitted there"
-            )
-            return fail(seen, JobFailedReason.APP_FAILED, why, withdraw_submitter(seen, why))
+            return _submit(snapshot)
+        case SubmissionMode.K8S_JOB if snapshot.submitter is None:
+            why = "the submitter Job was deleted before it submitted the job"
+            return fail(snapshot, JobFailedReason.SUBMISSION_FAILED, why)
+        case SubmissionMode.K8S_JOB if reached_other_session(snapshot):
+            why = "the submitter reached another Ray head than its own, and did not submit there"
+            return fail(snapshot, JobFailedReason.APP_FAILED, why, delete_submitter(snapshot, why))
         case SubmissionMode.K8S_JOB:
-            return _unknown_to_submitter(seen, _job_end(seen))
+            return _not_found_after_submission(snapshot, submitter_job_end(snapshot))
         case SubmissionMode.SIDECAR:
-            return _unknown_to_submitter(seen, _sidecar_end(seen))
+            return _not_found_after_submission(snapshot, sidecar_end(snapshot))
         case SubmissionMode.INTERACTIVE:
-            why = f"Ray knows no job {seen.status.job_id} yet; is spec.jobId right?"
-            return _heard_of_no_job(seen, Blockage("UnknownJobId", why))
+            why = f"Ray knows no job {job_id} yet; is spec.jobId right?"
+            return _wait_for_job(snapshot, Blockage("UnknownJobId", why))
 
 
-def _heard_of_no_job(seen: JobSnapshot, held_up: Blockage) -> Step:
-    """The dashboard answered, so its silence is over; the job is not there yet."""
-    heard = {"job_status_check_failure_start_time": None, **nested_status(seen)}
-    return _with_timers(seen, wait(seen, held_up, **heard))
+def _wait_for_job(snapshot: JobSnapshot, blocked_by: Blockage) -> JobStep:
+    """The dashboard answers, so the time of its failures is cleared."""
+    cluster = nested_status(snapshot)
+    return wait(blocked_by, job_status_check_failure_start_time=None, **cluster)
 
 
-def _submit(seen: JobSnapshot) -> Step:
-    """HTTPMode: note the head first, submit a round later. A lost reply then repeats the same id
-    on the same head, which Ray refuses."""
-    meta = seen.job.metadata
-    if meta.annotations.get(SUBMITTED_TO) != seen.mark:
-        return stay(seen, do(note_head(seen)))
-    key = Key(meta.namespace, seen.status.ray_cluster_name)
-    call = Call("submit", key, Cause.SUBMIT_BY_HTTP, arguments={"job_id": seen.status.job_id})
-    heard = {**nested_status(seen), "job_status_check_failure_start_time": None}
-    failing = seen.status.job_status_check_failure_start_time or format_time(seen.now)
-    otherwise = msgspec.structs.replace(seen.status, job_status_check_failure_start_time=failing)
-    return Step(do(call), msgspec.structs.replace(seen.status, **heard), otherwise)
+def _submit(snapshot: JobSnapshot) -> JobStep:
+    """HTTPMode: record the head, and submit in the next reconcile. If the reply is lost, the same
+    id goes to the same head again, which Ray refuses."""
+    meta, status = snapshot.job.metadata, snapshot.status
+    if meta.annotations.get(SUBMITTED_TO) != snapshot.submission_mark:
+        return stay(do(record_head(snapshot)))
+    key = Key(meta.namespace, status.ray_cluster_name)
+    call = Call("submit", key, Cause.SUBMIT_BY_HTTP, arguments={"job_id": status.job_id})
+    since = status.job_status_check_failure_start_time or format_time(snapshot.now)
+    return stay(
+        do(call),
+        on_failure={"job_status_check_failure_start_time": since},
+        job_status_check_failure_start_time=None,
+        **nested_status(snapshot),
+    )
 
 
-def _unknown_to_submitter(seen: JobSnapshot, end: tuple[str, datetime] | None) -> Step:
+def _not_found_after_submission(snapshot: JobSnapshot, end: tuple[str, datetime] | None) -> JobStep:
     if end is None:
-        return _heard_of_no_job(seen, submitter_at_work(seen))
-    how, when = end
-    if seen.now - when < SUBMITTER_GRACE:
-        # What Ray said last may be older than the submission: only a later word counts.
-        left = when + SUBMITTER_GRACE - seen.now
-        plan = Plan(wait=Wait("Ray to tell of the job", retry_in=left))
-        return stay(seen, plan, **nested_status(seen))
-    if how:
-        return fail(seen, JobFailedReason.SUBMISSION_FAILED, f"the submitter failed: {how}")
-    message = f"the submitter ended, and Ray knows no job {seen.status.job_id}"
+        return _wait_for_job(snapshot, submitter_not_done(snapshot))
+    failure, ended = end
+    left = ended + SUBMITTER_GRACE - snapshot.now
+    if left > timedelta(0):
+        # The last answer of the dashboard may be older than the submission: wait for a newer one.
+        plan = Plan(wait=Wait("Ray to report the job", retry_in=left))
+        return stay(plan, **nested_status(snapshot))
+    if failure:
+        why = f"the submitter failed: {failure}"
+        return fail(snapshot, JobFailedReason.SUBMISSION_FAILED, why)
+    message = f"the submitter ended, and Ray knows no job {snapshot.status.job_id}"
     reason = JobFailedReason.TRANSITION_GRACE_PERIOD_EXCEEDED
-    return fail(seen, reason, message, job_status=JobStatus.FAILED)
-
-
-def _job_end(seen: JobSnapshot) -> tuple[str, datetime] | None:
-    """How and when the submitter Job ended: ('', when) for success, None while it works."""
-    if seen.submitter is None or seen.submitter.finished is None:
-        return None
-    for condition in seen.submitter.status.conditions:
-        if condition.type == seen.submitter.finished:
-            when = condition.last_transition_time
-            moment = parse_time(when) if when else seen.now
-            failed = condition.type == "Failed"
-            return (condition.message or condition.reason or "Failed") if failed else "", moment
-    return None
-
-
-def _sidecar_end(seen: JobSnapshot) -> tuple[str, datetime] | None:
-    ended = seen.sidecar.state.terminated if seen.sidecar else None
-    if seen.sidecar is None or ended is None:
-        return None
-    may_restart = seen.settings.gates.sidecar_submitter_restart and ended.exit_code
-    if may_restart and seen.sidecar.restart_count < SIDECAR_RESTARTS:
-        return None
-    when = parse_time(ended.finished_at) if ended.finished_at else seen.now
-    how = f"{ended.reason or 'Error'}, exit code {ended.exit_code}" if ended.exit_code else ""
-    return how, when
-
-
-def _with_timers(seen: JobSnapshot, step: Step) -> Step:
-    """Come back when the next limit passes; until then only changes matter."""
-    left = []
-    if seen.spec.active_deadline_seconds is not None and seen.status.start_time:
-        limit = timedelta(seconds=seen.spec.active_deadline_seconds)
-        left.append(parse_time(seen.status.start_time) + limit - seen.now)
-    if (patience := patience_left(seen, step)) is not None:
-        left.append(patience)
-    if not left:
-        return step
-    soon = max(min(left), timedelta(milliseconds=100))
-    why = step.plan.wait.why if step.plan.wait else "the job to end"
-    return replace(step, plan=Plan(step.plan.stages, Wait(why, retry_in=soon)))
+    return fail(snapshot, reason, message, job_status=JobStatus.FAILED)

@@ -1,1 +1,1 @@
-"""One concern, one file: each answers with a Step and knows nothing of how it is carried out."""
+"""One concern, one file. Each planner returns a Step or a Plan of a snapshot, and executes nothing."""

@@ -1,157 +1,85 @@
-"""Which clusters there should be: make the pending one, replace it, or change one where it stands.
-
-A spec is compared with the cluster that was made last: by hash, so that what the autoscaler or a
-queue changes counts for nothing (C43). The recorded hash is compared only if this version of the
-operator wrote it. Of a cluster that another version of ours made, the live spec is hashed instead, which
-is a copy of the RayService's. One that another operator made is adopted as it is, and never replaced for
-that reason, unless a field that both specs have says something else: then somebody edited it.
-"""
+"""Which clusters exist: create the pending one, replace it, or update a cluster in place."""
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from manta.api.meta import Key
-from manta.api.ray import names
-from manta.api.ray.cluster import RayCluster, RayClusterSpec, WorkerGroupSpec
+from manta.api.ray.cluster import RayCluster, WorkerGroupSpec
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.ray.service import RayServiceStatus, RayServiceStatuses, ServiceUpgradeType
 from manta.controllers.rayservice.events import Cause
-from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
-from manta.controllers.rayservice.step import NO_STEP, Change, Step, without_pending
+from manta.controllers.rayservice.facts.clusters import (
+    SpecMatch,
+    is_rolling_back,
+    is_up_to_date,
+    is_upgrade_due,
+    matches_spec,
+    spec_match,
+)
+from manta.controllers.rayservice.planners.old_clusters import delete_cluster
+from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
+from manta.controllers.rayservice.status_changes import ServiceStep, without_pending
 from manta.manifests.containers import copy_json
 from manta.manifests.service_cluster import (
     build_service_cluster,
-    groups_made_with,
     identity,
     replicas_asked_for,
 )
-from manta.reconcile.actions import Create, Delete, Patch
-from manta.reconcile.plan import do
-from manta.rules.differences import contradictions
-from manta.rules.settings import VERSION_PREFIX
-from manta.rules.spec_hash import essence, spec_hash
+from manta.reconcile.actions import Create, Patch
+from manta.reconcile.plan import NOTHING, Plan, do
+from manta.reconcile.step import Step, step_then
+from manta.rules.spec_hash import spec_hash
 from manta.rules.traits import autoscaling
 
 
-class Fit(Enum):
-    """How a cluster compares with what the spec wants now."""
-
-    SAME = auto()
-    GROWN = auto()
-    """The spec has further worker groups behind those that the cluster was made with."""
-    FOREIGN = auto()
-    """Made by another operator: its hash says nothing to us."""
-    DIFFERENT = auto()
-
-
-def fit(seen: ServiceSnapshot, cluster: RayCluster) -> Fit:
-    annotations, wanted = cluster.metadata.annotations, seen.spec.ray_cluster_config
-    version = annotations.get(names.ANNOTATION_OPERATOR_VERSION, "")
-    if version != seen.settings.version and not version.startswith(VERSION_PREFIX):
-        edited = contradictions(_essence(cluster.spec), _essence(wanted))
-        return Fit.DIFFERENT if edited else Fit.FOREIGN
-    made_of, count = annotations.get(names.ANNOTATION_SPEC_HASH), groups_made_with(annotations)
-    if version != seen.settings.version and made_of != seen.goal_hash:
-        made_of, count = spec_hash(cluster.spec), len(cluster.spec.worker_group_specs)
-    if made_of == seen.goal_hash:
-        return Fit.SAME
-    if count is None or count >= len(wanted.worker_group_specs):
-        return Fit.DIFFERENT
-    as_it_was = spec_hash(wanted, worker_groups=count)
-    return Fit.GROWN if as_it_was == made_of else Fit.DIFFERENT
+def plan_clusters(snapshot: ServiceSnapshot) -> ServiceStep:
+    if is_upgrade_due(snapshot):
+        return step_then(NOTHING, _new_pending_name(snapshot))
+    if not snapshot.pending_name:
+        return Step(_update_in_place(snapshot, snapshot.active))
+    if snapshot.pending is None:
+        return _create_pending(snapshot)
+    if snapshot.pending.is_deleting:
+        return step_then(NOTHING, _new_pending_name(snapshot))
+    if matches_spec(snapshot, snapshot.pending):
+        return Step(_update_in_place(snapshot, snapshot.pending))
+    return _drop_pending(snapshot, snapshot.pending)
 
 
-def _essence(spec: RayClusterSpec) -> Any:
-    return msgspec.to_builtins(essence(spec))
-
-
-def fits(seen: ServiceSnapshot, sight: ClusterSight | None) -> bool:
-    """Can this cluster be what the spec wants, if need be with a change where it stands?"""
-    if sight is None or sight.is_going:
-        return False
-    return fit(seen, sight.cluster) is not Fit.DIFFERENT
-
-
-def is_current(seen: ServiceSnapshot, sight: ClusterSight | None) -> bool:
-    """Was this cluster made of what the spec says now, by our own hash?"""
-    if sight is None or sight.is_going:
-        return False
-    return fit(seen, sight.cluster) in (Fit.SAME, Fit.GROWN)
-
-
-def is_upgrade_due(seen: ServiceSnapshot) -> bool:
-    """A new cluster is wanted, and none has been named yet."""
-    if seen.pending_name:
-        return False
-    if seen.active is None or seen.active.is_going:
-        return True
-    return not fits(seen, seen.active) and seen.strategy != ServiceUpgradeType.NONE
-
-
-def is_rolling_back(seen: ServiceSnapshot) -> bool:
-    """Traffic has been split, and the spec no longer wants the pending cluster: walk back first."""
-    both = seen.active is not None and seen.pending is not None
-    return both and seen.is_incremental and not fits(seen, seen.pending)
-
-
-def is_pending_wanted(seen: ServiceSnapshot) -> bool:
-    """Does an upgrade go on with the pending cluster that there is? Else it gets no traffic."""
-    pending = seen.pending
-    if pending is None or pending.is_going:
-        return False
-    return fits(seen, pending) or seen.strategy == ServiceUpgradeType.NONE
-
-
-def plan_clusters(seen: ServiceSnapshot) -> Step:
-    if is_upgrade_due(seen):
-        return Step(change=_named_anew(seen))
-    if not seen.pending_name:
-        return _in_place(seen, seen.active)
-    if seen.pending is None:
-        return _first_of_its_name(seen)
-    if seen.pending.is_going:
-        return Step(change=_named_anew(seen))
-    if fits(seen, seen.pending):
-        return _in_place(seen, seen.pending)
-    return _no_longer_wanted(seen, seen.pending)
-
-
-def _first_of_its_name(seen: ServiceSnapshot) -> Step:
-    if is_current(seen, seen.active):
-        return Step(change=without_pending)
-    split = seen.is_incremental and seen.active is not None
+def _create_pending(snapshot: ServiceSnapshot) -> ServiceStep:
+    if is_up_to_date(snapshot, snapshot.active):
+        return step_then(NOTHING, without_pending)
     manifest = build_service_cluster(
-        seen.service,
-        seen.cluster_spec,
-        seen.pending_name,
-        seen.settings.version,
-        from_smallest=split,
+        snapshot.service,
+        snapshot.cluster_spec,
+        snapshot.pending_name,
+        snapshot.settings.version,
+        from_smallest=snapshot.is_incremental and snapshot.active is not None,
     )
     return Step(do(Create(RAY_CLUSTERS, manifest, Cause.CREATE_CLUSTER), independent=True))
 
 
-def _no_longer_wanted(seen: ServiceSnapshot, pending: ClusterSight) -> Step:
-    """The spec changed in mid-upgrade. A pending cluster never served: it goes at once."""
-    if is_rolling_back(seen) or seen.strategy == ServiceUpgradeType.NONE:
-        return NO_STEP
-    back = is_current(seen, seen.active)
-    why = "the spec is that of the active cluster again" if back else "the spec changed once more"
-    meta = pending.cluster.metadata
-    delete = Delete(RAY_CLUSTERS, meta.key, meta.uid, Cause.DELETE_CLUSTER, why)
-    change = without_pending if back else _named_anew(seen)
-    return Step(do(delete, independent=True), change)
+def _drop_pending(snapshot: ServiceSnapshot, pending: ClusterView) -> ServiceStep:
+    """The spec changed during the upgrade. The pending cluster never served: delete it at once."""
+    if is_rolling_back(snapshot) or snapshot.strategy == ServiceUpgradeType.NONE:
+        return Step()
+    back = is_up_to_date(snapshot, snapshot.active)
+    why = "the spec matches the active cluster again" if back else "the spec changed again"
+    change = without_pending if back else _new_pending_name(snapshot)
+    return step_then(do(delete_cluster(pending.cluster, why), independent=True), change)
 
 
-def _named_anew(seen: ServiceSnapshot) -> Change:
-    """A clean pending status with a fresh name; the cluster itself is made a round later."""
+def _new_pending_name(
+    snapshot: ServiceSnapshot,
+) -> Callable[[RayServiceStatuses], RayServiceStatuses]:
+    """Reset the pending status to a new name. The next reconcile creates the cluster."""
     capacity = None
-    if seen.is_incremental:
-        capacity = 100 if seen.active is None else 0
-    fresh = RayServiceStatus(ray_cluster_name=seen.new_cluster_name(), target_capacity=capacity)
+    if snapshot.is_incremental:
+        capacity = 100 if snapshot.active is None else 0
+    fresh = RayServiceStatus(ray_cluster_name=snapshot.new_cluster_name(), target_capacity=capacity)
 
     def change(status: RayServiceStatuses) -> RayServiceStatuses:
         return msgspec.structs.replace(status, pending_service_status=fresh)
@@ -159,23 +87,23 @@ def _named_anew(seen: ServiceSnapshot) -> Change:
     return change
 
 
-# ── changes where a cluster stands ───────────────────────────────────────────────────────
+# ── updates in place ─────────────────────────────────────────────────────────────────────
 
 
-def _in_place(seen: ServiceSnapshot, sight: ClusterSight | None) -> Step:
-    if sight is None or sight.is_going:
-        return NO_STEP
-    verdict = fit(seen, sight.cluster)
-    if verdict is Fit.DIFFERENT:
-        return NO_STEP  # upgradeStrategy None: the cluster stays as it is
-    operations, why = _operations(seen, sight.cluster, verdict)
+def _update_in_place(snapshot: ServiceSnapshot, view: ClusterView | None) -> Plan:
+    if view is None or view.is_deleting:
+        return NOTHING
+    match = spec_match(snapshot, view.cluster)
+    if match is SpecMatch.DIFFERENT:
+        return NOTHING  # upgradeStrategy None: the cluster stays as it is
+    operations, why = _operations(snapshot, view.cluster, match)
     if not operations:
-        return NO_STEP
-    meta = sight.cluster.metadata
-    cause = Cause.ADOPT_CLUSTER if verdict is Fit.FOREIGN else Cause.UPDATE_CLUSTER
+        return NOTHING
+    meta = view.cluster.metadata
+    cause = Cause.ADOPT_CLUSTER if match is SpecMatch.FOREIGN else Cause.UPDATE_CLUSTER
     patch = Patch(
         RAY_CLUSTERS,
-        Key(meta.namespace, meta.name),
+        meta.key,
         operations,
         cause,
         why,
@@ -183,34 +111,35 @@ def _in_place(seen: ServiceSnapshot, sight: ClusterSight | None) -> Step:
         uid=meta.uid,
         resource_version=meta.resource_version,
     )
-    return Step(do(patch, independent=True))
+    return do(patch, independent=True)
 
 
 Operations = list[dict[str, Any]]
 
 
-def _operations(seen: ServiceSnapshot, cluster: RayCluster, verdict: Fit) -> tuple[Operations, str]:
-    """A JSON patch, because lists of a custom resource cannot be merged; and what it is for."""
-    if verdict is Fit.FOREIGN and spec_hash(cluster.spec) != seen.goal_hash:
+def _operations(
+    snapshot: ServiceSnapshot, cluster: RayCluster, match: SpecMatch
+) -> tuple[Operations, str]:
+    """A JSON patch, because a merge patch replaces whole lists; and its reason."""
+    if match is SpecMatch.FOREIGN and spec_hash(cluster.spec) != snapshot.goal_hash:
         return [
-            {"op": "replace", "path": "/spec", "value": _adopted_spec(seen, cluster)},
-            *_identity(seen, cluster),
-        ], "taken over from another operator version, with the spec of now"
-    bounds = _bounds(seen, cluster)
-    groups = _appended(seen, cluster) if verdict is not Fit.SAME else []
-    found = [*bounds, *groups, *_identity(seen, cluster)]
-    if verdict is Fit.FOREIGN:
-        return found, "taken over from another operator version"
+            {"op": "replace", "path": "/spec", "value": _adopted_spec(snapshot, cluster)},
+            *_identity(snapshot, cluster),
+        ], "adopted from another operator version, with the current spec"
+    bounds = _bounds(snapshot, cluster)
+    groups = _appended(snapshot, cluster) if match is not SpecMatch.SAME else []
+    found = [*bounds, *groups, *_identity(snapshot, cluster)]
+    if match is SpecMatch.FOREIGN:
+        return found, "adopted from another operator version"
     if groups or bounds:
-        return (
-            found,
-            "worker groups were added" if groups else "the bounds of worker groups changed",
-        )
+        why = "worker groups were added" if groups else "the bounds of worker groups changed"
+        return found, why
     return found, "recorded by this version of the operator"
 
 
-def _identity(seen: ServiceSnapshot, cluster: RayCluster) -> Operations:
-    has, wanted = cluster.metadata.annotations, identity(seen.service, seen.settings.version)
+def _identity(snapshot: ServiceSnapshot, cluster: RayCluster) -> Operations:
+    has = cluster.metadata.annotations
+    wanted = identity(snapshot.service, snapshot.settings.version)
     if not has:
         return [{"op": "add", "path": "/metadata/annotations", "value": wanted}]
     return [
@@ -220,10 +149,10 @@ def _identity(seen: ServiceSnapshot, cluster: RayCluster) -> Operations:
     ]
 
 
-def _bounds(seen: ServiceSnapshot, cluster: RayCluster) -> Operations:
-    """`minReplicas` and `maxReplicas` (C11), and `replicas` that the user has edited here, unless the
-    autoscaler owns them (C09): what others set on the cluster is left alone."""
-    wanted = seen.spec.ray_cluster_config.worker_group_specs
+def _bounds(snapshot: ServiceSnapshot, cluster: RayCluster) -> Operations:
+    """`minReplicas` and `maxReplicas` (C11), and `replicas` if the user edited them in the RayService
+    and no autoscaler owns them (C09). Values that others set on the cluster stay."""
+    wanted = snapshot.spec.ray_cluster_config.worker_group_specs
     return [
         {"op": "add", "path": f"/spec/workerGroupSpecs/{at}/{field}", "value": value}
         for at, (has, goal) in enumerate(zip(cluster.spec.worker_group_specs, wanted, strict=False))
@@ -249,17 +178,18 @@ def _number(group: WorkerGroupSpec, field: str) -> int | None:
     return numbers[field]
 
 
-def _appended(seen: ServiceSnapshot, cluster: RayCluster) -> Operations:
+def _appended(snapshot: ServiceSnapshot, cluster: RayCluster) -> Operations:
     has = len(cluster.spec.worker_group_specs)
-    further = [copy_json(one) for one in (seen.cluster_spec.get("workerGroupSpecs") or ())[has:]]
+    groups = snapshot.cluster_spec.get("workerGroupSpecs") or ()
+    further = [copy_json(one) for one in groups[has:]]
     if not has and further:
         return [{"op": "add", "path": "/spec/workerGroupSpecs", "value": further}]
     return [{"op": "add", "path": "/spec/workerGroupSpecs/-", "value": one} for one in further]
 
 
-def _adopted_spec(seen: ServiceSnapshot, cluster: RayCluster) -> dict[str, Any]:
-    """The spec of now; what the autoscaler and queues decided about the live cluster stays."""
-    spec: dict[str, Any] = copy_json(seen.cluster_spec)
+def _adopted_spec(snapshot: ServiceSnapshot, cluster: RayCluster) -> dict[str, Any]:
+    """The current spec, with the values that an autoscaler or a queue set on the live cluster."""
+    spec: dict[str, Any] = copy_json(snapshot.cluster_spec)
     if cluster.spec.suspend is not None:
         spec["suspend"] = cluster.spec.suspend
     if not autoscaling(cluster.spec):

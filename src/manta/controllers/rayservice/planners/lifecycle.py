@@ -1,50 +1,39 @@
-"""The beginning and the end: the finalizer, and giving everything back before it goes."""
+"""The finalizer: added first, and removed after the clusters of a deleted RayService are gone."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from manta.api.ray import names
+from manta.api.ray.names import FINALIZER_RAY_SERVICE
 from manta.api.ray.resources import RAY_SERVICES
 from manta.api.times import parse_time
 from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.planners.old_clusters import delete_clusters
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
-from manta.controllers.rayservice.step import NO_STEP, Step
-from manta.reconcile.actions import Patch
-from manta.reconcile.plan import do
+from manta.controllers.rayservice.status_changes import ServiceStep
+from manta.reconcile.finalizers import add_finalizer, remove_finalizer
+from manta.reconcile.plan import Plan, do
+from manta.reconcile.step import Step
 
-LONGEST_FAREWELL = timedelta(minutes=10)
-"""A cluster that cannot end holds its RayService no longer than this: twice what it may take to
-clean up its Redis. The garbage collector still has the cluster on its list."""
-
-
-def begin(seen: ServiceSnapshot) -> Step:
-    kept = [*seen.service.metadata.finalizers, names.FINALIZER_RAY_SERVICE]
-    return Step(do(_finalizers(seen, kept, Cause.ADD_FINALIZER)))
+MAX_DELETION_WAIT = timedelta(minutes=10)
+"""A cluster that cannot end holds its RayService no longer than this: twice the time that it may take
+to clean up Redis. The garbage collector deletes the cluster later."""
 
 
-def leave(seen: ServiceSnapshot) -> Step:
-    """Being deleted: the clusters first, then the finalizer."""
-    meta = seen.service.metadata
-    if names.FINALIZER_RAY_SERVICE not in meta.finalizers:
-        return NO_STEP
+def initialize(snapshot: ServiceSnapshot) -> Plan:
+    meta = snapshot.service.metadata
+    return do(add_finalizer(RAY_SERVICES, meta, FINALIZER_RAY_SERVICE, Cause.ADD_FINALIZER))
+
+
+def finalize(snapshot: ServiceSnapshot) -> ServiceStep:
+    """Delete the clusters, then remove the finalizer."""
+    meta = snapshot.service.metadata
+    if FINALIZER_RAY_SERVICE not in meta.finalizers:
+        return Step()
     assert meta.deletion_timestamp is not None
-    waited = seen.now - parse_time(meta.deletion_timestamp)
-    if seen.clusters and waited < LONGEST_FAREWELL:
-        deletions = delete_clusters(seen, "the RayService is deleted")
-        return Step(do(*deletions), timer=LONGEST_FAREWELL - waited)
-    kept = [name for name in meta.finalizers if name != names.FINALIZER_RAY_SERVICE]
-    return Step(do(_finalizers(seen, kept, Cause.REMOVE_FINALIZER)))
-
-
-def _finalizers(seen: ServiceSnapshot, kept: list[str], cause: Cause) -> Patch:
-    meta = seen.service.metadata
-    return Patch(
-        RAY_SERVICES,
-        meta.key,
-        {"metadata": {"finalizers": kept or None}},
-        cause,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
+    left = parse_time(meta.deletion_timestamp) + MAX_DELETION_WAIT - snapshot.now
+    if snapshot.clusters and left > timedelta(0):
+        deletions = delete_clusters(snapshot, "the RayService is deleted")
+        return Step(do(*deletions), wake_in=left)
+    cause = Cause.REMOVE_FINALIZER
+    return Step(do(remove_finalizer(RAY_SERVICES, meta, FINALIZER_RAY_SERVICE, cause)))

@@ -1,60 +1,60 @@
-"""Clusters that no longer serve: each goes after a while, at a time that is written on it.
+"""Clusters that no longer serve: each is deleted at the time that its annotation names.
 
-Requests that were on their way when the traffic moved are given that time to end. There are never
-more clusters than the active one, the pending one, and those that wait for their time (C48).
+The delay lets requests end that were sent before the traffic moved. Besides the active and the pending
+cluster there are only those that wait for their deletion (C48).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from manta.api.ray.cluster import RayCluster
+from manta.api.ray.names import ANNOTATION_DELETE_AFTER
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.times import format_time, parse_time
 from manta.controllers.rayservice.events import Cause
-from manta.controllers.rayservice.snapshot import DELETE_AFTER, ServiceSnapshot
-from manta.controllers.rayservice.step import Step
+from manta.controllers.rayservice.snapshot import ServiceSnapshot
+from manta.controllers.rayservice.status_changes import ServiceStep
 from manta.reconcile.actions import Action, Delete, Patch
-from manta.reconcile.plan import do
+from manta.reconcile.plan import Plan, do
+from manta.reconcile.step import Step, earliest
 
 DEFAULT_DELAY = timedelta(seconds=60)
 
 
-def plan_old_clusters(seen: ServiceSnapshot) -> Step:
+def plan_old_clusters(snapshot: ServiceSnapshot) -> ServiceStep:
     actions: list[Action] = []
     timers: list[timedelta] = []
-    for cluster in _old(seen):
-        due = _deadline(cluster)
-        if due is None and _delay(seen) > timedelta(0):
-            actions.append(_note(cluster, seen.now + _delay(seen)))
-        elif due is None or due <= seen.now:
-            actions.append(delete_cluster(cluster, "it serves no more"))
+    delay = _delay(snapshot)
+    wanted = (snapshot.active_name, snapshot.pending_name)
+    for cluster in _live_clusters(snapshot):
+        if cluster.metadata.name in wanted:
+            continue
+        due = _deletion_time(cluster)
+        if due is None and delay > timedelta(0):
+            actions.append(_schedule_deletion(cluster, snapshot.now + delay))
+        elif due is None or due <= snapshot.now:
+            actions.append(delete_cluster(cluster, "it no longer serves"))
         else:
-            timers.append(due - seen.now)
-    return Step(do(*actions, independent=True), timer=min(timers, default=None))
+            timers.append(due - snapshot.now)
+    return Step(do(*actions, independent=True), wake_in=earliest(*timers))
 
 
-def plan_reprieve(seen: ServiceSnapshot) -> Step:
-    """A cluster that is wanted again loses its date."""
-    names_ = (seen.active_name, seen.pending_name)
+def cancel_scheduled_deletion(snapshot: ServiceSnapshot) -> Plan:
+    """For a cluster that became active or pending again."""
+    wanted = (snapshot.active_name, snapshot.pending_name)
     actions = [
-        Patch(
-            RAY_CLUSTERS,
-            cluster.metadata.key,
-            {"metadata": {"annotations": {DELETE_AFTER: None}}},
-            Cause.NOTE_DEADLINE,
-            uid=cluster.metadata.uid,
-        )
-        for cluster in seen.clusters
-        if cluster.metadata.name in names_ and DELETE_AFTER in cluster.metadata.annotations
+        _set_deletion_time(cluster, None)
+        for cluster in snapshot.clusters
+        if cluster.metadata.name in wanted
+        and ANNOTATION_DELETE_AFTER in cluster.metadata.annotations
     ]
-    return Step(do(*actions, independent=True))
+    return do(*actions, independent=True)
 
 
-def delete_clusters(seen: ServiceSnapshot, why: str) -> tuple[Delete, ...]:
-    """All of them, at once; what is on its way out needs no second push."""
-    return tuple(delete_cluster(cluster, why) for cluster in seen.clusters if _stays(cluster))
+def delete_clusters(snapshot: ServiceSnapshot, why: str) -> tuple[Delete, ...]:
+    """Delete all clusters that are not being deleted yet."""
+    return tuple(delete_cluster(cluster, why) for cluster in _live_clusters(snapshot))
 
 
 def delete_cluster(cluster: RayCluster, why: str) -> Delete:
@@ -62,31 +62,28 @@ def delete_cluster(cluster: RayCluster, why: str) -> Delete:
     return Delete(RAY_CLUSTERS, meta.key, meta.uid, Cause.DELETE_CLUSTER, why)
 
 
-def _old(seen: ServiceSnapshot) -> Iterator[RayCluster]:
-    wanted = (seen.active_name, seen.pending_name)
-    return (one for one in seen.clusters if _stays(one) and one.metadata.name not in wanted)
+def _live_clusters(snapshot: ServiceSnapshot) -> list[RayCluster]:
+    return [one for one in snapshot.clusters if one.metadata.deletion_timestamp is None]
 
 
-def _stays(cluster: RayCluster) -> bool:
-    return cluster.metadata.deletion_timestamp is None
-
-
-def _delay(seen: ServiceSnapshot) -> timedelta:
-    chosen = seen.spec.ray_cluster_deletion_delay_seconds
+def _delay(snapshot: ServiceSnapshot) -> timedelta:
+    chosen = snapshot.spec.ray_cluster_deletion_delay_seconds
     return DEFAULT_DELAY if chosen is None else timedelta(seconds=chosen)
 
 
-def _deadline(cluster: RayCluster) -> datetime | None:
+def _deletion_time(cluster: RayCluster) -> datetime | None:
     try:
-        return parse_time(cluster.metadata.annotations[DELETE_AFTER])
+        return parse_time(cluster.metadata.annotations[ANNOTATION_DELETE_AFTER])
     except (KeyError, ValueError):
         return None
 
 
-def _note(cluster: RayCluster, due: datetime) -> Patch:
-    meta = cluster.metadata
-    # Times are written in whole seconds: round up, so that nobody loses a part of one.
+def _schedule_deletion(cluster: RayCluster, due: datetime) -> Patch:
+    # Times are written in whole seconds: round up, so that the delay is never shortened.
     text = format_time(due + timedelta(microseconds=999_999))
-    body = {"metadata": {"annotations": {DELETE_AFTER: text}}}
-    why = f"it will be deleted at {text}"
+    return _set_deletion_time(cluster, text, f"it will be deleted at {text}")
+
+
+def _set_deletion_time(cluster: RayCluster, text: str | None, why: str = "") -> Patch:
+    meta, body = cluster.metadata, {"metadata": {"annotations": {ANNOTATION_DELETE_AFTER: text}}}
     return Patch(RAY_CLUSTERS, meta.key, body, Cause.NOTE_DEADLINE, why, uid=meta.uid)

@@ -1,7 +1,7 @@
-"""The Services with stable names: made when a cluster can serve, re-pointed when another one can.
+"""The Services with stable names: created when a cluster can serve, and switched to the next one.
 
-The serve Service decides which cluster serves. It is written first, and what becomes of the head
-Service never holds it up (C47). The address of a serve Service is never touched.
+The serve Service decides which cluster serves. It is written first, and a failure of the head Service
+does not delay it (C47). The cluster IP of a serve Service never changes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from manta.api.core import Service, ServicePort
 from manta.api.ray import names
 from manta.api.resources import SERVICES
 from manta.controllers.rayservice.events import Cause
-from manta.controllers.rayservice.snapshot import ClusterSight, ServiceSnapshot
-from manta.controllers.rayservice.step import Step, promoted, unchanged
+from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
+from manta.controllers.rayservice.status_changes import ServiceStep, promoted
 from manta.manifests.containers import Json
-from manta.manifests.passed_on import annotation_changes
+from manta.manifests.propagated_metadata import annotation_changes
 from manta.manifests.serve_services import (
     build_cluster_serve_service,
     build_serve_service,
@@ -26,54 +26,53 @@ from manta.manifests.serve_services import (
 )
 from manta.reconcile.actions import Action, Create, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
+from manta.reconcile.step import Step, step_then
 
 
-def selected_cluster(service: Service | None) -> str:
-    return service.spec.selector.get(names.LABEL_CLUSTER, "") if service else ""
-
-
-def plan_services(seen: ServiceSnapshot, target: ClusterSight | None) -> Step:
-    """Point both Services at `target`; a pending cluster that gets them is promoted."""
+def plan_services(snapshot: ServiceSnapshot, target: ClusterView | None) -> ServiceStep:
+    """Make both Services select `target`. A pending cluster that they select is promoted."""
     if target is None:
         return Step()
-    wanted = build_serve_service(seen.service, target.cluster, target.head_pod)
-    serve = ensure_service(seen.serve_service, wanted)
-    plan = _alone(serve).then(plan_head_service(seen, target))
-    change = promoted if target is seen.pending else unchanged
-    return Step(plan.then(_superfluous(seen)), change, hangs_on=(serve,) if serve else ())
+    wanted = build_serve_service(snapshot.service, target.cluster, target.head_pod)
+    serve = ensure_service(snapshot.serve_service, wanted)
+    plan = _independent(serve).then(plan_head_service(snapshot, target))
+    plan = plan.then(_renamed_services(snapshot))
+    if target is not snapshot.pending:
+        return Step(plan)
+    return step_then(plan, promoted, requires=(serve,) if serve else ())
 
 
-def plan_head_service(seen: ServiceSnapshot, target: ClusterSight) -> Plan:
+def plan_head_service(snapshot: ServiceSnapshot, target: ClusterView) -> Plan:
     wanted = build_service_head_service(
-        seen.service, target.cluster, seen.settings, target.head_pod
+        snapshot.service, target.cluster, snapshot.settings, target.head_pod
     )
-    has = seen.head_service
+    has = snapshot.head_service
     if has is not None and has.headless != (wanted["spec"].get("clusterIP") == "None"):
-        return _alone(_replaced(has))
-    return _alone(ensure_service(has, wanted))
+        return _independent(_replaced(has))
+    return _independent(ensure_service(has, wanted))
 
 
 def _replaced(has: Service) -> Action | None:
-    """Whether a Service has an address of its own cannot be changed: it is made again when it is
-    gone. Only people and dashboards use it, by its name."""
+    """Kubernetes does not change whether a Service is headless: delete it, and create it again when it
+    is gone. Only users and dashboards use this Service, by its name."""
     if has.metadata.deletion_timestamp is not None:
         return None
-    why = "it can only be made again with, or without, an address of its own"
+    why = "it must be created again to become headless, or not headless"
     return Delete(SERVICES, has.metadata.key, has.metadata.uid, Cause.DELETE_SERVICE, why)
 
 
-def plan_cluster_serve_service(seen: ServiceSnapshot, sight: ClusterSight) -> Plan:
-    """One cluster's own serve Service, which a route can weigh against another's."""
-    wanted = build_cluster_serve_service(seen.service, sight.cluster, sight.head_pod)
-    return _alone(ensure_service(sight.serve_service, wanted))
+def plan_cluster_serve_service(snapshot: ServiceSnapshot, view: ClusterView) -> Plan:
+    """The serve Service of one cluster, which an HTTPRoute gives a weight."""
+    wanted = build_cluster_serve_service(snapshot.service, view.cluster, view.head_pod)
+    return _independent(ensure_service(view.serve_service, wanted))
 
 
-def plan_stable_serve_service(seen: ServiceSnapshot, target: ClusterSight) -> Plan:
-    """While traffic is split nobody needs the stable name; who has it from before keeps it alive."""
-    if seen.serve_service is None:
+def plan_stable_serve_service(snapshot: ServiceSnapshot, target: ClusterView) -> Plan:
+    """While traffic is split the stable Service is not created; an existing one is kept up to date."""
+    if snapshot.serve_service is None:
         return NOTHING
-    wanted = build_serve_service(seen.service, target.cluster, target.head_pod)
-    return _alone(ensure_service(seen.serve_service, wanted))
+    wanted = build_serve_service(snapshot.service, target.cluster, target.head_pod)
+    return _independent(ensure_service(snapshot.serve_service, wanted))
 
 
 _FOLLOWED: Final = {
@@ -86,12 +85,12 @@ _FOLLOWED: Final = {
     "externalIPs": ("external_ips", None),
     "publishNotReadyAddresses": ("publish_not_ready_addresses", None),
 }
-"""Fields of a spec that follow the RayService: the attribute, and what a field becomes that the spec no
-longer names. None: it stays as it is, because the server or a cloud may have filled it in."""
+"""Fields that follow the RayService: the attribute, and the value of a field that the spec no longer
+sets. None: it stays, because the API server or a cloud provider may have set it."""
 
 
 def ensure_service(has: Service | None, wanted: Json) -> Action | None:
-    """Make it, or change what differs; None when it is right."""
+    """Create the Service, or patch what differs; None if nothing does."""
     if has is None:
         return Create(SERVICES, wanted, Cause.CREATE_SERVICE)
     change, meta = _spec_changes(has, wanted["spec"]), has.metadata
@@ -103,10 +102,10 @@ def ensure_service(has: Service | None, wanted: Json) -> Action | None:
     body["metadata"] |= {"annotations": annotations} if annotations else {}
     body |= {"spec": change} if change else {}
     target = wanted["spec"]["selector"].get(names.LABEL_CLUSTER, "")
-    why = f"it now stands before RayCluster {target}"
+    why = f"it now selects RayCluster {target}"
     if "selector" not in change:
-        what = ", ".join(sorted({*change, *annotations})) or "its labels"
-        why = f"the spec asks for another {what}"
+        what = ", ".join(sorted({*change, *annotations})) or "labels"
+        why = f"the spec changes its {what}"
     return Patch(SERVICES, meta.key, body, Cause.UPDATE_SERVICE, why, uid=meta.uid)
 
 
@@ -130,7 +129,7 @@ def _plain(value: Any) -> Any:
 
 
 def _typed(ports: list[Json]) -> tuple[ServicePort, ...]:
-    """As the server shows them: the target defaults to the port itself."""
+    """With the API server's default: the target port is the port."""
     filled = [{"targetPort": port["port"], **port} for port in ports]
     return _without_node_ports(msgspec.convert(filled, tuple[ServicePort, ...]))
 
@@ -140,7 +139,7 @@ def _without_node_ports(ports: tuple[ServicePort, ...]) -> tuple[ServicePort, ..
 
 
 def _with_node_ports(ports: list[Json], has: Service) -> list[Mapping[str, Any]]:
-    """A port that stays keeps the number that every node knows it by."""
+    """A port that stays keeps its node port."""
     known = {port.name: port.node_port for port in has.spec.ports if port.node_port}
     return [
         {**port, "nodePort": known[port["name"]]} if port.get("name") in known else port
@@ -148,19 +147,19 @@ def _with_node_ports(ports: list[Json], has: Service) -> list[Mapping[str, Any]]
     ]
 
 
-def _superfluous(seen: ServiceSnapshot) -> Plan:
-    """A serve Service under a name that the spec no longer gives it."""
-    if seen.serve_service is None:
+def _renamed_services(snapshot: ServiceSnapshot) -> Plan:
+    """Delete serve Services under a name that the spec no longer uses."""
+    if snapshot.serve_service is None:
         return NOTHING
     actions = [
         Delete(SERVICES, one.metadata.key, one.metadata.uid, Cause.DELETE_SERVICE, "it was renamed")
-        for one in seen.own_services
+        for one in snapshot.own_services
         if names.LABEL_SERVE in one.metadata.labels
-        and one.metadata.uid != seen.serve_service.metadata.uid
+        and one.metadata.uid != snapshot.serve_service.metadata.uid
         and one.metadata.deletion_timestamp is None
     ]
     return do(*actions, independent=True)
 
 
-def _alone(action: Action | None) -> Plan:
+def _independent(action: Action | None) -> Plan:
     return do(action, independent=True) if action else NOTHING

@@ -1,4 +1,4 @@
-"""Who asks: client certificates, static tokens, service account tokens. No one else."""
+"""Authentication by client certificate, static token or service account token."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import hmac
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from manta.httpserver.messages import ANONYMOUS, HttpRequest, User
 from manta.localplane.apiserver.auth.tokens import AUDIENCES, Accepted, Tokens
-from manta.localplane.apiserver.messages import ANONYMOUS, HttpRequest, User
 
 AUTHENTICATED = "system:authenticated"
+ADMIN = User("admin", ("system:masters", AUTHENTICATED), uid="admin")
 OPEN_PATHS = frozenset(("/healthz", "/livez", "/readyz", "/version"))
 
 
@@ -19,7 +20,7 @@ class Authenticator:
         self._tokens = tokens
 
     def authenticate(self, request: HttpRequest, peer: dict[str, Any] | None) -> User | None:
-        """None means 401. Health and version are open to everyone."""
+        """Return the user; None means 401. Health and version need no credentials."""
         user = _certified(peer) if peer else None
         if user is not None:
             return user
@@ -36,9 +37,9 @@ class Authenticator:
         return accepted.user if accepted is not None else None
 
     def accept(self, token: str, audiences: Sequence[str] = AUDIENCES) -> Accepted | None:
-        """The user of a token that is good for at least one of the audiences.
+        """Return the user of a token that is valid for at least one of the audiences, else None.
 
-        Static tokens are made for this server and for nobody else.
+        Static tokens are valid for this server only.
         """
         for known, user in self._static.items():
             if hmac.compare_digest(known.encode(), token.encode()):
@@ -50,7 +51,7 @@ class Authenticator:
 
 
 def _certified(peer: dict[str, Any]) -> User | None:
-    """The user in a verified certificate: common name, and organizations as groups."""
+    """Return the user of a verified certificate: common name, and organizations as groups."""
     name = ""
     groups: list[str] = []
     for relative in peer.get("subject") or ():

@@ -1,8 +1,4 @@
-"""Acting as someone else (`kubectl --as`): allowed to whom RBAC allows it, refused to all others.
-
-Ignoring these headers would be the worst answer: the request would run with more permissions
-than its sender asked for.
-"""
+"""Impersonation (`kubectl --as`), for users with the RBAC verb `impersonate`."""
 
 from __future__ import annotations
 
@@ -10,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from urllib.parse import unquote
 
+from manta.httpserver.messages import HttpRequest, User
 from manta.localplane.apiserver.auth.authenticator import AUTHENTICATED
 from manta.localplane.apiserver.auth.authorizer import Authorizer
-from manta.localplane.apiserver.auth.rules import Attempt
-from manta.localplane.apiserver.messages import HttpRequest, User
+from manta.localplane.apiserver.auth.rules import Attributes
 from manta.localplane.apiserver.status_errors import bad_request
 
 _ACCOUNT = "system:serviceaccount:"
@@ -21,7 +17,10 @@ _EXTRA = "impersonate-extra-"
 
 
 def impersonated(authorizer: Authorizer, request: HttpRequest) -> HttpRequest:
-    """The request as the wanted user; the request itself when nobody else is wanted."""
+    """Return the request as the impersonated user, or as it is without impersonation headers.
+
+    Raises StatusError if it is not allowed.
+    """
     wanted = [name for name in request.headers if name.startswith("impersonate-")]
     if not wanted:
         return request
@@ -35,9 +34,9 @@ def impersonated(authorizer: Authorizer, request: HttpRequest) -> HttpRequest:
         for header in wanted
         if header.startswith(_EXTRA) and _list(request.headers[header])
     }
-    for attempt in _attempts(name, groups, uid, extra):
-        authorizer.require(request.user, attempt)
-    user = User(name, (*(groups or _own_groups(name)), AUTHENTICATED), uid, extra)
+    for attributes in _impersonation_attributes(name, groups, uid, extra):
+        authorizer.require(request.user, attributes)
+    user = User(name, (*(groups or _service_account_groups(name)), AUTHENTICATED), uid, extra)
     return replace(request, user=user)
 
 
@@ -45,24 +44,24 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _attempts(
+def _impersonation_attributes(
     name: str, groups: tuple[str, ...], uid: str, extra: Mapping[str, tuple[str, ...]]
-) -> Iterator[Attempt]:
+) -> Iterator[Attributes]:
     if name.startswith(_ACCOUNT) and name.count(":") == 3:
         _, _, namespace, account = name.split(":")
-        yield Attempt("impersonate", "", "serviceaccounts", "", account, namespace)
+        yield Attributes("impersonate", "", "serviceaccounts", "", account, namespace)
     else:
-        yield Attempt("impersonate", "", "users", "", name)
+        yield Attributes("impersonate", "", "users", "", name)
     for group in groups:
-        yield Attempt("impersonate", "", "groups", "", group)
+        yield Attributes("impersonate", "", "groups", "", group)
     if uid:
-        yield Attempt("impersonate", "authentication.k8s.io", "uids", "", uid)
+        yield Attributes("impersonate", "authentication.k8s.io", "uids", "", uid)
     for key, values in extra.items():
         for value in values:
-            yield Attempt("impersonate", "authentication.k8s.io", "userextras", key, value)
+            yield Attributes("impersonate", "authentication.k8s.io", "userextras", key, value)
 
 
-def _own_groups(name: str) -> tuple[str, ...]:
+def _service_account_groups(name: str) -> tuple[str, ...]:
     if name.startswith(_ACCOUNT) and name.count(":") == 3:
         namespace = name.split(":")[2]
         return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")

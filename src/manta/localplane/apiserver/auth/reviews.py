@@ -1,4 +1,4 @@
-"""Questions about oneself and others: reviews are answered and never stored."""
+"""TokenReview, SubjectAccessReview and the other review kinds, which are never stored."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from manta.api.documents.writer import to_yaml
-from manta.localplane.apiserver import changes, decoding, machinery, strictness
+from manta.httpserver.messages import HttpResponse, User, json_response
+from manta.localplane.apiserver import changes, decoding, field_validation
 from manta.localplane.apiserver.auth.authenticator import Authenticator
 from manta.localplane.apiserver.auth.authorizer import Authorizer
-from manta.localplane.apiserver.auth.rules import Attempt, as_json
+from manta.localplane.apiserver.auth.rules import Attributes, as_json
 from manta.localplane.apiserver.auth.tokens import AUDIENCES, Tokens
 from manta.localplane.apiserver.core import Call, Core
-from manta.localplane.apiserver.messages import HttpResponse, User, json_response
+from manta.localplane.apiserver.field_managers import FieldManager
 from manta.localplane.apiserver.options import WriteOptions, write_options
 from manta.localplane.apiserver.schema.causes import Cause, compact_json, required
 from manta.localplane.apiserver.schema.causes import invalid as invalid_value
@@ -34,7 +35,7 @@ _SYSTEM_FIELDS = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
-"""What the server writes itself, and never reads from a client."""
+"""Set by the server, ignored in requests."""
 _METADATA_ORDER = (
     "name",
     "generateName",
@@ -49,23 +50,22 @@ _METADATA_ORDER = (
 )
 
 
-def _unclear(spec: Object) -> Iterator[Cause]:
-    """A question is about a resource or about a path, never about both or neither."""
+def _check_attributes(spec: Object) -> Iterator[Cause]:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is not None and path is not None:
-        wish = "cannot be specified in combination with resourceAttributes"
-        yield invalid_value("spec.nonResourceAttributes", _internal_path(path), wish)
+        why = "cannot be specified in combination with resourceAttributes"
+        yield invalid_value("spec.nonResourceAttributes", _internal_path(path), why)
     if resource is None and path is None:
-        wish = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        yield invalid_value("spec.resourceAttributes", None, wish)
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        yield invalid_value("spec.resourceAttributes", None, why)
 
 
 def _internal_path(path: Object) -> Object:
-    """The real server shows its own, internal form."""
+    """kube-apiserver shows the fields of its internal type."""
     return {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
 
 
-def _odd_selectors(spec: Object) -> Iterator[Cause]:
+def _check_selectors(spec: Object) -> Iterator[Cause]:
     for member in ("fieldSelector", "labelSelector"):
         selector = (spec.get("resourceAttributes") or {}).get(member)
         field = f"spec.resourceAttributes.{member}"
@@ -73,11 +73,11 @@ def _odd_selectors(spec: Object) -> Iterator[Cause]:
             continue
         raw, wanted = selector.get("rawSelector"), selector.get("requirements")
         if raw and wanted:
-            wish = "may not specified at the same time as requirements"
-            yield invalid_value(f"{field}.rawSelector", raw, wish)
+            why = "may not specified at the same time as requirements"
+            yield invalid_value(f"{field}.rawSelector", raw, why)
         if not raw and not wanted:
-            wish = f"when {field} is specified, requirements or rawSelector is required"
-            yield required(f"{field}.requirements", wish)
+            why = f"when {field} is specified, requirements or rawSelector is required"
+            yield required(f"{field}.requirements", why)
 
 
 class Reviews:
@@ -93,12 +93,12 @@ class Reviews:
         self._authenticator = authenticator
         self._tokens = tokens
         self._answers: Mapping[str, Callable[[Call, Object], Object]] = {
-            "SelfSubjectReview": self._who_am_i,
-            "TokenReview": self._token,
-            "SelfSubjectAccessReview": self._may_i,
-            "SubjectAccessReview": self._may_they,
-            "LocalSubjectAccessReview": self._may_they_here,
-            "SelfSubjectRulesReview": self._what_may_i,
+            "SelfSubjectReview": self._self_subject,
+            "TokenReview": self._token_review,
+            "SelfSubjectAccessReview": self._self_access,
+            "SubjectAccessReview": self._subject_access,
+            "LocalSubjectAccessReview": self._local_access,
+            "SelfSubjectRulesReview": self._self_rules,
         }
 
     def is_review(self, kind: str) -> bool:
@@ -108,36 +108,36 @@ class Reviews:
         if call.answer.shape not in ("", "PartialObjectMetadata"):
             raise not_acceptable(shape=True)
         options = write_options(call.request, "CreateOptions")
-        sent = decoding.read_object(call.request, call.served)
-        review = strictness.checked(call, sent, options)
-        body = self._begun(call, review, options)
-        status = self._answers[call.served.kind](call, body)
-        if call.served.kind == "SelfSubjectRulesReview":
-            body |= {"metadata": {}, "spec": {}}  # the real server repeats nothing of it
-        return _shown(call, body | {"status": status})
+        sent = decoding.read_object(call.request, call.resource)
+        review = field_validation.canonical(call, sent, options)
+        body = self._without_status(call, review, options)
+        status = self._answers[call.resource.kind](call, body)
+        if call.resource.kind == "SelfSubjectRulesReview":
+            body |= {"metadata": {}, "spec": {}}  # as in kube-apiserver
+        return _response(call, body | {"status": status})
 
-    def _begun(self, call: Call, review: Object, options: WriteOptions) -> Object:
-        """The review as it is answered, but for its status, with all of the metadata that was sent."""
-        served = call.served
+    def _without_status(self, call: Call, review: Object, options: WriteOptions) -> Object:
+        """Return the response without its status."""
+        resource = call.resource
         meta = {k: v for k, v in (review.get("metadata") or {}).items() if k not in _SYSTEM_FIELDS}
         meta.pop("managedFields", None)
-        if served.namespaced:
+        if resource.namespaced:
             changes.check_namespace(meta, call.route.namespace)
             meta["namespace"] = call.route.namespace
         else:
             meta.pop("namespace", None)
-        body: Object = {"kind": served.kind, "apiVersion": served.api_version, "metadata": meta}
-        if served.kind == "SelfSubjectReview":
+        body: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
+        if resource.kind == "SelfSubjectReview":
             return body | {"metadata": {"creationTimestamp": self._core.now_text()}}
         body["spec"] = review.get("spec") or {}
-        writing = machinery.Writing(options.manager, self._core.now_text())
-        meta["managedFields"] = machinery.track(served, None, body, writing)
+        manager = FieldManager(options.manager, self._core.now_text())
+        meta["managedFields"] = manager.update(resource, None, body)
         return body
 
-    def _who_am_i(self, call: Call, _: Object) -> Object:
+    def _self_subject(self, call: Call, _: Object) -> Object:
         return {"userInfo": user_info(call.user)}
 
-    def _token(self, _: Call, review: Object) -> Object:
+    def _token_review(self, _: Call, review: Object) -> Object:
         spec = review["spec"]
         token = spec.get("token") or ""
         if not token:
@@ -153,7 +153,7 @@ class Reviews:
         }
 
     def _why_invalid(self, token: str, audiences: tuple[str, ...]) -> str:
-        """Of a good token for others its audiences are named: whoever asks may have mistyped them."""
+        """Return the error; for a valid token of other audiences it lists them."""
         found = self._tokens.audiences_of(token) if self._tokens else ()
         if not found or set(found) & set(audiences):
             return "invalid bearer token"
@@ -162,46 +162,44 @@ class Reviews:
         why = f"token audiences [{shown}] is invalid for the target audiences [{wanted}]"
         return f"[invalid bearer token, {why}]"
 
-    def _may_i(self, call: Call, review: Object) -> Object:
-        return self._verdict(call, call.user, review)
+    def _self_access(self, call: Call, review: Object) -> Object:
+        return self._access(call, call.user, review)
 
-    def _may_they(self, call: Call, review: Object, more: Sequence[Cause] = ()) -> Object:
+    def _subject_access(self, call: Call, review: Object, more: Sequence[Cause] = ()) -> Object:
         spec = review["spec"]
         user = User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
-        return self._verdict(call, user, review, more)
+        return self._access(call, user, review, more)
 
-    def _may_they_here(self, call: Call, review: Object) -> Object:
-        """Only of this namespace: its admin may ask nothing about the rest of the cluster."""
+    def _local_access(self, call: Call, review: Object) -> Object:
+        """LocalSubjectAccessReview: only attributes of the namespace in the path are valid."""
         if not call.route.namespace:
             raise no_such_resource()
         causes = []
         spec = review["spec"]
         attributes = spec.get("resourceAttributes")
         if attributes is not None and attributes.get("namespace") != call.route.namespace:
-            asked = attributes.get("namespace", "")
-            wish = "must match metadata.namespace"
-            causes.append(invalid_value("spec.resourceAttributes.namespace", asked, wish))
+            value = attributes.get("namespace", "")
+            why = "must match metadata.namespace"
+            causes.append(invalid_value("spec.resourceAttributes.namespace", value, why))
         if spec.get("nonResourceAttributes") is not None:
-            wish = "disallowed on this kind of request"
-            asked = _internal_path(spec["nonResourceAttributes"])
-            causes.append(invalid_value("spec.nonResourceAttributes", asked, wish))
-        return self._may_they(call, review, causes)
+            why = "disallowed on this kind of request"
+            value = _internal_path(spec["nonResourceAttributes"])
+            causes.append(invalid_value("spec.nonResourceAttributes", value, why))
+        return self._subject_access(call, review, causes)
 
-    def _verdict(
-        self, call: Call, user: User, review: Object, more: Sequence[Cause] = ()
-    ) -> Object:
+    def _access(self, call: Call, user: User, review: Object, more: Sequence[Cause] = ()) -> Object:
         spec = review["spec"]
-        causes = list(_unclear(spec))
+        causes = list(_check_attributes(spec))
         if not user.name and not user.groups:
-            wish = "at least one of user or group must be specified"
-            causes.append(invalid_value("spec.user", "", wish))
-        causes += [*_odd_selectors(spec), *_filled_metadata(call, review["metadata"]), *more]
+            why = "at least one of user or group must be specified"
+            causes.append(invalid_value("spec.user", "", why))
+        causes += [*_check_selectors(spec), *_check_metadata(call, review["metadata"]), *more]
         if causes:
-            raise invalid("", call.served.group, "", causes)
+            raise invalid("", call.resource.group, "", causes)
         resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-        return {"allowed": self._authorizer.may(user, _attempt(resource or {}, path or {}))}
+        return {"allowed": self._authorizer.may(user, _attributes(resource or {}, path or {}))}
 
-    def _what_may_i(self, call: Call, review: Object) -> Object:
+    def _self_rules(self, call: Call, review: Object) -> Object:
         namespace = review["spec"].get("namespace") or ""
         if not namespace:
             raise bad_request("no namespace on request")
@@ -217,21 +215,21 @@ class Reviews:
         }
 
 
-def _filled_metadata(call: Call, meta: Object) -> Iterator[Cause]:
-    """A question has no name: it is never stored."""
-    apart = {"managedFields"} | ({"namespace"} if call.served.namespaced else set())
-    if any(meta[name] for name in meta.keys() - apart):
+def _check_metadata(call: Call, meta: Object) -> Iterator[Cause]:
+    """Reviews may have no metadata except managedFields and the namespace."""
+    allowed = {"managedFields"} | ({"namespace"} if call.resource.namespaced else set())
+    if any(meta[name] for name in meta.keys() - allowed):
         ordered = {name: meta[name] for name in _METADATA_ORDER if meta.get(name)}
         ordered["managedFields"] = [
             entry | {"fieldsV1": json.loads(compact_json(entry["fieldsV1"]))}
             for entry in meta["managedFields"]
         ]
         text = json.dumps(ordered, ensure_ascii=False, separators=(",", ":"))
-        wish = "must be empty except for namespace" if call.served.namespaced else "must be empty"
-        yield Cause("FieldValueInvalid", f"Invalid value: {text}: {wish}", "metadata")
+        why = "must be empty except for namespace" if call.resource.namespaced else "must be empty"
+        yield Cause("FieldValueInvalid", f"Invalid value: {text}: {why}", "metadata")
 
 
-def _shown(call: Call, body: Object) -> HttpResponse:
+def _response(call: Call, body: Object) -> HttpResponse:
     if call.answer.shape:
         kind = {"kind": call.answer.shape, "apiVersion": f"meta.k8s.io/{call.answer.version}"}
         return json_response(201, kind | {"metadata": body["metadata"]}, call.headers())
@@ -241,10 +239,10 @@ def _shown(call: Call, body: Object) -> HttpResponse:
     return json_response(201, body, call.headers())
 
 
-def _attempt(resource: Object, path: Object) -> Attempt:
+def _attributes(resource: Object, path: Object) -> Attributes:
     if path:
-        return Attempt(path.get("verb") or "", path=path.get("path") or "")
-    return Attempt(
+        return Attributes(path.get("verb") or "", path=path.get("path") or "")
+    return Attributes(
         resource.get("verb") or "",
         resource.get("group") or "",
         resource.get("resource") or "",

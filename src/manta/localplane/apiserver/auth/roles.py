@@ -1,109 +1,31 @@
-"""The roles and bindings that every cluster has: who may look around, and who may do everything."""
+"""The default ClusterRoles and ClusterRoleBindings of every cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
-AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
-_ANNOTATIONS = {AUTOUPDATE: "true"}
+from manta.api.well_known import (
+    ANNOTATION_RBAC_AUTOUPDATE,
+    LABEL_BOOTSTRAPPING,
+    PREFIX_RBAC_AGGREGATE,
+)
+from manta.localplane.apiserver.builtin_resources import builtin_resources
+
+_LABELS = {LABEL_BOOTSTRAPPING: "rbac-defaults"}
+_ANNOTATIONS = {ANNOTATION_RBAC_AUTOUPDATE: "true"}
 _READ = ["get", "list", "watch"]
 _WRITE = ["create", "delete", "deletecollection", "patch", "update"]
 _API = "rbac.authorization.k8s.io/v1"
-_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 Object = dict[str, Any]
 
-# What `view` reads, and which of it `edit` writes, group by group, as in Kubernetes 1.35. Neither writes
-# Endpoints or EndpointSlices: whoever does chooses where a Service's connections go.
-_VIEW: dict[str, list[str]] = {
-    "": [
-        "bindings",
-        "configmaps",
-        "endpoints",
-        "events",
-        "limitranges",
-        "namespaces",
-        "namespaces/status",
-        "persistentvolumeclaims",
-        "persistentvolumeclaims/status",
-        "pods",
-        "pods/log",
-        "pods/status",
-        "replicationcontrollers",
-        "replicationcontrollers/scale",
-        "replicationcontrollers/status",
-        "resourcequotas",
-        "resourcequotas/status",
-        "serviceaccounts",
-        "services",
-        "services/status",
-    ],
-    "apps": [
-        "controllerrevisions",
-        "daemonsets",
-        "daemonsets/status",
-        "deployments",
-        "deployments/scale",
-        "deployments/status",
-        "replicasets",
-        "replicasets/scale",
-        "replicasets/status",
-        "statefulsets",
-        "statefulsets/scale",
-        "statefulsets/status",
-    ],
-    "autoscaling": ["horizontalpodautoscalers", "horizontalpodautoscalers/status"],
-    "batch": ["cronjobs", "cronjobs/status", "jobs", "jobs/status"],
-    "discovery.k8s.io": ["endpointslices"],
-    "events.k8s.io": ["events"],
-    "networking.k8s.io": ["ingresses", "ingresses/status", "networkpolicies"],
-    "policy": ["poddisruptionbudgets", "poddisruptionbudgets/status"],
-}
-_EDIT: dict[str, list[str]] = {
-    "": [
-        "configmaps",
-        "events",
-        "persistentvolumeclaims",
-        "pods",
-        "pods/attach",
-        "pods/exec",
-        "pods/portforward",
-        "pods/proxy",
-        "replicationcontrollers",
-        "replicationcontrollers/scale",
-        "secrets",
-        "serviceaccounts",
-        "services",
-        "services/proxy",
-    ],
-    "apps": [
-        "daemonsets",
-        "deployments",
-        "deployments/scale",
-        "replicasets",
-        "replicasets/scale",
-        "statefulsets",
-        "statefulsets/scale",
-    ],
-    "autoscaling": ["horizontalpodautoscalers"],
-    "batch": ["cronjobs", "jobs"],
-    "coordination.k8s.io": ["leases"],
-    "events.k8s.io": ["events"],
-    "networking.k8s.io": ["ingresses", "networkpolicies"],
-    "policy": ["poddisruptionbudgets"],
-}
-_EDIT_READS: dict[str, list[str]] = {
-    "": [
-        "pods/attach",
-        "pods/exec",
-        "pods/portforward",
-        "pods/proxy",
-        "secrets",
-        "services/proxy",
-    ],
-    "coordination.k8s.io": ["leases"],
+# The subresources that `view` reads and `edit` writes, as in Kubernetes 1.35. A resource states itself
+# which of the two roles grant it. Neither role writes Endpoints or EndpointSlices: who does chooses
+# where the connections to a Service go.
+_SUBRESOURCES = {
+    "view": ("log", "scale", "status"),
+    "edit": ("attach", "exec", "portforward", "proxy", "scale"),
 }
 _EDIT_CREATES = ["pods/eviction", "serviceaccounts/token"]
 WITHDRAWN = frozenset(
@@ -116,21 +38,37 @@ WITHDRAWN = frozenset(
         ("discovery.k8s.io", "endpointslices"),
     )
 )
-"""What `system:aggregate-to-edit` of earlier versions wrote and today's does not."""
+"""What `system:aggregate-to-edit` of earlier versions granted and today's does not."""
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
     return {"apiGroups": [group], "resources": resources, "verbs": verbs}
 
 
+def _granted(role: str) -> dict[str, list[str]]:
+    """The resources and subresources that a role grants, by API group."""
+    granted: dict[str, list[str]] = {}
+    for one in builtin_resources():
+        if role in one.roles:
+            names = [sub.name for sub in one.subresources if sub.name in _SUBRESOURCES[role]]
+            granted.setdefault(one.group, []).append(one.plural)
+            granted[one.group] += [f"{one.plural}/{name}" for name in sorted(names)]
+    return {group: sorted(granted[group]) for group in sorted(granted)}
+
+
 def _view() -> list[Object]:
-    return [_rule(group, names, _READ) for group, names in _VIEW.items()]
+    return [_rule(group, names, _READ) for group, names in _granted("view").items()]
 
 
 def _edit() -> list[Object]:
+    read, written = _granted("view"), _granted("edit")
+    unread = {
+        group: [name for name in names if name not in read.get(group, ())]
+        for group, names in written.items()
+    }
     return [
-        *(_rule(group, names, _READ) for group, names in _EDIT_READS.items()),
-        *(_rule(group, names, _WRITE) for group, names in _EDIT.items()),
+        *(_rule(group, names, _READ) for group, names in unread.items() if names),
+        *(_rule(group, names, _WRITE) for group, names in written.items()),
         _rule("", _EDIT_CREATES, ["create"]),
         _rule("", ["serviceaccounts"], ["impersonate"]),
     ]
@@ -184,22 +122,22 @@ def cluster_roles() -> Iterator[Object]:
             }
         ],
     )
-    yield from _personal_roles()
+    yield from _user_roles()
 
 
-def _personal_roles() -> Iterator[Object]:
-    """admin holds edit, edit holds view; charts add to them by label.
+def _user_roles() -> Iterator[Object]:
+    """view, edit and admin: admin aggregates edit, edit aggregates view; charts add to them by label.
 
-    The rules of the three are those of the roles that they aggregate, written out for readers.
+    Their rules are those of the roles that they aggregate.
     """
     parts = {"view": _view(), "edit": _edit(), "admin": _admin()}
     holders = {"view": "edit", "edit": "admin", "admin": ""}
     held: list[Object] = []
     for name, holder in holders.items():
-        label = f"{_AGGREGATE}{name}"
+        label = f"{PREFIX_RBAC_AGGREGATE}{name}"
         yield _role(f"system:aggregate-to-{name}", parts[name], {label: "true"})
         held = [*parts[name], *held]
-        role = _role(name, held, {f"{_AGGREGATE}{holder}": "true"} if holder else None)
+        role = _role(name, held, {f"{PREFIX_RBAC_AGGREGATE}{holder}": "true"} if holder else None)
         yield role | {
             "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]}
         }

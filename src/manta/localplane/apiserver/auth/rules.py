@@ -1,4 +1,4 @@
-"""RBAC rules, pure: does a rule allow this, and do rules cover other rules?"""
+"""RBAC rules, pure: what a rule allows, and whether rules cover other rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 MOST_SHOWN = 100
-"""Permissions that a refusal names."""
+"""Permissions that an error lists."""
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel"):
@@ -22,8 +22,8 @@ class Rule(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """What someone wants to do."""
+class Attributes:
+    """What a request wants to do; named as in k8s.io/apiserver."""
 
     verb: str
     group: str = ""
@@ -32,7 +32,7 @@ class Attempt:
     name: str = ""
     namespace: str = ""
     path: str = ""
-    """For requests outside of resources; then the rest is empty."""
+    """For non-resource requests; the other fields are empty then."""
 
     @property
     def full_resource(self) -> str:
@@ -40,20 +40,20 @@ class Attempt:
 
 
 def read_rules(rules: Any) -> tuple[Rule, ...]:
-    """Rules as an object has them. Raises ValidationError where they are no rules."""
+    """Return the rules of a Role. Raises msgspec.ValidationError."""
     return msgspec.convert(rules or [], tuple[Rule, ...])
 
 
-def allows(rule: Rule, attempt: Attempt) -> bool:
-    if attempt.verb not in rule.verbs and "*" not in rule.verbs:
+def allows(rule: Rule, attributes: Attributes) -> bool:
+    if attributes.verb not in rule.verbs and "*" not in rule.verbs:
         return False
-    if attempt.path:
-        return any(_url_matches(pattern, attempt.path) for pattern in rule.non_resource_urls)
-    if attempt.group not in rule.api_groups and "*" not in rule.api_groups:
+    if attributes.path:
+        return any(_url_matches(pattern, attributes.path) for pattern in rule.non_resource_urls)
+    if attributes.group not in rule.api_groups and "*" not in rule.api_groups:
         return False
-    if not any(_resource_matches(pattern, attempt) for pattern in rule.resources):
+    if not any(_resource_matches(pattern, attributes) for pattern in rule.resources):
         return False
-    return not rule.resource_names or attempt.name in rule.resource_names
+    return not rule.resource_names or attributes.name in rule.resource_names
 
 
 def _url_matches(pattern: str, path: str) -> bool:
@@ -64,14 +64,14 @@ def _url_matches(pattern: str, path: str) -> bool:
     return path == pattern
 
 
-def _resource_matches(pattern: str, attempt: Attempt) -> bool:
-    if pattern in ("*", attempt.full_resource):
+def _resource_matches(pattern: str, attributes: Attributes) -> bool:
+    if pattern in ("*", attributes.full_resource):
         return True
-    return bool(attempt.subresource) and pattern == f"*/{attempt.subresource}"
+    return bool(attributes.subresource) and pattern == f"*/{attributes.subresource}"
 
 
 def count_permissions(rules: Iterable[Rule]) -> int:
-    """How many single permissions rules stand for: a product, of which a few bytes make millions."""
+    """Return the number of single permissions: a product, so that a few bytes can mean millions."""
     return sum(
         len(rule.verbs)
         * (
@@ -83,8 +83,7 @@ def count_permissions(rules: Iterable[Rule]) -> int:
 
 
 def uncovered(wanted: Iterable[Rule], held: Iterable[Rule]) -> list[Rule]:
-    """Single permissions in `wanted` that `held` does not give, the first hundred: no one may grant
-    more."""
+    """Return the first MOST_SHOWN single permissions of `wanted` that `held` does not cover."""
     held = tuple(held)
     missing = (
         single
@@ -128,7 +127,7 @@ def _has(values: tuple[str, ...], wanted: str) -> bool:
 
 
 def shown(rule: Rule) -> str:
-    """A rule as the real server prints it in a refusal."""
+    """Return a rule as kube-apiserver prints it in errors."""
     parts: list[tuple[str, tuple[str, ...]]] = [
         ("APIGroups", rule.api_groups),
         ("Resources", rule.resources),
@@ -136,8 +135,8 @@ def shown(rule: Rule) -> str:
         ("NonResourceURLs", rule.non_resource_urls),
         ("Verbs", rule.verbs),
     ]
-    told = [f"{name}:[{' '.join(_quoted(values))}]" for name, values in parts if values]
-    return "{" + ", ".join(told) + "}"
+    parts_shown = [f"{name}:[{' '.join(_quoted(values))}]" for name, values in parts if values]
+    return "{" + ", ".join(parts_shown) + "}"
 
 
 def _quoted(values: tuple[str, ...]) -> list[str]:

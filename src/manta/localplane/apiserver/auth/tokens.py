@@ -1,7 +1,7 @@
-"""Service account tokens: JSON web tokens signed with the plane's own key (ES256).
+"""Service account tokens: JSON web tokens signed with the key of the plane (ES256).
 
-A token is believed while its time lasts, its service account exists with the same uid, and the
-Pod, Secret or Node that it is bound to, if any, does too. The costly signature check is made once per token.
+A token is valid until it expires, while its service account and the Pod, Secret or Node that it is
+bound to exist with the same uid. Signatures are verified once per token.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from typing import Any
 import msgspec
 
 from manta.api.times import parse_time
-from manta.localplane.apiserver.messages import User
+from manta.api.well_known import EXTRA_POD_NAME, EXTRA_POD_UID
+from manta.httpserver.messages import User
 from manta.localplane.store.objects import Record, key_of
 from manta.localplane.store.store import Store
 
 ISSUER = "https://kubernetes.default.svc"
 AUDIENCES = (ISSUER,)
 DELETION_LEEWAY = 60.0
-"""Seconds: what ends a Pod may use its token a little longer than the Pod was to live."""
-_REMEMBERED = 4096
+"""Seconds after the deletion time of a Pod in which its token is still valid."""
+_CACHED_TOKENS = 4096
 
 
 class _Metadata(msgspec.Struct, gc=False, frozen=True, rename="camel"):
@@ -51,7 +52,7 @@ class Named(msgspec.Struct, omit_defaults=True):
 
 
 class Binding(msgspec.Struct, omit_defaults=True):
-    """The claim `kubernetes.io`: whose token this is, and which object keeps it alive."""
+    """The claim `kubernetes.io`: the service account and the bound object."""
 
     namespace: str
     serviceaccount: Named
@@ -73,14 +74,14 @@ class Claims(msgspec.Struct, omit_defaults=True, rename={"kubernetes": "kubernet
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A token that is believed: its user, and the audiences that it was made for."""
+    """A valid token: its user, and the requested audiences that it is valid for."""
 
     user: User
     audiences: tuple[str, ...]
 
 
 class Tokens:
-    """Issues and checks tokens. `key_path` is loaded, and cryptography with it, when needed."""
+    """Issues and checks tokens. The key, and the cryptography library, are loaded when needed."""
 
     def __init__(self, key_path: Path, store: Store, clock: Callable[[], datetime]) -> None:
         self._key_path = key_path
@@ -93,7 +94,7 @@ class Tokens:
     def issue(
         self, binding: Binding, seconds: int, audiences: Sequence[str], token_id: str
     ) -> tuple[str, datetime]:
-        """The token, and when it ends."""
+        """Return the token and its expiry."""
         now = int(self._clock().timestamp())
         account = f"{binding.namespace}:{binding.serviceaccount.name}"
         claims = Claims(
@@ -107,14 +108,14 @@ class Tokens:
             kubernetes=binding,
         )
         head = {"alg": "ES256", "kid": self._key_id(), "typ": "JWT"}
-        text = f"{_part(msgspec.json.encode(head))}.{_part(msgspec.json.encode(claims))}"
-        token = f"{text}.{_part(self._sign(text.encode()))}"
+        text = f"{_base64url(msgspec.json.encode(head))}.{_base64url(msgspec.json.encode(claims))}"
+        token = f"{text}.{_base64url(self._sign(text.encode()))}"
         end = datetime.fromtimestamp(claims.exp, self._clock().tzinfo)
         return token, end
 
     # ── checking ─────────────────────────────────────────────────────────────────────────
     def check(self, token: str, audiences: Sequence[str] = AUDIENCES) -> Accepted | None:
-        """None: not one of ours, or no longer good."""
+        """Return the user of a token; None if it is invalid."""
         claims = self._claims(token)
         if claims is None:
             return None
@@ -127,7 +128,7 @@ class Tokens:
         return Accepted(_user(claims.kubernetes), shared)
 
     def audiences_of(self, token: str) -> tuple[str, ...]:
-        """For whom a token of ours was made, whether it is still good or not; () for any other."""
+        """Return the audiences of a token that this server issued, expired or not; else ()."""
         claims = self._claims(token)
         return tuple(claims.aud) if claims is not None else ()
 
@@ -138,14 +139,16 @@ class Tokens:
         head, _, rest = token.partition(".")
         body, _, signature = rest.partition(".")
         try:
-            if not signature or not self._is_signed(f"{head}.{body}".encode(), _unpart(signature)):
+            if not signature or not self._is_signed(
+                f"{head}.{body}".encode(), _from_base64url(signature)
+            ):
                 return None
-            claims = msgspec.json.decode(_unpart(body), type=Claims)
+            claims = msgspec.json.decode(_from_base64url(body), type=Claims)
         except (ValueError, binascii.Error):
             return None
         if claims.iss != ISSUER:
             return None
-        if len(self._checked) >= _REMEMBERED:
+        if len(self._checked) >= _CACHED_TOKENS:
             self._checked.pop(next(iter(self._checked)))
         self._checked[token] = claims
         return claims
@@ -153,8 +156,8 @@ class Tokens:
     def _is_alive(self, binding: Binding) -> bool:
         namespace = binding.namespace
         return all(
-            one is None or self._exists(shelf, where, one)
-            for shelf, where, one in (
+            one is None or self._exists(resource, where, one)
+            for resource, where, one in (
                 ("serviceaccounts", namespace, binding.serviceaccount),
                 ("pods", namespace, binding.pod),
                 ("secrets", namespace, binding.secret),
@@ -162,9 +165,9 @@ class Tokens:
             )
         )
 
-    def _exists(self, shelf: str, namespace: str, one: Named) -> bool:
-        """Whether it is the same object, and not one whose deletion was due a minute ago."""
-        record = self._store.get(shelf, key_of(namespace, one.name))
+    def _exists(self, resource: str, namespace: str, one: Named) -> bool:
+        """Return whether the object with this uid exists and was not due for deletion a minute ago."""
+        record = self._store.get(resource, key_of(namespace, one.name))
         if record is None:
             return False
         meta = _read_uid(record.raw).metadata
@@ -186,7 +189,7 @@ class Tokens:
         return self._loaded
 
     def _key_id(self) -> str:
-        return _part(hashlib.sha256(self.public_point()).digest())
+        return _base64url(hashlib.sha256(self.public_point()).digest())
 
     def public_point(self) -> bytes:
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -197,7 +200,7 @@ class Tokens:
         return point
 
     def key_set(self) -> dict[str, Any]:
-        """The public key, as /openid/v1/jwks shows it."""
+        """Return the public key as /openid/v1/jwks shows it."""
         point = self.public_point()
         key = {
             "use": "sig",
@@ -205,8 +208,8 @@ class Tokens:
             "kid": self._key_id(),
             "crv": "P-256",
             "alg": "ES256",
-            "x": _part(point[1:33]),
-            "y": _part(point[33:]),
+            "x": _base64url(point[1:33]),
+            "y": _base64url(point[33:]),
         }
         return {"keys": [key]}
 
@@ -238,8 +241,8 @@ class Tokens:
 def _user(binding: Binding) -> User:
     extra: dict[str, tuple[str, ...]] = {}
     if binding.pod is not None:
-        extra["authentication.kubernetes.io/pod-name"] = (binding.pod.name,)
-        extra["authentication.kubernetes.io/pod-uid"] = (binding.pod.uid,)
+        extra[EXTRA_POD_NAME] = (binding.pod.name,)
+        extra[EXTRA_POD_UID] = (binding.pod.uid,)
     account = binding.serviceaccount
     return User(
         f"system:serviceaccount:{binding.namespace}:{account.name}",
@@ -253,9 +256,9 @@ def _user(binding: Binding) -> User:
     )
 
 
-def _part(data: bytes) -> str:
+def _base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def _unpart(text: str) -> bytes:
+def _from_base64url(text: str) -> bytes:
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -1,4 +1,4 @@
-"""What preparing an object needs to know of the rest of the server, and how it says no."""
+"""What the preparation of an object needs from the rest of the server."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 
-class RefusedError(Exception):
-    """Admission says no: 403 Forbidden with this reason."""
+class AdmissionDeniedError(Exception):
+    """Admission denies the request: 403 Forbidden with this reason."""
 
 
 class Context(Protocol):
-    """The server as seen from a single write. Nothing here is stored by asking."""
+    """Questions about the state of the server. None of them changes it."""
+
+    def now(self) -> str:
+        """The time as the API writes it."""
 
     def cluster_ip(self, metadata: Mapping[str, Any], wanted: str) -> str:
         """The address of a Service: the wanted one, the one it has, or a free one."""
@@ -20,10 +23,10 @@ class Context(Protocol):
         """A port on every node: the wanted one or a free one, from 30000 to 32767."""
 
     def service_account(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """The ServiceAccount, or None if there is none."""
+        """The ServiceAccount, or None if it does not exist."""
 
     def priority_class(self, name: str) -> Mapping[str, Any] | None:
-        """The PriorityClass, or None if there is none."""
+        """The PriorityClass, or None if it does not exist."""
 
     def default_priority_class(self) -> Mapping[str, Any] | None:
         """The PriorityClass marked globalDefault, if any."""

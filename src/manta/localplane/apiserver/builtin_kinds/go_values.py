@@ -1,4 +1,4 @@
-"""Single values as Go decodes and prints them: numbers, texts, times, quantities, base64."""
+"""Scalars as Go decodes and prints them: numbers, text, times, quantities, base64."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from manta.localplane.apiserver.schema.paths import Path
 
 
 class WrongTypeError(ValueError):
-    """The object cannot be decoded; the text is what Go's decoder says."""
+    """The object cannot be decoded; the text is that of Go's decoder."""
 
 
 class MapMember(str):
@@ -28,12 +28,12 @@ class MapMember(str):
 @dataclass(slots=True)
 class Reading:
     owner: str
-    """The struct whose field is being read; Go names it in its messages."""
+    """The struct whose field is being read, which Go names in its errors."""
     unknown: list[str] = field(default_factory=list)
 
     def mismatch(self, value: Any, path: Path, wanted: str) -> WrongTypeError:
         where = ".".join(str(part) for part in _names(path))
-        found = _json_name(value)
+        found = json_type(value)
         if wanted.startswith("int") and found == "number":
             found = f"number {value}"
         return WrongTypeError(
@@ -88,7 +88,7 @@ def _bytes(value: Any, path: Path, reading: Reading) -> Any:
 
 
 def _same_if_equal(given: Any, canonical: Any) -> Any:
-    """Nothing changed: say so by identity."""
+    """The given value itself if it is canonical: callers compare by identity."""
     return given if given == canonical else canonical
 
 
@@ -105,7 +105,7 @@ _MICRO_TIME = re.compile(r"[^.]*\.\d{6}(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def _micro_time(value: Any, path: Path, reading: Reading) -> Any:
-    """Exactly six digits of fraction: Go takes nothing else here."""
+    """Go accepts exactly six digits of a fraction here."""
     if value is None:
         return None
     text = _string(value, path, reading)
@@ -133,7 +133,7 @@ _PLAIN_QUANTITY = re.compile(r"[1-9]\d{0,2}(m|k|M|G|Ki|Mi|Gi|Ti)?", re.ASCII)
 
 def _quantity(value: Any, path: Path, reading: Reading) -> Any:
     if type(value) is str and _PLAIN_QUANTITY.fullmatch(value):
-        return value  # already canonical: a short number is divisible by no thousand
+        return value  # already canonical: a number below 1000
     if isinstance(value, bool | dict | list):
         raise reading.mismatch(value, path, "resource.Quantity")
     try:
@@ -174,7 +174,7 @@ SCALARS: Final[dict[str, Convert]] = {
 
 
 def _names(path: Path) -> list[str]:
-    """The names of the fields on a path; Go mentions neither indexes nor keys of maps."""
+    """The field names of a path; Go names neither indexes nor keys of maps."""
     names: list[str] = []
     while path is not None:
         path, segment = path
@@ -183,7 +183,7 @@ def _names(path: Path) -> list[str]:
     return names[::-1]
 
 
-def _json_name(value: Any) -> str:
+def json_type(value: Any) -> str:
     match value:
         case bool():
             return "bool"

@@ -1,4 +1,4 @@
-"""The table of the built-in kinds, read when first needed.
+"""The table of the built-in kinds (`kinds.json`), read when first needed.
 
 A message is a Go struct of Kubernetes: its fields with their names in JSON, their numbers in
 protobuf, how lists and maps merge, and whether Go prints them when they are empty.
@@ -32,7 +32,7 @@ class Field(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def omit_zero(self) -> bool:
-        """Go leaves out even a struct if everything in it is empty."""
+        """Go omits the field even if it is a struct whose fields are all empty."""
         return "z" in self.flags
 
     @property
@@ -72,7 +72,7 @@ class _Table(msgspec.Struct, frozen=True, gc=False):
     messages: dict[str, Message]
 
 
-# Every group registers the options of its requests and the answers of its errors.
+# The kinds of meta/v1, which every API group registers.
 _META_KINDS = frozenset(
     {
         "CreateOptions",
@@ -113,12 +113,12 @@ def _kind_messages() -> frozenset[str]:
 
 
 def is_kind(name: str) -> bool:
-    """Whether a message says its own apiVersion and kind."""
+    """Whether a message has apiVersion and kind."""
     return name in _kind_messages()
 
 
 def flat_fields(name: str) -> list[Field]:
-    """The fields of a message as JSON shows them: those of inlined structs among the others."""
+    """The fields of a message in JSON, with those of inlined structs."""
     found: list[Field] = []
     for field in message(name).fields:
         found.extend(flat_fields(field.element) if field.inline else [field])

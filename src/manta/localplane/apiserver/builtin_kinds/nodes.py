@@ -1,4 +1,4 @@
-"""Built-in kinds in the language of schemas, for patches and field ownership."""
+"""Schema nodes of built-in kinds, for patches and managedFields."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ _SCALARS = {
     "IntOrString": "integer,string",
 }
 
-# The schema inside a CRD is one value: nobody shares the ownership of parts of it, and its type
-# contains itself.
+# The schema inside a CRD is owned as one value. Its type contains itself.
 _OPAQUE = frozenset({"apiextensions.JSONSchemaProps"})
 
 
 def node_of_kind(api_version: str, kind: str) -> Node | None:
-    """The node of a built-in kind; None for what is not built in."""
+    """The node of a built-in kind; None for other kinds."""
     name = message_of(api_version, kind)
     return None if name is None else _message_node(name)
 
@@ -45,7 +44,7 @@ _custom: WeakKeyDictionary[Node, Node] = WeakKeyDictionary()
 
 
 def node_of_custom(root: Node) -> Node:
-    """The node of a custom resource: its schema, with the metadata that the server knows."""
+    """The node of a custom resource: its schema, with the type of metadata."""
     node = _custom.get(root)
     if node is None:
         properties = {**root.properties, "metadata": _message_node("meta.ObjectMeta")}

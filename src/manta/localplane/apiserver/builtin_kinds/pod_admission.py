@@ -1,6 +1,6 @@
-"""What the server adds to new Pods: account and token, priority, tolerations.
+"""What admission adds to new Pods: ServiceAccount and token, priority, tolerations.
 
-Each step is an admission plugin of the real server; the order is theirs too.
+Each step is an admission plugin of kube-apiserver, in the same order.
 """
 
 from __future__ import annotations
@@ -8,33 +8,33 @@ from __future__ import annotations
 from typing import Any
 
 from manta.api.names import dns1123_subdomain_errors
-from manta.localplane.apiserver.builtin_kinds.context import Context, RefusedError
+from manta.api.well_known import ANNOTATION_MIRROR_POD, TAINT_NOT_READY, TAINT_UNREACHABLE
+from manta.localplane.apiserver.builtin_kinds.context import AdmissionDeniedError, Context
 
 Json = dict[str, Any]
 
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
-_MIRROR = "kubernetes.io/config.mirror"
 _SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 
 
 def admit_pod(pod: Json, context: Context) -> None:
-    """Changes the Pod, which must be a copy. Raises RefusedError."""
-    _give_account(pod, context)
-    _give_priority(pod, context)
-    give_tolerations(pod)
+    """Change the Pod. Raises AdmissionDeniedError."""
+    _set_service_account(pod, context)
+    _set_priority(pod, context)
+    add_default_tolerations(pod)
 
 
-def _give_account(pod: Json, context: Context) -> None:
+def _set_service_account(pod: Json, context: Context) -> None:
     spec, meta = pod["spec"], pod["metadata"]
-    if _MIRROR in (meta.get("annotations") or {}):
+    if ANNOTATION_MIRROR_POD in (meta.get("annotations") or {}):
         return
     name = spec.get("serviceAccountName") or "default"
     namespace = meta.get("namespace", "")
     spec["serviceAccountName"] = spec["serviceAccount"] = name
-    possible = not dns1123_subdomain_errors(name)
-    account = context.service_account(namespace, name) if possible else None
+    valid = not dns1123_subdomain_errors(name)
+    account = context.service_account(namespace, name) if valid else None
     if account is None:
-        raise RefusedError(
+        raise AdmissionDeniedError(
             f"error looking up service account {namespace}/{name}: "
             f'serviceaccount "{name}" not found'
         )
@@ -49,8 +49,8 @@ def _give_account(pod: Json, context: Context) -> None:
 
 def _mount_token(spec: Json, context: Context) -> None:
     containers = (spec.get("initContainers") or []) + (spec.get("containers") or [])
-    bare = [one for one in containers if not _has_token(one)]
-    if not bare:
+    without = [one for one in containers if not _has_token(one)]
+    if not without:
         return
     volumes = spec.setdefault("volumes", [])
     name = next((one["name"] for one in volumes if _is_token_volume(one)), "")
@@ -58,7 +58,7 @@ def _mount_token(spec: Json, context: Context) -> None:
         name = f"kube-api-access-{context.random_suffix()}"
         volumes.append(_token_volume(name))
     mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_PATH}
-    for container in bare:
+    for container in without:
         container.setdefault("volumeMounts", []).append(dict(mount))
 
 
@@ -91,28 +91,28 @@ def _token_volume(name: str) -> Json:
     }
 
 
-def _give_priority(pod: Json, context: Context) -> None:
+def _set_priority(pod: Json, context: Context) -> None:
     spec = pod["spec"]
     value, policy = 0, "PreemptLowerPriority"
     name = spec.get("priorityClassName")
     if name in _SYSTEM_PRIORITIES and context.priority_class(name) is None:
         value = _SYSTEM_PRIORITIES[name]
-    elif name or (chosen := context.default_priority_class()) is not None:
-        chosen = context.priority_class(name) if name else context.default_priority_class()
-        if chosen is None:
-            raise RefusedError(f"no PriorityClass with name {name} was found")
-        spec["priorityClassName"] = chosen["metadata"]["name"]
-        value = chosen.get("value", 0)
-        policy = chosen.get("preemptionPolicy") or policy
+    elif name or (priority_class := context.default_priority_class()) is not None:
+        priority_class = context.priority_class(name) if name else context.default_priority_class()
+        if priority_class is None:
+            raise AdmissionDeniedError(f"no PriorityClass with name {name} was found")
+        spec["priorityClassName"] = priority_class["metadata"]["name"]
+        value = priority_class.get("value", 0)
+        policy = priority_class.get("preemptionPolicy") or policy
     if spec.get("priority") is not None and spec["priority"] != value:
-        raise RefusedError(
+        raise AdmissionDeniedError(
             f"the integer value of priority ({spec['priority']}) must not be provided in pod "
             "spec; priority admission controller computed "
             f"{value} from the given PriorityClass name"
         )
     spec["priority"] = value
     if spec.get("preemptionPolicy") not in (None, policy):
-        raise RefusedError(
+        raise AdmissionDeniedError(
             f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be "
             f"provided in pod spec; priority admission controller computed {policy} from the "
             "given PriorityClass name"
@@ -120,10 +120,10 @@ def _give_priority(pod: Json, context: Context) -> None:
     spec["preemptionPolicy"] = policy
 
 
-def give_tolerations(pod: Json) -> None:
-    """A node that is away for five minutes loses its Pods, unless they say otherwise."""
+def add_default_tolerations(pod: Json) -> None:
+    """Pods leave an unreachable node after five minutes, unless their tolerations differ."""
     spec = pod["spec"]
-    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+    for key in (TAINT_NOT_READY, TAINT_UNREACHABLE):
         if not any(_tolerates(one, key) for one in spec.get("tolerations") or []):
             spec.setdefault("tolerations", []).append(
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}

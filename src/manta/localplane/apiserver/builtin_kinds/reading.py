@@ -1,8 +1,8 @@
-"""A built-in object as the real server would hold and print it.
+"""Built-in objects in the canonical form that kube-apiserver stores and prints.
 
-The real server decodes an object into Go structs and prints those. This gives the same result
-without the structs: unknown fields go, empty ones go or come as Go prints them, quantities and
-times become canonical, and a value of the wrong type is refused in Go's words.
+kube-apiserver decodes an object into Go structs and encodes those. This module has the same result without
+the structs: unknown fields are dropped, empty fields are dropped or added as Go does, quantities and times
+become canonical, and a value of the wrong type is refused with the error of Go's decoder.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from manta.localplane.apiserver.schema.paths import Path, spell
 
 __all__ = ["WrongTypeError", "read_object"]
 
-_GONE: Final = object()
-"""Go leaves this field out."""
+_OMITTED: Final = object()
+"""The field is omitted."""
 
 
 def read_object(
     api_version: str, kind: str, obj: dict[str, Any], unknown: list[str] | None = None
 ) -> dict[str, Any]:
-    """The object as the server holds it. Paths of unknown fields are appended to `unknown`.
+    """The canonical object. Paths of unknown fields are appended to `unknown`.
 
-    Raises WrongTypeError. An object that is already as it should be is returned as it is.
+    Raises WrongTypeError. An object that is already canonical is returned itself.
     """
     name = message_of(api_version, kind)
     if name is None:
@@ -51,13 +51,15 @@ def read_object(
 
 @cache
 def _struct(name: str) -> Convert:
-    """Reads one message. Members of messages are looked up late: some contain themselves."""
+    """A converter of one message. Its members are resolved late: some messages contain themselves."""
     fields = flat_fields(name)
-    if is_kind(name):  # some kinds contain others, such as the claims of a StatefulSet
+    if is_kind(name):  # a kind inside another one, such as the claims of a StatefulSet
         fields += [Field("apiVersion", flags="o"), Field("kind", flags="o")]
     members = {member.name: _member(member) for member in fields}
     always = [
-        (member.name, empty) for member in fields if (empty := _printed_empty(member)) is not _GONE
+        (member.name, empty)
+        for member in fields
+        if (empty := _printed_empty(member)) is not _OMITTED
     ]
     owner = name.rpartition(".")[2]
 
@@ -69,7 +71,7 @@ def _struct(name: str) -> Convert:
             convert = members.get(key)
             if convert is None:
                 reading.unknown.append(spell((path, key)))
-                kept = _GONE
+                kept = _OMITTED
             else:
                 reading.owner = owner
                 kept = convert(value, (path, key), reading)
@@ -86,7 +88,7 @@ def _struct(name: str) -> Convert:
 def _changed(obj: dict[str, Any], result: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
     if result is obj:
         result = dict(obj)
-    if value is _GONE:
+    if value is _OMITTED:
         del result[key]
     else:
         result[key] = value
@@ -109,22 +111,22 @@ def _member(member: Field) -> Convert:
 
     def read_or_drop(value: Any, path: Path, reading: Reading) -> Any:
         if value is None:
-            return _GONE
+            return _OMITTED
         kept = convert(value, path, reading)
-        return kept or _GONE  # "", 0, false, [] and {}
+        return kept or _OMITTED  # "", 0, false, [] and {}
 
     return read_or_drop
 
 
 def _struct_member(member: Field, convert: Convert) -> Convert:
-    """Go's omitempty does not know empty structs; omitzero does."""
+    """Go's omitempty does not omit empty structs; omitzero does."""
 
     def read(value: Any, path: Path, reading: Reading) -> Any:
         if value is None:
             empty = _printed_empty(member)
             return empty() if callable(empty) else empty
         kept = convert(value, path, reading)
-        return _GONE if member.omit_zero and not kept else kept
+        return _OMITTED if member.omit_zero and not kept else kept
 
     return read
 
@@ -133,9 +135,9 @@ _NEVER_EMPTY: Final = frozenset({"Time", "MicroTime", "Quantity", "IntOrString",
 
 
 def _printed_empty(member: Field) -> Any:
-    """What Go prints for a field that nobody set: a value, a maker of one, or nothing."""
+    """What Go prints for an unset field: a value, a factory of one, or _OMITTED."""
     if member.omit_zero or (member.pointer and member.omit_empty):
-        return _GONE
+        return _OMITTED
     if member.pointer:
         return None
     if is_message(member.type):
@@ -143,7 +145,7 @@ def _printed_empty(member: Field) -> Any:
     if member.type in _NEVER_EMPTY:
         return _ZERO_SPECIAL[member.type]
     if member.omit_empty:
-        return _GONE
+        return _OMITTED
     return _ZERO_SCALAR.get(member.type)
 
 
@@ -161,10 +163,9 @@ _ZERO_SCALAR: Final = {"string": "", "bool": False, "int32": 0, "int64": 0, "flo
 def _converter(member: Field) -> Convert:
     if member.repeated:
         return _list(_element(member.element), f"[]{_go_name(member.element)}")
-    if member.keyed and is_message(member.element):
-        return _map_of_structs(_element(member.element), f"map[string]{_go_name(member.element)}")
     if member.keyed:
-        return _map(_element(member.element), f"map[string]{_go_name(member.element)}")
+        name = f"map[string]{_go_name(member.element)}"
+        return _map(_element(member.element), name, structs=is_message(member.element))
     return _element(member.type)
 
 
@@ -175,7 +176,7 @@ def _element(type_: str) -> Convert:
 
 
 def _late(name: str) -> Convert:
-    """Looked up when called: a schema contains schemas."""
+    """Resolved when called: a schema contains schemas."""
 
     def read(value: Any, path: Path, reading: Reading) -> Any:
         return _struct(name)(value, path, reading)
@@ -198,29 +199,15 @@ def _list(element: Convert, go_name: str = "[]string") -> Convert:
     return read
 
 
-def _map(element: Convert, go_name: str) -> Convert:
-    def read(value: Any, path: Path, reading: Reading) -> Any:
-        if type(value) is not dict:
-            raise reading.mismatch(value, path, go_name)
-        result = value
-        for key, item in value.items():
-            kept = element(item, path, reading)
-            if kept is not item:
-                result = _changed(value, result, key, kept)
-        return result
-
-    return read
-
-
-def _map_of_structs(element: Convert, go_name: str) -> Convert:
-    """Unknown fields may be inside, so that their path needs the key."""
+def _map(element: Convert, go_name: str, *, structs: bool = False) -> Convert:
+    """Structs may have unknown fields, whose paths need the key."""
 
     def read(value: Any, path: Path, reading: Reading) -> Any:
         if type(value) is not dict:
             raise reading.mismatch(value, path, go_name)
         result = value
         for key, item in value.items():
-            kept = element(item, (path, MapMember(key)), reading)
+            kept = element(item, (path, MapMember(key)) if structs else path, reading)
             if kept is not item:
                 result = _changed(value, result, key, kept)
         return result
@@ -229,9 +216,9 @@ def _map_of_structs(element: Convert, go_name: str) -> Convert:
 
 
 def _schema_or(*others: type) -> Convert:
-    """A schema, or something simpler: JSON schemas are full of these.
+    """A schema or a simpler value, as in many fields of JSON schemas.
 
-    Their decoder in Go is a lenient one: what it does not know goes without a word.
+    Their decoder in Go reports no unknown fields.
     """
 
     def read(value: Any, path: Path, reading: Reading) -> Any:

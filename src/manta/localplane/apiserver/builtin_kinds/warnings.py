@@ -1,4 +1,4 @@
-"""What the real server warns of: allowed, but hardly meant. The words are its own."""
+"""Warnings for Pods that are allowed but probably not intended, in the words of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from manta.api.quantity import Quantity
 
 Json = Mapping[str, Any]
 
-_TEMPLATED = frozenset({"DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"})
 _WHOLE_BYTES = ("memory", "ephemeral-storage")
 
 
-def warnings_of(kind: str, obj: Json, old: Json | None) -> Iterator[str]:
-    """For a new object, or for a Pod template that changes."""
-    spec = obj.get("spec") or {}
-    before = (old or {}).get("spec") or {}
-    if kind == "Pod":
-        if old is None:
-            yield from _pod_warnings(spec, "spec")
-    elif kind in _TEMPLATED and spec.get("template") != before.get("template"):
-        template = (spec.get("template") or {}).get("spec") or {}
-        yield from _pod_warnings(template, "spec.template.spec")
+def pod_warnings(pod: Json, old: Json | None) -> Iterator[str]:
+    """For a new Pod."""
+    if old is None:
+        yield from _spec_warnings(pod.get("spec") or {}, "spec")
 
 
-def _pod_warnings(spec: Json, path: str) -> Iterator[str]:
+def template_warnings(obj: Json, old: Json | None) -> Iterator[str]:
+    """For a Pod template that is new or changes."""
+    template = (obj.get("spec") or {}).get("template") or {}
+    before = ((old or {}).get("spec") or {}).get("template") or {}
+    if template != before:
+        yield from _spec_warnings(template.get("spec") or {}, "spec.template.spec")
+
+
+def _spec_warnings(spec: Json, path: str) -> Iterator[str]:
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or []):
         if constraint.get("labelSelector") is None:
             yield (

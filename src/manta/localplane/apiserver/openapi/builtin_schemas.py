@@ -40,7 +40,7 @@ _SCALARS: Final[dict[str, dict[str, Any]]] = {
 
 
 def component_name(message_name: str) -> str:
-    """`core.PodSpec` as documents name it: `io.k8s.api.core.v1.PodSpec`."""
+    """The name in documents: `io.k8s.api.core.v1.PodSpec` for `core.PodSpec`."""
     package, _, name = message_name.rpartition(".")
     group, _, version = package.partition("_")
     usual = f"io.k8s.api.{group}.{version or 'v1'}"
@@ -70,7 +70,7 @@ def _components() -> dict[str, str]:
 
 
 def with_dependencies(schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schemas, those of built-in kinds filled in, and everything that they mention."""
+    """The schemas, with those of all built-in types that they refer to."""
     found = dict(schemas)
     for name, schema in schemas.items():
         if name in _components():

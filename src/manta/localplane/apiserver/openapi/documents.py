@@ -1,14 +1,14 @@
-"""The documents themselves: paths with what kubectl looks for, and schemas."""
+"""OpenAPI v3 documents: the paths with the extensions that kubectl reads, and the schemas."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import sha512
 from typing import Any
 
 import msgspec
 
+from manta.localplane.apiserver.api_resources import ApiResource
 from manta.localplane.apiserver.builtin_kinds.messages import message_of
 from manta.localplane.apiserver.openapi.builtin_schemas import (
     LIST_META,
@@ -18,32 +18,7 @@ from manta.localplane.apiserver.openapi.builtin_schemas import (
     with_dependencies,
 )
 
-_STRATEGIC = "application/strategic-merge-patch+json"
-_PATCHES = ("application/json-patch+json", "application/merge-patch+json")
-_APPLY = "application/apply-patch+yaml"
 _BODIES = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-
-
-@dataclass(frozen=True, slots=True)
-class Documented:
-    """One served resource, as much as its document says about it."""
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool = True
-    verbs: tuple[str, ...] = ("create", "delete", "get", "list", "patch", "update", "watch")
-    subresources: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """(name, verbs)"""
-    schema: Mapping[str, Any] | None = None
-    """openAPIV3Schema of a custom resource."""
-    fingerprint: str = ""
-    """Changes with the schema; the schema itself is too large to be hashed on every question."""
-
-    @property
-    def group_version_kind(self) -> dict[str, str]:
-        return {"group": self.group, "version": self.version, "kind": self.kind}
 
 
 def group_version_path(group: str, version: str) -> str:
@@ -51,8 +26,8 @@ def group_version_path(group: str, version: str) -> str:
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 
-def document_hash(resources: Iterable[Documented]) -> str:
-    """Changes whenever the document of these resources changes."""
+def document_hash(resources: Iterable[ApiResource]) -> str:
+    """A hash that changes with the document of these resources."""
     facts = [
         (
             one.group,
@@ -61,8 +36,8 @@ def document_hash(resources: Iterable[Documented]) -> str:
             one.kind,
             one.namespaced,
             one.verbs,
-            one.subresources,
-            one.fingerprint,
+            [(sub.name, sub.verbs) for sub in one.subresources],
+            str(one.strategy.epoch or ""),
         )
         for one in resources
     ]
@@ -70,7 +45,7 @@ def document_hash(resources: Iterable[Documented]) -> str:
 
 
 def index(hashes: Mapping[str, str]) -> dict[str, Any]:
-    """`/openapi/v3`: where each document is; the hash makes its address immutable."""
+    """`/openapi/v3`: the URL of each document, with its hash."""
     return {
         "paths": {
             path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
@@ -79,7 +54,7 @@ def index(hashes: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def document(resources: Iterable[Documented], server_version: str) -> dict[str, Any]:
+def document(resources: Iterable[ApiResource], server_version: str) -> dict[str, Any]:
     """The document of one group and version."""
     paths: dict[str, Any] = {}
     schemas: dict[str, Any] = {}
@@ -95,7 +70,7 @@ def document(resources: Iterable[Documented], server_version: str) -> dict[str, 
 
 
 # ── paths ────────────────────────────────────────────────────────────────────────────────
-def _paths(resource: Documented) -> dict[str, Any]:
+def _paths(resource: ApiResource) -> dict[str, Any]:
     root = f"/{group_version_path(resource.group, resource.version)}"
     scope = f"{root}/namespaces/{{namespace}}" if resource.namespaced else root
     collection = f"{scope}/{resource.plural}"
@@ -106,8 +81,8 @@ def _paths(resource: Documented) -> dict[str, Any]:
     }
     if resource.namespaced and "list" in resource.verbs:
         paths[f"{root}/{resource.plural}"] = _operations(resource, ("list",), {"list": "get"})
-    for name, verbs in resource.subresources:
-        paths[f"{one}/{name}"] = _operations(resource, verbs, _ON_ONE | {"create": "post"})
+    for sub in resource.subresources:
+        paths[f"{one}/{sub.name}"] = _operations(resource, sub.verbs, _ON_ONE | {"create": "post"})
     return {path: operations for path, operations in paths.items() if operations}
 
 
@@ -116,12 +91,12 @@ _ACTIONS = {"update": "put", "create": "post"}
 
 
 def _operations(
-    resource: Documented, verbs: Iterable[str], methods: Mapping[str, str]
+    resource: ApiResource, verbs: Iterable[str], methods: Mapping[str, str]
 ) -> dict[str, Any]:
     return {methods[verb]: _operation(resource, verb) for verb in verbs if verb in methods}
 
 
-def _operation(resource: Documented, verb: str) -> dict[str, Any]:
+def _operation(resource: ApiResource, verb: str) -> dict[str, Any]:
     kind = _component(resource)
     shown = f"{kind}List" if verb == "list" else kind
     answer = {"application/json": {"schema": reference(shown)}}
@@ -129,7 +104,7 @@ def _operation(resource: Documented, verb: str) -> dict[str, Any]:
         "tags": [resource.group or "core"],
         "responses": {"200": {"description": "OK", "content": answer}},
         "x-kubernetes-action": _ACTIONS.get(verb, verb),
-        "x-kubernetes-group-version-kind": resource.group_version_kind,
+        "x-kubernetes-group-version-kind": _gvk(resource),
     }
     if verb in {"create", "update", "patch"}:
         operation["parameters"] = [_parameter(name) for name in _PARAMETERS[verb]]
@@ -151,60 +126,51 @@ def _parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "query", "schema": {"type": type_, "uniqueItems": True}}
 
 
-def _bodies(resource: Documented, verb: str) -> dict[str, Any]:
-    if verb != "patch":
-        schema = reference(_component(resource))
-        media = _BODIES[:2] if resource.schema is not None else _BODIES
-        return {name: {"schema": schema} for name in media}
-    strategic = () if resource.schema is not None else (_STRATEGIC,)
-    patch = {"schema": {"type": "object"}}
-    return dict.fromkeys((*_PATCHES, *strategic, _APPLY), patch)
+def _bodies(resource: ApiResource, verb: str) -> dict[str, Any]:
+    if verb == "patch":
+        return {name: {"schema": {"type": "object"}} for name in resource.strategy.patch_types}
+    media = _BODIES[:2] if resource.strategy.requires_type_meta else _BODIES
+    return {name: {"schema": reference(_component(resource))} for name in media}
 
 
 # ── schemas ──────────────────────────────────────────────────────────────────────────────
-def _component(resource: Documented) -> str:
-    if resource.schema is None:
-        name = message_of(f"{resource.group}/{resource.version}".lstrip("/"), resource.kind)
-        if name is not None:
-            return component_name(name)
+def _gvk(resource: ApiResource) -> dict[str, str]:
+    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
+
+
+def _component(resource: ApiResource) -> str:
+    name = message_of(resource.api_version, resource.kind)
+    if name is not None:
+        return component_name(name)
     reverse = ".".join(reversed(resource.group.split(".")))
     return f"{reverse}.{resource.version}.{resource.kind}"
 
 
-def _schemas(resource: Documented) -> dict[str, Any]:
-    kind = _component(resource)
-    schemas = {f"{kind}List": _list_schema(resource, kind)}
-    if resource.schema is not None:
-        schemas[kind] = _custom_schema(resource)
-    else:
-        schemas[kind] = {
-            "type": "object",
-            "x-kubernetes-group-version-kind": [resource.group_version_kind],
-        }
-    return schemas
+def _schemas(resource: ApiResource) -> dict[str, Any]:
+    kind, given = _component(resource), resource.strategy.openapi()
+    own = {"type": "object"} if given is None else _custom_schema(given)
+    return {
+        kind: own | {"x-kubernetes-group-version-kind": [_gvk(resource)]},
+        f"{kind}List": _list_schema(resource, kind),
+    }
 
 
-def _custom_schema(resource: Documented) -> dict[str, Any]:
-    given = resource.schema or {}
+def _custom_schema(given: Mapping[str, Any]) -> dict[str, Any]:
     properties = {
         **given.get("properties", {}),
         "apiVersion": {"type": "string", "description": _API_VERSION},
         "kind": {"type": "string", "description": _KIND},
         "metadata": {**reference(OBJECT_META), "description": "Standard object's metadata."},
     }
-    return {
-        **given,
-        "properties": properties,
-        "x-kubernetes-group-version-kind": [resource.group_version_kind],
-    }
+    return {**given, "properties": properties}
 
 
 _API_VERSION = "The version of the schema of this object."
 _KIND = "The kind of this object."
 
 
-def _list_schema(resource: Documented, kind: str) -> dict[str, Any]:
-    gvk = resource.group_version_kind | {"kind": f"{resource.kind}List"}
+def _list_schema(resource: ApiResource, kind: str) -> dict[str, Any]:
+    gvk = _gvk(resource) | {"kind": f"{resource.kind}List"}
     return {
         "type": "object",
         "required": ["items"],

@@ -1,5 +1,5 @@
-"""How a change described by a client becomes a new object: the four kinds of patches.
+"""The four kinds of patches: JSON, merge, strategic merge and server-side apply.
 
-Everything here is pure. No function changes what it is given; a result shares the parts that
-did not change with its input, so that later steps can skip them by identity.
+All functions are pure. A result shares its unchanged parts with the input, so that later steps can skip
+them by identity.
 """

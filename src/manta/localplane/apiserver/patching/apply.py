@@ -1,4 +1,4 @@
-"""Server-side apply: a client says what it wants to own, the server merges and keeps the peace."""
+"""Server-side apply: merges the applied object, and detects conflicts with other managers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from manta.api.documents import limits
 from manta.api.documents.reader import read_json
+from manta.api.well_known import ANNOTATION_LAST_APPLIED
 from manta.localplane.apiserver.patching.errors import malformed
 from manta.localplane.apiserver.patching.field_sets import Tree, difference, paths, union
 from manta.localplane.apiserver.patching.managed_fields import (
@@ -34,7 +35,6 @@ from manta.localplane.apiserver.schema.node import Node
 Json: TypeAlias = dict[str, Any]
 
 KUBECTL: Final = "kubectl"
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 FIRST_MANAGER: Final = "before-first-apply"
 _SYSTEM_METADATA: Final = frozenset(
     {
@@ -53,7 +53,7 @@ _SYSTEM_METADATA: Final = frozenset(
 @dataclass(frozen=True, slots=True)
 class Conflict:
     manager: str
-    """As messages name it, quotes and all."""
+    """Return the name for messages, with quotes."""
     path: str
 
     @property
@@ -64,11 +64,14 @@ class Conflict:
 @dataclass(frozen=True, slots=True)
 class Applied:
     object: Json
-    """The new object with its managedFields; the live one itself if nothing changed."""
+    """Return the new object with its managedFields; the live one itself if nothing changed.
+
+    Raises PatchError, also for conflicts.
+    """
     conflicts: tuple[Conflict, ...] = ()
 
 
-def server_side_apply(  # noqa: PLR0913 - the facts of one request
+def server_side_apply(  # noqa: PLR0913 - the parts of one request
     live: Json | None,
     applied: Json,
     *,
@@ -82,7 +85,7 @@ def server_side_apply(  # noqa: PLR0913 - the facts of one request
     """What an apply patch makes of an object; conflicts, and no change, unless forced.
 
     `empty` is what a create is compared with (see `managed_fields.track_update`). The result has
-    no defaults yet: those are nobody's.
+    no defaults yet: defaulted fields have no manager.
     """
     if (applied.get("metadata") or {}).get("managedFields"):
         raise malformed("metadata.managedFields must be nil")
@@ -112,19 +115,19 @@ def server_side_apply(  # noqa: PLR0913 - the facts of one request
 
 
 def _named(applied: Json) -> str:
-    """An object as Go prints it: `namespace/name; group/version, Kind=kind`."""
+    """Return an object as Go prints it: `namespace/name; group/version, Kind=kind`."""
     metadata = applied.get("metadata") or {}
     group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
     kind = f"{group}/{version}, Kind={applied.get('kind') or ''}"
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind}"
 
 
-# ── kubectl changes over from client-side apply ──────────────────────────────────────────
+# ── migration from client-side apply ─────────────────────────────────────────────────────
 def _were_applied_before(
     node: Node | None, live: Json, found: Sequence[tuple[Entry, Tree]]
 ) -> bool:
-    """All that is in conflict was applied by kubectl itself, and nobody changed it since."""
-    text = _annotations(live).get(LAST_APPLIED)
+    """Return whether all conflicting fields were last applied by kubectl client-side apply."""
+    text = _annotations(live).get(ANNOTATION_LAST_APPLIED)
     try:
         last = read_json(text or b"{}", limits.REQUEST)
     except limits.DocumentError:
@@ -139,23 +142,23 @@ def _were_applied_before(
 
 
 def _with_last_applied(merged: Json, applied: Json) -> Json:
-    """Who has the annotation keeps it up to date, so that client-side apply still works."""
+    """Update the last-applied annotation if there is one, so that client-side apply still works."""
     annotations = _annotations(merged)
-    if LAST_APPLIED not in annotations:
+    if ANNOTATION_LAST_APPLIED not in annotations:
         return merged
     text = compact_json(_without_last_applied(applied)) + "\n"
-    if annotations[LAST_APPLIED] == text:
+    if annotations[ANNOTATION_LAST_APPLIED] == text:
         return merged
-    metadata = {**merged["metadata"], "annotations": {**annotations, LAST_APPLIED: text}}
+    metadata = {**merged["metadata"], "annotations": {**annotations, ANNOTATION_LAST_APPLIED: text}}
     return {**merged, "metadata": metadata}
 
 
 def _without_last_applied(applied: Json) -> Json:
-    """Who applies the annotation itself must not find it inside itself."""
+    """Return the applied object without the annotation itself."""
     annotations = _annotations(applied)
-    if LAST_APPLIED not in annotations:
+    if ANNOTATION_LAST_APPLIED not in annotations:
         return applied
-    kept = {name: value for name, value in annotations.items() if name != LAST_APPLIED}
+    kept = {name: value for name, value in annotations.items() if name != ANNOTATION_LAST_APPLIED}
     return {**applied, "metadata": {**applied["metadata"], "annotations": kept}}
 
 
@@ -164,7 +167,7 @@ def _annotations(obj: Json) -> Json:
 
 
 def _entries(live: Json | None, node: Node | None, now: str) -> list[Entry]:
-    """Whose object nobody tracked belongs to nobody in particular."""
+    """Fields of an object without managedFields belong to `before-first-apply`."""
     entries = read_entries(live)
     if entries or live is None:
         return entries
@@ -184,7 +187,7 @@ def _without_system_fields(applied: Json) -> Json:
 def _without_abandoned(
     node: Node | None, merged: Any, mine: Entry | None, rest: tuple[Tree, Sequence[Entry]]
 ) -> Any:
-    """What I owned, want no more, and nobody else owns, goes."""
+    """Remove fields that this manager owned and no longer applies, unless others own them."""
     if mine is None:
         return merged
     kept, others = rest
@@ -205,7 +208,7 @@ def _finish(live: Json | None, merged: Json, entries: list[Entry]) -> Json:
 
 
 def conflict_message(conflicts: Sequence[Conflict]) -> str:
-    """The message of the 409, as the real server words it."""
+    """Return the message of the 409, as kube-apiserver writes it."""
     if len(conflicts) == 1:
         only = conflicts[0]
         return f"Apply failed with 1 conflict: conflict with {only.manager}: {only.path}"

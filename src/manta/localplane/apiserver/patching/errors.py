@@ -1,4 +1,4 @@
-"""Why a patch was refused, in the words and with the HTTP status of the real server."""
+"""Errors of patches, with the messages and HTTP status of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class PatchError(Exception):
         self.status = status
         self.message = message
         self.unreadable = unreadable
-        """Whether it is the patch itself that cannot be read, which is then shown."""
+        """Whether the patch itself cannot be decoded; the error then shows it."""
 
 
 def failed(message: str) -> PatchError:
-    """The real server has no better answer than 500 here, and says why."""
+    """A 500, as kube-apiserver answers here, with the reason."""
     return PatchError(message, status=500, message=message)
 
 
 def malformed(message: str) -> PatchError:
-    """The body is no patch at all: 400 BadRequest."""
+    """A 400: the body is not a patch."""
     return PatchError(message, status=400, message=message)

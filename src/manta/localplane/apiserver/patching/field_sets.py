@@ -22,7 +22,7 @@ SELF: Final = "."
 
 
 def is_member(tree: Tree) -> bool:
-    """Whether the path itself, and not only something below it, is in the set."""
+    """Return whether the path itself is in the set, not only paths below it."""
     return not tree or SELF in tree
 
 
@@ -31,7 +31,7 @@ def as_member(tree: Tree) -> Tree:
 
 
 def union(left: Tree, right: Tree) -> Tree:
-    """Both are whole sets: an empty tree is the empty set."""
+    """Return the union of two sets; an empty tree is the empty set."""
     if not left or not right:
         return left or right
     result = dict(left)
@@ -49,7 +49,7 @@ def _union_node(left: Tree, right: Tree) -> Tree:
 
 
 def difference(left: Tree, right: Tree) -> Tree:
-    """What is in the first set and not in the second."""
+    """Return the paths of the first set that are not in the second."""
     if not right or not (left.keys() & right.keys()):
         return left
     result = dict(left)
@@ -68,7 +68,7 @@ def _difference_node(left: Tree, right: Tree) -> Tree | None:
 
 
 def intersection(left: Tree, right: Tree) -> Tree:
-    """What is in both sets."""
+    """Return the paths that are in both sets."""
     result: Tree = {}
     for element in left.keys() & right.keys():
         one, other = left[element], right[element]
@@ -94,7 +94,7 @@ def _node_or_nothing(below: Tree, *, member: bool) -> Tree | None:
 
 
 def paths(tree: Tree, prefix: str = "") -> Iterator[str]:
-    """Every path of a set as messages print it: at each level members first, then what is below."""
+    """Yield every path as messages print it: at each level members first, then paths below."""
     elements = sorted(element for element in tree if element != SELF)
     for element in elements:
         if is_member(tree[element]):

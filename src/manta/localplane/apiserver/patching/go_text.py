@@ -1,4 +1,4 @@
-"""Values as Go prints them with `%v`: how the real server shows a patch that it cannot read."""
+"""Values as Go prints them with `%v`: kube-apiserver shows invalid patches so."""
 
 from __future__ import annotations
 

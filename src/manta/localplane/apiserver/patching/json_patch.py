@@ -1,8 +1,7 @@
-"""JSON patches (RFC 6902) with the leniency of the real server.
+"""JSON patches (RFC 6902), as tolerant as the library of kube-apiserver.
 
 Unlike the RFC, `replace` of a missing member under an existing parent succeeds: Ray's autoscaler
-relies on it. Negative list indexes count from the end, and `test` against null accepts a missing
-member, as in the library that the real server uses.
+needs that. Negative list indexes count from the end, and `test` against null accepts a missing member.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from manta.localplane.apiserver.patching.errors import PatchError, malformed
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""As in kube-apiserver: all values that the `copy` operations of one patch copy, together."""
+"""Of all values that the `copy` operations of one patch copy, as in kube-apiserver."""
 
 _MISSING = object()
 
 
 def apply_json_patch(obj: dict[str, Any], operations: Any) -> dict[str, Any]:
-    """The object after all operations, or a PatchError and no change at all."""
+    """Return the object after all operations. Raises PatchError."""
     if not isinstance(operations, list) or not all(isinstance(op, dict) for op in operations):
         raise malformed("invalid JSON patch")
     if len(operations) > MAX_OPERATIONS:
@@ -86,7 +85,7 @@ class _Document:
         self._put(_path(operation, "path"), value, insert=True)
 
     def _duplicate(self, value: Any) -> Any:
-        """A copy that shares nothing, paid from the budget of all copies."""
+        """Return a deep copy, which counts for the limit of all copies."""
         try:
             check_depth(value, limits.REQUEST)
         except limits.DocumentError as error:
@@ -173,7 +172,7 @@ def _path(operation: dict[str, Any], member: str) -> list[str]:
 
 
 def _member(container: Any, part: str, *, leaf: bool = False) -> Any:
-    """The named member. Only a leaf of an object may be missing."""
+    """Return the named member. Raises PatchError; only a member of an object may be missing."""
     if isinstance(container, list):
         return container[_index(container, part)]
     if not isinstance(container, dict):
@@ -196,7 +195,7 @@ def _index(items: list[Any], text: str, *, extra: int = 0) -> int:
 
 
 def _same_json(left: Any, right: Any) -> bool:
-    """Equality of JSON values: true is not 1."""
+    """Return whether two JSON values are equal; true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):

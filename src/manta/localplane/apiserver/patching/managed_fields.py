@@ -1,7 +1,7 @@
-"""metadata.managedFields: who set which field, last.
+"""metadata.managedFields: which manager set which field last.
 
-An update takes over what it adds or changes and frees what it removes. Who took nothing is not
-mentioned, and an entry keeps its time until it takes something again.
+An update owns the fields that it adds or changes; removed fields have no owner. A manager without
+fields has no entry. The time of an entry changes when its manager gets a field.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Json: TypeAlias = dict[str, Any]
 MAX_UPDATERS: Final = 10
 ANCIENT: Final = "ancient-changes"
 
-# Nobody owns what only the server writes.
+# Written by the server only: they have no owner.
 _SYSTEM_FIELDS: Final[Tree] = {
     "f:apiVersion": LEAF,
     "f:kind": LEAF,
@@ -46,7 +46,7 @@ _SYSTEM_FIELDS: Final[Tree] = {
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """Who writes: a name, by which way, through which version and subresource."""
+    """The writer of fields: name, operation, version and subresource."""
 
     name: str
     operation: str
@@ -55,7 +55,7 @@ class Manager:
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """An applier is the same one in every version."""
+        """The key of the entry; for Apply it does not depend on the version."""
         version = "" if self.operation == "Apply" else self.api_version
         return (self.name, self.operation, version, self.subresource)
 
@@ -80,7 +80,7 @@ class Entry:
         return entry
 
     def __str__(self) -> str:
-        """As conflicts name it."""
+        """The text for conflict messages."""
         text = f'"{self.manager.name}"'
         if self.manager.subresource:
             text += f' with subresource "{self.manager.subresource}"'
@@ -90,7 +90,7 @@ class Entry:
 
 
 def read_entries(obj: Json | None) -> list[Entry]:
-    """The entries of an object; what is malformed counts as nothing, as on the real server."""
+    """Return the entries of an object; malformed ones are ignored, as in kube-apiserver."""
     found = ((obj or {}).get("metadata") or {}).get("managedFields") or []
     return [entry for one in found if (entry := _read(one)) is not None]
 
@@ -108,7 +108,7 @@ def _read(entry: Any) -> Entry | None:
 
 
 def write_entries(entries: Iterable[Entry]) -> list[Json]:
-    """As stored: appliers first, then by time; who owns nothing is left out."""
+    """Return the entries as stored: Apply first, then by time, without empty ones."""
     kept = capped([entry for entry in entries if entry.fields])
     kept.sort(
         key=lambda entry: (
@@ -123,7 +123,7 @@ def write_entries(entries: Iterable[Entry]) -> list[Json]:
 
 
 def capped(entries: list[Entry]) -> list[Entry]:
-    """More than ten updaters are not told apart: the oldest become one."""
+    """Return at most MAX_UPDATERS entries of updates: the oldest are merged."""
     updaters = [entry for entry in entries if entry.manager.operation == "Update"]
     excess = len(updaters) - MAX_UPDATERS
     if excess <= 0:
@@ -147,10 +147,10 @@ def track_update(
     node: Node | None,
     reset: frozenset[str] = frozenset(),
 ) -> list[Json]:
-    """managedFields after an update from `old` to `new`.
+    """Return managedFields after an update from `old` to `new`.
 
-    For a create, `old` is what Go prints for an object with nothing in it (see `nothing`).
-    `reset` are the parts that this endpoint does not write, such as `status`.
+    For a create, `old` is the empty object of the kind. `reset` are the fields that this endpoint
+    does not write, such as `status`.
     """
     entries = read_entries(old)
     changes = relevant(compare(node, _plain(old), _plain(new)), reset)
@@ -160,16 +160,11 @@ def track_update(
     lost = union(taken, changes.removed)
     entries = [replace(entry, fields=difference(entry.fields, lost)) for entry in entries]
     if taken:
-        entries = _give(entries, manager, taken, now)
+        entries = _assign(entries, manager, taken, now)
     return write_entries(entries)
 
 
-def nothing(obj: Json) -> Json:
-    """The old object of a create, where the kind has no shape of its own: a custom resource."""
-    return {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
-
-
-def _give(entries: list[Entry], manager: Manager, taken: Tree, now: str) -> list[Entry]:
+def _assign(entries: list[Entry], manager: Manager, taken: Tree, now: str) -> list[Entry]:
     result, found = [], False
     for entry in entries:
         if entry.manager.identity == manager.identity:
@@ -181,7 +176,7 @@ def _give(entries: list[Entry], manager: Manager, taken: Tree, now: str) -> list
 
 
 def _plain(obj: Json) -> Json:
-    """The object without its record of owners: what is compared."""
+    """Return the object without managedFields."""
     metadata = obj.get("metadata")
     if not metadata or "managedFields" not in metadata:
         return obj
@@ -190,7 +185,7 @@ def _plain(obj: Json) -> Json:
 
 
 def relevant(changes: Difference, reset: frozenset[str]) -> Difference:
-    """Changes without what nobody owns."""
+    """Return the changes without fields that have no owner."""
     return Difference(*(without_unowned(tree, reset) for tree in changes))
 
 
@@ -203,7 +198,7 @@ def without_unowned(tree: Tree, reset: frozenset[str]) -> Tree:
 
 
 def conflicts_with(entries: Iterable[Entry], taken: Tree) -> Iterator[tuple[Entry, Tree]]:
-    """Whose fields are among those taken."""
+    """Yield the entries that own some of the fields `taken`, with these fields."""
     for entry in entries:
         common = intersection(entry.fields, taken)
         if common:

@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7396), as the real server applies them."""
+"""JSON merge patches (RFC 7396), as kube-apiserver applies them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from manta.localplane.apiserver.patching.errors import malformed
 
 
 def apply_merge_patch(obj: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """The object after `patch`: null deletes, objects merge, everything else replaces."""
+    """Return the object after `patch`: null deletes, objects merge, everything else replaces."""
     if not isinstance(patch, dict):
         raise malformed("invalid merge patch: the patch must be an object")
     return _merge(obj, patch)
@@ -27,7 +27,7 @@ def _merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """New values lose their null members, also inside lists: the real server does so too."""
+    """Return a new value without null members, also in lists, as in kube-apiserver."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

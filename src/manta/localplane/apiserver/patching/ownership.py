@@ -1,8 +1,7 @@
-"""Objects and field sets: what differs, what is owned, how one object flows into another.
+"""Compares and merges objects by field sets.
 
-The types come from the nodes of the schema. Maps are shared field by field and lists only where
-they have keys or are sets; what is atomic has one owner. What no schema describes is taken as
-a shared map, a plain value or an atomic list.
+The schema says which maps and lists are granular: their members have owners of their own. Atomic values
+have one owner. Without a schema, maps are granular and lists atomic.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ class Difference(NamedTuple):
 
 
 class _Missing:
-    """There is no such field, which is not the same as null."""
+    """The field does not exist; null is a value."""
 
 
 _MISSING: Final = _Missing()
 
 
-# ── shapes ───────────────────────────────────────────────────────────────────────────────
+# ── types ────────────────────────────────────────────────────────────────────────────────
 def _is_shared_map(node: Node | None, value: Any) -> bool:
     return type(value) is dict and (node is None or node.map_type != "atomic")
 
@@ -55,14 +54,14 @@ def _child(node: Node | None, name: str) -> Node | None:
 
 
 def _is_named(node: Node | None, name: str) -> bool:
-    """A field that the schema names, and not just any key of a map."""
+    """Return whether the schema names the field; it may also be the key of a map."""
     if node is None:
         return False
     return name in node.properties or (node.embedded and name in TYPE_META)
 
 
 def element_of(node: Node, item: Any) -> str:
-    """The path element of a list item: its keys, or itself."""
+    """Return the path element of a list item: its keys, or its value."""
     if node.list_type == "set" or type(item) is not dict:
         return f"v:{_compact(item)}"
     keys: dict[str, Any] = {}
@@ -88,7 +87,7 @@ def _items(node: Node, items: list[Any] | None) -> dict[str, Any]:
 
 
 def refuse_duplicates(node: Node | None, value: Any, named: str, path: str = "") -> None:
-    """An applied list that has keys may name each key once; otherwise a PatchError."""
+    """Raises PatchError if an applied list has two items with the same key."""
     if type(value) is dict and _is_shared_map(node, value):
         for name, member in value.items():
             if type(member) is dict or type(member) is list:
@@ -106,9 +105,9 @@ def refuse_duplicates(node: Node | None, value: Any, named: str, path: str = "")
             refuse_duplicates(node.items, item, named, f"{path}{printed(element)}")
 
 
-# ── what differs ─────────────────────────────────────────────────────────────────────────
+# ── comparison ───────────────────────────────────────────────────────────────────────────
 def compare(node: Node | None, old: Any, new: Any) -> Difference:
-    """The fields that come, go and change from one object to another."""
+    """Return the fields that are added, removed and modified."""
     trees: tuple[Tree, Tree, Tree] = ({}, {}, {})
     _compare_members(node, old, new, trees)
     return Difference(*trees)
@@ -125,7 +124,7 @@ def _compare_members(node: Node | None, old: Any, new: Any, out: _Trees) -> None
             _compare_at(f"f:{name}", _child(node, name), known, value, out)
     for name, value in before.items():
         if name not in after:
-            out[1][f"f:{name}"] = everything(_child(node, name), value)
+            out[1][f"f:{name}"] = all_fields(_child(node, name), value)
 
 
 def _compare_items(node: Node, old: Any, new: Any, out: _Trees) -> None:
@@ -136,19 +135,19 @@ def _compare_items(node: Node, old: Any, new: Any, out: _Trees) -> None:
             _compare_at(element, node.items, known, value, out)
     for element, value in before.items():
         if element not in after:
-            out[1][element] = everything(node.items, value)
+            out[1][element] = all_fields(node.items, value)
 
 
 def _compare_at(element: str, node: Node | None, old: Any, new: Any, out: _Trees) -> None:
     if old is _MISSING:
-        out[0][element] = everything(node, new)
+        out[0][element] = all_fields(node, new)
         return
     if old == new:
         return
     below: _Trees = ({}, {}, {})
-    if (old or new) and _fits(_is_shared_map, node, old, new):
+    if (old or new) and _both_are(_is_shared_map, node, old, new):
         _compare_members(node, old, new, below)
-    elif (old or new) and node is not None and _fits(_is_keyed_list, node, old, new):
+    elif (old or new) and node is not None and _both_are(_is_keyed_list, node, old, new):
         _compare_items(node, old, new, below)
     else:
         out[2][element] = LEAF
@@ -158,27 +157,29 @@ def _compare_at(element: str, node: Node | None, old: Any, new: Any, out: _Trees
             tree[element] = found
 
 
-def _fits(shape: Callable[[Node | None, Any], bool], node: Node | None, old: Any, new: Any) -> bool:
-    """Both have the shape; null counts as an empty one."""
-    return (old is None or shape(node, old)) and (new is None or shape(node, new))
+def _both_are(
+    is_type: Callable[[Node | None, Any], bool], node: Node | None, old: Any, new: Any
+) -> bool:
+    """Return whether both values have the type; null counts as empty."""
+    return (old is None or is_type(node, old)) and (new is None or is_type(node, new))
 
 
-def everything(node: Node | None, value: Any) -> Tree:
-    """The set of a value that is new as a whole: all that is in it, and it itself."""
+def all_fields(node: Node | None, value: Any) -> Tree:
+    """Return the set of a value and everything in it."""
     if value and _is_shared_map(node, value):
-        below = {f"f:{name}": everything(_child(node, name), one) for name, one in value.items()}
+        below = {f"f:{name}": all_fields(_child(node, name), one) for name, one in value.items()}
         return {SELF: LEAF, **below}
     if value and node is not None and _is_keyed_list(node, value):
         items = {
-            element: everything(node.items, one) for element, one in _items(node, value).items()
+            element: all_fields(node.items, one) for element, one in _items(node, value).items()
         }
         return {SELF: LEAF, **items}
     return LEAF
 
 
-# ── what is owned ────────────────────────────────────────────────────────────────────────
+# ── ownership ────────────────────────────────────────────────────────────────────────────
 def owned(node: Node | None, value: dict[str, Any]) -> Tree:
-    """The set that an applied object claims: its leaves, and the elements of its lists."""
+    """Return the set that an applied object owns: its leaves, and the items of its lists."""
     tree: Tree = {}
     for name, member in value.items():
         child = _child(node, name)
@@ -196,7 +197,7 @@ def _is_empty_list(node: Node | None, value: Any) -> bool:
 
 
 def _owned_below(node: Node | None, value: Any) -> Tree | None:
-    """None if the value is a leaf."""
+    """Return the set below a value; None if the value is a leaf."""
     if _is_shared_map(node, value):
         return owned(node, value) or None
     if node is not None and _is_keyed_list(node, value):
@@ -208,7 +209,7 @@ def _owned_below(node: Node | None, value: Any) -> Tree | None:
 
 
 def with_named_fields(node: Node | None, tree: Tree) -> Tree:
-    """The set with the named fields on the way to its members, which are not stored."""
+    """Return the set with the named fields above its members, which are not stored."""
     result: Tree = {}
     for element, below in tree.items():
         if element == SELF:
@@ -229,7 +230,7 @@ def _below(node: Node | None, element: str) -> tuple[Node | None, bool]:
 
 # ── merging and removing ─────────────────────────────────────────────────────────────────
 def merge(node: Node | None, live: Any, config: Any) -> Any:
-    """The live value with everything that the config says; the live value if that is nothing."""
+    """Return the live value merged with the config; the live value itself if nothing changes."""
     if live == config:
         return live
     if _is_shared_map(node, live) and _is_shared_map(node, config):
@@ -247,7 +248,7 @@ def merge(node: Node | None, live: Any, config: Any) -> Any:
 
 
 def _merge_lists(node: Node, live: list[Any], config: list[Any]) -> list[Any]:
-    """The config's elements in its order; the others keep their place among their neighbours."""
+    """Merge lists: items of the config in its order, the others keep their neighbours."""
     old, new = _items(node, live), _items(node, config)
     left, right = deque(old), deque(new)
     shared = deque(element for element in new if element in old)
@@ -256,7 +257,7 @@ def _merge_lists(node: Node, live: list[Any], config: list[Any]) -> list[Any]:
         if left and left[0] not in new:
             result.append(old[left.popleft()])
         elif left and (not shared or left[0] != shared[0]):
-            left.popleft()  # it has come already, or comes where the config wants it
+            left.popleft()  # the config decides its position
         else:
             element = right.popleft()
             if shared and element == shared[0]:
@@ -271,7 +272,7 @@ def _merge_lists(node: Node, live: list[Any], config: list[Any]) -> list[Any]:
 
 
 def remove(node: Node | None, value: Any, tree: Tree) -> Any:
-    """The value without the fields and elements of the set."""
+    """Return the value without the fields and items of the set."""
     if not tree:
         return value
     if type(value) is dict:

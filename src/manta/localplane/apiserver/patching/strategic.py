@@ -1,12 +1,12 @@
-"""Strategic merge patches: merge patches that know which lists are keyed.
+"""Strategic merge patches: merge patches that merge keyed lists item by item.
 
 How a list merges comes from the table of the built-in kinds (`patchStrategy`, `patchMergeKey`).
 Directives in a patch start with `$`:
 
-    $patch: replace | delete            of the object, or list element, in which it stands
-    $retainKeys: [...]                  all other members of the object go
-    $deleteFromPrimitiveList/x: [...]   these values of the list x go
-    $setElementOrder/x: [...]           the order of the list x afterwards
+    $patch: replace | delete            for the object or list item that contains it
+    $retainKeys: [...]                  removes all other members of the object
+    $deleteFromPrimitiveList/x: [...]   removes these values from the list x
+    $setElementOrder/x: [...]           the resulting order of the list x
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 def apply_strategic_patch(obj: Json, patch: Any, node: Node) -> Json:
-    """The object after `patch`; `node` is the kind, as `nodes.node_of_kind` gives it."""
+    """Return the object after `patch`; `node` is the schema of the kind. Raises PatchError."""
     if not isinstance(patch, dict):
         raise malformed(
             "json: cannot unmarshal array into Go value of type map[string]interface {}"
@@ -83,7 +83,7 @@ def _merge_member(result: Json, key: str, value: Any, node: Node | None) -> None
 
 
 def _is_directive(value: Any) -> bool:
-    """An object that only says what to do with another one: there is none."""
+    """Return whether an object contains a `$patch` directive."""
     return isinstance(value, dict) and _DIRECTIVE in value
 
 
@@ -114,7 +114,7 @@ def _delete_values(result: Json, key: str, values: Any) -> None:
 
 # ── lists ────────────────────────────────────────────────────────────────────────────────
 def _merge_list(current: list[Any], patch: list[Any], node: Node | None) -> list[Any]:
-    """Both lists in one. What the patch names comes in its order, among the rest."""
+    """Return the merged list: items of the patch in its order, between the others."""
     if any(isinstance(item, list) for item in (*current, *patch)):
         raise PatchError("lists of lists are not supported")
     if not any(isinstance(item, dict) for item in (*current, *patch)):
@@ -162,9 +162,9 @@ def _lists_in_order(patch: Json) -> list[str]:
 
 
 def _merge_in_order(result: Json, patch: Json, key: str, node: Node | None) -> None:
-    """Merge a list and bring it into the order that the client saw.
+    """Merge a list, in the order that the client requests.
 
-    What only the server knows keeps its place among its old neighbours.
+    Items that only the server has keep their place next to their old neighbours.
     """
     order = patch[_ORDER + key]
     current = result.get(key) or []
@@ -199,7 +199,7 @@ def _in_order(
 
 
 def _places(items: Sequence[Any]) -> dict[Any, int]:
-    """Where each first stands: lists of thousands are merged without searching them each time."""
+    """Return the first position of each item, so that long lists are merged in linear time."""
     places: dict[Any, int] = {}
     for number, item in enumerate(items):
         places.setdefault(item, number)
@@ -207,7 +207,7 @@ def _places(items: Sequence[Any]) -> dict[Any, int]:
 
 
 def _hashable(value: Any) -> Any:
-    """A value that can be looked up; equal values stay equal."""
+    """Return a hashable form of a value; equal values have equal forms."""
     return go_text(value) if isinstance(value, dict | list) else value
 
 
@@ -238,7 +238,7 @@ def _check_order(changes: list[Any], wanted: Sequence[Any], identity: Callable[[
 def _interleave(
     left: list[Any], right: list[Any], old: Sequence[Any], identity: Callable[[Any], Any]
 ) -> list[Any]:
-    """Both lists in one: an element of the left goes first where it was first before."""
+    """Merge two lists: an item of the left goes first where it was first before."""
     result: list[Any] = []
     places = _places(old)
     lefts, rights = deque(left), deque(right)
@@ -250,7 +250,7 @@ def _interleave(
 
 
 def _clean(value: Any) -> Any:
-    """A new value without nulls, directives and elements that are only there to be deleted."""
+    """Return a new value without nulls, directives and items to delete."""
     if isinstance(value, dict):
         return {
             key: _clean(item)

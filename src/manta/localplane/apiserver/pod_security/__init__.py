@@ -1,1 +1,1 @@
-"""Pod Security Admission: the labels of a namespace, the Pod Security Standards, and who is refused."""
+"""Pod Security Admission: namespace labels (`policy`), Pod Security Standards, admission."""

@@ -1,11 +1,10 @@
-"""Pod Security Admission: Pods are refused, templates of Pods get a warning, labels are checked.
+"""Pod Security Admission: refuses Pods, warns about Pod templates, checks the namespace labels.
 
-`audit` has nowhere to write to: this server keeps no audit log.
+`audit` has no effect: this API server has no audit log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from manta.localplane.apiserver.core import Call, Core
@@ -16,32 +15,22 @@ from manta.localplane.apiserver.status_errors import forbidden, invalid
 
 Object = dict[str, Any]
 
-_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
-    "ReplicationController": ("spec", "template"),
-    "PodTemplate": ("template",),
-    "ReplicaSet": ("spec", "template"),
-    "Deployment": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-}
 _MOST_PODS: Final = 3000
 
 
 def check_pod_security(
     core: Core, call: Call, obj: Object, old: Object | None, subresource: str
 ) -> None:
-    """Raises a 403 for a Pod that its namespace does not allow, and a 422 for labels that mean nothing."""
-    served = call.served
-    if served.custom is not None or subresource == "status":
+    """Raises StatusError: 403 for a Pod that its namespace forbids, 422 for invalid labels."""
+    resource = call.resource
+    if subresource == "status":
         return
-    if served.kind == "Namespace" and not subresource:
+    if resource.group_resource == "namespaces" and not subresource:
         _check_namespace(core, call, obj, old)
-    elif served.kind == "Pod":
+    elif resource.group_resource == "pods":
         if old is None or _matters(obj, old):
             _check_pod(core, call, obj)
-    elif served.kind in _TEMPLATES and not subresource:
+    elif resource.strategy.pod_template and not subresource:
         _warn_of_template(core, call, obj)
 
 
@@ -62,7 +51,7 @@ def _check_pod(core: Core, call: Call, pod: Object) -> None:
 
 
 def _matters(new: Object, old: Object) -> bool:
-    """Another image or another container: then the whole Pod is looked at again."""
+    """Return whether images or containers changed: only then an update is checked."""
     return _images(new) != _images(old)
 
 
@@ -87,7 +76,7 @@ def _warn(call: Call, standard: Standard, metadata: Object, spec: Object) -> Non
 
 def _warn_of_template(core: Core, call: Call, obj: Object) -> None:
     template: Any = obj
-    for name in _TEMPLATES[call.served.kind]:
+    for name in call.resource.strategy.pod_template:
         template = (template or {}).get(name)
     if template:
         metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
@@ -115,7 +104,7 @@ def _is_stricter(new: Standard, old: Standard) -> bool:
 
 
 def _warn_of_pods(core: Core, call: Call, namespace: str, standard: Standard) -> None:
-    """What runs stays; whoever tightens a namespace hears what would not be let in again."""
+    """Warn about running Pods that a stricter namespace level would refuse."""
     pods = core.store.select("pods", namespace)
     reasons: dict[str, list[str]] = {}
     for record in pods[:_MOST_PODS]:

@@ -1,4 +1,4 @@
-"""What a namespace's labels ask for, pure: a level and a version for each of enforce, audit and warn."""
+"""Reads the labels of a namespace: level and version for enforce, audit and warn. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ PREFIX: Final = "pod-security.kubernetes.io/"
 LEVELS: Final = ("privileged", "baseline", "restricted")
 _VERSION = re.compile(r"v1\.([0-9]|[1-9][0-9]*)")
 NEWEST: Final = 35
-"""The minor version of Kubernetes whose rules `latest` means."""
+"""The minor version of Kubernetes that `latest` means."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standard:
     level: str = "privileged"
     minor: int | None = None
-    """None is the latest version."""
+    """None: the latest version."""
 
     @property
     def version(self) -> int:
@@ -45,8 +45,7 @@ class Policy:
     audit: Standard = Standard()
     warn: Standard = Standard()
     problems: tuple[Problem, ...] = ()
-    """Labels that cannot be read. They are refused when they are written; one that is there already
-    enforces the strictest level."""
+    """Invalid labels. Writing them is refused; existing ones enforce the strictest level."""
 
 
 def policy_of(labels: Mapping[str, str]) -> Policy:

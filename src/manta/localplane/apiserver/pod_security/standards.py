@@ -1,7 +1,7 @@
-"""The Pod Security Standards, pure: which Pods the levels `baseline` and `restricted` let through.
+"""The Pod Security Standards: the checks of the levels `baseline` and `restricted`. Pure.
 
-Each check belongs to a level and to a range of Kubernetes versions. It yields reasons in the words of the
-real server, as `reason (detail)`.
+Each check has a level and a range of Kubernetes versions. It yields the messages of kube-apiserver, as
+`reason (detail)`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from manta.api.well_known import ANNOTATION_SECCOMP_POD
 from manta.localplane.apiserver.pod_security.policy import Standard
 
 Json = Mapping[str, Any]
@@ -26,7 +27,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What the checks look at: a Pod, or the template of one."""
+    """A Pod or Pod template to check."""
 
     metadata: Json
     spec: Json
@@ -38,7 +39,7 @@ class Pod:
 
     @property
     def containers(self) -> Iterator[tuple[str, Json, Json]]:
-        """Name, container and its security context: also those that run before and beside."""
+        """Yield name, container and security context, of init and ephemeral containers too."""
         for member in ("initContainers", "containers", "ephemeralContainers"):
             for container in self.spec.get(member) or ():
                 yield container.get("name", ""), container, container.get("securityContext") or {}
@@ -52,7 +53,7 @@ class Pod:
         return (self.spec.get("os") or {}).get("name") == "windows"
 
     def setters(self, bad: Callable[[Json], bool]) -> list[str]:
-        """`pod` and `containers "a", "b"`: those whose security context is bad."""
+        """Return `pod` and `containers "a", "b"`: those with a forbidden security context."""
         found = ["pod"] if bad(self.context) else []
         named = [name for name, _, context in self.containers if bad(context)]
         return [*found, _containers(named)] if named else found
@@ -105,7 +106,7 @@ _SYSCTLS: Final = {
     "net.ipv4.tcp_rmem": 32,
     "net.ipv4.tcp_wmem": 32,
 }
-"""Since which minor version each is allowed."""
+"""By sysctl: the minor version since which it is allowed."""
 _SELINUX: Final = {
     "": 0,
     "container_t": 0,
@@ -115,7 +116,6 @@ _SELINUX: Final = {
 }
 _PROFILES: Final = ("RuntimeDefault", "Localhost")
 _APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
-_SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/pod"
 
 
 def app_armor(pod: Pod) -> Iterator[Violation]:
@@ -283,7 +283,10 @@ def seccomp(pod: Pod) -> Iterator[Violation]:
 
 def _seccomp_annotations(pod: Pod) -> Iterator[Violation]:
     found = pod.metadata.get("annotations") or {}
-    names = [_SECCOMP, *(f"container.{_SECCOMP[:-3]}{name}" for name, _, _ in pod.containers)]
+    names = [
+        ANNOTATION_SECCOMP_POD,
+        *(f"container.{ANNOTATION_SECCOMP_POD[:-3]}{name}" for name, _, _ in pod.containers),
+    ]
     bad = sorted(
         f'{name}="{found[name]}"'
         for name in names
@@ -328,7 +331,7 @@ _VOLUMES: Final = frozenset(
 
 
 def _linux(pod: Pod) -> bool:
-    """Since 1.25 Pods for Windows need not say what only Linux knows."""
+    """Since 1.25 Windows Pods are exempt from checks of Linux fields."""
     return not (pod.minor >= 25 and pod.is_windows)
 
 
@@ -424,10 +427,10 @@ class _Rule:
     check: Check
     since: int = 0
     replaces: Check | None = None
-    """A restricted check that is stricter than this one of baseline."""
+    """The restricted check that replaces this baseline check."""
 
 
-# In the order in which the real server names them.
+# In the order of kube-apiserver's messages.
 _BASELINE: Final = (
     _Rule(app_armor),
     _Rule(capabilities),
@@ -454,7 +457,7 @@ _RESTRICTED: Final = (
 
 
 def violations(standard: Standard, metadata: Json, spec: Json) -> list[Violation]:
-    """Everything for which a Pod may not run under a standard; empty when it may."""
+    """Return the reasons why a level forbids a Pod; empty if it is allowed."""
     if standard.level == "privileged":
         return []
     pod = Pod(metadata, spec, standard.version)

@@ -1,7 +1,7 @@
-"""Protobuf request bodies of built-in kinds, turned into JSON objects.
+"""Decodes protobuf request bodies of built-in kinds to JSON objects.
 
-kubectl since 1.32 and every typed Go client send them and do not fall back to JSON. Answers are
-always JSON, which all of them accept.
+kubectl since 1.32 and all typed Go clients send protobuf and do not fall back to JSON. Responses are
+always JSON, which they all accept.
 """
 
 from manta.localplane.apiserver.protobuf.envelope import MAGIC, decode

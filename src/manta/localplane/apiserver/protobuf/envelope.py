@@ -1,4 +1,4 @@
-"""The envelope of every protobuf body: four magic bytes, then what kind of object follows."""
+"""The envelope of a protobuf body: four magic bytes, then apiVersion, kind and the object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAGIC: Final = b"k8s\x00"
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """The object in a body, with its apiVersion and kind. Raises ProtobufError, a ValueError."""
+    """Return the object in a body, with apiVersion and kind. Raises ProtobufError (a ValueError)."""
     if not body.startswith(MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message")
     parts: dict[int, bytes] = {}

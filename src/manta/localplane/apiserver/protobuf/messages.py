@@ -1,4 +1,4 @@
-"""From the bytes of a message to the JSON of a message, by the table of the built-in kinds."""
+"""Decodes protobuf messages to JSON, by the table of the built-in kinds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from manta.api.documents import limits
 from manta.api.documents.reader import read_json
+from manta.api.durations import format_nanoseconds
 from manta.api.times import format_micro_time, format_time
 from manta.localplane.apiserver.builtin_kinds.messages import Field, is_message, message
 from manta.localplane.apiserver.protobuf.wire import (
@@ -27,12 +28,12 @@ _SCHEMA: Final = "apiextensions.JSONSchemaProps"
 
 
 def decode_message(name: str, data: bytes) -> dict[str, Any]:
-    """All fields that are on the wire, zeros included; the reader drops what Go would not print."""
+    """Return all fields of a message, zeros too; `read_object` drops those that Go omits."""
     fields = _fields(name)
     result: dict[str, Any] = {}
     for number, raw in read_fields(data):
         known = fields.get(number)
-        if known is not None:  # a newer client may send fields that we do not know
+        if known is not None:  # ignore unknown fields of newer clients
             _store(result, known, raw)
     return result
 
@@ -122,7 +123,7 @@ def _base64(raw: Raw) -> str:
 
 # ── types with a JSON of their own ───────────────────────────────────────────────────────
 def _moment(raw: Raw) -> datetime | None:
-    """A zero time is an empty message."""
+    """Return the time; None for an empty message, the zero time."""
     parts = dict(read_fields(_bytes(raw)))
     if not parts:
         return None
@@ -144,17 +145,7 @@ def _micro_time(raw: Raw) -> str | None:
 
 
 def _duration(raw: Raw) -> str:
-    """As Go prints it: 1h0m0s."""
-    nanos = _number(dict(read_fields(_bytes(raw))).get(1, 0))
-    sign, seconds = ("-" if nanos < 0 else ""), abs(nanos) / 1e9
-    if not 1 <= seconds < 1e12:
-        return f"{sign}{abs(nanos)}ns" if nanos else "0s"
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(int(minutes), 60)
-    tail = f"{rest:.9f}".rstrip("0").rstrip(".") + "s"
-    if hours:
-        return f"{sign}{hours}h{minutes}m{tail}"
-    return f"{sign}{minutes}m{tail}" if minutes else f"{sign}{tail}"
+    return format_nanoseconds(_number(dict(read_fields(_bytes(raw))).get(1, 0)))
 
 
 def _quantity(raw: Raw) -> str:

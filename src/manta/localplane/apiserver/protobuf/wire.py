@@ -9,11 +9,11 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class ProtobufError(ValueError):
-    """The bytes are no message of the kind that they claim to be."""
+    """The bytes are not a valid message."""
 
 
 def read_fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
-    """Numbers come as ints, as floats where they are fixed-width, all else as bytes."""
+    """Yield (number, value): an int for varints, a float for fixed-width values, otherwise bytes."""
     at = 0
     while at < len(data):
         key, at = read_varint(data, at)
@@ -51,7 +51,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def signed(number: int) -> int:
-    """Negative numbers travel as their two's complement in 64 bits."""
+    """Return a signed number from its 64-bit two's complement."""
     return number - (1 << 64) if number >= 1 << 63 else number
 
 

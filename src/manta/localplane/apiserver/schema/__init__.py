@@ -1,7 +1,7 @@
-"""What an object may look like: schemas compiled once, then asked often.
+"""OpenAPI schemas of objects.
 
-A schema is compiled to a graph of immutable nodes; equal subschemas are one node. The graph
-answers four questions, each in its own module: which fields are unknown (`pruning`), what is
-missing but has a default (`defaulting`), what is wrong (`validation`, `list_types`, `rules`),
-and is the schema itself acceptable (`structural`). Nothing here changes what it is given.
+A schema is compiled to a graph of immutable nodes; equal subschemas share a node. Each use of the graph
+has a module: `pruning` removes unknown fields, `defaulting` sets defaults, `validation`, `list_types`
+and `rules` find invalid values, and `structural` checks the schema of a CRD itself. No function changes
+its arguments.
 """

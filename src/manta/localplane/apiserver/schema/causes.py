@@ -1,6 +1,6 @@
-"""What is wrong with a field, in the exact words of the real server.
+"""What is wrong with a field, with the messages of kube-apiserver.
 
-A cause becomes one entry of `details.causes` in a 422 answer; all together they make its message.
+A cause becomes one entry of `details.causes` in a 422; together they form its message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Cause:
 
 
 class _Omitted:
-    """Stands for a value that is too large or too dull to be repeated in a message."""
+    """Stands for a value that a message does not repeat."""
 
 
 OMITTED: Final = _Omitted()
@@ -39,7 +39,7 @@ _WORDS: Final = {
     "FieldValueTooMany": "Too many",
 }
 
-# These keep the real server from running the rules of a schema: their values may be absurd.
+# With one of these kube-apiserver does not run the rules of a schema.
 BLOCKING: Final = frozenset(
     {
         "FieldValueNotSupported",
@@ -52,7 +52,7 @@ BLOCKING: Final = frozenset(
 
 
 def summary(causes: Iterable[Cause]) -> str:
-    """All causes in one line, each once: the tail of `X "name" is invalid: ...`."""
+    """Return all causes in one line, each once: the end of `X "name" is invalid: ...`."""
     lines = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     return lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
 
@@ -107,12 +107,12 @@ def too_many(field: str, actual: int, limit: int) -> Cause:
 
 
 def shown(value: Any) -> str:
-    """A value as messages show it: text quoted, everything else as JSON."""
+    """Return a value as messages show it: text quoted, everything else as JSON."""
     return quoted(value) if isinstance(value, str) else compact_json(value)
 
 
 def quoted(text: str) -> str:
-    """Text as Go quotes it."""
+    """Return text as Go quotes it."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(map(_escaped, text)) + '"'
@@ -143,6 +143,6 @@ def _escaped(character: str) -> str:
 
 
 def compact_json(value: Any) -> str:
-    """JSON as Go prints it: sorted keys, no blanks, angle brackets and ampersands escaped."""
+    """Return JSON as Go prints it: sorted keys, no blanks, `<`, `>` and `&` escaped."""
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

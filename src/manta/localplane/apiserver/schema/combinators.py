@@ -1,4 +1,4 @@
-"""anyOf, oneOf, allOf and not: constraints made of whole schemas."""
+"""anyOf, oneOf, allOf and not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manta.localplane.apiserver.schema.values import ValueCheck
 
 Compile = Callable[[Mapping[str, Any]], Node]
 
-# The usual way to write int-or-string.
+# How CRDs write int-or-string.
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
@@ -55,12 +55,12 @@ def _failures(node: Node, value: Any, path: Path) -> list[Cause]:
 
 
 def _combined(path: Path, complaint: str) -> Cause:
-    """The real server attributes these to no field, and names it in the text."""
+    """kube-apiserver reports these without a field, and names it in the message."""
     return causes.invalid("<nil>", "", f'"{spell(path)}" {complaint}')
 
 
 def _nearest(attempts: list[list[Cause]]) -> list[Cause]:
-    """What is wrong with the alternative that fits best."""
+    """Return the causes of the alternative with the fewest."""
     sizes = [len(attempt) for attempt in attempts]
     return attempts[sizes.index(min(sizes))]
 
@@ -76,7 +76,7 @@ def _any_of(nodes: Sequence[Node]) -> ValueCheck:
 
 
 def _int_or_string(value: Any, path: Path, out: list[Cause]) -> None:
-    """anyOf integer, string: so common that it is worth a shortcut."""
+    """A faster check for the common anyOf integer, string."""
     if type(value) in {int, str}:
         return
     name, field = TYPE_NAMES[type(value)], spell(path)

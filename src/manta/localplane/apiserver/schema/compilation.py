@@ -1,7 +1,7 @@
-"""From an OpenAPI v3 schema to a graph of nodes, with every equal subschema built once.
+"""Compiles an OpenAPI v3 schema to a graph of nodes. Equal subschemas share a node.
 
-KubeRay's four CRDs repeat one Pod template some twenty times; here it exists once, however many
-CRDs and versions mention it. The table of known nodes is weak: nodes live as long as a schema.
+KubeRay's four CRDs repeat one Pod template about twenty times. The table of known nodes is weak: a node
+lives as long as a schema uses it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _known: WeakValueDictionary[tuple[Any, ...], Node] = WeakValueDictionary()
 
 
 def compile_node(schema: Mapping[str, Any]) -> Node:
-    """The node of a schema; the same node for an equal schema."""
+    """Return the node of a schema; the same node for equal schemas."""
     properties = {name: compile_node(sub) for name, sub in schema.get("properties", {}).items()}
     items = compile_node(schema["items"]) if isinstance(schema.get("items"), dict) else None
     more = schema.get("additionalProperties")
@@ -51,7 +51,7 @@ def compile_node(schema: Mapping[str, Any]) -> Node:
     return node
 
 
-def make_node(  # noqa: PLR0913 - a node simply has this many facets
+def make_node(  # noqa: PLR0913 - the parts of a node
     *,
     type_: str = "",
     format_: str = "",
@@ -71,7 +71,7 @@ def make_node(  # noqa: PLR0913 - a node simply has this many facets
     check: ValueCheck | None = None,
     rules: tuple[Rule, ...] = (),
 ) -> Node:
-    """A node from its parts, with what it must know about everything below it."""
+    """Return a node, with summaries of the nodes below it."""
     node = Node()
     node.type_ = type_
     node.python_types = PYTHON_TYPES[type_]

@@ -1,4 +1,4 @@
-"""A schema ready for use: what the API server asks about objects of one custom resource version."""
+"""The compiled schema of one version of a custom resource."""
 
 from __future__ import annotations
 
@@ -25,16 +25,11 @@ _NOT_CHECKED = (
 @dataclass(frozen=True, slots=True)
 class CompiledSchema:
     root: Node
-    """The graph; also what server-side apply reads list types from."""
+    """The graph of nodes; server-side apply reads list types from it."""
 
     def prune(self, obj: dict[str, Any], unknown: list[str] | None = None) -> dict[str, Any]:
-        """The object without unknown fields. Their paths go to `unknown` in the same walk."""
+        """Return the object without unknown fields; their paths are added to `unknown`."""
         return prune_root(self.root, obj, unknown)
-
-    def unknown_fields(self, obj: dict[str, Any]) -> list[str]:
-        unknown: list[str] = []
-        prune_root(self.root, obj, unknown)
-        return unknown
 
     def default(self, obj: dict[str, Any]) -> dict[str, Any]:
         filled: dict[str, Any] = fill_defaults(self.root, obj)
@@ -47,7 +42,7 @@ class CompiledSchema:
         *,
         earlier: Iterable[Cause] = (),
     ) -> list[Cause]:
-        """What is wrong, in the order of the real server.
+        """Return what is invalid, in the order of kube-apiserver.
 
         `earlier` are causes that the caller found already (in the metadata, say): some of them
         keep the rules from being run.
@@ -64,7 +59,7 @@ class CompiledSchema:
         return found
 
     def _duplicates(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[Cause]:
-        """Duplicates in lists, unless the stored object has some already."""
+        """Return duplicates in lists, unless the stored object has some already."""
         found: list[Cause] = []
         check_unique(self.root, obj, None, found)
         if found and old is not None:

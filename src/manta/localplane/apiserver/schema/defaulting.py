@@ -1,4 +1,4 @@
-"""What the schema fills in where a client said nothing."""
+"""Sets the defaults of a schema."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from manta.localplane.apiserver.schema.node import NO_DEFAULT, Node
 
 
 def fill_defaults(node: Node, value: Any) -> Any:
-    """The value with all defaults of the schema; the value itself if there is nothing to do.
+    """Return the value with all defaults of the schema; the value itself if nothing is missing.
 
-    A null where null is not allowed counts as silence: it becomes the default, or goes.
+    A null where null is not allowed counts as absent: it becomes the default, or is dropped.
     """
     if type(value) is dict:
         return _fill_object(node, value)
@@ -56,7 +56,7 @@ def _fill_items(items: Node, value: list[Any]) -> list[Any]:
 
 
 def copy_json(value: Any) -> Any:
-    """A deep copy of plain JSON, several times faster than copy.deepcopy."""
+    """Return a deep copy of JSON; several times faster than copy.deepcopy."""
     if type(value) is dict:
         return {name: copy_json(member) for name, member in value.items()}
     if type(value) is list:

@@ -1,4 +1,4 @@
-"""The string formats that the real server checks; all others are only remarks."""
+"""The string formats that kube-apiserver checks; it ignores all others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from datetime import date
 from urllib.parse import urlsplit
+
+from manta.api.durations import DurationError, parse_nanoseconds
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(
@@ -19,7 +21,6 @@ _EMAIL = re.compile(r"[^@\s<>]+@[^@\s<>]+\Z", re.ASCII)
 _LABEL = r"[^\W_](?:[^\W_]|-(?!\.|$)){0,62}"
 _HOSTNAME = re.compile(rf"{_LABEL}|(?:{_LABEL}\.)+[^\W\d_]{{2,63}}")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
-_DURATION = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _LOOSE_DURATION = re.compile(
     r"(?i)\d+\s*(ns|nano|us|µs|micro|ms|milli|s|m|h|hr|d|w|wk|(sec|min|hour|day|week)\w*)\b"
 )
@@ -50,9 +51,11 @@ def _is_date_time(text: str) -> bool:
 
 
 def _is_duration(text: str) -> bool:
-    if text in {"0", "+0", "-0"} or re.fullmatch(f"({_DURATION.pattern})+", text):
-        return True
-    return _LOOSE_DURATION.search(text) is not None
+    try:
+        parse_nanoseconds(text)
+    except DurationError:
+        return _LOOSE_DURATION.search(text) is not None
+    return True
 
 
 def _is_uri(text: str) -> bool:
@@ -121,5 +124,5 @@ FORMATS: dict[str, Callable[[str], bool]] = {
 
 
 def known_format(name: str) -> Callable[[str], bool] | None:
-    """The test of a format, or None if nobody checks it."""
+    """Return the check of a format; None if kube-apiserver does not check it."""
     return FORMATS.get(name.replace("-", ""))

@@ -1,4 +1,4 @@
-"""Lists that are sets or maps have unique elements; embedded resources say what they are."""
+"""Checks list types (set, map) for duplicates, and embedded resources for their type."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_embedded(node: Node, value: Any, path: Path, out: list[Cause]) -> None
 
 
 def check_unique(node: Node, value: Any, path: Path, out: list[Cause]) -> None:
-    """No element of a set, and no key of a list map, occurs twice."""
+    """Append a cause for each duplicate in a set, and each duplicate key in a list map."""
     if not node.list_types_below:
         return
     if type(value) is dict:

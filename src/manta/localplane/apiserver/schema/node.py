@@ -1,4 +1,4 @@
-"""One place in a schema: what may stand there, and what lies below."""
+"""A node of a compiled schema."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class _NoDefault:
-    """Tells `default: null` from no default."""
+    """Distinguishes `default: null` from no default."""
 
 
 NO_DEFAULT: Final = _NoDefault()
 NO_PROPERTIES: Final[Mapping[str, Node]] = {}
 
-# What the JSON types look like in Python, by the exact type of a decoded value.
+# Python type of a decoded value -> JSON type.
 PYTHON_TYPES: Final[Mapping[str, frozenset[type]]] = {
     "object": frozenset({dict}),
     "array": frozenset({list}),
@@ -31,10 +31,9 @@ PYTHON_TYPES: Final[Mapping[str, frozenset[type]]] = {
 
 
 class Node:
-    """A compiled subschema. Immutable once built, and shared by all equal subschemas.
+    """A compiled subschema. Immutable, and shared by all equal subschemas.
 
-    Built-in kinds are made of the same nodes as custom resources, so that pruning, list types
-    and field ownership know only one language.
+    Built-in kinds and custom resources use the same nodes.
     """
 
     __slots__ = (
@@ -73,7 +72,7 @@ class Node:
     """The format of a string, if it is one that is checked."""
     properties: Mapping[str, Node]
     additional: Node | None
-    """What the values of a map look like."""
+    """The schema of the values of a map."""
     any_key: bool
     """`additionalProperties: true`."""
     items: Node | None
@@ -111,7 +110,7 @@ class Node:
         return below
 
     def child(self, name: str) -> Node | None:
-        """The node of a member: a property, or else what any value of the map looks like."""
+        """Return the node of a property, or else that of the values of the map."""
         return self.properties.get(name, self.additional)
 
     @property

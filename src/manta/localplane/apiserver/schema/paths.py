@@ -1,8 +1,8 @@
-"""Where a value sits in an object.
+"""The path of a value in an object.
 
-While an object is walked a path is a linked pair (parent, segment), which costs next to nothing;
-it is spelled out only when something is wrong. A name is a field, an int is a list index, and a
-`MapKey` is a key of a map, which some messages print in brackets.
+A path is a linked pair (parent, segment), which is cheap to extend; it becomes text only for an error
+message. A str is a field, an int is a list index, and a `MapKey` is a key of a map, which some messages
+print in brackets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class MapKey(str):
 
 
 def spell(path: Path) -> str:
-    """`spec.items[0].name`; the root is the empty string."""
+    """Return the path as text, such as `spec.items[0].name`; '' for the root."""
     segments = []
     while path is not None:
         path, segment = path

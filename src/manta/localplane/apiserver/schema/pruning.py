@@ -1,7 +1,6 @@
-"""Which fields does the schema not know?
+"""Removes fields that the schema does not know, and lists them for strict field validation.
 
-Custom resources lose them, and a client that asked for strictness hears of each. The same walk
-does both. Metadata is known to the server, not to the schema.
+`metadata` is described by the server, not by the schema.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ OBJECT_META: Final = frozenset(
 
 
 def prune_root(node: Node, obj: dict[str, Any], unknown: list[str] | None = None) -> dict[str, Any]:
-    """The object without unknown fields; their paths are appended to `unknown`, sorted."""
+    """Return the object without unknown fields; their paths are appended to `unknown`, sorted."""
     found: list[str] = []
     pruned = _prune_object(node, obj, None, found, resource=True)
     if unknown is not None:
@@ -44,7 +43,7 @@ def prune_root(node: Node, obj: dict[str, Any], unknown: list[str] | None = None
 
 
 def prune_value(node: Node, value: Any) -> Any:
-    """A value that stands somewhere inside an object, without unknown fields."""
+    """Return a value inside an object, without unknown fields."""
     return _prune(node, value, None, [])
 
 

@@ -1,4 +1,4 @@
-"""May these rules stand in a schema? They must compile, and speak of fields that exist."""
+"""Checks the CEL rules of a CRD: they must compile and use fields that exist."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def check_rules_of(schema: Schema, path: str, uncorrelated: str) -> Iterator[Cause]:
-    """`uncorrelated` is the list above without identities, if any: no old values below it."""
+    """Yield what is invalid. `uncorrelated` is the list above without keys, if any: it has no old values."""
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
         yield from _check_rule(
             schema, rule, f"{path}.x-kubernetes-validations[{index}]", uncorrelated
@@ -52,7 +52,7 @@ def _check_rule(schema: Schema, rule: Schema, field: str, uncorrelated: str) -> 
         yield causes.invalid(f"{field}.message", message, "must not contain line breaks")
     if rule.get("reason") not in (None, *REASONS):
         yield causes.not_supported(f"{field}.reason", rule["reason"], REASONS)
-    if rule.get("fieldPath") and not _leads_somewhere(schema, rule["fieldPath"]):
+    if rule.get("fieldPath") and not _field_exists(schema, rule["fieldPath"]):
         yield causes.invalid(f"{field}.fieldPath", rule["fieldPath"], "must be a valid path")
     try:
         program = compile_expression(text)
@@ -72,7 +72,7 @@ def _check_rule(schema: Schema, rule: Schema, field: str, uncorrelated: str) -> 
 
 
 def _internal_form(rule: Schema) -> str:
-    """How the real server shows a rule: as its own struct."""
+    """Return a rule as kube-apiserver prints it: as its Go struct."""
     names = ("Rule", "Message", "MessageExpression", "Reason", "FieldPath", "OptionalOldSelf")
     members = []
     for name in names:
@@ -83,7 +83,7 @@ def _internal_form(rule: Schema) -> str:
     return "{" + ",".join(members) + "}"
 
 
-def _leads_somewhere(schema: Schema, field_path: str) -> bool:
+def _field_exists(schema: Schema, field_path: str) -> bool:
     at: Any = schema
     for name in normal_field_path(field_path).split("."):
         more = at.get("additionalProperties")
@@ -96,7 +96,7 @@ def _leads_somewhere(schema: Schema, field_path: str) -> bool:
 
 # ── fields ───────────────────────────────────────────────────────────────────────────────
 def _check_fields(tree: Tree, known: Mapping[str, Schema]) -> Schema | None:
-    """The schema of what an expression yields, if that is plain; complains of unknown fields."""
+    """Return the schema of the value of an expression, if known. Raises BadExpressionError."""
     match tree:
         case Name(name):
             return known.get(name)

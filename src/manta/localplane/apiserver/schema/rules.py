@@ -1,4 +1,4 @@
-"""x-kubernetes-validations: the rules that a schema sets in CEL, also across an update."""
+"""x-kubernetes-validations: evaluates the CEL rules of a schema, also on updates."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Rule:
     message: str
     reason: str
     field: str
-    """Where a failure is reported, below the value: `name` for the fieldPath `.name`."""
+    """Where a failure is reported below the value: `name` for the fieldPath `.name`."""
     program: Program | None
     message_program: Program | None
     error: str
-    """Why the rule cannot be run; a CRD with such a rule is refused."""
+    """Why the rule cannot be evaluated; a CRD with such a rule is refused."""
     optional_old_self: bool
 
     @property
@@ -68,7 +68,7 @@ def _compile(rule: Mapping[str, Any]) -> Rule:
 
 
 def normal_field_path(text: str) -> str:
-    """`.a['b-c']` as `a.b-c`, the way messages print it."""
+    """Return `.a['b-c']` as `a.b-c`, as messages print it."""
     parts = re.findall(r"\.([^.\[\]]+)|\['((?:[^'\\]|\\.)*)'\]", text)
     return ".".join(plain or bracketed.replace("\\'", "'") for plain, bracketed in parts)
 
@@ -76,7 +76,7 @@ def normal_field_path(text: str) -> str:
 def check_rules(
     root: Node, obj: dict[str, Any], old: dict[str, Any] | None, out: list[Cause]
 ) -> None:
-    """Append what the rules of a schema say against `obj`, or against the step from `old`."""
+    """Append a cause for each rule that `obj`, or the change from `old`, violates."""
     _walk(root, obj, ABSENT if old is None else old, None, out)
 
 
@@ -114,32 +114,32 @@ def _check(node: Node, rule: Rule, value: Any, old: Any, report: tuple[Path, lis
         else:
             variables["oldSelf"] = old
     elif value == old:
-        return  # ratcheting: what was wrong before and did not change is tolerated
+        return  # ratcheting: unchanged values may stay invalid
     try:
         passed = rule.program.evaluate(variables)
     except EvaluationError as error:
         out.append(causes.invalid(spell(path), node.type_, _failure(rule, str(error))))
         return
     if passed is not True:
-        out.append(_refusal(node, rule, variables, path))
+        out.append(_violation(node, rule, variables, path))
 
 
 def _failure(rule: Rule, error: str) -> str:
-    said = rule.message or rule.text
+    shown = rule.message or rule.text
     if error.startswith(NO_OVERLOAD):
         return (
             f"'{error}': call arguments did not match a supported operator, function or macro "
-            f"signature for rule: {said}"
+            f"signature for rule: {shown}"
         )
     if error.startswith("operation cancelled"):
         return (
             f"'{error}': no further validation rules will be run due to call cost exceeds limit "
-            f"for rule: {said}"
+            f"for rule: {shown}"
         )
-    return f"{error} evaluating rule: {said}"
+    return f"{error} evaluating rule: {shown}"
 
 
-def _refusal(node: Node, rule: Rule, variables: dict[str, Any], path: Path) -> Cause:
+def _violation(node: Node, rule: Rule, variables: dict[str, Any], path: Path) -> Cause:
     detail = _computed_message(rule, variables) or rule.message or f"failed rule: {rule.text}"
     field = spell(path)
     if rule.field:
@@ -159,7 +159,7 @@ def _computed_message(rule: Rule, variables: dict[str, Any]) -> str:
         return ""
     try:
         message = rule.message_program.evaluate(variables)
-    except (EvaluationError, KeyError):  # KeyError: oldSelf, where there is none
+    except (EvaluationError, KeyError):  # KeyError: there is no oldSelf
         return ""
     if not isinstance(message, str) or len(message) > MAX_MESSAGE or "\n" in message.strip():
         return ""

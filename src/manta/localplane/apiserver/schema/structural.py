@@ -1,7 +1,6 @@
-"""May this schema stand in a CRD at all?
+"""Checks that the schema of a CRD is structural: that it gives the type of every value exactly once.
 
-A structural schema says the type of every value exactly once; only then can fields be pruned
-and defaulted without guessing. The words and paths are those of the real server.
+Pruning and defaulting need that. Messages and paths are those of kube-apiserver.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _UNSUPPORTED: Final = ("$ref", "id", "definitions", "dependencies", "patternProp
 
 
 def check_structural(schema: Schema, path: str) -> list[Cause]:
-    """What keeps a schema out of a CRD, sorted as the real server sorts it."""
+    """Return what is invalid in a schema, in the order of kube-apiserver."""
     found = [*_schema(schema, path, "root")]
     return sorted(found, key=lambda cause: f"{cause.field}: {cause.message}")
 
@@ -243,7 +242,7 @@ _CHECKS: Final[tuple[Callable[[Schema, str, str], Iterator[Cause]], ...]] = (
 
 
 def _nested_schemas(schema: Schema, path: str) -> Iterator[Cause]:
-    """anyOf and its kin may add constraints, never structure."""
+    """anyOf and its relatives may add constraints, never structure."""
     int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
     for keyword in ("anyOf", "allOf", "oneOf"):
         branches = schema.get(keyword) or ()

@@ -1,7 +1,7 @@
-"""Is every value of the right type and within its limits?
+"""Checks the type and the constraints of every value.
 
-With the old object at hand validation ratchets, as on the real server: what was already wrong
-and did not change is tolerated. A part that is identical to the old one is not even looked at.
+On updates validation ratchets, as in kube-apiserver: unchanged values may stay invalid. Parts that are
+identical to the old object are skipped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from manta.localplane.apiserver.schema.paths import Path, spell
 
 
 class _Absent:
-    """No old value to compare with."""
+    """There is no old value."""
 
 
 ABSENT: Final = _Absent()
@@ -33,7 +33,7 @@ _GO_FORMATS: Final = {int: "int64", float: "float64", bool: "", dict: ""}
 
 
 def check_node(node: Node, value: Any, old: Any, path: Path, out: list[Cause]) -> None:
-    """Append to `out` what is wrong with `value`, unless it was so before."""
+    """Append to `out` what is invalid in `value`, unless it is unchanged."""
     if value is old:
         return
     found = len(out)
@@ -64,11 +64,11 @@ def _is_acceptable(node: Node, value: Any) -> bool:
 def _wrong_type(node: Node, value: Any, path: Path, out: list[Cause]) -> None:
     field, wanted, name = spell(path), node.type_, TYPE_NAMES[type(value)]
     if node.format and node.type_ == "string" and type(value) in _GO_FORMATS:
-        # The real server compares formats here, and calls numbers by Go's names.
+        # kube-apiserver compares formats here, and uses Go's names for numbers.
         wanted, name = node.format, _GO_FORMATS[type(value)]
     detail = f'{field} in body must be of type {wanted}: "{name}"'
     out.append(causes.type_invalid(field, name, detail))
-    # The real server goes on with what else it knows about the value; of null only a little.
+    # kube-apiserver checks the other constraints too; for null only a few.
     if node.check is not None:
         extra: list[Cause] = []
         node.check(value, path, extra)
@@ -99,12 +99,12 @@ def _check_items(node: Node, value: list[Any], old: Any, path: Path, out: list[C
 
 
 def correlate(node: Node, items: list[Any], old: Any) -> list[Any] | None:
-    """The old element of each element, or None where lists have no identities."""
+    """Return the old element of each element; None if the list has no keys."""
     if node.list_type != "map" or type(old) is not list:
         return None
     keys = node.list_map_keys
     try:
         by_key = {tuple(item.get(key) for key in keys): item for item in old}
         return [by_key.get(tuple(item.get(key) for key in keys), ABSENT) for item in items]
-    except (AttributeError, TypeError):  # elements that are no objects, or absurd keys
+    except (AttributeError, TypeError):  # elements that are not objects, or invalid keys
         return None

@@ -1,7 +1,6 @@
 """Constraints on one value, compiled to closures.
 
-A check is called with a value whose type is already right and reports what is wrong with it.
-Schemas without constraints, by far the most, have no check at all.
+A check is called with a value of the right type. Most schemas have no constraints and no check.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ ValueCheck = Callable[[Any, Path, list[Cause]], None]
 
 
 def compile_checks(schema: Mapping[str, Any]) -> ValueCheck | None:
-    """All constraints of a schema on the value itself, as one function; None if there are none."""
+    """Return all constraints of a schema on the value itself as one function; None without any."""
     made = {
         keyword: check
         for keyword, make in _MAKERS.items()
@@ -41,7 +40,7 @@ _ON_TEXT = ("maxLength", "minLength", "pattern")
 
 
 def _first_failing(checks: list[ValueCheck]) -> list[ValueCheck]:
-    """Of a text only one thing is said."""
+    """kube-apiserver reports only the first failed constraint of a string."""
     if len(checks) <= 1:
         return checks
 
@@ -55,8 +54,8 @@ def _first_failing(checks: list[ValueCheck]) -> list[ValueCheck]:
     return [check_until]
 
 
-def _said(path: Path, wish: str) -> str:
-    return f"{spell(path)} in body {wish}"
+def _message(path: Path, why: str) -> str:
+    return f"{spell(path)} in body {why}"
 
 
 def _pattern(pattern: str, _: Mapping[str, Any]) -> ValueCheck:
@@ -73,8 +72,8 @@ def _pattern(pattern: str, _: Mapping[str, Any]) -> ValueCheck:
     return check
 
 
-def _fail(value: Any, path: Path, out: list[Cause], wish: str) -> None:
-    out.append(causes.invalid(spell(path), value, _said(path, wish)))
+def _fail(value: Any, path: Path, out: list[Cause], why: str) -> None:
+    out.append(causes.invalid(spell(path), value, _message(path, why)))
 
 
 def _max_length(limit: int, _: Mapping[str, Any]) -> ValueCheck:
@@ -100,7 +99,7 @@ def _format(name: str, _: Mapping[str, Any]) -> ValueCheck | None:
 
     def check(value: Any, path: Path, out: list[Cause]) -> None:
         if isinstance(value, str) and not test(value):
-            detail = _said(path, f"must be of type {name}: {causes.quoted(value)}")
+            detail = _message(path, f"must be of type {name}: {causes.quoted(value)}")
             out.append(causes.type_invalid(spell(path), value, detail))
 
     return check
@@ -133,7 +132,7 @@ def _minimum(limit: float, schema: Mapping[str, Any]) -> ValueCheck:
 
 
 def _like(value: float, limit: float) -> str:
-    """A limit as Go prints it beside this value: integers plainly, others with %v."""
+    """Return a limit as Go prints it: an integer for integer values, otherwise with %v."""
     if isinstance(value, int):
         return str(int(limit))
     exponent = f"{limit:e}".rpartition("e")[2]

@@ -1,4 +1,4 @@
-"""Bytes between two tasks, bounded: whoever writes waits for whoever reads."""
+"""A bounded queue of bytes between two tasks: the writer waits for the reader."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from manta.localplane.apiserver.budget import Hold
+from manta.httpserver.budget import Reservation
 
 QUEUE_BYTES: Final = 256 * 1024
 """Above this the writer waits."""
 PIECE_BYTES: Final = 64 * 1024
-"""What is put in comes out in pieces of this size at most."""
+"""`get` returns at most so many bytes."""
 
 
 class ByteQueue:
-    """One direction of one stream. What waits in it counts for the client."""
+    """One direction of one stream. Queued bytes count for the client."""
 
-    def __init__(self, hold: Hold) -> None:
-        self._hold = hold
+    def __init__(self, reservation: Reservation) -> None:
+        self._reservation = reservation
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._ended = False
         self._changed = asyncio.Event()
 
     async def put(self, data: bytes | memoryview) -> None:
-        """Returns when everything is in, and there is space for more. After the end it is dropped."""
+        """Add data, and return when there is space for more. After the end data is dropped."""
         view = memoryview(data)
         for start in range(0, len(view), PIECE_BYTES):
             if self._ended:
@@ -33,7 +33,7 @@ class ByteQueue:
             piece = bytes(view[start : start + PIECE_BYTES])
             self._pieces.append(piece)
             self._size += len(piece)
-            self._hold.add(len(piece))
+            self._reservation.add(len(piece))
             self._changed.set()
             await self._space()
 
@@ -43,12 +43,12 @@ class ByteQueue:
             await self._changed.wait()
 
     def end(self) -> None:
-        """No more will be put in."""
+        """Called by the writer: there will be no more data."""
         self._ended = True
         self._changed.set()
 
     async def get(self) -> bytes:
-        """The next piece; b"" at the end."""
+        """Return the next data; b"" at the end."""
         while not self._pieces:
             if self._ended:
                 return b""
@@ -59,12 +59,12 @@ class ByteQueue:
         return data
 
     def close(self) -> None:
-        """Nobody reads any more."""
+        """Called by the reader: drop all data."""
         self._pieces.clear()
         self._drop(self._size)
         self.end()
 
     def _drop(self, size: int) -> None:
         self._size -= size
-        self._hold.add(-size)
+        self._reservation.add(-size)
         self._changed.set()

@@ -1,8 +1,7 @@
-"""How the API server reaches into running Pods: the protocol that a node agent implements.
+"""The interface between the API server and a node agent, for logs, exec, attach and port-forward.
 
-The server speaks HTTP, WebSocket and SPDY with clients and hands plain bytes to a connector. A
-connector never sees a wire protocol, and the server never sees a process. A Pod or container that
-is not there, or not running, is told by `ContainerUnavailable`, whose text the client reads.
+The API server speaks HTTP, WebSocket and SPDY with clients; the node agent only sees plain bytes. It
+raises `ContainerUnavailable` for a Pod or container that does not exist or does not run.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class ContainerUnavailable(Exception):  # noqa: N818 - a state of the container, told to the client
-    """The container cannot be reached now; the text says why, in the words of a kubelet."""
+class ContainerUnavailable(Exception):  # noqa: N818 - a state, not a fault
+    """The container cannot be reached; the text is that of a kubelet, and is sent to the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """The query of `pods/log`, read. `since_time` is RFC 3339 text as the client sent it."""
+    """The query of `pods/log`. `since_time` is RFC 3339 text as the client sent it."""
 
     follow: bool = False
     previous: bool = False
@@ -45,7 +44,7 @@ class ByteReader(Protocol):
 
 
 class ExecSession(Protocol):
-    """A process that runs beside the container's own, joined to the client by three streams."""
+    """A process in a container, connected to the client by three streams."""
 
     @property
     def stdin(self) -> ByteWriter | None: ...
@@ -53,7 +52,7 @@ class ExecSession(Protocol):
     def stdout(self) -> ByteReader: ...
     @property
     def stderr(self) -> ByteReader | None:
-        """None when the process has a terminal: then everything comes on stdout."""
+        """None when the process has a terminal: all output is on stdout then."""
 
     def resize(self, columns: int, rows: int) -> None: ...
 
@@ -61,11 +60,11 @@ class ExecSession(Protocol):
         """The exit code. The outputs end before or when this returns."""
 
     async def close(self) -> None:
-        """Leave: end the process if it still runs (for attach: only let go of it)."""
+        """End the process if it still runs; for attach only disconnect from it."""
 
 
 class NodeConnector(Protocol):
-    """What a node can do for the server. `container` is a name that the Pod has (never '')."""
+    """Implemented by the node agent. `container` is the name of a container of the Pod."""
 
     async def logs(
         self, namespace: str, pod: str, container: str, options: LogOptions

@@ -1,7 +1,7 @@
-"""Port-forwarding: connections of a client, carried to ports inside a Pod.
+"""Port-forwarding: connections of a client to ports of a Pod.
 
-Three wires carry it: SPDY streams in pairs, SPDY inside a WebSocket (kubectl), and numbered
-WebSocket channels (the Python client).
+Clients use pairs of SPDY streams, SPDY inside a WebSocket (kubectl), or numbered WebSocket channels
+(the Python client).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import struct
 from collections.abc import Awaitable, Callable
 
-from manta.localplane.apiserver.budget import Hold
+from manta.httpserver.budget import Reservation
 from manta.localplane.apiserver.streaming.byte_queue import ByteQueue
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
 from manta.localplane.apiserver.streaming.spdy import SpdyStream
@@ -19,12 +19,12 @@ from manta.localplane.apiserver.streaming.websocket import WebSocket
 
 CHUNK = 64 * 1024
 PORTS_LIMIT = 127
-"""Ports of one connection with numbered channels: a channel is one byte, and the last means close."""
+"""Ports of one connection with numbered channels: a channel is one byte, and 255 means close."""
 Dial = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
 class Forwarder:
-    """Pairs the data and the error stream of each connection, and serves them."""
+    """Pairs the data and the error stream of each forwarded connection, and serves them."""
 
     def __init__(self, dial: Dial) -> None:
         self._dial = dial
@@ -40,11 +40,11 @@ class Forwarder:
         halves[stream.headers.get("streamtype", "")] = stream
         if halves.keys() >= {"data", "error"}:
             del self._halves[request]
-            task = asyncio.create_task(self._served(halves["data"], halves["error"]))
+            task = asyncio.create_task(self._serve_and_close(halves["data"], halves["error"]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _served(self, data: SpdyStream, error: SpdyStream) -> None:
+    async def _serve_and_close(self, data: SpdyStream, error: SpdyStream) -> None:
         try:
             await self._serve(data, error)
         finally:
@@ -61,7 +61,7 @@ class Forwarder:
                 await data.finish()
             return
         with contextlib.suppress(ConnectionError):
-            await join(data.read, data.write, data.finish, reader, writer)
+            await relay(data.read, data.write, data.finish, reader, writer)
             await error.finish()
 
     async def close(self) -> None:
@@ -71,20 +71,20 @@ class Forwarder:
 
 
 def read_port(text: str) -> int:
-    """Raises ValueError for what is no port."""
+    """Return the port number. Raises ValueError."""
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536):
         raise ValueError(f"{text[:20]!r} is not a port")
     return int(text)
 
 
-async def join(
+async def relay(
     receive: Callable[[], Awaitable[bytes]],
     send: Callable[[bytes], Awaitable[None]],
     finish: Callable[[], Awaitable[None]],
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
-    """Carry bytes both ways until both sides have ended."""
+    """Copy bytes both ways until the Pod closes its side."""
 
     async def inward() -> None:
         while chunk := await receive():
@@ -106,13 +106,15 @@ async def join(
             await finish()
     finally:
         inner.cancel()
+        writer.close()  # before the next await, where this task may be cancelled again
         await asyncio.gather(inner, return_exceptions=True)
-        writer.close()
 
 
-async def forward_channels(socket: WebSocket, ports: list[int], dial: Dial, hold: Hold) -> None:
+async def forward_channels(
+    socket: WebSocket, ports: list[int], dial: Dial, reservation: Reservation
+) -> None:
     """The older protocol: channel 2n carries data of port n, channel 2n+1 its errors."""
-    inputs = [ByteQueue(hold) for _ in ports]
+    inputs = [ByteQueue(reservation) for _ in ports]
     for number, port in enumerate(ports):
         for channel in (2 * number, 2 * number + 1):
             await socket.send(bytes([channel]) + struct.pack("<H", port))
@@ -126,7 +128,7 @@ async def forward_channels(socket: WebSocket, ports: list[int], dial: Dial, hold
                 channel = message[0] if message else 255
                 if channel % 2 == 0 and channel // 2 < len(ports) and len(message) > 1:
                     await inputs[channel // 2].put(memoryview(message)[1:])
-                del message  # the next one may be long in coming
+                del message  # free it while waiting for the next one
     finally:
         for task in tasks:
             task.cancel()
@@ -152,5 +154,5 @@ async def _channel(
             await socket.send(bytes([2 * number + 1]) + text)
         return
     with contextlib.suppress(ConnectionError):
-        await join(inputs.get, send, finish, reader, writer)
+        await relay(inputs.get, send, finish, reader, writer)
         await socket.close()

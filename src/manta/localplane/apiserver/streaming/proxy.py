@@ -1,4 +1,4 @@
-"""The proxy to Pods and Services: an HTTP request carried to a port inside a Pod."""
+"""The proxy subresource: forwards an HTTP request to a port of a Pod."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from urllib.parse import quote, urlencode
 
 import httptools
 
-from manta.localplane.apiserver.messages import HttpRequest, HttpResponse
-from manta.localplane.apiserver.status_errors import Refusal
-from manta.localplane.apiserver.streaming.pipe import Pipe
-from manta.localplane.apiserver.streaming.port_forward import join
+from manta.httpserver.messages import HttpRequest, HttpResponse
+from manta.httpserver.upgrade import UpgradedConnection
+from manta.localplane.apiserver.status_errors import StatusError
+from manta.localplane.apiserver.streaming.port_forward import relay
 
-HEADERS_WITHIN = 60.0
+HEADERS_TIMEOUT = 60.0
 HEAD_LIMIT = 64 * 1024
-"""Bytes of the headers of a Pod's answer."""
+"""Bytes of the headers of the response of a Pod."""
 _CHUNK = 64 * 1024
-PATH_CHARACTERS = "/:@!$&'()*+,;=~-._"
-"""What a path may have as it is. A percent sign is quoted: the path has been decoded before."""
-_HOP = frozenset(
+SAFE_PATH = "/:@!$&'()*+,;=~-._"
+"""Characters of a path that need no quoting. `%` does: the path was decoded before."""
+_HOP_HEADERS = frozenset(
     (
         "connection",
         "keep-alive",
@@ -36,29 +36,32 @@ _HOP = frozenset(
         "expect",
     )
 )
-_IDENTITY = ("impersonate-", "x-remote-")
-"""Whom the server has believed is its own affair: a Pod must not take it from a client."""
+_IDENTITY_HEADERS = ("impersonate-", "x-remote-")
+"""Never forwarded: a Pod could believe them."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Dial = Callable[[], Awaitable[Streams]]
 
 
-def unreachable(error: Exception) -> Refusal:
+def unreachable(error: Exception) -> StatusError:
     message = f"error trying to reach service: {error}"
-    return Refusal(503, "ServiceUnavailable", message)
+    return StatusError(503, "ServiceUnavailable", message)
 
 
 async def forward(request: HttpRequest, rest: str, base: str, dial: Dial) -> HttpResponse:
-    """`rest` is the path inside the Pod, `base` the path of the proxy on this server."""
+    """Return the response of the Pod. Raises StatusError if it cannot be reached.
+
+    `rest` is the path inside the Pod, `base` the path of the proxy on this server.
+    """
     try:
         reader, writer = await dial()
     except OSError as error:
         raise unreachable(error) from None
-    via = f"X-Forwarded-Uri: {quote(base.rstrip('/') + '/' + rest, safe=PATH_CHARACTERS)}"
+    via = f"X-Forwarded-Uri: {quote(base.rstrip('/') + '/' + rest, safe=SAFE_PATH)}"
     writer.write(_head(request, rest, via, upgrade=False) + request.body)
-    answer = _Answer(reader, writer, head_only=request.method == "HEAD")
+    answer = _PodResponse(reader, writer, head_only=request.method == "HEAD")
     try:
-        async with asyncio.timeout(HEADERS_WITHIN):
+        async with asyncio.timeout(HEADERS_TIMEOUT):
             await writer.drain()
             await answer.begin()
     except (OSError, TimeoutError) as error:
@@ -72,9 +75,9 @@ async def forward(request: HttpRequest, rest: str, base: str, dial: Dial) -> Htt
 
 def _head(request: HttpRequest, rest: str, *more: str, upgrade: bool) -> bytes:
     query = f"?{urlencode(request.query)}" if request.query else ""
-    path = quote("/" + rest, safe=PATH_CHARACTERS)
+    path = quote("/" + rest, safe=SAFE_PATH)
     lines = [f"{request.method} {path}{query} HTTP/1.1", "Host: localhost", *more]
-    lines += [f"{name}: {value}" for name, value in _passed_on(request)]
+    lines += [f"{name}: {value}" for name, value in _forwarded_headers(request)]
     if upgrade:
         lines += ["Connection: Upgrade", f"Upgrade: {request.headers.get('upgrade', '')}"]
     else:
@@ -84,18 +87,22 @@ def _head(request: HttpRequest, rest: str, *more: str, upgrade: bool) -> bytes:
     return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n"
 
 
-def _passed_on(request: HttpRequest) -> Iterator[tuple[str, str]]:
-    """The headers that are meant for the Pod."""
+def _forwarded_headers(request: HttpRequest) -> Iterator[tuple[str, str]]:
     named = {name.strip().lower() for name in request.headers.get("connection", "").split(",")}
     for name, value in request.headers.items():
-        if name in _HOP or name in named or name == "authorization" or name.startswith(_IDENTITY):
+        if (
+            name in _HOP_HEADERS
+            or name in named
+            or name == "authorization"
+            or name.startswith(_IDENTITY_HEADERS)
+        ):
             continue
         if "\n" not in value and "\r" not in value:
             yield name, value
 
 
-class _Answer:
-    """The Pod's answer, read as it comes."""
+class _PodResponse:
+    """The response of a Pod. Its body is read while it is forwarded."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, head_only: bool
@@ -110,7 +117,7 @@ class _Answer:
         self._status = 0
         self._begun = False
         self._framed = False
-        """Whether the answer says where it ends; else the end of the connection is its end."""
+        """Whether the head says how long the body is; otherwise it ends with the connection."""
         self._ended = False
 
     async def begin(self) -> None:
@@ -136,11 +143,11 @@ class _Answer:
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            if not self._ended:  # what comes after the answer is of no interest
+            if not self._ended:  # ignore bytes after the response
                 raise ConnectionResetError(f"the answer is not HTTP/1.1: {error}") from None
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._begun:  # what comes after the body is no header
+        if not self._begun:  # ignore trailers
             self._headers.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
@@ -175,12 +182,12 @@ class _Answer:
             elif lowered == "location" and value.startswith("/"):
                 kept.append((name, f"{base.rstrip('/')}{value}"))
             elif (lowered == "content-length" and self._head_only) or (
-                lowered not in _HOP and lowered != "date"
+                lowered not in _HOP_HEADERS and lowered != "date"
             ):
                 kept.append((name, value))
         return HttpResponse(self._status, self, tuple(kept), content_type)
 
-    # ── the body of the answer; whoever holds it must close it, read or not ──────────────
+    # ── the body; its owner must close it ────────────────────────────────────────────────
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
@@ -197,8 +204,10 @@ class _Answer:
         self._writer.close()
 
 
-async def forward_upgrade(request: HttpRequest, rest: str, dial: Dial, pipe: Pipe) -> None:
-    """A WebSocket through the proxy: the Pod answers the handshake itself."""
+async def forward_upgrade(
+    request: HttpRequest, rest: str, dial: Dial, connection: UpgradedConnection
+) -> None:
+    """Forward an upgrade. The Pod answers the handshake itself. Raises StatusError."""
     try:
         reader, writer = await dial()
     except OSError as error:
@@ -207,14 +216,14 @@ async def forward_upgrade(request: HttpRequest, rest: str, dial: Dial, pipe: Pip
     await writer.drain()
 
     async def receive() -> bytes:
-        return await pipe.reader.read(_CHUNK)
+        return await connection.reader.read(_CHUNK)
 
     async def send(data: bytes) -> None:
-        pipe.write(data)
-        await pipe.drain()
+        connection.write(data)
+        await connection.drain()
 
     async def finish() -> None:
         return
 
     with contextlib.suppress(ConnectionError):
-        await join(receive, send, finish, reader, writer)
+        await relay(receive, send, finish, reader, writer)

@@ -1,7 +1,6 @@
-"""Exec and attach: three streams between a client and a process, whatever carries them.
+"""Exec and attach: copies three streams between a client and a process.
 
-A `Wire` brings the client's streams here; `converse` pumps until the process has ended and tells
-its exit code as a Status.
+SPDY and WebSocket each implement `CommandStreams`, the streams of the client.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ OpenSession = Callable[[], Awaitable[ExecSession]]
 
 @dataclass(frozen=True, slots=True)
 class CommandOptions:
-    """The query of exec and attach, read."""
+    """The query of exec and attach."""
 
     container: str
     command: tuple[str, ...] = ()
@@ -36,33 +35,36 @@ class CommandOptions:
     tty: bool = False
 
 
-class Wire(Protocol):
-    """The client's end."""
+class CommandStreams(Protocol):
+    """The streams of the client."""
 
     async def stdin(self) -> bytes:
-        """The next input; b"" when there is no more."""
+        """Return the next input; b"" at the end."""
 
     async def resize(self) -> tuple[int, int] | None:
-        """The next terminal size (columns, rows); None when there will be no more."""
+        """Return the next terminal size (columns, rows); None at the end."""
 
     async def stdout(self, data: bytes) -> None: ...
     async def stderr(self, data: bytes) -> None: ...
 
     async def finish(self, status: dict[str, Any]) -> None:
-        """All output has been sent; this is how it ended."""
+        """Send the Status of the command after all output, and close the streams."""
 
 
-async def converse(wire: Wire, options: CommandOptions, open_session: OpenSession) -> None:
+async def run_command(
+    streams: CommandStreams, options: CommandOptions, open_session: OpenSession
+) -> None:
+    """Start the command, copy its streams until it ends, and send its exit code."""
     try:
         session = await open_session()
     except ContainerUnavailable as error:
-        await wire.finish(failure(str(error)))
+        await streams.finish(failure(str(error)))
         return
-    inputs = [asyncio.create_task(_resize(wire, session))] if options.tty else []
+    inputs = [asyncio.create_task(_resize(streams, session))] if options.tty else []
     if options.stdin:
-        inputs.append(asyncio.create_task(_feed(wire, session)))
+        inputs.append(asyncio.create_task(_feed(streams, session)))
     try:
-        await _until_over(wire, options, session)
+        await _copy_output(streams, options, session)
     finally:
         for task in inputs:
             task.cancel()
@@ -70,13 +72,15 @@ async def converse(wire: Wire, options: CommandOptions, open_session: OpenSessio
         await session.close()
 
 
-async def _until_over(wire: Wire, options: CommandOptions, session: ExecSession) -> None:
-    """What nobody asked for is read too: a process that cannot write does not go on."""
+async def _copy_output(
+    streams: CommandStreams, options: CommandOptions, session: ExecSession
+) -> None:
+    """Read all output, requested or not: a process blocks when nobody reads its output."""
     wants_stderr = options.stderr and not options.tty
-    to_stdout = wire.stdout if options.stdout or options.tty else _discard
+    to_stdout = streams.stdout if options.stdout or options.tty else _discard
     outputs = [asyncio.create_task(_drain(session.stdout, to_stdout))]
     if session.stderr is not None:
-        to_stderr = wire.stderr if wants_stderr else _discard
+        to_stderr = streams.stderr if wants_stderr else _discard
         outputs.append(asyncio.create_task(_drain(session.stderr, to_stderr)))
     try:
         code = await session.wait()
@@ -88,7 +92,7 @@ async def _until_over(wire: Wire, options: CommandOptions, session: ExecSession)
             task.cancel()
         await asyncio.gather(*outputs, return_exceptions=True)
     with contextlib.suppress(ConnectionError):
-        await wire.finish(ended(code))
+        await streams.finish(ended(code))
 
 
 async def _drain(reader: ByteReader, send: Callable[[bytes], Awaitable[None]]) -> None:
@@ -100,24 +104,24 @@ async def _discard(_: bytes) -> None:
     return
 
 
-async def _feed(wire: Wire, session: ExecSession) -> None:
+async def _feed(streams: CommandStreams, session: ExecSession) -> None:
     writer = session.stdin
     if writer is None:
         return
     with contextlib.suppress(ConnectionError, BrokenPipeError):
-        while data := await wire.stdin():
+        while data := await streams.stdin():
             writer.write(data)
             await writer.drain()
         writer.close()
 
 
-async def _resize(wire: Wire, session: ExecSession) -> None:
-    while size := await wire.resize():
+async def _resize(streams: CommandStreams, session: ExecSession) -> None:
+    while size := await streams.resize():
         session.resize(*size)
 
 
 def ended(code: int) -> dict[str, Any]:
-    """How a command's end is told: a Status, also for success."""
+    """Return the Status for an exit code."""
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     return {
@@ -139,13 +143,20 @@ def failure(message: str) -> dict[str, Any]:
     }
 
 
+def error_payload(status: dict[str, Any], *, as_status: bool) -> bytes:
+    """Return what goes to the error stream: the Status, or its message for older protocols."""
+    if as_status:
+        return msgspec.json.encode(status)
+    return b"" if status["status"] == "Success" else str(status.get("message", "")).encode()
+
+
 class _Size(msgspec.Struct):
     width: int = msgspec.field(default=0, name="Width")
     height: int = msgspec.field(default=0, name="Height")
 
 
 def read_size(data: bytes) -> tuple[int, int] | None:
-    """A terminal size as clients send it; None for what is none."""
+    """Return a terminal size as clients send it; None if it is invalid."""
     try:
         size = msgspec.json.decode(data, type=_Size)
     except msgspec.MsgspecError:

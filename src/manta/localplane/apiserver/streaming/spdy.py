@@ -1,9 +1,8 @@
-"""SPDY/3.1, the server's side, as far as Kubernetes' streaming needs it.
+"""The server side of SPDY/3.1, as far as kubectl needs it.
 
-Streams are opened by the client with headers that say what they are for; both sides then send
-data until they finish. Header blocks are compressed with a dictionary that the protocol fixes.
-The clients (Go's spdystream) use no flow control, so none is kept here either: reading stops when
-a stream's queue is full, and the transport's own window does the rest.
+The client opens streams with headers that say their purpose; both sides send data until they
+finish. Header blocks are compressed with the dictionary of the protocol. Clients (Go's spdystream)
+use no flow control: the server stops reading when the queue of a stream is full.
 
 Streams, control frames and inflated headers have limits; data frames are read piece by piece.
 """
@@ -17,8 +16,8 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from manta.httpserver.upgrade import UpgradedConnection
 from manta.localplane.apiserver.streaming.byte_queue import ByteQueue
-from manta.localplane.apiserver.streaming.pipe import Pipe
 
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _HEADERS = 1, 2, 3, 4, 6, 7, 8
 _FIN: Final = 0x01
@@ -26,12 +25,12 @@ _PROTOCOL_ERROR, _REFUSED_STREAM, _CANCEL, _ALREADY_CLOSED = 1, 3, 5, 9
 _GO_PROTOCOL_ERROR: Final = 1
 _PIECE: Final = 64 * 1024
 CONTROL_LIMIT: Final = 64 * 1024
-"""Bytes of a control frame, which carries headers at most."""
+"""Bytes of a control frame."""
 HEADERS_LIMIT: Final = 64 * 1024
 """Bytes of a header block when it is inflated."""
 HEADERS_COUNT: Final = 64
 STREAM_LIMIT: Final = 512
-"""Streams that one connection has open at a time: port-forward needs two for each connection."""
+"""Open streams of one connection: port-forward needs two for each forwarded connection."""
 
 _NAMES = [
     "options",
@@ -107,7 +106,6 @@ DICTIONARY: Final = (
     + _TAIL.encode()
 )
 
-
 _SHORTEST: Final = {_SYN_STREAM: 10, _RST_STREAM: 8, _HEADERS: 4, _PING: 4}
 
 
@@ -122,14 +120,14 @@ class SpdyStream:
         self.number = number
         self.headers = headers
         self._session = session
-        self._queue = ByteQueue(session.hold)
+        self._queue = ByteQueue(session.reservation)
         self.ended = False
         """Whether the client has sent its last data."""
         self.finished = False
         """Whether this side has sent its last data."""
 
     async def read(self, n: int = -1, /) -> bytes:
-        """The next data; b"" at the end."""
+        """Return the next data; b"" at the end."""
         return await self._queue.get()
 
     async def write(self, data: bytes) -> None:
@@ -137,10 +135,10 @@ class SpdyStream:
             await self._session.send_data(self.number, data)
 
     async def finish(self) -> None:
-        """This side sends no more."""
+        """Send the end of this side."""
         if not self.finished:
             self.finished = True
-            self._session.forget_if_over(self)
+            self._session.remove_if_finished(self)
             await self._session.send_data(self.number, b"", fin=True)
 
     async def reset(self) -> None:
@@ -153,13 +151,13 @@ class SpdyStream:
         await self._queue.put(data)
 
     def end(self) -> None:
-        """The client sends no more."""
+        """The client has sent its last data."""
         self.ended = True
         self._queue.end()
-        self._session.forget_if_over(self)
+        self._session.remove_if_finished(self)
 
     def close(self) -> None:
-        """Nobody reads any more."""
+        """Drop all data: nobody reads this stream any more."""
         self._queue.close()
         self.end()
 
@@ -168,11 +166,11 @@ OnStream = Callable[[SpdyStream], Awaitable[None]]
 
 
 class SpdySession:
-    """Reads frames, opens streams and hands each new one to `on_stream`."""
+    """Reads frames, and passes each new stream to `on_stream`."""
 
-    def __init__(self, pipe: Pipe, on_stream: OnStream) -> None:
-        self._pipe = pipe
-        self.hold = pipe.hold
+    def __init__(self, connection: UpgradedConnection, on_stream: OnStream) -> None:
+        self._connection = connection
+        self.reservation = connection.reservation
         self._on_stream = on_stream
         self._streams: dict[int, SpdyStream] = {}
         self._newest = 0
@@ -180,27 +178,27 @@ class SpdySession:
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
     async def run(self) -> None:
-        """Until the client leaves. All streams have ended then."""
+        """Serve until the client closes the connection; then end all streams."""
         try:
-            while await self._frame_of(await self._pipe.reader.readexactly(8)):
+            while await self._read_frame(await self._connection.reader.readexactly(8)):
                 pass
         except (SpdyError, zlib.error):
-            await self.goodbye(_GO_PROTOCOL_ERROR)
+            await self.go_away(_GO_PROTOCOL_ERROR)
         except (asyncio.IncompleteReadError, ConnectionError):
             return
         finally:
             for stream in tuple(self._streams.values()):
                 stream.end()
 
-    async def _frame_of(self, head: bytes) -> bool:
-        """Read the rest of one frame; False: the client says goodbye."""
+    async def _read_frame(self, head: bytes) -> bool:
+        """Read the rest of one frame. Return False for GOAWAY."""
         flags, size = head[4], int.from_bytes(head[5:8])
         if not head[0] & 0x80:
             await self._data(int.from_bytes(head[:4]), flags, size)
             return True
         if size > CONTROL_LIMIT:
             raise SpdyError(f"a control frame of {size} bytes is too large")
-        body = await self._pipe.reader.readexactly(size)
+        body = await self._connection.reader.readexactly(size)
         return await self._control(int.from_bytes(head[2:4]), flags, body)
 
     async def _control(self, kind: int, flags: int, body: bytes) -> bool:
@@ -215,7 +213,7 @@ class SpdySession:
             if flags & _FIN:
                 self._end(int.from_bytes(body[:4]))
         elif kind == _PING:
-            await self._frame(_PING, 0, body)
+            await self._send_frame(_PING, 0, body)
         return kind != _GOAWAY
 
     async def _open(self, flags: int, body: bytes) -> None:
@@ -231,7 +229,7 @@ class SpdySession:
         self._streams[number] = stream
         reply = self._deflate.compress(struct.pack(">I", 0))
         reply += self._deflate.flush(zlib.Z_SYNC_FLUSH)
-        await self._frame(_SYN_REPLY, 0, struct.pack(">I", number) + reply)
+        await self._send_frame(_SYN_REPLY, 0, struct.pack(">I", number) + reply)
         if flags & _FIN:
             stream.end()
         await self._on_stream(stream)
@@ -262,10 +260,12 @@ class SpdySession:
             known = number <= self._newest
             await self.send_reset(number, _ALREADY_CLOSED if known else _PROTOCOL_ERROR)
         while size:
-            await self.hold.space()
-            piece = await self._pipe.reader.read(min(size, _PIECE))
+            await self.reservation.wait_for()
+            piece = await self._connection.reader.read(min(size, _PIECE))
             if not piece:
-                raise ConnectionResetError("the client left in the middle of a frame")
+                raise ConnectionResetError(
+                    "the client closed the connection in the middle of a frame"
+                )
             size -= len(piece)
             if stream is not None and not stream.ended:
                 await stream.feed(piece)
@@ -277,24 +277,26 @@ class SpdySession:
         if stream is not None:
             stream.end()
 
-    def forget_if_over(self, stream: SpdyStream) -> None:
-        """What both sides have ended is no stream any more."""
+    def remove_if_finished(self, stream: SpdyStream) -> None:
+        """Remove a stream that both sides have ended."""
         if stream.ended and stream.finished:
             self._streams.pop(stream.number, None)
 
     # ── sending ──────────────────────────────────────────────────────────────────────────
     async def send_data(self, number: int, data: bytes, *, fin: bool = False) -> None:
         head = struct.pack(">I", number) + bytes([_FIN if fin else 0]) + len(data).to_bytes(3)
-        self._pipe.write(head + data)
-        await self._pipe.drain()
+        self._connection.write(head + data)
+        await self._connection.drain()
 
     async def send_reset(self, number: int, status: int) -> None:
-        await self._frame(_RST_STREAM, 0, struct.pack(">II", number, status))
+        await self._send_frame(_RST_STREAM, 0, struct.pack(">II", number, status))
 
-    async def goodbye(self, status: int = 0) -> None:
+    async def go_away(self, status: int = 0) -> None:
         with contextlib.suppress(ConnectionError):
-            await self._frame(_GOAWAY, 0, struct.pack(">II", self._newest, status))
+            await self._send_frame(_GOAWAY, 0, struct.pack(">II", self._newest, status))
 
-    async def _frame(self, kind: int, flags: int, body: bytes) -> None:
-        self._pipe.write(struct.pack(">HHB", 0x8003, kind, flags) + len(body).to_bytes(3) + body)
-        await self._pipe.drain()
+    async def _send_frame(self, kind: int, flags: int, body: bytes) -> None:
+        self._connection.write(
+            struct.pack(">HHB", 0x8003, kind, flags) + len(body).to_bytes(3) + body
+        )
+        await self._connection.drain()

@@ -1,4 +1,4 @@
-"""Exec and attach over SPDY: one stream for each of stdin, stdout, stderr, errors and resizing."""
+"""Exec and attach over SPDY: one stream each for stdin, stdout, stderr, error and resize."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import asyncio
 import contextlib
 from typing import Any
 
-import msgspec
-
-from manta.localplane.apiserver.streaming.remote_command import CommandOptions, read_size
+from manta.localplane.apiserver.streaming.remote_command import (
+    CommandOptions,
+    error_payload,
+    read_size,
+)
 from manta.localplane.apiserver.streaming.spdy import SpdyStream
 
 PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
-STREAMS_WITHIN = 30.0
+STREAMS_TIMEOUT = 30.0
 
 
-class SpdyWire:
-    """Collects the streams that a client opens; `ready` returns when the needed ones are there."""
+class SpdyCommandStreams:
+    """Collects the streams that the client opens; `ready` returns when all needed ones are open."""
 
     def __init__(self, options: CommandOptions, protocol: str) -> None:
         self._v4 = protocol.startswith("v4")
@@ -34,7 +36,7 @@ class SpdyWire:
             self._complete.set()
 
     async def ready(self) -> None:
-        async with asyncio.timeout(STREAMS_WITHIN):
+        async with asyncio.timeout(STREAMS_TIMEOUT):
             await self._complete.wait()
 
     async def stdin(self) -> bytes:
@@ -64,10 +66,7 @@ class SpdyWire:
     async def finish(self, status: dict[str, Any]) -> None:
         with contextlib.suppress(ConnectionError):
             error = self._streams.get("error")
-            if error is not None:
-                if self._v4:
-                    await error.write(msgspec.json.encode(status))
-                elif status["status"] != "Success":
-                    await error.write(str(status.get("message", "")).encode())
+            if error is not None and (payload := error_payload(status, as_status=self._v4)):
+                await error.write(payload)
             for stream in self._streams.values():
                 await stream.finish()

@@ -1,13 +1,14 @@
-"""Which Pod, container or port a streaming request means."""
+"""Resolves the Pod, container or port of a streaming request."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from manta.api.well_known import LABEL_SERVICE_NAME
 from manta.localplane.apiserver.core import Core
 from manta.localplane.apiserver.status_errors import (
-    Refusal,
+    StatusError,
     bad_request,
     not_found,
 )
@@ -17,21 +18,23 @@ Object = dict[str, Any]
 
 
 def find_pod(core: Core, namespace: str, name: str) -> Object:
+    """Return the Pod. Raises StatusError."""
     record = core.store.get("pods", key_of(namespace, name))
     if record is None:
         raise not_found("pods", "", name)
     return record.decode()
 
 
-def choose_container(pod: Object, asked: str) -> str:
+def choose_container(pod: Object, container: str) -> str:
+    """Return the requested container, or the only one. Raises StatusError."""
     spec, name = pod.get("spec") or {}, pod["metadata"]["name"]
     containers = [one["name"] for one in spec.get("containers") or ()]
     initial = [one["name"] for one in spec.get("initContainers") or ()]
     ephemeral = [one["name"] for one in spec.get("ephemeralContainers") or ()]
-    if asked:
-        if asked not in (*containers, *initial, *ephemeral):
-            raise bad_request(f"container {asked} is not valid for pod {name}")
-        return asked
+    if container:
+        if container not in (*containers, *initial, *ephemeral):
+            raise bad_request(f"container {container} is not valid for pod {name}")
+        return container
     if len(containers) == 1:
         return str(containers[0])
     more = f" or one of the init containers: [{' '.join(initial)}]" if initial else ""
@@ -43,7 +46,7 @@ def choose_container(pod: Object, asked: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A port of a Pod that a proxy request ends at."""
+    """The port of a Pod that a proxy request is sent to."""
 
     namespace: str
     pod: str
@@ -51,7 +54,10 @@ class Address:
 
 
 def pod_address(core: Core, namespace: str, text: str) -> Address:
-    """`NAME`, `NAME:PORT` or `http:NAME:PORT`; without a port the first one of the Pod."""
+    """Resolve `NAME`, `NAME:PORT` or `http:NAME:PORT`; default is the first port of the Pod.
+
+    Raises StatusError.
+    """
     name, port = _split(text)
     pod = find_pod(core, namespace, name)
     if port:
@@ -73,7 +79,7 @@ def _pod_port(pod: Object, text: str) -> int:
 
 
 def service_address(core: Core, namespace: str, text: str) -> Address:
-    """A ready Pod behind a port of a Service, found by its EndpointSlices."""
+    """Return a ready Pod of a Service, from its EndpointSlices. Raises StatusError."""
     name, port = _split(text)
     record = core.store.get("services", key_of(namespace, name))
     if record is None:
@@ -81,10 +87,10 @@ def service_address(core: Core, namespace: str, text: str) -> Address:
     chosen = _service_port(record.decode(), port, text)
     candidates = []
     for one in core.store.select("endpointslices.discovery.k8s.io", namespace):
-        if one.labels.get("kubernetes.io/service-name") == name:
+        if one.labels.get(LABEL_SERVICE_NAME) == name:
             candidates += _endpoints(one.decode(), chosen)
     if not candidates:
-        raise Refusal(503, "ServiceUnavailable", f'no endpoints available for service "{text}"')
+        raise StatusError(503, "ServiceUnavailable", f'no endpoints available for service "{text}"')
     return candidates[core.random.randrange(len(candidates))]
 
 
@@ -95,11 +101,13 @@ def _service_port(service: Object, port: str, text: str) -> Object:
             return one
     if not port and len(ports) == 1:
         return ports[0]
-    raise Refusal(503, "ServiceUnavailable", f'no service port "{port}" found for service "{text}"')
+    raise StatusError(
+        503, "ServiceUnavailable", f'no service port "{port}" found for service "{text}"'
+    )
 
 
 def _endpoints(slice_: Object, chosen: Object) -> list[Address]:
-    """Slices name their ports as the Service does, and carry the Pod's number."""
+    """Return the ready Pods of a slice with the port that has the name of the Service port."""
     found = []
     namespace = slice_["metadata"]["namespace"]
     for port in slice_.get("ports") or ():
@@ -114,7 +122,7 @@ def _endpoints(slice_: Object, chosen: Object) -> list[Address]:
 
 
 def _is_own_pod(target: Object, namespace: str) -> bool:
-    """A Service leads to Pods of its own namespace, whatever a slice says."""
+    """Ignore targets in other namespaces: a slice may name any Pod."""
     return target.get("kind") == "Pod" and target.get("namespace", namespace) == namespace
 
 
@@ -126,4 +134,4 @@ def _split(text: str) -> tuple[str, str]:
         return parts[0], parts[1]
     if len(parts) == 1:
         return text, ""
-    raise bad_request(f"invalid proxy target {text!r}: only http is spoken")
+    raise bad_request(f"invalid proxy target {text!r}: only http is supported")

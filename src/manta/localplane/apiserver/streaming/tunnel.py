@@ -1,4 +1,4 @@
-"""SPDY inside a WebSocket, as kubectl port-forward speaks it: messages become a stream of bytes."""
+"""SPDY inside a WebSocket, as kubectl port-forward uses it: messages become a stream of bytes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from manta.localplane.apiserver.streaming.pipe import Pipe
+from manta.httpserver.upgrade import UpgradedConnection
 from manta.localplane.apiserver.streaming.websocket import WebSocket
 
 
 class _Messages:
-    """Reads messages of a WebSocket only as their bytes are asked for: what is not wanted yet stays
-    with the client."""
+    """Reads a message only when its bytes are needed: until then it stays with the client."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._messages = socket.messages()
@@ -43,8 +42,10 @@ class _Messages:
 
 
 @contextlib.asynccontextmanager
-async def tunnelled(socket: WebSocket, outer: Pipe) -> AsyncIterator[Pipe]:
-    """A pipe whose bytes travel in the messages of a WebSocket on the pipe `outer`."""
+async def spdy_in_websocket(
+    socket: WebSocket, outer: UpgradedConnection
+) -> AsyncIterator[UpgradedConnection]:
+    """Yield a connection whose bytes travel in the messages of a WebSocket on `outer`."""
     waiting: list[bytes] = []
 
     async def drain() -> None:
@@ -55,7 +56,9 @@ async def tunnelled(socket: WebSocket, outer: Pipe) -> AsyncIterator[Pipe]:
 
     messages = _Messages(socket)
     try:
-        yield Pipe(messages, waiting.append, drain, outer.close, hold=outer.hold)
+        yield UpgradedConnection(
+            messages, waiting.append, drain, outer.close, reservation=outer.reservation
+        )
     finally:
         await messages.close()
         with contextlib.suppress(ConnectionError):

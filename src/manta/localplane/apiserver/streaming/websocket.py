@@ -1,5 +1,6 @@
-"""WebSockets (RFC 6455), the server's side. The protocol itself is the `websockets` library, without
-sockets; there are no extensions, so nothing is ever inflated."""
+"""The server side of WebSockets (RFC 6455), on the sans-IO protocol of the `websockets` library.
+
+There are no extensions, so nothing is ever inflated."""
 
 from __future__ import annotations
 
@@ -12,22 +13,19 @@ from websockets.http11 import Request
 from websockets.protocol import OPEN, Protocol, Side
 from websockets.server import ServerProtocol
 
-from manta.localplane.apiserver.status_errors import Refusal
-from manta.localplane.apiserver.streaming.pipe import Pipe, switching
+from manta.httpserver.upgrade import UpgradedConnection, switching_protocols
+from manta.localplane.apiserver.status_errors import StatusError
 
 MESSAGE_LIMIT = 16 * 1024 * 1024
 _READ = 64 * 1024
 _HANDSHAKE = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version")
 _QUIET = logging.getLogger(f"{__name__}.frames")
-_QUIET.setLevel(logging.WARNING)  # the library notes every connection that ends
+_QUIET.setLevel(logging.WARNING)  # the library logs the end of every connection
 
 
-def offered_protocols(headers: Mapping[str, str]) -> list[str]:
-    return [
-        name.strip()
-        for name in headers.get("sec-websocket-protocol", "").split(",")
-        if name.strip()
-    ]
+def offered_protocols(headers: Mapping[str, str], name: str) -> list[str]:
+    """Return the subprotocols that the header `name` lists."""
+    return [part.strip() for part in headers.get(name, "").split(",") if part.strip()]
 
 
 def is_websocket(headers: Mapping[str, str]) -> bool:
@@ -37,55 +35,56 @@ def is_websocket(headers: Mapping[str, str]) -> bool:
 class WebSocket:
     """One connection after the handshake."""
 
-    def __init__(self, pipe: Pipe) -> None:
-        self._pipe = pipe
+    def __init__(self, connection: UpgradedConnection) -> None:
+        self._connection = connection
         self._protocol = Protocol(Side.SERVER, max_size=MESSAGE_LIMIT, logger=_QUIET)
         self._parts: list[bytes] = []
         self._text = False
 
     @classmethod
-    def accept(cls, pipe: Pipe, headers: Mapping[str, str], protocol: str) -> WebSocket:
-        """Raises a Refusal when the request is no handshake."""
-        # The name of the sub-protocol is ours to choose: "SPDY/3.1+..." is no token of RFC 6455.
-        asked = Headers((name, headers[name]) for name in _HANDSHAKE if name in headers)
-        answer = ServerProtocol(logger=_QUIET).accept(Request("/", asked))
+    def accept(
+        cls, connection: UpgradedConnection, headers: Mapping[str, str], protocol: str
+    ) -> WebSocket:
+        """Answer the handshake. Raises StatusError if the request is not one."""
+        # The library must not see the subprotocol: "SPDY/3.1+..." is not a token of RFC 6455.
+        upgrade = Headers((name, headers[name]) for name in _HANDSHAKE if name in headers)
+        answer = ServerProtocol(logger=_QUIET).accept(Request("/", upgrade))
         if answer.status_code != 101:
             message = (answer.body or b"").decode(errors="replace").strip()
-            raise Refusal(answer.status_code, "BadRequest", message)
+            raise StatusError(answer.status_code, "BadRequest", message)
         answered = list(answer.headers.raw_items())
         if protocol:
             answered.append(("Sec-WebSocket-Protocol", protocol))
-        pipe.write(switching(answered))
-        return cls(pipe)
+        connection.write(switching_protocols(answered))
+        return cls(connection)
 
     async def messages(self) -> AsyncGenerator[bytes, None]:
-        """Whole messages, until the client closes, leaves, or breaks the protocol. What has come of
-        the next one counts for the client."""
-        hold, counted = self._pipe.hold, 0
+        """Yield whole messages until the connection ends. Incomplete ones count for the client."""
+        reservation, counted = self._connection.reservation, 0
         try:
             while data := await self._read():
                 self._protocol.receive_data(data)
                 counted += len(data)
-                hold.add(len(data))
+                reservation.add(len(data))
                 messages = self._received()
                 await self._flush()
                 while messages:
                     yield messages.pop(0)
-                hold.add(self._waiting() - counted)
+                reservation.add(self._waiting() - counted)
                 counted = self._waiting()
-                await hold.space()
+                await reservation.wait_for()
         finally:
-            hold.add(-counted)
-            # The protocol refers to itself: what it has kept would wait for the garbage collector.
+            reservation.add(-counted)
+            # The protocol is a reference cycle: free its buffer without the garbage collector.
             self._protocol.reader.buffer.clear()
             self._parts.clear()
 
     async def _read(self) -> bytes:
-        """b"" when there is nothing more to hear."""
+        """Return the next bytes; b"" at the end."""
         if self._protocol.state is not OPEN:
             return b""
         try:
-            return await self._pipe.reader.read(_READ)
+            return await self._connection.reader.read(_READ)
         except ConnectionError:
             return b""
 
@@ -127,17 +126,17 @@ class WebSocket:
             await self._flush()
 
     async def fail(self, code: int, reason: str) -> None:
-        """The client has sent what makes no sense: say so, and hear no more."""
+        """Close the connection because of an invalid message."""
         if self._protocol.state is OPEN:
             self._protocol.fail(code, reason)
             await self._flush()
 
     async def _flush(self) -> None:
-        """Send what the protocol has to say; an empty piece is the end of the connection."""
+        """Send the bytes that the protocol has queued."""
         for data in self._protocol.data_to_send():
             if data:
-                self._pipe.write(data)
-                await self._pipe.drain()
+                self._connection.write(data)
+                await self._connection.drain()
 
 
 def _is_utf8(message: bytes) -> bool:

@@ -8,12 +8,11 @@ import binascii
 import contextlib
 from typing import Any
 
-import msgspec
 from websockets.frames import CloseCode
 
-from manta.localplane.apiserver.budget import Hold
+from manta.httpserver.budget import Reservation
 from manta.localplane.apiserver.streaming.byte_queue import ByteQueue
-from manta.localplane.apiserver.streaming.remote_command import read_size
+from manta.localplane.apiserver.streaming.remote_command import error_payload, read_size
 from manta.localplane.apiserver.streaming.websocket import WebSocket
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
@@ -30,30 +29,30 @@ PROTOCOLS = (
 )
 
 
-class WebSocketWire:
-    """Pumps incoming messages into queues; must be run beside the conversation."""
+class WebSocketCommandStreams:
+    """Reads messages into queues: `pump` must run beside `run_command`."""
 
-    def __init__(self, socket: WebSocket, protocol: str, hold: Hold) -> None:
+    def __init__(self, socket: WebSocket, protocol: str, reservation: Reservation) -> None:
         self._socket = socket
         self._base64 = "base64" in protocol
         self._v4 = protocol.startswith(("v4", "v5"))
-        self._stdin = ByteQueue(hold)
+        self._stdin = ByteQueue(reservation)
         self._resize: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue(maxsize=16)
 
     async def pump(self) -> None:
-        """Until the client closes."""
+        """Read messages until the client closes."""
         try:
             async with contextlib.aclosing(self._socket.messages()) as messages:
                 async for message in messages:
                     if message:
-                        await self._take(message[0], memoryview(message)[1:])
-                    del message  # the next one may be long in coming
+                        await self._receive(message[0], memoryview(message)[1:])
+                    del message  # free it while waiting for the next one
         except binascii.Error as error:
             await self._socket.fail(CloseCode.INVALID_DATA, f"a message is not base64: {error}")
         self._stdin.end()
         await self._resize.put(None)
 
-    async def _take(self, channel: int, data: bytes | memoryview) -> None:
+    async def _receive(self, channel: int, data: bytes | memoryview) -> None:
         if self._base64:
             channel -= ord("0")
             data = base64.b64decode(data)
@@ -80,10 +79,8 @@ class WebSocketWire:
 
     async def finish(self, status: dict[str, Any]) -> None:
         with contextlib.suppress(ConnectionError):
-            if self._v4:
-                await self._send(ERROR, msgspec.json.encode(status))
-            elif status["status"] != "Success":
-                await self._send(ERROR, str(status.get("message", "")).encode())
+            if payload := error_payload(status, as_status=self._v4):
+                await self._send(ERROR, payload)
             await self._socket.close()
 
     async def _send(self, channel: int, data: bytes) -> None:

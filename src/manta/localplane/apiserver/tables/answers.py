@@ -1,4 +1,4 @@
-"""Answers in another shape than the object itself: Table and PartialObjectMetadata."""
+"""Answers as Table or PartialObjectMetadata."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 
 from manta.localplane.apiserver import rendering
+from manta.localplane.apiserver.api_resources import ApiResource
 from manta.localplane.apiserver.listing import Page
 from manta.localplane.apiserver.negotiation import Answer
-from manta.localplane.apiserver.served import Served
-from manta.localplane.apiserver.status_errors import Refusal, bad_request
-from manta.localplane.apiserver.tables.columns import table_of
+from manta.localplane.apiserver.status_errors import StatusError, bad_request
 from manta.localplane.store.objects import Record
 
 _encode = msgspec.json.Encoder().encode
@@ -27,52 +26,50 @@ _metadata_of = msgspec.json.Decoder(_Partial).decode
 
 
 def check(answer: Answer, include: str, listed: str) -> None:
-    """Refuse what cannot be shown; `listed` is the kind of a list, where one is asked for."""
+    """Raise a 400 or 406 for an invalid combination; `listed` is the Go type of a list, or ''."""
     if answer.shape == "Table" and include not in ("", "None", "Metadata", "Object"):
         raise bad_request(
             f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
             "must be 'Metadata', 'Object', 'None', or empty"
         )
     if answer.shape == "PartialObjectMetadata" and listed:
-        raise Refusal(
+        raise StatusError(
             406,
             "NotAcceptable",
             f"you requested PartialObjectMetadata, but the requested object is a list ({listed})",
         )
 
 
-def one(served: Served, record: Record, answer: Answer, include: str, now: datetime) -> bytes:
+def one(
+    resource: ApiResource, record: Record, answer: Answer, include: str, now: datetime
+) -> bytes:
     check(answer, include, "")
     if answer.shape == "Table":
-        return _encode(_table(served, [record], str(record.revision), answer, include, now))
+        return _encode(_table(resource, [record], str(record.revision), answer, include, now))
     return partial(record, answer.version)
 
 
-def many(served: Served, page: Page, answer: Answer, include: str, now: datetime) -> rendering.Body:
-    group = "core" if not served.group else served.group.partition(".")[0]
-    custom = served.custom is not None
-    check(
-        answer,
-        include,
-        "*unstructured.UnstructuredList" if custom else f"*{group}.{served.list_kind}",
-    )
+def many(
+    resource: ApiResource, page: Page, answer: Answer, include: str, now: datetime
+) -> rendering.Body:
+    check(answer, include, resource.strategy.go_list_type())
     meta: dict[str, Any] = {"resourceVersion": str(page.revision)}
     if page.token:
         meta["continue"] = page.token
     if page.remaining:
         meta["remainingItemCount"] = page.remaining
     if answer.shape == "Table":
-        definitions, _ = table_of(served)
-        head = {**_table_head(answer), "metadata": meta, "columnDefinitions": definitions}
+        columns = resource.strategy.table.columns
+        head = {**_table_head(answer), "metadata": meta, "columnDefinitions": columns}
         start = _encode(head)[:-1] + b',"rows":['
-        rows = (_encode(_row(served, record, answer, include, now)) for record in page.records)
-        return rendering.joined(start, rows, b"]}")
+        rows = (_encode(_row(resource, record, answer, include, now)) for record in page.records)
+        return rendering.join_items(start, rows, b"]}")
     start = (
         b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%s","metadata":'
         % answer.version.encode()
     )
     items = (partial(record, answer.version) for record in page.records)
-    return rendering.joined(start + _encode(meta) + b',"items":[', items, b"]}\n")
+    return rendering.join_items(start + _encode(meta) + b',"items":[', items, b"]}\n")
 
 
 def partial(record: Record, version: str) -> bytes:
@@ -81,16 +78,16 @@ def partial(record: Record, version: str) -> bytes:
 
 
 def watch_renderer(
-    served: Served, answer: Answer, include: str, clock: Callable[[], datetime]
+    resource: ApiResource, answer: Answer, include: str, clock: Callable[[], datetime]
 ) -> Callable[[Record], bytes]:
-    """How each object of one watch is written. Only the first Table names its columns."""
+    """The renderer of the objects of one watch. Only the first Table has column definitions."""
     if answer.shape != "Table":
         return lambda record: partial(record, answer.version)
     first = True
 
     def render(record: Record) -> bytes:
         nonlocal first
-        table = _table(served, [record], str(record.revision), answer, include, clock())
+        table = _table(resource, [record], str(record.revision), answer, include, clock())
         if not first:
             table["columnDefinitions"] = None
         first = False
@@ -100,19 +97,18 @@ def watch_renderer(
 
 
 def _table(
-    served: Served,
+    resource: ApiResource,
     records: list[Record],
     revision: str,
     answer: Answer,
     include: str,
     now: datetime,
 ) -> dict[str, Any]:
-    definitions, _ = table_of(served)
     return {
         **_table_head(answer),
         "metadata": {"resourceVersion": revision},
-        "columnDefinitions": definitions,
-        "rows": [_row(served, record, answer, include, now) for record in records],
+        "columnDefinitions": resource.strategy.table.columns,
+        "rows": [_row(resource, record, answer, include, now) for record in records],
     }
 
 
@@ -121,13 +117,13 @@ def _table_head(answer: Answer) -> dict[str, Any]:
 
 
 def _row(
-    served: Served, record: Record, answer: Answer, include: str, now: datetime
+    resource: ApiResource, record: Record, answer: Answer, include: str, now: datetime
 ) -> dict[str, Any]:
-    definitions, cells_of = table_of(served)
-    obj = rendering.whole(served, record)
-    # A bookmark is an object without a name: there is nothing to show.
-    blank = [""] + [None] * (len(definitions) - 1)
-    row: dict[str, Any] = {"cells": cells_of(obj, now) if record.key else blank}
+    table = resource.strategy.table
+    obj = rendering.decode_object(resource, record)
+    # A bookmark is an object without a name: its cells are empty.
+    blank = [""] + [None] * (len(table.columns) - 1)
+    row: dict[str, Any] = {"cells": table.cells(obj, now) if record.key else blank}
     if include == "Object":
         row["object"] = obj
     elif include == "None":

@@ -1,4 +1,4 @@
-"""Rows of what makes up a cluster: nodes, namespaces, quotas, storage, roles, events."""
+"""Rows of Nodes, Namespaces, configuration, storage, RBAC and Events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from manta.localplane.apiserver.tables.definitions import object_age, since
+from manta.api.well_known import ANNOTATION_DEFAULT_STORAGE_CLASS, LABEL_NODE_ROLE
+from manta.localplane.apiserver.tables.columns import object_age, since
 
 Object = dict[str, Any]
 _ROLE = "node-role.kubernetes.io/"
@@ -16,8 +17,8 @@ def node_cells(node: Object, now: datetime) -> list[Any]:
     status, labels = node.get("status") or {}, node["metadata"].get("labels") or {}
     info = status.get("nodeInfo") or {}
     roles = [name[len(_ROLE) :] for name in labels if name.startswith(_ROLE)]
-    if labels.get("kubernetes.io/role"):
-        roles.append(labels["kubernetes.io/role"])
+    if labels.get(LABEL_NODE_ROLE):
+        roles.append(labels[LABEL_NODE_ROLE])
     return [
         node["metadata"]["name"],
         _node_status(node, status),
@@ -114,13 +115,13 @@ def volume_cells(volume: Object, now: datetime) -> list[Any]:
 def quota_cells(quota: Object, now: datetime) -> list[Any]:
     status = quota.get("status") or {}
     used, hard = status.get("used") or {}, status.get("hard") or {}
-    asked: list[str] = []
+    requested: list[str] = []
     limited: list[str] = []
     for name in sorted(hard):
         shown = f"{name}: {used.get(name, '0')}/{hard[name]}"
-        (limited if name.startswith("limits.") else asked).append(shown)
+        (limited if name.startswith("limits.") else requested).append(shown)
     name = quota["metadata"]["name"]
-    return [name, ", ".join(asked), ", ".join(limited), object_age(quota, now)]
+    return [name, ", ".join(requested), ", ".join(limited), object_age(quota, now)]
 
 
 def lease_cells(lease: Object, now: datetime) -> list[Any]:
@@ -161,7 +162,7 @@ def priority_class_cells(priority: Object, now: datetime) -> list[Any]:
 def storage_class_cells(storage: Object, now: datetime) -> list[Any]:
     annotations = storage["metadata"].get("annotations") or {}
     name = storage["metadata"]["name"]
-    if annotations.get("storageclass.kubernetes.io/is-default-class") == "true":
+    if annotations.get(ANNOTATION_DEFAULT_STORAGE_CLASS) == "true":
         name += " (default)"
     return [
         name,

@@ -1,133 +1,48 @@
-"""Which columns each resource has, and how its cells are filled: one line per resource."""
+"""Tables: the columns of `kubectl get`, and the function that fills a row."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from manta.localplane.apiserver.served import Served
-from manta.localplane.apiserver.tables import cluster, networking, pods, workloads
-from manta.localplane.apiserver.tables.custom import custom_table
-from manta.localplane.apiserver.tables.definitions import (
-    Cells,
-    Definitions,
-    columns,
-    object_age,
+from manta.api.ages import age
+from manta.api.times import parse_time
+
+Columns = list[dict[str, Any]]
+Cells = Callable[[dict[str, Any], datetime], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    columns: Columns
+    cells: Cells
+
+
+_NAME_TEXT = (
+    "Name must be unique within a namespace. Is required when creating resources, although some "
+    "resources may allow a client to request the generation of an appropriate name automatically. "
+    "Name is primarily intended for creation idempotence and configuration definition. Cannot be "
+    "updated. More info: "
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
 )
 
-_EVENTS = (
-    "Last Seen, Type, Reason, Object, *Subobject, *Source, Message, *First Seen, *Count, *Name"
-)
-_BINDINGS = "Name, Role, Age, *Users, *Groups, *ServiceAccounts"
-_REPLICAS = "Name, Desired, Current, Ready, Age, *Containers, *Images, *Selector"
-_RBAC = "rbac.authorization.k8s.io"
 
-_TABLES: dict[str, tuple[str, Cells]] = {
-    "pods": (
-        "Name, Ready, Status, Restarts, Age, *IP, *Node, *Nominated Node, *Readiness Gates",
-        pods.pod_cells,
-    ),
-    "services": (
-        "Name, Type, Cluster-IP, External-IP, Port(s), Age, *Selector",
-        networking.service_cells,
-    ),
-    "jobs.batch": (
-        "Name, Status, Completions, Duration, Age, *Containers, *Images, *Selector",
-        workloads.job_cells,
-    ),
-    "cronjobs.batch": (
-        (
-            "Name, Schedule, Timezone, Suspend, Active, Last Schedule, Age, *Containers, *Images, "
-            "*Selector"
-        ),
-        workloads.cron_job_cells,
-    ),
-    "events": (_EVENTS, cluster.event_cells),
-    "events.events.k8s.io": (_EVENTS, cluster.event_cells),
-    "nodes": (
-        (
-            "Name, Status, Roles, Age, Version, *Internal-IP, *External-IP, *OS-Image, "
-            "*Kernel-Version, *Container-Runtime"
-        ),
-        cluster.node_cells,
-    ),
-    "namespaces": ("Name, Status, Age", cluster.namespace_cells),
-    "configmaps": ("Name, Data, Age", cluster.config_map_cells),
-    "secrets": ("Name, Type, Data, Age", cluster.secret_cells),
-    "endpointslices.discovery.k8s.io": (
-        "Name, AddressType, Ports, Endpoints, Age",
-        networking.endpoint_slice_cells,
-    ),
-    "endpoints": ("Name, Endpoints, Age", networking.endpoints_cells),
-    "deployments.apps": (
-        "Name, Ready, Up-to-date, Available, Age, *Containers, *Images, *Selector",
-        workloads.deployment_cells,
-    ),
-    "replicasets.apps": (_REPLICAS, workloads.replica_set_cells),
-    "replicationcontrollers": (_REPLICAS, workloads.replica_set_cells),
-    "statefulsets.apps": ("Name, Ready, Age, *Containers, *Images", workloads.stateful_set_cells),
-    "daemonsets.apps": (
-        (
-            "Name, Desired, Current, Ready, Up-to-date, Available, Node Selector, Age, *Containers, "
-            "*Images, *Selector"
-        ),
-        workloads.daemon_set_cells,
-    ),
-    "podtemplates": ("Name, Containers, Images, Pod Labels", workloads.pod_template_cells),
-    "horizontalpodautoscalers.autoscaling": (
-        "Name, Reference, Targets, MinPods, MaxPods, Replicas, Age",
-        workloads.autoscaler_cells,
-    ),
-    "ingresses.networking.k8s.io": (
-        "Name, Class, Hosts, Address, Ports, Age",
-        networking.ingress_cells,
-    ),
-    "networkpolicies.networking.k8s.io": (
-        "Name, Pod-Selector, Age",
-        networking.network_policy_cells,
-    ),
-    "leases.coordination.k8s.io": ("Name, Holder, Age", cluster.lease_cells),
-    "persistentvolumeclaims": (
-        (
-            "Name, Status, Volume, Capacity, Access Modes, StorageClass, VolumeAttributesClass, Age, "
-            "*VolumeMode"
-        ),
-        cluster.claim_cells,
-    ),
-    "persistentvolumes": (
-        (
-            "Name, Capacity, Access Modes, Reclaim Policy, Status, Claim, StorageClass, "
-            "VolumeAttributesClass, Reason, Age, *VolumeMode"
-        ),
-        cluster.volume_cells,
-    ),
-    f"roles.{_RBAC}": ("Name, Created At", cluster.role_cells),
-    f"clusterroles.{_RBAC}": ("Name, Created At", cluster.role_cells),
-    f"rolebindings.{_RBAC}": (_BINDINGS, cluster.role_binding_cells),
-    f"clusterrolebindings.{_RBAC}": (_BINDINGS, cluster.role_binding_cells),
-    "customresourcedefinitions.apiextensions.k8s.io": (
-        "Name, Created At",
-        cluster.role_cells,
-    ),
-    "limitranges": ("Name, Created At", cluster.role_cells),
-    "ingressclasses.networking.k8s.io": (
-        "Name, Controller, Parameters, Age",
-        networking.ingress_class_cells,
-    ),
-    "resourcequotas": ("Name, Request, Limit, Age", cluster.quota_cells),
-    "priorityclasses.scheduling.k8s.io": (
-        "Name, Value, Global-Default, Age, PreemptionPolicy",
-        cluster.priority_class_cells,
-    ),
-    "storageclasses.storage.k8s.io": (
-        "Name, Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion, Age",
-        cluster.storage_class_cells,
-    ),
-    "poddisruptionbudgets.policy": (
-        "Name, Min Available, Max Unavailable, Allowed Disruptions, Age",
-        cluster.disruption_budget_cells,
-    ),
-}
+def definition(
+    name: str, kind: str = "string", *, wide: bool = False, text: str = "", form: str = ""
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "type": kind,
+        "format": form,
+        "description": text,
+        "priority": 1 if wide else 0,
+    }
+
+
+NAME = definition("Name", text=_NAME_TEXT, form="name")
+
 
 _TYPES = {
     "Created At": "date",
@@ -139,30 +54,43 @@ _TYPES = {
     "Suspend": "boolean",
     "Global-Default": "boolean",
 }
-_COUNTS = {
-    "replicasets": ("Ready",),
-    "replicationcontrollers": ("Ready",),
-    "daemonsets": ("Ready", "Up-to-date", "Available"),
-}
-"""Columns that are numbers here and text elsewhere."""
+"""The types of columns that are not text."""
 
 
-def table_of(served: Served) -> tuple[Definitions, Cells]:
-    if served.custom is not None:
-        return custom_table(served.custom)
-    known = _TABLES.get(served.group_resource)
-    if known is None:
-        return columns("Name, Age"), _name_and_age
-    text, cells = known
-    return [_typed(served, column) for column in columns(text)], cells
+def columns(text: str) -> Columns:
+    """Columns from a line such as `Name, Ready:integer, *IP`; a star marks a column of `-o wide`."""
+    return [_column(one) for one in text.split(", ")]
 
 
-def _typed(served: Served, column: dict[str, Any]) -> dict[str, Any]:
-    name = column["name"]
-    if name in _COUNTS.get(served.plural, ()):
-        return column | {"type": "integer"}
-    return column | {"type": _TYPES.get(name, column["type"])}
+def _column(text: str) -> dict[str, Any]:
+    wide = text.startswith("*")
+    name, _, kind = text.lstrip("*").partition(":")
+    if name == "Name":
+        return NAME | {"priority": int(wide)}
+    return definition(name, kind or _TYPES.get(name, "string"), wide=wide)
+
+
+def table(text: str, cells: Cells) -> Table:
+    """A table with these columns (see `columns`)."""
+    return Table(columns(text), cells)
+
+
+def since(text: str | None, now: datetime) -> str:
+    if not text:
+        return "<unknown>"
+    try:
+        return age(parse_time(text), now)
+    except ValueError:
+        return "<invalid>"
+
+
+def object_age(obj: dict[str, Any], now: datetime) -> str:
+    return since(obj["metadata"].get("creationTimestamp"), now)
 
 
 def _name_and_age(obj: dict[str, Any], now: datetime) -> list[Any]:
     return [obj["metadata"]["name"], object_age(obj, now)]
+
+
+NAME_AND_AGE = table("Name, Age", _name_and_age)
+"""The table of a kind that registers none."""

@@ -1,21 +1,32 @@
-"""Tables of custom resources: the columns that their definitions ask for."""
+"""Tables of custom resources: the printer columns of their definitions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from manta.api.ages import age
+from manta.api.jsonpath import BadPathError, compile_path, values
 from manta.api.times import parse_time
-from manta.localplane.apiserver.served import Column, CustomVersion
-from manta.localplane.apiserver.tables.definitions import NAME, Cells, Definitions, definition
-from manta.localplane.apiserver.tables.durations import age
-from manta.localplane.apiserver.tables.jsonpath import BadPathError, compile_path
+from manta.localplane.apiserver.tables.columns import NAME, Table, definition
 
 
-def custom_table(version: CustomVersion) -> tuple[Definitions, Cells]:
-    columns = version.columns
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One of the `additionalPrinterColumns` of a definition."""
+
+    name: str
+    type: str
+    path: str
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+def custom_table(columns: tuple[Column, ...]) -> Table:
     shown = [NAME] + [
         definition(one.name, one.type, wide=one.priority > 0, text=one.description, form=one.format)
         | {"priority": one.priority}
@@ -25,14 +36,15 @@ def custom_table(version: CustomVersion) -> tuple[Definitions, Cells]:
     def cells(obj: dict[str, Any], now: datetime) -> list[Any]:
         return [obj["metadata"]["name"], *(_cell(column, obj, now) for column in columns)]
 
-    return shown, cells
+    return Table(shown, cells)
 
 
 def _cell(column: Column, obj: dict[str, Any], now: datetime) -> Any:
     try:
-        found = compile_path(column.path)(obj)
+        path = compile_path(column.path.strip().removeprefix("{").removesuffix("}"))
     except BadPathError:
         return None
+    found = list(values(path, obj))
     if not found or found[0] is None:
         return None
     value = found[0]

@@ -1,11 +1,11 @@
-"""Rows of what connects: Services, EndpointSlices, Ingresses, NetworkPolicies."""
+"""Rows of Services, EndpointSlices, Ingresses and NetworkPolicies."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from manta.localplane.apiserver.tables.definitions import object_age
+from manta.localplane.apiserver.tables.columns import object_age
 from manta.localplane.apiserver.tables.workloads import pairs, selector_text
 
 Object = dict[str, Any]
@@ -67,7 +67,7 @@ def endpoints_cells(endpoints: Object, now: datetime) -> list[Any]:
 
 
 def _some(values: list[str]) -> str:
-    """The first three, and how many more."""
+    """The first three, and the number of the others."""
     more = f" + {len(values) - 3} more..." if len(values) > 3 else ""
     return ",".join(values[:3]) + more
 
@@ -97,5 +97,5 @@ def ingress_cells(ingress: Object, now: datetime) -> list[Any]:
 
 
 def network_policy_cells(policy: Object, now: datetime) -> list[Any]:
-    chosen = (policy.get("spec") or {}).get("podSelector")
-    return [policy["metadata"]["name"], selector_text(chosen), object_age(policy, now)]
+    selector = (policy.get("spec") or {}).get("podSelector")
+    return [policy["metadata"]["name"], selector_text(selector), object_age(policy, now)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from manta.localplane.apiserver.tables.definitions import object_age, since
+from manta.localplane.apiserver.tables.columns import object_age, since
 
 Object = dict[str, Any]
 
@@ -62,7 +62,7 @@ def _phase(pod: Object, spec: Object, status: Object) -> str:
 
 
 def _starting(spec: Object, status: Object) -> str:
-    """What an init container that has not ended well says; '' when all have."""
+    """The status of the first init container that has not succeeded, or ''."""
     known = status.get("initContainerStatuses") or []
     total = len(spec.get("initContainers") or [])
     sidecars = {one["name"] for one in _sidecars(spec, status)}

@@ -6,10 +6,10 @@ from datetime import datetime
 from itertools import zip_longest
 from typing import Any
 
+from manta.api.ages import age
 from manta.api.selectors import SelectorError, from_object
 from manta.api.times import parse_time
-from manta.localplane.apiserver.tables.definitions import object_age, since
-from manta.localplane.apiserver.tables.durations import age
+from manta.localplane.apiserver.tables.columns import object_age, since
 
 Object = dict[str, Any]
 
@@ -116,7 +116,7 @@ def stateful_set_cells(stateful_set: Object, now: datetime) -> list[Any]:
 
 def daemon_set_cells(daemon_set: Object, now: datetime) -> list[Any]:
     spec, status = daemon_set.get("spec") or {}, daemon_set.get("status") or {}
-    chosen = ((spec.get("template") or {}).get("spec") or {}).get("nodeSelector") or {}
+    node_selector = ((spec.get("template") or {}).get("spec") or {}).get("nodeSelector") or {}
     counts = (
         "desiredNumberScheduled",
         "currentNumberScheduled",
@@ -127,7 +127,7 @@ def daemon_set_cells(daemon_set: Object, now: datetime) -> list[Any]:
     return [
         daemon_set["metadata"]["name"],
         *(status.get(name) or 0 for name in counts),
-        pairs(chosen),
+        pairs(node_selector),
         object_age(daemon_set, now),
         *_template(spec),
         selector_text(spec.get("selector")),
@@ -172,7 +172,7 @@ def autoscaler_cells(autoscaler: Object, now: datetime) -> list[Any]:
 
 
 def _targets(spec: Object, status: Object) -> str:
-    """`cpu: 50%/80%`: what is measured, and what is wanted."""
+    """Such as `cpu: 50%/80%`: the current value and the target."""
     shown = []
     for metric, now in zip_longest(spec.get("metrics") or (), status.get("currentMetrics") or ()):
         resource = (metric or {}).get("resource")

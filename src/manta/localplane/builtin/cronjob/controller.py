@@ -1,31 +1,28 @@
-"""The CronJob controller tied to the API."""
+"""The CronJob controller: what it watches, and its phases."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from manta.api.meta import Key, ObjectMeta, View
-from manta.api.resources import CRON_JOBS, JOBS, Resource
-from manta.api.schedule import ScheduleError
-from manta.localplane.builtin.cronjob.events import EVENTS
-from manta.localplane.builtin.cronjob.plan import blocked, plan
+from manta.api.meta import Key
+from manta.api.resources import CRON_JOBS, JOBS
+from manta.localplane.builtin.cronjob.events import status_events
+from manta.localplane.builtin.cronjob.plan import plan
 from manta.localplane.builtin.cronjob.snapshot import CronJobSnapshot
 from manta.localplane.builtin.cronjob.status import next_status
-from manta.localplane.builtin.cronjob.timing import schedule_of
-from manta.localplane.builtin.job.verdict import condition, is_finished
 from manta.localplane.builtin.owned_pods import controller_uid
-from manta.localplane.builtin.shell import Builtin
 from manta.localplane.builtin.views import Job
-from manta.localplane.builtin.workload_views import CronJob
+from manta.localplane.builtin.workload_views import CronJob, CronJobStatus
+from manta.reconcile.events import Event
 from manta.reconcile.outcome import Outcome
-from manta.reconcile.plan import Plan
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys
 
 
-class CronJobController(Builtin[CronJobSnapshot]):
+class CronJobController(Reconciler[CronJobSnapshot, CronJobStatus]):
     name = "cronjob-controller"
-    events = EVENTS
 
     def watches(self) -> Sequence[Watch[Any]]:
         self._cron_jobs = self.manager.informer(CRON_JOBS, CronJob)
@@ -40,36 +37,14 @@ class CronJobController(Builtin[CronJobSnapshot]):
         jobs = self._jobs.by("controller", cron_job.metadata.uid)
         return CronJobSnapshot(cron_job, jobs, self.manager.clock.now())
 
-    def plan(self, seen: CronJobSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: CronJobSnapshot) -> Step[CronJobStatus]:
+        return Step(plan(snapshot))
 
-    def subject(self, seen: CronJobSnapshot) -> tuple[Resource, ObjectMeta]:
-        return CRON_JOBS, seen.cron_job.metadata
+    def subject(self, snapshot: CronJobSnapshot) -> Subject:
+        return Subject(CRON_JOBS, snapshot.cron_job.metadata, snapshot.cron_job.status)
 
-    def statuses(self, seen: CronJobSnapshot, outcome: Outcome) -> tuple[View, View]:
-        return seen.cron_job.status, next_status(seen, outcome)
+    def next_status(self, snapshot: CronJobSnapshot, _: object, outcome: Outcome) -> CronJobStatus:
+        return next_status(snapshot, outcome)
 
-    async def report(self, seen: CronJobSnapshot, plan: Plan, outcome: Outcome) -> bool:
-        changed = await super().report(seen, plan, outcome)
-        subject = self.subject(seen)
-        problem = schedule_of(seen.cron_job)
-        if isinstance(problem, ScheduleError):
-            self.tell(subject, "Warning", "InvalidSchedule", str(problem))
-        if blocked(seen):
-            note = (
-                "Not starting job because prior execution is running and concurrency policy is "
-                "Forbid"
-            )
-            self.tell(subject, "Normal", "JobAlreadyActive", note)
-        if changed:
-            self._record_ends(seen)
-        return changed
-
-    def _record_ends(self, seen: CronJobSnapshot) -> None:
-        """A Job that the status still calls active has finished."""
-        active = {one.uid for one in seen.cron_job.status.active or ()}
-        for job in seen.jobs:
-            if job.metadata.uid in active and is_finished(job):
-                how = "Failed" if condition(job, "Failed") else "Complete"
-                note = f"Saw completed job: {job.metadata.name}, condition: {how}"
-                self.tell(self.subject(seen), "Normal", "SawCompletedJob", note)
+    def status_events(self, snapshot: CronJobSnapshot, _: object, __: object) -> Iterable[Event]:
+        return status_events(snapshot)

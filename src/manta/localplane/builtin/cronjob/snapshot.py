@@ -1,4 +1,4 @@
-"""All that one reconcile of a CronJob may know."""
+"""The snapshot of a CronJob."""
 
 from __future__ import annotations
 

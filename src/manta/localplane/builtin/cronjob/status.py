@@ -13,11 +13,11 @@ from manta.localplane.builtin.workload_views import CronJobStatus, JobReference
 from manta.reconcile.outcome import Outcome, Result
 
 
-def next_status(seen: CronJobSnapshot, outcome: Outcome) -> CronJobStatus:
+def next_status(snapshot: CronJobSnapshot, outcome: Outcome) -> CronJobStatus:
     return CronJobStatus(
-        active=_active(seen, outcome) or None,
-        last_schedule_time=_last_schedule_time(seen, outcome),
-        last_successful_time=_last_successful_time(seen),
+        active=_active(snapshot, outcome) or None,
+        last_schedule_time=_last_schedule_time(snapshot, outcome),
+        last_successful_time=_last_successful_time(snapshot),
     )
 
 
@@ -25,27 +25,27 @@ def _started(outcome: Outcome) -> Result | None:
     return next((one for one in outcome.done if one.action.cause is Cause.START), None)
 
 
-def _last_schedule_time(seen: CronJobSnapshot, outcome: Outcome) -> str | None:
-    schedule = schedule_of(seen.cron_job)
+def _last_schedule_time(snapshot: CronJobSnapshot, outcome: Outcome) -> str | None:
+    schedule = schedule_of(snapshot.cron_job)
     if _started(outcome) and not isinstance(schedule, ScheduleError):
-        scheduled = due(seen, schedule)
+        scheduled = due(snapshot, schedule)
         if scheduled is not None:
             return format_time(scheduled)
-    return seen.cron_job.status.last_schedule_time
+    return snapshot.cron_job.status.last_schedule_time
 
 
-def _active(seen: CronJobSnapshot, outcome: Outcome) -> tuple[JobReference, ...]:
+def _active(snapshot: CronJobSnapshot, outcome: Outcome) -> tuple[JobReference, ...]:
     replaced = {one.key for one in outcome.done if one.action.cause is Cause.REPLACE}
     found = [
         _reference(meta.name, meta.namespace, meta.uid, meta.resource_version)
-        for meta in (job.metadata for job in seen.active)
+        for meta in (job.metadata for job in snapshot.active)
         if meta.key not in replaced
     ]
     started = _started(outcome)
     if started is not None and started.uid not in {one.uid for one in found}:
         key = started.key
         found.append(_reference(key.name, key.namespace, started.uid, started.resource_version))
-    known = {one.uid: one for one in seen.cron_job.status.active or ()}
+    known = {one.uid: one for one in snapshot.cron_job.status.active or ()}
     return tuple(known.get(one.uid, one) for one in found)
 
 
@@ -60,11 +60,11 @@ def _reference(name: str, namespace: str, uid: str, version: str) -> JobReferenc
     )
 
 
-def _last_successful_time(seen: CronJobSnapshot) -> str | None:
+def _last_successful_time(snapshot: CronJobSnapshot) -> str | None:
     ends = [
         job.status.completion_time
-        for job in seen.jobs
+        for job in snapshot.jobs
         if job.status.completion_time and condition(job, "Complete")
     ]
-    said = seen.cron_job.status.last_successful_time
-    return max((*ends, said) if said else ends, default=None)
+    last = snapshot.cron_job.status.last_successful_time
+    return max((*ends, last) if last else ends, default=None)

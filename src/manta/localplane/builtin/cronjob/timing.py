@@ -9,8 +9,8 @@ from manta.api.times import parse_time
 from manta.localplane.builtin.cronjob.snapshot import CronJobSnapshot
 from manta.localplane.builtin.workload_views import CronJob
 
-LONGEST_SLEEP = timedelta(minutes=10)
-"""Timers run on the monotonic clock, schedules on the wall clock, which people may set."""
+MAX_WAIT = timedelta(minutes=10)
+"""Timers use the monotonic clock. Check the wall clock this often, since it may be set."""
 
 
 def schedule_of(cron_job: CronJob) -> Schedule | ScheduleError:
@@ -21,22 +21,22 @@ def schedule_of(cron_job: CronJob) -> Schedule | ScheduleError:
         return error
 
 
-def due(seen: CronJobSnapshot, schedule: Schedule) -> datetime | None:
-    """The latest time that has come and has no Job; times older than the deadline are missed."""
-    return schedule.latest(_since(seen), seen.now)
+def due(snapshot: CronJobSnapshot, schedule: Schedule) -> datetime | None:
+    """The latest scheduled time without a Job, within startingDeadlineSeconds; None if none is due."""
+    return schedule.latest(_since(snapshot), snapshot.now)
 
 
-def next_time(seen: CronJobSnapshot, schedule: Schedule) -> datetime | None:
-    return schedule.next_after(due(seen, schedule) or _since(seen))
+def next_time(snapshot: CronJobSnapshot, schedule: Schedule) -> datetime | None:
+    return schedule.next_after(due(snapshot, schedule) or _since(snapshot))
 
 
-def _since(seen: CronJobSnapshot) -> datetime:
-    cron_job = seen.cron_job
-    said = cron_job.status.last_schedule_time or cron_job.metadata.creation_timestamp
-    last, deadline = parse_time(said), cron_job.spec.starting_deadline_seconds
+def _since(snapshot: CronJobSnapshot) -> datetime:
+    cron_job = snapshot.cron_job
+    since = cron_job.status.last_schedule_time or cron_job.metadata.creation_timestamp
+    last, deadline = parse_time(since), cron_job.spec.starting_deadline_seconds
     if deadline is None:
         return last
-    return max(last, seen.now - timedelta(seconds=deadline))
+    return max(last, snapshot.now - timedelta(seconds=deadline))
 
 
 def job_name(cron_job: CronJob, scheduled: datetime) -> str:
@@ -44,6 +44,6 @@ def job_name(cron_job: CronJob, scheduled: datetime) -> str:
 
 
 def in_zone(cron_job: CronJob, scheduled: datetime) -> str:
-    """The scheduled time as the CronJob's own zone writes it."""
+    """The scheduled time in the time zone of the CronJob."""
     local = scheduled.astimezone(load_zone(cron_job.spec.time_zone)).isoformat(timespec="seconds")
     return local.replace("+00:00", "Z")

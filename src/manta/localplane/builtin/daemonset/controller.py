@@ -1,28 +1,25 @@
-"""The DaemonSet controller tied to the API."""
+"""The DaemonSet controller: what it watches, and its phases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from manta.api.meta import Key, ObjectMeta, View
-from manta.api.resources import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS, Resource
-from manta.localplane.builtin.daemonset.events import EVENTS
+from manta.api.meta import Key
+from manta.api.resources import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
 from manta.localplane.builtin.daemonset.plan import plan
 from manta.localplane.builtin.daemonset.snapshot import DaemonSetSnapshot
 from manta.localplane.builtin.daemonset.status import next_status
-from manta.localplane.builtin.owned_pods import POD_INDEXES, controller_uid, selects
-from manta.localplane.builtin.shell import Builtin
+from manta.localplane.builtin.owned_pods import POD_INDEXES, adopters, controller_uid
 from manta.localplane.builtin.views import Node, Pod
-from manta.localplane.builtin.workload_views import ControllerRevision, DaemonSet
-from manta.reconcile.outcome import Outcome
-from manta.reconcile.plan import Plan
+from manta.localplane.builtin.workload_views import ControllerRevision, DaemonSet, DaemonSetStatus
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys
 
 
-class DaemonSetController(Builtin[DaemonSetSnapshot]):
+class DaemonSetController(Reconciler[DaemonSetSnapshot, DaemonSetStatus]):
     name = "daemonset-controller"
-    events = EVENTS
 
     def watches(self) -> Sequence[Watch[Any]]:
         informer = self.manager.informer
@@ -38,18 +35,10 @@ class DaemonSetController(Builtin[DaemonSetSnapshot]):
         return (
             Watch(self._sets, own_key),
             Watch(self._pods, owned),
-            Watch(self._pods, self._adopters),
+            Watch(self._pods, adopters(self._sets)),
             Watch(self._revisions, owned),
             Watch(self._nodes, self._on_node),
         )
-
-    def _adopters(self, old: Pod | None, new: Pod | None) -> Iterable[Key]:
-        """A Pod without a controller concerns every DaemonSet that would adopt it."""
-        del old
-        if new is None or new.metadata.controller is not None or not new.metadata.labels:
-            return ()
-        candidates = self._sets.by("namespace", new.metadata.namespace)
-        return [one.metadata.key for one in candidates if selects(one, new)]
 
     def _on_node(self, old: Node | None, new: Node | None) -> Iterable[Key]:
         """Nodes renew their status all the time; only what decides about Pods concerns us."""
@@ -71,15 +60,14 @@ class DaemonSetController(Builtin[DaemonSetSnapshot]):
             self.manager.clock.now(),
         )
 
-    def plan(self, seen: DaemonSetSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: DaemonSetSnapshot) -> Step[DaemonSetStatus]:
+        return Step(plan(snapshot))
 
-    def subject(self, seen: DaemonSetSnapshot) -> tuple[Resource, ObjectMeta]:
-        return DAEMON_SETS, seen.daemon_set.metadata
+    def subject(self, snapshot: DaemonSetSnapshot) -> Subject:
+        return Subject(DAEMON_SETS, snapshot.daemon_set.metadata, snapshot.daemon_set.status)
 
-    def statuses(self, seen: DaemonSetSnapshot, outcome: Outcome) -> tuple[View, View]:
-        del outcome
-        return seen.daemon_set.status, next_status(seen)
+    def next_status(self, snapshot: DaemonSetSnapshot, _: object, __: object) -> DaemonSetStatus:
+        return next_status(snapshot)
 
 
 def _decisive(node: Node) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from manta.api.resources import DAEMON_SETS
+from manta.api.well_known import TAINT_UNSCHEDULABLE
 from manta.localplane.builtin.deployment.snapshot import template_hash
 from manta.localplane.builtin.owned_pods import pod_from_template
 from manta.localplane.builtin.revisions import HASH_LABEL
@@ -17,7 +18,7 @@ from manta.localplane.builtin.workload_views import DaemonSet
 from manta.localplane.scheduler.placement import is_tolerated, term_matches
 
 GENERATION = "deprecated.daemonset.template.generation"
-_UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_UNSCHEDULABLE = Taint(key=TAINT_UNSCHEDULABLE, effect="NoSchedule")
 _NAME_FIELD = "metadata.name"
 
 

@@ -1,4 +1,4 @@
-"""All that one reconcile of a DaemonSet may know."""
+"""The snapshot of a DaemonSet."""
 
 from __future__ import annotations
 

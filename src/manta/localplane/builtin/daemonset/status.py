@@ -7,27 +7,27 @@ from manta.localplane.builtin.views import Pod
 from manta.localplane.builtin.workload_views import DaemonSetStatus
 
 
-def next_status(seen: DaemonSetSnapshot) -> DaemonSetStatus:
-    by_node, allowed = seen.by_node, seen.eligibilities()
+def next_status(snapshot: DaemonSetSnapshot) -> DaemonSetStatus:
+    by_node, allowed = snapshot.by_node, snapshot.eligibilities()
     wanted = [node for node, one in allowed.items() if one.may_start]
     placed = [by_node[node] for node in wanted if by_node.get(node)]
-    firsts = [_representative(seen, pods) for pods in placed]
-    available = sum(any(seen.is_available(pod) for pod in pods) for pods in placed)
+    firsts = [_representative(snapshot, pods) for pods in placed]
+    available = sum(any(snapshot.is_available(pod) for pod in pods) for pods in placed)
     misplaced = sum(bool(by_node.get(node)) for node, one in allowed.items() if not one.may_start)
     return DaemonSetStatus(
         current_number_scheduled=len(placed),
         number_misscheduled=misplaced,
         desired_number_scheduled=len(wanted),
         number_ready=sum(any(pod.is_ready for pod in pods) for pods in placed),
-        updated_number_scheduled=sum(seen.is_updated(pod) for pod in firsts) or None,
+        updated_number_scheduled=sum(snapshot.is_updated(pod) for pod in firsts) or None,
         number_available=available or None,
         number_unavailable=(len(wanted) - available) or None,
-        observed_generation=seen.daemon_set.metadata.generation,
-        collision_count=seen.daemon_set.status.collision_count,
-        conditions=seen.daemon_set.status.conditions,
+        observed_generation=snapshot.daemon_set.metadata.generation,
+        collision_count=snapshot.daemon_set.status.collision_count,
+        conditions=snapshot.daemon_set.status.conditions,
     )
 
 
-def _representative(seen: DaemonSetSnapshot, pods: list[Pod]) -> Pod:
+def _representative(snapshot: DaemonSetSnapshot, pods: list[Pod]) -> Pod:
     """Of several Pods of a node the updated one counts."""
-    return next((pod for pod in pods if seen.is_updated(pod)), pods[0])
+    return next((pod for pod in pods if snapshot.is_updated(pod)), pods[0])

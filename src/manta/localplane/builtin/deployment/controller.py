@@ -1,26 +1,24 @@
-"""The Deployment controller tied to the API."""
+"""The Deployment controller: what it watches, and its phases."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from manta.api.meta import Key, ObjectMeta, View
-from manta.api.resources import DEPLOYMENTS, REPLICA_SETS, Resource
-from manta.localplane.builtin.deployment.events import EVENTS
+from manta.api.meta import Key
+from manta.api.resources import DEPLOYMENTS, REPLICA_SETS
 from manta.localplane.builtin.deployment.plan import plan
 from manta.localplane.builtin.deployment.snapshot import DeploymentSnapshot
 from manta.localplane.builtin.deployment.status import next_status
-from manta.localplane.builtin.shell import Builtin
-from manta.localplane.builtin.views import Deployment, ReplicaSet
+from manta.localplane.builtin.views import Deployment, DeploymentStatus, ReplicaSet
 from manta.reconcile.outcome import Outcome
-from manta.reconcile.plan import Plan
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys
 
 
-class DeploymentController(Builtin[DeploymentSnapshot]):
+class DeploymentController(Reconciler[DeploymentSnapshot, DeploymentStatus]):
     name = "deployment-controller"
-    events = EVENTS
 
     def watches(self) -> Sequence[Watch[Any]]:
         self._deployments = self.manager.informer(DEPLOYMENTS, Deployment)
@@ -37,17 +35,17 @@ class DeploymentController(Builtin[DeploymentSnapshot]):
         owned = self._sets.by("controller", deployment.metadata.uid)
         return DeploymentSnapshot(deployment, owned, self.manager.clock.now())
 
-    def plan(self, seen: DeploymentSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: DeploymentSnapshot) -> Step[DeploymentStatus]:
+        return Step(plan(snapshot))
 
-    def subject(self, seen: DeploymentSnapshot) -> tuple[Resource, ObjectMeta]:
-        return DEPLOYMENTS, seen.deployment.metadata
+    def subject(self, snapshot: DeploymentSnapshot) -> Subject:
+        return Subject(DEPLOYMENTS, snapshot.deployment.metadata, snapshot.deployment.status)
 
-    def statuses(self, seen: DeploymentSnapshot, outcome: Outcome) -> tuple[View, View] | None:
-        if outcome.done:
-            # Our own writes moved the world on: the round that sees them tells of it.
-            return None
-        return seen.deployment.status, next_status(seen)
+    def next_status(
+        self, snapshot: DeploymentSnapshot, _: object, outcome: Outcome
+    ) -> DeploymentStatus | None:
+        # After writes of our own the snapshot is old: the next reconcile writes the status.
+        return None if outcome.done else next_status(snapshot)
 
 
 def _controller_uid(replica_set: ReplicaSet) -> tuple[str, ...]:

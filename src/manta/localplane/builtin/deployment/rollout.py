@@ -21,7 +21,7 @@ def surge(deployment: Deployment) -> int:
 
 
 def unavailable(deployment: Deployment) -> int:
-    """How many fewer than wanted may be available. Both limits zero would stand still: then one."""
+    """How many fewer than wanted may be available. If both limits are zero, one."""
     rolling = deployment.spec.strategy.rolling_update
     part = _part(rolling.max_unavailable if rolling else None, deployment.wanted, round_up=False)
     if part == 0 and surge(deployment) == 0:
@@ -37,37 +37,37 @@ def _part(setting: int | str | None, of: int, *, round_up: bool) -> int:
     return ceil(share) if round_up else floor(share)
 
 
-def first_size(seen: DeploymentSnapshot) -> int:
+def first_size(snapshot: DeploymentSnapshot) -> int:
     """How large a new ReplicaSet starts."""
-    deployment = seen.deployment
+    deployment = snapshot.deployment
     if deployment.spec.strategy.type == "Recreate":
         return deployment.wanted
-    room = deployment.wanted + surge(deployment) - total(seen.replica_sets)
-    return max(0, min(room, deployment.wanted))
+    free = deployment.wanted + surge(deployment) - total(snapshot.replica_sets)
+    return max(0, min(free, deployment.wanted))
 
 
-def next_sizes(seen: DeploymentSnapshot, newest: ReplicaSet) -> Sizes:
-    """The next step of a rolling update: grow the new one if there is room, else shrink the old."""
-    wanted = seen.deployment.wanted
+def next_sizes(snapshot: DeploymentSnapshot, newest: ReplicaSet) -> Sizes:
+    """The next step of a rolling update: grow the new ReplicaSet if maxSurge allows it, else shrink the old."""
+    wanted = snapshot.deployment.wanted
     if newest.wanted > wanted:
         return {newest.metadata.name: wanted}
     if newest.wanted < wanted:
-        room = wanted + surge(seen.deployment) - total(seen.replica_sets)
-        grown = newest.wanted + max(0, min(room, wanted - newest.wanted))
+        free = wanted + surge(snapshot.deployment) - total(snapshot.replica_sets)
+        grown = newest.wanted + max(0, min(free, wanted - newest.wanted))
         if grown != newest.wanted:
             return {newest.metadata.name: grown}
-    return _shrink(seen, newest)
+    return _shrink(snapshot, newest)
 
 
-def paused_sizes(seen: DeploymentSnapshot) -> Sizes:
+def paused_sizes(snapshot: DeploymentSnapshot) -> Sizes:
     """One active ReplicaSet takes the wanted size; of several, the largest take the difference."""
-    active = [one for one in seen.replica_sets if one.wanted > 0]
-    wanted = seen.deployment.wanted
+    active = [one for one in snapshot.replica_sets if one.wanted > 0]
+    wanted = snapshot.deployment.wanted
     if len(active) < 2:
-        target = max(active or seen.replica_sets, key=by_age, default=None)
+        target = max(active or snapshot.replica_sets, key=by_age, default=None)
         same = target is None or target.wanted == wanted
         return {} if target is None or same else {target.metadata.name: wanted}
-    missing = (wanted + surge(seen.deployment) if wanted else 0) - total(active)
+    missing = (wanted + surge(snapshot.deployment) if wanted else 0) - total(active)
     sizes: dict[str, int] = {}
     for one in sorted(active, key=lambda it: (-it.wanted, by_age(it))):
         change = max(missing, -one.wanted)
@@ -77,15 +77,17 @@ def paused_sizes(seen: DeploymentSnapshot) -> Sizes:
     return sizes
 
 
-def _shrink(seen: DeploymentSnapshot, newest: ReplicaSet) -> Sizes:
-    older = [one for one in seen.older if one.wanted > 0]
-    least = seen.deployment.wanted - unavailable(seen.deployment)
+def _shrink(snapshot: DeploymentSnapshot, newest: ReplicaSet) -> Sizes:
+    older = [one for one in snapshot.older if one.wanted > 0]
+    least = snapshot.deployment.wanted - unavailable(snapshot.deployment)
     not_yet = newest.wanted - (newest.status.available_replicas or 0)
-    spare = total(seen.replica_sets) - least - max(0, not_yet)
+    spare = total(snapshot.replica_sets) - least - max(0, not_yet)
     if spare <= 0:
         return {}
-    sizes = _drop_sick(older, spare)
-    spare_available = sum(one.status.available_replicas or 0 for one in seen.replica_sets) - least
+    sizes = _drop_unavailable(older, spare)
+    spare_available = (
+        sum(one.status.available_replicas or 0 for one in snapshot.replica_sets) - least
+    )
     for one in sorted(older, key=by_age):
         size = sizes.get(one.metadata.name, one.wanted)
         taken = min(size, max(0, spare_available))
@@ -95,12 +97,12 @@ def _shrink(seen: DeploymentSnapshot, newest: ReplicaSet) -> Sizes:
     return sizes
 
 
-def _drop_sick(older: Iterable[ReplicaSet], spare: int) -> dict[str, int]:
-    """Old Pods that do not work serve nobody: they go first."""
+def _drop_unavailable(older: Iterable[ReplicaSet], spare: int) -> dict[str, int]:
+    """Unavailable old Pods are deleted first."""
     sizes: dict[str, int] = {}
     for one in sorted(older, key=by_age):
-        sick = one.wanted - (one.status.available_replicas or 0)
-        taken = min(max(0, sick), spare)
+        unavailable = one.wanted - (one.status.available_replicas or 0)
+        taken = min(max(0, unavailable), spare)
         if taken:
             sizes[one.metadata.name] = one.wanted - taken
             spare -= taken

@@ -1,4 +1,4 @@
-"""A Deployment and its ReplicaSets: all that a round may know."""
+"""A Deployment and its ReplicaSets."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from typing import Any
 
 import msgspec
 
+from manta.api.names import SUFFIX_ALPHABET
+from manta.api.well_known import ANNOTATION_REVISION
 from manta.localplane.builtin.views import Deployment, ReplicaSet
 
 HASH_LABEL = "pod-template-hash"
-REVISION = "deployment.kubernetes.io/revision"
-DESIRED = "deployment.kubernetes.io/desired-replicas"
-MOST = "deployment.kubernetes.io/max-replicas"
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels and no digits that look like letters: no words appear by accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +55,11 @@ def template_hash(template: Mapping[str, Any]) -> str:
     number = int.from_bytes(hashlib.sha256(text).digest()[:8])
     letters = []
     for _ in range(10):
-        number, index = divmod(number, len(_LETTERS))
-        letters.append(_LETTERS[index])
+        number, index = divmod(number, len(SUFFIX_ALPHABET))
+        letters.append(SUFFIX_ALPHABET[index])
     return "".join(letters)
 
 
 def revision(replica_set: ReplicaSet) -> int:
-    text = replica_set.metadata.annotations.get(REVISION, "0")
+    text = replica_set.metadata.annotations.get(ANNOTATION_REVISION, "0")
     return int(text) if text.isdigit() else 0

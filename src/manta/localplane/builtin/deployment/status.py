@@ -17,25 +17,27 @@ DONE = "NewReplicaSetAvailable"
 TIMED_OUT = "ProgressDeadlineExceeded"
 
 
-def next_status(seen: DeploymentSnapshot) -> DeploymentStatus:
-    status = _counts(seen)
-    status = _say_available(status, seen)
-    return _say_progress(status, seen)
+def next_status(snapshot: DeploymentSnapshot) -> DeploymentStatus:
+    status = _counts(snapshot)
+    status = _say_available(status, snapshot)
+    return _say_progress(status, snapshot)
 
 
-def _counts(seen: DeploymentSnapshot) -> DeploymentStatus:
-    replicas = sum(one.status.replicas for one in seen.replica_sets)
-    available = sum(one.status.available_replicas or 0 for one in seen.replica_sets)
-    wanted = sum(one.wanted for one in seen.replica_sets)
+def _counts(snapshot: DeploymentSnapshot) -> DeploymentStatus:
+    replicas = sum(one.status.replicas for one in snapshot.replica_sets)
+    available = sum(one.status.available_replicas or 0 for one in snapshot.replica_sets)
+    wanted = sum(one.wanted for one in snapshot.replica_sets)
     return DeploymentStatus(
-        observed_generation=seen.deployment.metadata.generation,
+        observed_generation=snapshot.deployment.metadata.generation,
         replicas=replicas or None,
-        updated_replicas=(seen.newest.status.replicas if seen.newest else 0) or None,
-        ready_replicas=sum(one.status.ready_replicas or 0 for one in seen.replica_sets) or None,
+        updated_replicas=(snapshot.newest.status.replicas if snapshot.newest else 0) or None,
+        ready_replicas=sum(one.status.ready_replicas or 0 for one in snapshot.replica_sets) or None,
         available_replicas=available or None,
         unavailable_replicas=max(0, wanted - available) or None,
-        terminating_replicas=sum(one.status.terminating_replicas or 0 for one in seen.replica_sets),
-        conditions=seen.deployment.status.conditions,
+        terminating_replicas=sum(
+            one.status.terminating_replicas or 0 for one in snapshot.replica_sets
+        ),
+        conditions=snapshot.deployment.status.conditions,
     )
 
 
@@ -49,54 +51,54 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
 def progress_left(deployment: Deployment, now: datetime) -> timedelta | None:
     """Time until a rollout that does not move counts as failed; None when nothing runs."""
     seconds = deployment.spec.progress_deadline_seconds
-    said = _find(deployment.status, "Progressing")
-    if seconds is None or seconds >= NO_DEADLINE or deployment.spec.paused or said is None:
+    current = _find(deployment.status, "Progressing")
+    if seconds is None or seconds >= NO_DEADLINE or deployment.spec.paused or current is None:
         return None
-    if said.reason in (DONE, TIMED_OUT) or said.last_update_time is None:
+    if current.reason in (DONE, TIMED_OUT) or current.last_update_time is None:
         return None
-    return parse_time(said.last_update_time) + timedelta(seconds=seconds) - now
+    return parse_time(current.last_update_time) + timedelta(seconds=seconds) - now
 
 
-def _say_available(status: DeploymentStatus, seen: DeploymentSnapshot) -> DeploymentStatus:
-    least = seen.deployment.wanted - unavailable(seen.deployment)
+def _say_available(status: DeploymentStatus, snapshot: DeploymentSnapshot) -> DeploymentStatus:
+    least = snapshot.deployment.wanted - unavailable(snapshot.deployment)
     if (status.available_replicas or 0) >= least:
         words = (AVAILABLE, "Deployment has minimum availability.")
-        return _say(status, "Available", "True", words, seen.now)
+        return _say(status, "Available", "True", words, snapshot.now)
     words = ("MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
-    return _say(status, "Available", "False", words, seen.now)
+    return _say(status, "Available", "False", words, snapshot.now)
 
 
-def _say_progress(status: DeploymentStatus, seen: DeploymentSnapshot) -> DeploymentStatus:
-    deployment, newest = seen.deployment, seen.newest
-    said = _find(deployment.status, "Progressing")
+def _say_progress(status: DeploymentStatus, snapshot: DeploymentSnapshot) -> DeploymentStatus:
+    deployment, newest = snapshot.deployment, snapshot.newest
+    current = _find(deployment.status, "Progressing")
     if deployment.spec.paused:
         words = ("DeploymentPaused", "Deployment is paused")
-        return _say(status, "Progressing", "Unknown", words, seen.now)
+        return _say(status, "Progressing", "Unknown", words, snapshot.now)
     if newest is None:
         return status
     name = newest.metadata.name
     if is_complete(deployment, status):
         words = (DONE, f'ReplicaSet "{name}" has successfully progressed.')
-        return _say(status, "Progressing", "True", words, seen.now)
-    if said is None or said.reason == "DeploymentPaused":
+        return _say(status, "Progressing", "True", words, snapshot.now)
+    if current is None or current.reason == "DeploymentPaused":
         words = ("NewReplicaSetCreated", f'Created new replica set "{name}"')
-        return _say(status, "Progressing", "True", words, seen.now)
-    if said.reason == DONE and not _is_new(said, name):
+        return _say(status, "Progressing", "True", words, snapshot.now)
+    if current.reason == DONE and not _is_new(current, name):
         # A rollout that succeeded stays so: a Pod that fails later is no lack of progress.
         return status
-    if said.reason == DONE or _moved(deployment.status, status):
+    if current.reason == DONE or _moved(deployment.status, status):
         words = ("ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.')
-        return _say(status, "Progressing", "True", words, seen.now, touch=True)
-    left = progress_left(deployment, seen.now)
+        return _say(status, "Progressing", "True", words, snapshot.now, touch=True)
+    left = progress_left(deployment, snapshot.now)
     if left is not None and left <= timedelta(0):
         words = (TIMED_OUT, f'ReplicaSet "{name}" has timed out progressing.')
-        return _say(status, "Progressing", "False", words, seen.now)
+        return _say(status, "Progressing", "False", words, snapshot.now)
     return status
 
 
-def _is_new(said: WorkloadCondition, name: str) -> bool:
+def _is_new(current: WorkloadCondition, name: str) -> bool:
     """The last rollout succeeded with another ReplicaSet: this is the next one."""
-    return f'"{name}"' not in said.message
+    return f'"{name}"' not in current.message
 
 
 def _moved(old: DeploymentStatus, new: DeploymentStatus) -> bool:

@@ -1,6 +1,6 @@
-"""EndpointSlices (and the older Endpoints): which Pods stand behind a Service.
+"""EndpointSlices (and the older Endpoints): the Pods of a Service.
 
-`addresses` says who stands behind it and how ready they are, `slices` packs them into slices of at
-most a hundred with as few writes as possible, `legacy` spells the old Endpoints object, `plan`
-joins them, `controller` ties them to the API. Everything but the controller is pure.
+`addresses` computes the endpoints and their readiness, `slices` packs them into slices of at most a
+hundred with few writes, `legacy` builds the old Endpoints object, `plan` joins them. All are pure but
+the controller.
 """

@@ -1,13 +1,14 @@
-"""Who stands behind a Service: Pods with an address on a node that exists. Pure."""
+"""The endpoints of a Service: Pods with an address, on a node that exists. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from manta.api.discovery import EndpointConditions
+from manta.api.well_known import LABEL_ZONE
 from manta.localplane.builtin.endpoints.snapshot import ServiceSnapshot
 from manta.localplane.builtin.views import (
     Endpoint,
-    EndpointConditions,
     EndpointPort,
     Pod,
     Service,
@@ -16,19 +17,18 @@ from manta.localplane.builtin.views import (
 )
 
 Ports = tuple[EndpointPort, ...]
-ZONE = "topology.kubernetes.io/zone"
 
 
-def desired(seen: ServiceSnapshot, service: Service) -> dict[Ports, dict[str, Endpoint]]:
+def desired(snapshot: ServiceSnapshot, service: Service) -> dict[Ports, dict[str, Endpoint]]:
     """Endpoints by Pod UID, grouped by the ports that they share.
 
     A named target port may mean another number in every Pod, hence the groups.
     """
     groups: dict[Ports, dict[str, Endpoint]] = {}
-    for pod in seen.pods:
-        if is_addressable(pod) and pod.spec.node_name in seen.nodes:
+    for pod in snapshot.pods:
+        if is_addressable(pod) and pod.spec.node_name in snapshot.nodes:
             ports = tuple(_ports(service, pod))
-            groups.setdefault(ports, {})[pod.metadata.uid] = _endpoint(seen, service, pod)
+            groups.setdefault(ports, {})[pod.metadata.uid] = _endpoint(snapshot, service, pod)
     return groups
 
 
@@ -36,18 +36,18 @@ def is_addressable(pod: Pod) -> bool:
     return bool(pod.status.pod_ip) and not pod.is_terminal
 
 
-def _endpoint(seen: ServiceSnapshot, service: Service, pod: Pod) -> Endpoint:
+def _endpoint(snapshot: ServiceSnapshot, service: Service, pod: Pod) -> Endpoint:
     serving, leaving = pod.is_ready, pod.is_deleting
     ready = service.spec.publish_not_ready_addresses or (serving and not leaving)
     meta = pod.metadata
-    node = seen.nodes[pod.spec.node_name]
+    node = snapshot.nodes[pod.spec.node_name]
     return Endpoint(
         addresses=(pod.status.pod_ip,),
         conditions=EndpointConditions(ready=ready, serving=serving, terminating=leaving),
         hostname=hostname(service, pod),
         node_name=pod.spec.node_name,
         target_ref=TargetRef(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid),
-        zone=node.metadata.labels.get(ZONE),
+        zone=node.metadata.labels.get(LABEL_ZONE),
     )
 
 

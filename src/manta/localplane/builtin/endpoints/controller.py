@@ -1,4 +1,4 @@
-"""The endpoints controller tied to the API."""
+"""The endpoints controller: what it watches, and its phases."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from manta.api.meta import Key, Object, ObjectMeta, View
-from manta.api.resources import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES, Resource
-from manta.localplane.builtin.endpoints.legacy import MANAGED_BY as LEGACY_MANAGED_BY
+from manta.api.resources import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES
+from manta.api.well_known import (
+    LABEL_ENDPOINT_SLICE_MANAGED_BY,
+    LABEL_ENDPOINTS_MANAGED_BY,
+    LABEL_SERVICE_NAME,
+)
 from manta.localplane.builtin.endpoints.membership import Membership
 from manta.localplane.builtin.endpoints.plan import plan
 from manta.localplane.builtin.endpoints.snapshot import (
-    MANAGED_BY,
     MANAGER,
-    SERVICE_NAME,
     Legacy,
     ServiceSnapshot,
 )
-from manta.localplane.builtin.shell import Builtin
 from manta.localplane.builtin.views import EndpointSlice, Json, Node, Pod, Service
-from manta.reconcile.plan import Plan
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key
 
 
@@ -30,8 +32,8 @@ class Endpoints(View, frozen=True, kw_only=True):
 
 def _service_of(one: EndpointSlice) -> tuple[str, ...]:
     labels = one.metadata.labels
-    name = labels.get(SERVICE_NAME)
-    mine = name and labels.get(MANAGED_BY) == MANAGER
+    name = labels.get(LABEL_SERVICE_NAME)
+    mine = name and labels.get(LABEL_ENDPOINT_SLICE_MANAGED_BY) == MANAGER
     return (f"{one.metadata.namespace}/{name}",) if mine else ()
 
 
@@ -44,7 +46,7 @@ def _in_namespace(pod: Pod) -> tuple[str, ...]:
     return (pod.metadata.namespace,)
 
 
-class EndpointsController(Builtin[ServiceSnapshot]):
+class EndpointsController(Reconciler[ServiceSnapshot, Any]):
     name = "endpoint-slice-controller"
 
     def watches(self) -> Sequence[Watch[Any]]:
@@ -72,13 +74,13 @@ class EndpointsController(Builtin[ServiceSnapshot]):
         return own_key(old, new)
 
     def _pod_keys(self, old: Pod | None, new: Pod | None) -> Iterable[Key]:
-        """The Services behind which this Pod stands, or stood, if that changed anything."""
+        """The Services that select this Pod, or did, if its endpoint changed."""
         if old is not None and new is not None and _facts(old) == _facts(new):
             return ()
         return self._membership.change_pod(old, new)
 
     def _node_keys(self, old: Node | None, new: Node | None) -> Iterable[Key]:
-        """A node that appears or goes changes which Pods count; its status does not."""
+        """A new or deleted node changes which Pods count; its status does not."""
         if old is not None and new is not None:
             return ()
         return [service.metadata.key for service in self._services.all()]
@@ -89,7 +91,7 @@ class EndpointsController(Builtin[ServiceSnapshot]):
         legacy = Legacy(Object(metadata=held.metadata), held.subsets or ()) if held else None
         now = self.manager.clock.now()
         if service is None:
-            mine = held is not None and LEGACY_MANAGED_BY in held.metadata.labels
+            mine = held is not None and LABEL_ENDPOINTS_MANAGED_BY in held.metadata.labels
             return ServiceSnapshot(key, None, (), {}, (), legacy, now) if mine else None
         found = (self._pods.get(one) for one in self._membership.members(key))
         pods = sorted((pod for pod in found if pod), key=lambda pod: pod.metadata.name)
@@ -101,17 +103,19 @@ class EndpointsController(Builtin[ServiceSnapshot]):
         slices = self._slices.by("service", str(key))
         return ServiceSnapshot(key, service, tuple(pods), nodes, slices, legacy, now)
 
-    def plan(self, seen: ServiceSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: ServiceSnapshot) -> Step[Any]:
+        return Step(plan(snapshot))
 
-    def subject(self, seen: ServiceSnapshot) -> tuple[Resource, ObjectMeta]:
-        if seen.service:
-            return SERVICES, seen.service.metadata
-        return SERVICES, ObjectMeta(name=seen.key.name, namespace=seen.key.namespace)
+    def subject(self, snapshot: ServiceSnapshot) -> Subject:
+        if snapshot.service:
+            return Subject(SERVICES, snapshot.service.metadata)
+        return Subject(
+            SERVICES, ObjectMeta(name=snapshot.key.name, namespace=snapshot.key.namespace)
+        )
 
 
 def _facts(pod: Pod) -> tuple[Any, ...]:
-    """All of a Pod that an endpoint tells of."""
+    """The fields of a Pod that its endpoint depends on."""
     return (
         pod.metadata.labels,
         pod.status.pod_ip,

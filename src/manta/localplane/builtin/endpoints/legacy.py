@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from manta.api.well_known import LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS_SERVICE
 from manta.localplane.builtin.endpoints.addresses import hostname, is_addressable, target_port
-from manta.localplane.builtin.endpoints.snapshot import HEADLESS, ServiceSnapshot
+from manta.localplane.builtin.endpoints.snapshot import ServiceSnapshot
 from manta.localplane.builtin.views import Pod, Service
 
-MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 LARGEST = 1000
 """Kubernetes cuts here too."""
 
 
-def subsets(seen: ServiceSnapshot, service: Service) -> list[dict[str, Any]]:
+def subsets(snapshot: ServiceSnapshot, service: Service) -> list[dict[str, Any]]:
     """Addresses grouped by their ports; unlike slices, Pods on unknown nodes are listed."""
     groups: dict[tuple[tuple[str, int, str], ...], dict[str, Any]] = {}
     eager = service.spec.publish_not_ready_addresses
-    listed = [one for one in seen.pods if is_addressable(one) and (eager or not one.is_deleting)]
+    listed = [
+        one for one in snapshot.pods if is_addressable(one) and (eager or not one.is_deleting)
+    ]
     for pod in listed[:LARGEST]:
         ports = tuple(
             (port.name, number, port.protocol)
@@ -32,8 +34,12 @@ def subsets(seen: ServiceSnapshot, service: Service) -> list[dict[str, Any]]:
 
 
 def labels(service: Service) -> dict[str, str]:
-    own = {MANAGED_BY: "endpoint-controller"}
-    return {**service.metadata.labels, **own, **({HEADLESS: ""} if service.is_headless else {})}
+    own = {LABEL_ENDPOINTS_MANAGED_BY: "endpoint-controller"}
+    return {
+        **service.metadata.labels,
+        **own,
+        **({LABEL_HEADLESS_SERVICE: ""} if service.is_headless else {}),
+    }
 
 
 def _address(service: Service, pod: Pod) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Which Pods stand behind which Services, kept up to date change by change.
+"""Which Pods each Service selects, updated with every change.
 
-Neither a Pod's change looks at all Services of its namespace nor a Service's round at all Pods:
+A change of a Pod does not scan all Services of its namespace, nor a reconcile of a Service all Pods:
 with a thousand clusters in one namespace either would take seconds.
 """
 
@@ -22,7 +22,7 @@ class Membership:
         return tuple(self._members.get(service, ()))
 
     def set_service(self, service: Service, pods: Iterable[Pod]) -> None:
-        """Take in a Service; `pods` are those of its namespace, looked at if the selector is new."""
+        """Add or update a Service; `pods` are those of its namespace, used if the selector is new."""
         key, selector = service.metadata.key, dict(service.spec.selector or {})
         if self._services.get(key) == selector:
             return
@@ -45,7 +45,7 @@ class Membership:
                 del self._by_term[term]
 
     def change_pod(self, old: Pod | None, new: Pod | None) -> tuple[Key, ...]:
-        """Take in a change of a Pod; the Services behind which it stands, or stood."""
+        """Update a Pod. Returns the Services that select it, or did."""
         concerned: dict[Key, None] = {}
         for pod in (old, new):
             if pod is not None:
@@ -70,7 +70,7 @@ class Membership:
 
 
 def _term(namespace: str, selector: dict[str, str]) -> tuple[str, str, str]:
-    """The one term under which a Service is found; the longest value is the most telling."""
+    """The label under which a Service is indexed: the longest value is the most selective."""
     name, text = max(selector.items(), key=lambda term: (len(term[1]), term))
     return namespace, name, text
 

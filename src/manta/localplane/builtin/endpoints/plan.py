@@ -2,77 +2,74 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any
 
 from manta.api.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 from manta.api.times import format_time
+from manta.api.well_known import (
+    ANNOTATION_LAST_CHANGE_TRIGGER_TIME,
+    LABEL_ENDPOINT_SLICE_MANAGED_BY,
+    LABEL_HEADLESS_SERVICE,
+    LABEL_SERVICE_NAME,
+)
 from manta.localplane.builtin.endpoints import legacy
 from manta.localplane.builtin.endpoints.addresses import desired
 from manta.localplane.builtin.endpoints.slices import Packed, pack
-from manta.localplane.builtin.endpoints.snapshot import (
-    HEADLESS,
-    MANAGED_BY,
-    MANAGER,
-    SERVICE_NAME,
-    ServiceSnapshot,
-    selects,
-)
+from manta.localplane.builtin.endpoints.snapshot import MANAGER, ServiceSnapshot, selects
 from manta.localplane.builtin.ownership import controlled_by
 from manta.localplane.builtin.views import EndpointSlice, Service, as_json
-from manta.reconcile.actions import Create, Delete, Patch
+from manta.reconcile.actions import Create, Delete, OnExists, Patch
+from manta.reconcile.causes import NO_EVENT, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
 
-TRIGGERED = "endpoints.kubernetes.io/last-change-trigger-time"
+
+class Cause(ActionCause):
+    CHANGED = NO_EVENT, "the Pods behind the Service changed"
+    UNUSED = NO_EVENT, "no endpoint needs this slice"
+    GONE = NO_EVENT, "the Service is gone"
 
 
-class Cause(StrEnum):
-    CHANGED = "the Pods behind the Service changed"
-    UNUSED = "no endpoint needs this slice"
-    GONE = "the Service is gone"
-
-
-def plan(seen: ServiceSnapshot) -> Plan:
-    if seen.service is None:
-        return _forget(seen)
-    if seen.service.metadata.deletion_timestamp or not selects(seen.service):
+def plan(snapshot: ServiceSnapshot) -> Plan:
+    if snapshot.service is None:
+        return _forget(snapshot)
+    if snapshot.service.metadata.deletion_timestamp or not selects(snapshot.service):
         return NOTHING
-    return _plan_slices(seen, seen.service).then(_plan_legacy(seen, seen.service))
+    return _plan_slices(snapshot, snapshot.service).then(_plan_legacy(snapshot, snapshot.service))
 
 
-def _forget(seen: ServiceSnapshot) -> Plan:
+def _forget(snapshot: ServiceSnapshot) -> Plan:
     """Slices go with their owner; the Endpoints object has none and is deleted by name."""
-    if seen.legacy is None:
+    if snapshot.legacy is None:
         return NOTHING
-    meta = seen.legacy.meta.metadata
+    meta = snapshot.legacy.meta.metadata
     return do(Delete(ENDPOINTS, meta.key, meta.uid, Cause.GONE))
 
 
-def _plan_slices(seen: ServiceSnapshot, service: Service) -> Plan:
-    wanted = pack(desired(seen, service), seen.slices)
+def _plan_slices(snapshot: ServiceSnapshot, service: Service) -> Plan:
+    wanted = pack(desired(snapshot, service), snapshot.slices)
     kept = {one.slice.metadata.uid for one in wanted if one.slice}
     writes = [
-        _write(seen, service, one)
+        _write(snapshot, service, one)
         for one in wanted
         if one.is_changed or (one.slice and not _is_labelled(service, one.slice))
     ]
     surplus = [
         Delete(ENDPOINT_SLICES, one.metadata.key, one.metadata.uid, Cause.UNUSED)
-        for one in seen.slices
+        for one in snapshot.slices
         if one.metadata.uid not in kept
     ]
     # Endpoints that move to another slice are there twice for a moment, never missing.
     return do(*writes).then(do(*surplus))
 
 
-def _write(seen: ServiceSnapshot, service: Service, one: Packed) -> Create | Patch:
+def _write(snapshot: ServiceSnapshot, service: Service, one: Packed) -> Create | Patch:
     content = {
         "endpoints": as_json(one.endpoints) or None,
         "ports": as_json(one.ports) or None,
     }
     meta = {
         "labels": slice_labels(service),
-        "annotations": {TRIGGERED: format_time(seen.now)},
+        "annotations": {ANNOTATION_LAST_CHANGE_TRIGGER_TIME: format_time(snapshot.now)},
     }
     if one.slice:
         seen_as = one.slice.metadata
@@ -105,18 +102,25 @@ def address_type(one: Packed) -> str:
 
 
 def slice_labels(service: Service) -> dict[str, str]:
-    own = {MANAGED_BY: MANAGER, SERVICE_NAME: service.metadata.name}
-    return {**service.metadata.labels, **own, **({HEADLESS: ""} if service.is_headless else {})}
+    own = {LABEL_ENDPOINT_SLICE_MANAGED_BY: MANAGER, LABEL_SERVICE_NAME: service.metadata.name}
+    return {
+        **service.metadata.labels,
+        **own,
+        **({LABEL_HEADLESS_SERVICE: ""} if service.is_headless else {}),
+    }
 
 
 def _is_labelled(service: Service, one: EndpointSlice) -> bool:
     return slice_labels(service).items() <= one.metadata.labels.items()
 
 
-def _plan_legacy(seen: ServiceSnapshot, service: Service) -> Plan:
-    subsets, labels = legacy.subsets(seen, service), legacy.labels(service)
-    meta, triggered = service.metadata, {TRIGGERED: format_time(seen.now)}
-    if seen.legacy is None:
+def _plan_legacy(snapshot: ServiceSnapshot, service: Service) -> Plan:
+    subsets, labels = legacy.subsets(snapshot, service), legacy.labels(service)
+    meta, triggered = (
+        service.metadata,
+        {ANNOTATION_LAST_CHANGE_TRIGGER_TIME: format_time(snapshot.now)},
+    )
+    if snapshot.legacy is None:
         manifest = {
             "apiVersion": "v1",
             "kind": "Endpoints",
@@ -128,9 +132,9 @@ def _plan_legacy(seen: ServiceSnapshot, service: Service) -> Plan:
             },
             **({"subsets": subsets} if subsets else {}),
         }
-        return do(Create(ENDPOINTS, manifest, Cause.CHANGED, adopt=False))
-    held = seen.legacy.meta.metadata
-    if list(seen.legacy.subsets) == subsets and labels.items() <= held.labels.items():
+        return do(Create(ENDPOINTS, manifest, Cause.CHANGED, on_exists=OnExists.FAIL))
+    held = snapshot.legacy.meta.metadata
+    if list(snapshot.legacy.subsets) == subsets and labels.items() <= held.labels.items():
         return NOTHING
     patch = {
         "metadata": {"labels": labels, "annotations": triggered},

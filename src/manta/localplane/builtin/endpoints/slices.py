@@ -1,4 +1,4 @@
-"""Packing endpoints into slices: what is in a slice stays there, so that few slices change. Pure."""
+"""Packs endpoints into slices. An endpoint keeps its slice, so that few slices change. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Packed:
         return not same or tuple(self.slice.ports or ()) != self.ports
 
     @property
-    def room(self) -> int:
+    def free_slots(self) -> int:
         return LARGEST_SLICE - len(self.endpoints)
 
 
@@ -53,10 +53,10 @@ def _fill(packed: list[Packed], ports: Ports, wanted: dict[str, Endpoint]) -> No
     for one in mine:
         for old in (one.slice and one.slice.endpoints) or ():
             uid = old.target_ref.uid if old.target_ref else ""
-            if uid in wanted and one.room:
+            if uid in wanted and one.free_slots:
                 one.endpoints.append(wanted.pop(uid))
     for endpoint in wanted.values():
-        target = next((one for one in mine if one.room), None)
+        target = next((one for one in mine if one.free_slots), None)
         if target is None:
             target = _spare(packed) or Packed(None, ports)
             target.ports = ports
@@ -67,5 +67,5 @@ def _fill(packed: list[Packed], ports: Ports, wanted: dict[str, Endpoint]) -> No
 
 
 def _spare(packed: list[Packed]) -> Packed | None:
-    """The empty slice of a Service that had no endpoints is used before a new one is made."""
+    """Reuse the empty slice of a Service that had no endpoints."""
     return next((one for one in packed if not one.ports and not one.endpoints), None)

@@ -1,4 +1,4 @@
-"""All that a round about one Service may know."""
+"""The snapshot of a Service and its endpoints."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from datetime import datetime
 from manta.api.meta import Key, Object
 from manta.localplane.builtin.views import EndpointSlice, Node, Pod, Service
 
-SERVICE_NAME = "kubernetes.io/service-name"
-MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 MANAGER = "endpointslice-controller.k8s.io"
-HEADLESS = "service.kubernetes.io/headless"
 
 
 @dataclass(frozen=True, slots=True)

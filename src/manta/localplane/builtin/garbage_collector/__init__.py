@@ -1,10 +1,10 @@
-"""The garbage collector: what is owned goes with its last owner.
+"""The garbage collector: deletes objects whose owners are all gone.
 
-`graph` knows who owns whom, `snapshot` is one object with its owners and dependents, `plan`
-decides about it (pure), `controller` follows all kinds and carries the plan out.
+`graph` holds the owner references, `snapshot` is one object with its owners and dependents, `plan` is
+pure, `controller` watches the metadata of all kinds.
 
-The three ways to go: in the *background* the owner goes at once, and every dependent whose owners
-are all gone follows. In the *foreground* the owner stays, marked by the finalizer
-`foregroundDeletion`, until the dependents that block it are gone. With *orphan* the finalizer of
-that name keeps the owner until its dependents have forgotten it.
+Deletion has three modes. *Background*: the owner is deleted at once, then every dependent without
+owners. *Foreground*: the finalizer `foregroundDeletion` keeps the owner until the dependents that block
+it are gone. *Orphan*: the finalizer of that name keeps the owner until the owner references of its
+dependents are removed.
 """

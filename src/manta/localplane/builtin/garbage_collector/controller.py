@@ -2,73 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from manta.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from manta.api.resources import Resource
 from manta.kube.errors import NotFound
-from manta.localplane.builtin.everything.trace import Trace
-from manta.localplane.builtin.everything.watcher import Everything
 from manta.localplane.builtin.garbage_collector.graph import Entry, Graph
 from manta.localplane.builtin.garbage_collector.plan import DELETE_UNCHANGED, is_settled, plan
 from manta.localplane.builtin.garbage_collector.snapshot import (
     ItemSnapshot,
     Owner,
     OwnerState,
-    is_going_in_foreground,
+    is_deleting_in_foreground,
 )
-from manta.localplane.builtin.shell import Builtin
+from manta.localplane.builtin.metadata_watcher.partial_metadata import PartialObjectMetadata
+from manta.localplane.builtin.metadata_watcher.watcher import MetadataWatcher
 from manta.reconcile.actions import Call
-from manta.reconcile.outcome import Outcome
-from manta.reconcile.plan import Plan
+from manta.reconcile.events import Event
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.controller import Watch
 from manta.runtime.manager import Manager
 
 
-class GarbageCollector(Builtin[ItemSnapshot]):
+class GarbageCollector(Reconciler[ItemSnapshot, Any]):
     """Keys are UIDs: `Key("", uid)`."""
 
     name = "garbage-collector-controller"
     workers = 16
 
-    def __init__(self, manager: Manager, everything: Everything) -> None:
+    def __init__(self, manager: Manager, metadata_watcher: MetadataWatcher) -> None:
         self._graph = Graph()
-        self._everything = everything
+        self._metadata_watcher = metadata_watcher
         super().__init__(manager)
-        everything.add_handler(self._changed, self._forgotten)
+        metadata_watcher.add_handler(self._changed, self._forgotten)
 
     def watches(self) -> Sequence[Watch[Any]]:
         return ()
 
-    # ── what happens in the world ────────────────────────────────────────────────────────
+    # ── changes ─────────────────────────────────────────────────────────────────────────
     def _changed(self, resource: Resource, old: ObjectMeta | None, new: ObjectMeta | None) -> None:
         if new is None:
             if old is not None:
                 self._gone(old)
             return
         self._graph.put(resource, new)
-        if old is not None and _standing(old) == _standing(new):
+        if old is not None and _relevant_fields(old) == _relevant_fields(new):
             return
         if not is_settled(new) and not self._is_sound(resource, new):
-            self._look_at(new.uid)
-        if is_going_in_foreground(new):
-            self._look_at(*self._graph.dependent_uids(new.uid))
+            self._enqueue(new.uid)
+        if is_deleting_in_foreground(new):
+            self._enqueue(*self._graph.dependent_uids(new.uid))
         if old is not None:
-            # Owners that are waiting for this one may wait no longer.
-            self._look_at(*(ref.uid for ref in old.owner_references))
+            # Owners that wait for this object may continue.
+            self._enqueue(*(ref.uid for ref in old.owner_references))
 
     def _gone(self, meta: ObjectMeta) -> None:
         self._graph.drop(meta.uid)
-        self._look_at(*self._graph.dependent_uids(meta.uid))
-        self._look_at(*(ref.uid for ref in meta.owner_references))
+        self._enqueue(*self._graph.dependent_uids(meta.uid))
+        self._enqueue(*(ref.uid for ref in meta.owner_references))
 
     def _forgotten(self, meta: ObjectMeta) -> None:
         self._graph.forget(meta.uid)
-        self._look_at(*self._graph.dependent_uids(meta.uid))
+        self._enqueue(*self._graph.dependent_uids(meta.uid))
 
     def _is_sound(self, resource: Resource, meta: ObjectMeta) -> bool:
-        """All its owners are there for sure: the common case, which needs no round."""
+        """All owners are known to exist: the common case, which needs no reconcile."""
         if meta.deletion_timestamp is not None:
             return False
         item = Entry(resource, meta)
@@ -76,15 +76,15 @@ class GarbageCollector(Builtin[ItemSnapshot]):
             self._known_state(item, ref) is OwnerState.SOLID for ref in meta.owner_references
         )
 
-    def _look_at(self, *uids: Uid) -> None:
+    def _enqueue(self, *uids: Uid) -> None:
         for uid in uids:
             entry = self._graph.get(uid)
             if entry is not None and not is_settled(entry.meta):
                 self.controller.enqueue(Key("", uid))
 
-    # ── the rooms ────────────────────────────────────────────────────────────────────────
+    # ── phases ──────────────────────────────────────────────────────────────────────────
     async def observe(self, key: Key) -> ItemSnapshot | None:
-        await self._everything.synced.wait()
+        await self._metadata_watcher.synced.wait()
         item = self._graph.get(Uid(key.name))
         if item is None:
             return None
@@ -101,43 +101,42 @@ class GarbageCollector(Builtin[ItemSnapshot]):
         return self._known_state(item, ref) or await self._live_state(item, ref)
 
     def _known_state(self, item: Entry, ref: OwnerReference) -> OwnerState | None:
-        """What the graph can say of an owner; None: nothing."""
+        """The state of an owner that the graph knows; None if it does not know it."""
         entry = self._graph.get(ref.uid)
         if entry is not None and entry.meta.name == ref.name and entry.resource.kind == ref.kind:
             if entry.resource.namespaced and entry.meta.namespace != item.meta.namespace:
                 return OwnerState.ELSEWHERE
-            waiting = is_going_in_foreground(entry.meta)
+            waiting = is_deleting_in_foreground(entry.meta)
             return OwnerState.WAITING if waiting else OwnerState.SOLID
         return OwnerState.ABSENT if self._graph.is_absent(ref.uid) else None
 
     async def _live_state(self, item: Entry, ref: OwnerReference) -> OwnerState:
-        """The graph has not seen this owner: only the server itself can say that it is not there."""
-        resource = self._everything.resource_of(ref.api_version, ref.kind)
+        """The graph does not contain this owner: ask the API server whether it exists."""
+        resource = self._metadata_watcher.resource_of(ref.api_version, ref.kind)
         if resource is None:
             return OwnerState.UNKNOWN
         namespace = item.meta.namespace if resource.namespaced else ""
         try:
-            found = await self.client.get(resource, Key(namespace, ref.name), into=Trace)
+            found = await self.client.get(
+                resource, Key(namespace, ref.name), into=PartialObjectMetadata
+            )
         except NotFound:
             found = None
         if found is None or found.metadata.uid != ref.uid:
             self._graph.note_absent(ref.uid)
             return OwnerState.ABSENT
-        waiting = is_going_in_foreground(found.metadata)
+        waiting = is_deleting_in_foreground(found.metadata)
         return OwnerState.WAITING if waiting else OwnerState.SOLID
 
-    def plan(self, seen: ItemSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: ItemSnapshot) -> Step[Any]:
+        return Step(plan(snapshot))
 
-    def subject(self, seen: ItemSnapshot) -> tuple[Resource, ObjectMeta]:
-        return seen.item.resource, seen.item.meta
+    def subject(self, snapshot: ItemSnapshot) -> Subject:
+        return Subject(snapshot.item.resource, snapshot.item.meta)
 
-    def key_of(self, seen: ItemSnapshot) -> Key:
-        return Key("", seen.item.meta.uid)
-
-    async def call(self, action: Call) -> Mapping[str, Any]:
+    async def call(self, snapshot: ItemSnapshot, action: Call) -> Mapping[str, Any]:
         if action.verb != DELETE_UNCHANGED:
-            return await super().call(action)
+            return await super().call(snapshot, action)
         facts = action.arguments
         await self.client.delete(
             facts["resource"],
@@ -148,22 +147,21 @@ class GarbageCollector(Builtin[ItemSnapshot]):
         )
         return {}
 
-    async def report(self, seen: ItemSnapshot, plan: Plan, outcome: Outcome) -> bool:
-        for owner in seen.owners:
+    def status_events(self, snapshot: ItemSnapshot, _: object, __: object) -> Iterator[Event]:
+        for owner in snapshot.owners:
             if owner.state is OwnerState.ELSEWHERE:
-                self._tell_of_bad_reference(seen.item, owner.ref)
-        return await super().report(seen, plan, outcome)
-
-    def _tell_of_bad_reference(self, item: Entry, ref: OwnerReference) -> None:
-        note = (
-            f"ownerRef [{ref.api_version}/{ref.kind}, namespace: {item.meta.namespace}, "
-            f"name: {ref.name}, uid: {ref.uid}] does not exist in namespace "
-            f'"{item.meta.namespace}"'
-        )
-        subject = (item.resource, item.meta)
-        self.tell(subject, "Warning", "OwnerRefInvalidNamespace", note)
+                yield _bad_reference(snapshot.item.meta.namespace, owner.ref)
 
 
-def _standing(meta: ObjectMeta) -> tuple[Any, ...]:
-    """All that the collector decides from; other changes are no reason to look."""
+def _bad_reference(namespace: str, ref: OwnerReference) -> Event:
+    note = (
+        f"ownerRef [{ref.api_version}/{ref.kind}, namespace: {namespace}, "
+        f'name: {ref.name}, uid: {ref.uid}] does not exist in namespace "{namespace}"'
+    )
+    reason = "OwnerRefInvalidNamespace"
+    return Event("Warning", reason, reason, note)
+
+
+def _relevant_fields(meta: ObjectMeta) -> tuple[Any, ...]:
+    """The fields that the collector depends on; other changes are ignored."""
     return meta.owner_references, meta.finalizers, meta.deletion_timestamp is None

@@ -1,4 +1,4 @@
-"""Who owns whom, by UID. A bookkeeper: fed with changes, asked for owners and dependents."""
+"""The graph of owner references, by UID."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Graph:
         self.note_absent(uid)
 
     def forget(self, uid: Uid) -> None:
-        """Nothing more will be heard of the object, which does not say that it is gone."""
+        """The object is no longer watched, which does not mean that it is gone."""
         old = self._entries.pop(uid, None)
         for ref in old.meta.owner_references if old else ():
             self._unlink(ref.uid, uid)
 
     def note_absent(self, uid: Uid) -> None:
-        """This UID is gone for good: UIDs are never used again."""
+        """Record that no object has this UID: UIDs are never reused."""
         self._absent[uid] = None
         while len(self._absent) > REMEMBERED_ABSENTEES:
             self._absent.popitem(last=False)

@@ -1,9 +1,8 @@
-"""What the collector does about one object. Pure."""
+"""Plans the garbage collection of one object. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -15,40 +14,41 @@ from manta.localplane.builtin.garbage_collector.snapshot import (
     ORPHAN,
     ItemSnapshot,
     OwnerState,
-    is_going_in_foreground,
+    is_deleting_in_foreground,
 )
 from manta.localplane.builtin.ownership import without_finalizer
 from manta.reconcile.actions import Call, Patch, Propagation
+from manta.reconcile.causes import NO_EVENT, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
-DELETE_UNCHANGED = "delete if it is as it was seen"
+DELETE_UNCHANGED = "delete if it is unchanged"
 
 
-class Cause(StrEnum):
-    COLLECT = "no owner is left"
-    FORGET = "an owner is gone, others are left"
-    ORPHANED = "its owner is deleted and leaves it behind"
-    RELEASED = "nothing is left that the deletion had to wait for"
+class Cause(ActionCause):
+    COLLECT = NO_EVENT, "no owner is left"
+    FORGET = NO_EVENT, "an owner is gone, others are left"
+    ORPHANED = NO_EVENT, "its owner is deleted and leaves it behind"
+    RELEASED = NO_EVENT, "nothing is left that the deletion had to wait for"
 
 
-def plan(seen: ItemSnapshot) -> Plan:
-    meta = seen.item.meta
+def plan(snapshot: ItemSnapshot) -> Plan:
+    meta = snapshot.item.meta
     if meta.deletion_timestamp is not None:
-        return _plan_leaving(seen)
-    if any(owner.state is OwnerState.UNKNOWN for owner in seen.owners):
+        return _plan_leaving(snapshot)
+    if any(owner.state is OwnerState.UNKNOWN for owner in snapshot.owners):
         return Plan(wait=Wait("the kind of an owner is not served", backoff=True))
-    return _plan_owned(seen)
+    return _plan_owned(snapshot)
 
 
 # ── an object that is being deleted ──────────────────────────────────────────────────────
-def _plan_leaving(seen: ItemSnapshot) -> Plan:
-    meta = seen.item.meta
+def _plan_leaving(snapshot: ItemSnapshot) -> Plan:
+    meta = snapshot.item.meta
     if ORPHAN in meta.finalizers:
-        return _orphan(seen.dependents, meta.uid).then(_release(seen.item, ORPHAN))
+        return _orphan(snapshot.dependents, meta.uid).then(_release(snapshot.item, ORPHAN))
     if FOREGROUND in meta.finalizers and not any(
-        _blocks(dependent, meta.uid) for dependent in seen.dependents
+        _blocks(dependent, meta.uid) for dependent in snapshot.dependents
     ):
-        return _release(seen.item, FOREGROUND)
+        return _release(snapshot.item, FOREGROUND)
     return NOTHING
 
 
@@ -68,19 +68,19 @@ def _blocks(dependent: Entry, owner: Uid) -> bool:
 
 
 # ── an object that has owners ────────────────────────────────────────────────────────────
-def _plan_owned(seen: ItemSnapshot) -> Plan:
-    if not seen.owners:
+def _plan_owned(snapshot: ItemSnapshot) -> Plan:
+    if not snapshot.owners:
         return NOTHING
-    states = {owner.state for owner in seen.owners}
+    states = {owner.state for owner in snapshot.owners}
     if OwnerState.SOLID in states:
-        gone = {owner.ref.uid for owner in seen.owners if owner.state is not OwnerState.SOLID}
-        return do(_forget(seen.item, gone, Cause.FORGET)) if gone else NOTHING
-    meta = seen.item.meta
-    how = _propagation(seen, waiting=OwnerState.WAITING in states)
-    # Not a plain Delete: an object that was orphaned a moment ago has changed since it was seen,
-    # and must survive although the news of it is still on its way.
+        gone = {owner.ref.uid for owner in snapshot.owners if owner.state is not OwnerState.SOLID}
+        return do(_forget(snapshot.item, gone, Cause.FORGET)) if gone else NOTHING
+    meta = snapshot.item.meta
+    how = _propagation(snapshot, waiting=OwnerState.WAITING in states)
+    # Not a plain Delete: an object that was orphaned a moment ago must survive, although the watch
+    # event is still on its way.
     facts = {
-        "resource": seen.item.resource,
+        "resource": snapshot.item.resource,
         "uid": meta.uid,
         "resource_version": meta.resource_version,
         "propagation": how,
@@ -88,23 +88,23 @@ def _plan_owned(seen: ItemSnapshot) -> Plan:
     return do(Call(DELETE_UNCHANGED, meta.key, Cause.COLLECT, arguments=facts))
 
 
-def _propagation(seen: ItemSnapshot, *, waiting: bool) -> Propagation:
+def _propagation(snapshot: ItemSnapshot, *, waiting: bool) -> Propagation:
     """As the object asks by its finalizers; below a foreground deletion in the foreground.
 
     Dependents that already go in the foreground would wait for us while we wait for them: such a
     ring is opened by going at once.
     """
-    if waiting and seen.dependents:
-        ring = any(is_going_in_foreground(dependent.meta) for dependent in seen.dependents)
+    if waiting and snapshot.dependents:
+        ring = any(is_deleting_in_foreground(dependent.meta) for dependent in snapshot.dependents)
         return "Background" if ring else "Foreground"
-    finalizers = seen.item.meta.finalizers
+    finalizers = snapshot.item.meta.finalizers
     if ORPHAN in finalizers:
         return "Orphan"
     return "Foreground" if FOREGROUND in finalizers else "Background"
 
 
 def _forget(entry: Entry, owners: set[Uid], cause: Cause) -> Patch:
-    """Take these owners off; only right for the version that was seen."""
+    """Remove these owner references, if the object is still at this version."""
     kept = [_reference(ref) for ref in entry.meta.owner_references if ref.uid not in owners]
     return Patch(
         entry.resource,
@@ -122,7 +122,7 @@ def _reference(ref: OwnerReference) -> dict[str, Any]:
 
 
 def is_settled(meta: ObjectMeta) -> bool:
-    """Nothing to decide: it owns its life, or somebody else's finalizer holds it."""
+    """Nothing to do: it has no owners, or only a finalizer of others holds it."""
     if meta.deletion_timestamp is not None:
         return FOREGROUND not in meta.finalizers and ORPHAN not in meta.finalizers
     return not meta.owner_references

@@ -1,4 +1,4 @@
-"""One object with its owners and dependents: all that the collector decides from."""
+"""One object with its owners and dependents."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ORPHAN = "orphan"
 
 
 class OwnerState(Enum):
-    SOLID = "it is there"
+    SOLID = "it exists"
     WAITING = "it is being deleted in the foreground and waits for its dependents"
-    ABSENT = "it is gone, or never was"
+    ABSENT = "it does not exist"
     ELSEWHERE = "it is in another namespace, which counts as absent"
-    UNKNOWN = "its kind is not served, so nobody can say"
+    UNKNOWN = "its kind is not served, so it cannot be looked up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,5 +33,5 @@ class ItemSnapshot:
     dependents: tuple[Entry, ...]
 
 
-def is_going_in_foreground(meta: ObjectMeta) -> bool:
+def is_deleting_in_foreground(meta: ObjectMeta) -> bool:
     return meta.deletion_timestamp is not None and FOREGROUND in meta.finalizers

@@ -1,24 +1,24 @@
-"""The Job controller tied to the API: what it watches, reads and tells."""
+"""The Job controller: what it watches, and its phases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from manta.api.meta import Key, ObjectMeta, View
-from manta.api.resources import JOBS, PODS, Resource
-from manta.localplane.builtin.job.events import EVENTS
+from manta.api.meta import Key, ObjectMeta
+from manta.api.resources import JOBS, PODS
+from manta.api.well_known import LABEL_JOB_NAME
+from manta.localplane.builtin.job.events import status_events
 from manta.localplane.builtin.job.plan import plan
 from manta.localplane.builtin.job.snapshot import JobSnapshot, is_tracked
 from manta.localplane.builtin.job.status import next_status
 from manta.localplane.builtin.ownership import is_controlled_by
-from manta.localplane.builtin.shell import Builtin
 from manta.localplane.builtin.views import Job, JobStatus, Pod
+from manta.reconcile.events import Event
 from manta.reconcile.outcome import Outcome
-from manta.reconcile.plan import Plan
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key
-
-JOB_NAME = "batch.kubernetes.io/job-name"
 
 
 def job_names(pod: Pod) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def job_names(pod: Pod) -> tuple[str, ...]:
     owner = pod.metadata.controller
     if owner is not None and owner.kind == "Job":
         return (f"{pod.metadata.namespace}/{owner.name}",)
-    if owner is None and is_tracked(pod) and (name := pod.metadata.labels.get(JOB_NAME)):
+    if owner is None and is_tracked(pod) and (name := pod.metadata.labels.get(LABEL_JOB_NAME)):
         return (f"{pod.metadata.namespace}/{name}",)
     return ()
 
@@ -36,9 +36,8 @@ def _job_keys(old: Pod | None, new: Pod | None) -> Iterable[Key]:
     return [Key(*name.split("/", 1)) for name in names]
 
 
-class JobController(Builtin[JobSnapshot]):
+class JobController(Reconciler[JobSnapshot, JobStatus]):
     name = "job-controller"
-    events = EVENTS
 
     def watches(self) -> Sequence[Watch[Any]]:
         self._jobs = self.manager.informer(JOBS, Job)
@@ -50,40 +49,23 @@ class JobController(Builtin[JobSnapshot]):
         pods = self._pods.by("job", str(key))
         uid = job.metadata.uid if job else ""
         own = tuple(pod for pod in pods if job and is_controlled_by(pod.metadata, uid))
-        strays = tuple(pod for pod in pods if pod not in own)
-        if job is None and not strays:
+        orphans = tuple(pod for pod in pods if pod not in own)
+        if job is None and not orphans:
             return None
-        return JobSnapshot(key, job, own, strays, self.manager.clock.now())
+        return JobSnapshot(key, job, own, orphans, self.manager.clock.now())
 
-    def plan(self, seen: JobSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: JobSnapshot) -> Step[JobStatus]:
+        return Step(plan(snapshot))
 
-    def subject(self, seen: JobSnapshot) -> tuple[Resource, ObjectMeta]:
-        if seen.job:
-            return JOBS, seen.job.metadata
-        return JOBS, ObjectMeta(name=seen.key.name, namespace=seen.key.namespace)
+    def subject(self, snapshot: JobSnapshot) -> Subject:
+        if snapshot.job:
+            return Subject(JOBS, snapshot.job.metadata, snapshot.job.status)
+        return Subject(JOBS, ObjectMeta(name=snapshot.key.name, namespace=snapshot.key.namespace))
 
-    def statuses(self, seen: JobSnapshot, outcome: Outcome) -> tuple[View, View] | None:
-        if seen.job is None:
-            return None
-        return seen.job.status, next_status(seen, seen.job, outcome)
+    def next_status(self, snapshot: JobSnapshot, _: object, outcome: Outcome) -> JobStatus | None:
+        return next_status(snapshot, snapshot.job, outcome) if snapshot.job else None
 
-    async def report(self, seen: JobSnapshot, plan: Plan, outcome: Outcome) -> bool:
-        changed = await super().report(seen, plan, outcome)
-        if changed and seen.job:
-            self._tell_of(seen.job, next_status(seen, seen.job, outcome))
-        return changed
-
-    def _tell_of(self, job: Job, status: JobStatus) -> None:
-        """Events about the Job itself: how it ended, and that it was suspended or resumed."""
-        known = {(one.type, one.status) for one in job.status.conditions or ()}
-        for one in status.conditions or ():
-            if (one.type, one.status) in known:
-                continue
-            if one.type == "Complete":
-                self.tell((JOBS, job.metadata), "Normal", "Completed", "Job completed")
-            elif one.type == "Failed":
-                self.tell((JOBS, job.metadata), "Warning", one.reason, one.message)
-            elif one.type == "Suspended":
-                reason = "Suspended" if one.status == "True" else "Resumed"
-                self.tell((JOBS, job.metadata), "Normal", reason, one.message)
+    def status_events(
+        self, snapshot: JobSnapshot, status: JobStatus | None, _: object
+    ) -> Iterable[Event]:
+        return status_events(snapshot.job, status) if snapshot.job and status else ()

@@ -1,12 +1,12 @@
-"""Indexed Jobs: every completion has a number, and each number must succeed once. Pure."""
+"""Indexed Jobs: each completion index must succeed once. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from manta.api.well_known import ANNOTATION_JOB_COMPLETION_INDEX
 from manta.localplane.builtin.views import Job, Pod
 
-INDEX = "batch.kubernetes.io/job-completion-index"
 VARIABLE = "JOB_COMPLETION_INDEX"
 
 
@@ -15,15 +15,15 @@ def is_indexed(job: Job) -> bool:
 
 
 def index_of(job: Job, pod: Pod) -> int | None:
-    """The number of a Pod; None where it has none that this Job wants."""
-    text = pod.metadata.annotations.get(INDEX, "")
+    """The completion index of a Pod; None if the Job does not want it."""
+    text = pod.metadata.annotations.get(ANNOTATION_JOB_COMPLETION_INDEX, "")
     if not text.isascii() or not text.isdigit():
         return None
     return int(text) if int(text) < (job.spec.completions or 0) else None
 
 
 def read(text: str | None, limit: int) -> frozenset[int]:
-    """From `0,2-4`, as a status says it."""
+    """Parses `0,2-4`, the format of the status."""
     found: set[int] = set()
     for part in (text or "").split(","):
         first, _, last = part.partition("-")
@@ -33,7 +33,7 @@ def read(text: str | None, limit: int) -> frozenset[int]:
 
 
 def write(indexes: Iterable[int]) -> str:
-    """Three in a row or more become a range; two stay two, as the real controller writes them."""
+    """Three or more in a row become a range, as kube-controller-manager writes them."""
     parts: list[str] = []
     run: list[int] = []
     for index in sorted(indexes):
@@ -51,27 +51,27 @@ def _run(run: list[int]) -> list[str]:
 
 
 def completed(job: Job, pods: Iterable[Pod]) -> frozenset[int]:
-    """Written down already, or shown by a Pod that succeeded."""
+    """Indexes that the status has, or whose Pod succeeded."""
     known = read(job.status.completed_indexes, job.spec.completions or 0)
     won = (index_of(job, pod) for pod in pods if pod.status.phase == "Succeeded")
     return known | {index for index in won if index is not None}
 
 
 def pending(job: Job, taken: Iterable[int | None], count: int) -> list[int]:
-    """The lowest numbers that nobody works on."""
+    """The lowest indexes without a Pod."""
     busy = set(taken)
     free = (index for index in range(job.spec.completions or 0) if index not in busy)
     return [index for index, _ in zip(free, range(count), strict=False)]
 
 
 def needless(job: Job, active: Iterable[Pod], done: frozenset[int]) -> list[Pod]:
-    """Pods without a wanted number, or whose number an older one has already."""
-    seen = set(done)
+    """Pods without a wanted index, or whose index an older Pod has."""
+    taken = set(done)
     found: list[Pod] = []
     for pod in sorted(active, key=lambda pod: pod.metadata.creation_timestamp):
         index = index_of(job, pod)
-        if index is None or index in seen:
+        if index is None or index in taken:
             found.append(pod)
         else:
-            seen.add(index)
+            taken.add(index)
     return found

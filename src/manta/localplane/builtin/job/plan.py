@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from enum import StrEnum
 from typing import Any
 
 from manta.api.resources import JOBS, PODS
 from manta.api.times import parse_time
+from manta.api.well_known import (
+    ANNOTATION_JOB_COMPLETION_INDEX,
+    FINALIZER_JOB_TRACKING,
+    LABEL_JOB_NAME,
+    LABEL_JOB_UID,
+)
 from manta.localplane.builtin.job import indexes
 from manta.localplane.builtin.job.failure_policy import is_ignored
-from manta.localplane.builtin.job.snapshot import TRACKING_FINALIZER, JobSnapshot, is_tracked
+from manta.localplane.builtin.job.snapshot import JobSnapshot, is_tracked
 from manta.localplane.builtin.job.tally import Tally, count_pods, is_taken_away
 from manta.localplane.builtin.job.verdict import (
     backoff_left,
@@ -21,41 +26,48 @@ from manta.localplane.builtin.job.verdict import (
     time_left,
 )
 from manta.localplane.builtin.ownership import controlled_by, without_finalizer
+from manta.localplane.builtin.pod_events import POD_CREATED, POD_DELETED
 from manta.localplane.builtin.views import Job, Pod, Uncounted
 from manta.reconcile.actions import Create, Delete, Patch
+from manta.reconcile.causes import ActionCause, Reasons
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
-PODS_PER_ROUND = 500
+MAX_PODS_PER_RECONCILE = 500
 """A huge Job must not keep its worker busy for minutes."""
 
 
-class Cause(StrEnum):
-    RELEASE = "a Pod that was counted, or whose Job is gone, loses the tracking finalizer"
-    CREATE = "too few Pods are active"
-    SURPLUS = "too many Pods are active"
-    DECIDED = "the Job is decided"
-    SUSPENDED = "the Job is suspended"
-    EXPIRED = "the time to live after the end is over"
+class Cause(ActionCause):
+    RELEASE = (
+        Reasons("Release"),
+        "a Pod that was counted, or whose Job is gone, loses the tracking finalizer",
+    )
+    CREATE = POD_CREATED, "too few Pods are active"
+    SURPLUS = POD_DELETED, "too many Pods are active"
+    DECIDED = POD_DELETED, "the Job is decided"
+    SUSPENDED = POD_DELETED, "the Job is suspended"
+    EXPIRED = Reasons("Delete"), "the time to live after the end is over"
 
 
-def plan(seen: JobSnapshot) -> Plan:
-    strays = _release(pod for pod in seen.strays if is_tracked(pod))
-    if seen.job is None:
-        return strays
-    return strays.then(_plan_job(seen, seen.job))
+def plan(snapshot: JobSnapshot) -> Plan:
+    orphans = _release(pod for pod in snapshot.orphans if is_tracked(pod))
+    if snapshot.job is None:
+        return orphans
+    return orphans.then(_plan_job(snapshot, snapshot.job))
 
 
-def _plan_job(seen: JobSnapshot, job: Job) -> Plan:
+def _plan_job(snapshot: JobSnapshot, job: Job) -> Plan:
     if job.metadata.deletion_timestamp:
-        return _release(pod for pod in seen.pods if is_tracked(pod))
+        return _release(pod for pod in snapshot.pods if is_tracked(pod))
     if is_finished(job):
-        return _release(pod for pod in seen.pods if is_tracked(pod)).then(_plan_expiry(seen, job))
-    tally = count_pods(job, seen.pods)
-    return _release(_counted(seen, job)).then(_plan_pods(seen, job, tally))
+        return _release(pod for pod in snapshot.pods if is_tracked(pod)).then(
+            _plan_expiry(snapshot, job)
+        )
+    tally = count_pods(job, snapshot.pods)
+    return _release(_counted(snapshot, job)).then(_plan_pods(snapshot, job, tally))
 
 
-def _plan_pods(seen: JobSnapshot, job: Job, tally: Tally) -> Plan:
-    if judge(job, tally, seen.pods, seen.now):
+def _plan_pods(snapshot: JobSnapshot, job: Job, tally: Tally) -> Plan:
+    if judge(job, tally, snapshot.pods, snapshot.now):
         return _delete(tally.active, Cause.DECIDED)
     if job.spec.suspend:
         return _delete(tally.active, Cause.SUSPENDED)
@@ -69,20 +81,22 @@ def _plan_pods(seen: JobSnapshot, job: Job, tally: Tally) -> Plan:
     if job.spec.pod_replacement_policy == "Failed":
         missing -= tally.terminating
     if missing <= 0:
-        return _until(time_left(job, seen.now), "the deadline")
-    if (pause := backoff_left(seen)) > timedelta(0):
-        left = time_left(job, seen.now)
+        return _until(time_left(job, snapshot.now), "the deadline")
+    if (pause := backoff_left(snapshot)) > timedelta(0):
+        left = time_left(job, snapshot.now)
         return _until(pause if left is None else min(pause, left), "the backoff after a failure")
-    pods = _new_pods(seen, job, tally, min(missing, PODS_PER_ROUND))
+    pods = _new_pods(snapshot, job, tally, min(missing, MAX_PODS_PER_RECONCILE))
     return do(*(Create(PODS, pod, Cause.CREATE) for pod in pods)).then(
-        _until(time_left(job, seen.now), "the deadline")
+        _until(time_left(job, snapshot.now), "the deadline")
     )
 
 
-def _new_pods(seen: JobSnapshot, job: Job, tally: Tally, count: int) -> list[dict[str, Any]]:
+def _new_pods(snapshot: JobSnapshot, job: Job, tally: Tally, count: int) -> list[dict[str, Any]]:
     if tally.completed is None:
         return [_pod_of(job) for _ in range(count)]
-    held = [pod for pod in seen.pods if pod.is_active or (pod.is_deleting and not pod.is_terminal)]
+    held = [
+        pod for pod in snapshot.pods if pod.is_active or (pod.is_deleting and not pod.is_terminal)
+    ]
     if job.spec.pod_replacement_policy != "Failed":
         held = list(tally.active)
     taken = {*tally.completed, *(indexes.index_of(job, pod) for pod in held)}
@@ -97,11 +111,11 @@ def wanted_pods(job: Job, tally: Tally) -> int:
     return max(0, min(parallelism, job.spec.completions - tally.succeeded))
 
 
-def _counted(seen: JobSnapshot, job: Job) -> Iterable[Pod]:
+def _counted(snapshot: JobSnapshot, job: Job) -> Iterable[Pod]:
     """Pods that the *stored* status has written down; only they may lose the finalizer."""
     uncounted = job.status.uncounted_terminated_pods or Uncounted()
     known = {*(uncounted.succeeded or ()), *(uncounted.failed or ())}
-    for pod in seen.pods:
+    for pod in snapshot.pods:
         if not is_tracked(pod):
             continue
         if pod.metadata.uid in known or is_taken_away(job, pod) or is_ignored(job, pod):
@@ -112,14 +126,14 @@ def _counted(seen: JobSnapshot, job: Job) -> Iterable[Pod]:
                 yield pod
 
 
-def _plan_expiry(seen: JobSnapshot, job: Job) -> Plan:
+def _plan_expiry(snapshot: JobSnapshot, job: Job) -> Plan:
     ttl = job.spec.ttl_seconds_after_finished
     if ttl is None:
         return NOTHING
     ended = condition(job, "Complete") or condition(job, "Failed")
     if ended is None or ended.last_transition_time is None:
         return NOTHING
-    left = parse_time(ended.last_transition_time) + timedelta(seconds=ttl) - seen.now
+    left = parse_time(ended.last_transition_time) + timedelta(seconds=ttl) - snapshot.now
     if left > timedelta(0):
         return _until(left, "the time to live")
     meta = job.metadata
@@ -131,7 +145,7 @@ def _release(pods: Iterable[Pod]) -> Plan:
         Patch(
             PODS,
             pod.metadata.key,
-            without_finalizer(pod.metadata, TRACKING_FINALIZER),
+            without_finalizer(pod.metadata, FINALIZER_JOB_TRACKING),
             Cause.RELEASE,
             kind="json",
         )
@@ -158,8 +172,8 @@ def _pod_of(job: Job) -> dict[str, Any]:
     template = job.spec.template
     meta = template.get("metadata") or {}
     names = {
-        "batch.kubernetes.io/controller-uid": job.metadata.uid,
-        "batch.kubernetes.io/job-name": job.metadata.name,
+        LABEL_JOB_UID: job.metadata.uid,
+        LABEL_JOB_NAME: job.metadata.name,
         "controller-uid": job.metadata.uid,
         "job-name": job.metadata.name,
     }
@@ -171,7 +185,7 @@ def _pod_of(job: Job) -> dict[str, Any]:
             "namespace": job.metadata.namespace,
             "labels": {**(meta.get("labels") or {}), **names},
             **({"annotations": meta["annotations"]} if meta.get("annotations") else {}),
-            "finalizers": [*(meta.get("finalizers") or ()), TRACKING_FINALIZER],
+            "finalizers": [*(meta.get("finalizers") or ()), FINALIZER_JOB_TRACKING],
             "ownerReferences": [controlled_by(JOBS, job.metadata)],
         },
         "spec": template.get("spec") or {},
@@ -181,8 +195,8 @@ def _pod_of(job: Job) -> dict[str, Any]:
 def _with_index(pod: dict[str, Any], job: Job, index: int) -> dict[str, Any]:
     """A Pod knows its number by annotation, label, variable and host name."""
     meta, spec = pod["metadata"], pod["spec"]
-    said = {indexes.INDEX: str(index)}
-    path = {"fieldPath": f"metadata.labels['{indexes.INDEX}']"}
+    index_entry = {ANNOTATION_JOB_COMPLETION_INDEX: str(index)}
+    path = {"fieldPath": f"metadata.labels['{ANNOTATION_JOB_COMPLETION_INDEX}']"}
     variable = {"name": indexes.VARIABLE, "valueFrom": {"fieldRef": path}}
     knowing = {
         member: [
@@ -199,8 +213,8 @@ def _with_index(pod: dict[str, Any], job: Job, index: int) -> dict[str, Any]:
         "metadata": meta
         | {
             "generateName": f"{name}-",
-            "labels": meta["labels"] | said,
-            "annotations": (meta.get("annotations") or {}) | said,
+            "labels": meta["labels"] | index_entry,
+            "annotations": (meta.get("annotations") or {}) | index_entry,
         },
         "spec": {"hostname": name} | spec | knowing,
     }

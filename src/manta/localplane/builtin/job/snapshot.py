@@ -1,4 +1,4 @@
-"""All that a round of the Job controller may know."""
+"""The snapshot of a Job."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from manta.api.meta import Key
+from manta.api.well_known import FINALIZER_JOB_TRACKING
 from manta.localplane.builtin.views import Job, Pod
-
-TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
 
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
     key: Key
     job: Job | None
-    """None when it is gone: only its Pods are left to be released."""
+    """None when it is gone, and only the finalizers of its Pods are left."""
     pods: tuple[Pod, ...]
     """The Pods that the Job controls."""
-    strays: tuple[Pod, ...]
-    """Pods of an earlier Job of this name that still wait for being counted."""
+    orphans: tuple[Pod, ...]
+    """Pods of an earlier Job of this name that still have the finalizer."""
     now: datetime
 
 
 def is_tracked(pod: Pod) -> bool:
-    return TRACKING_FINALIZER in pod.metadata.finalizers
+    return FINALIZER_JOB_TRACKING in pod.metadata.finalizers

@@ -1,4 +1,4 @@
-"""What a round has learned about a Job, as its next status. Pure."""
+"""The next status of a Job. Pure."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from manta.localplane.builtin.views import Job, JobCondition, JobStatus, Uncount
 from manta.reconcile.outcome import Outcome
 
 
-def next_status(seen: JobSnapshot, job: Job, outcome: Outcome) -> JobStatus:
+def next_status(snapshot: JobSnapshot, job: Job, outcome: Outcome) -> JobStatus:
     if is_finished(job) or job.metadata.deletion_timestamp:
         return job.status
-    tally = count_pods(job, seen.pods)
-    released = _released(seen, outcome)
+    tally = count_pods(job, snapshot.pods)
+    released = _released(snapshot, outcome)
     status = _count(job, tally, released)
     status = _numbers(status, tally, outcome)
-    status = _suspension(status, job, seen.now)
-    if verdict := judge(job, tally, seen.pods, seen.now):
-        status = _conclude(status, verdict, seen.now)
+    status = _suspension(status, job, snapshot.now)
+    if verdict := judge(job, tally, snapshot.pods, snapshot.now):
+        status = _conclude(status, verdict, snapshot.now)
     return status
 
 
-def _released(seen: JobSnapshot, outcome: Outcome) -> frozenset[str]:
-    """UIDs of the Pods that no longer carry the finalizer, after this round."""
+def _released(snapshot: JobSnapshot, outcome: Outcome) -> frozenset[str]:
+    """UIDs of the Pods without the finalizer after this reconcile."""
     patched = {done.key for done in outcome.done if done.action.cause is Cause.RELEASE}
     tracked = {
-        pod.metadata.uid for pod in seen.pods if is_tracked(pod) and pod.metadata.key not in patched
+        pod.metadata.uid
+        for pod in snapshot.pods
+        if is_tracked(pod) and pod.metadata.key not in patched
     }
-    uncounted = (seen.job and seen.job.status.uncounted_terminated_pods) or Uncounted()
+    uncounted = (snapshot.job and snapshot.job.status.uncounted_terminated_pods) or Uncounted()
     known = {*(uncounted.succeeded or ()), *(uncounted.failed or ())}
     return frozenset(known - tracked)
 
 
 def _count(job: Job, tally: Tally, released: frozenset[str]) -> JobStatus:
-    """Move the released Pods from the lists to the numbers, and the newly ended to the lists."""
+    """Count the released Pods, and list the Pods that ended since."""
     uncounted = job.status.uncounted_terminated_pods or Uncounted()
     won, lost = uncounted.succeeded or (), uncounted.failed or ()
     succeeded = (job.status.succeeded or 0) + sum(uid in released for uid in won)
@@ -78,11 +80,11 @@ def _numbers(status: JobStatus, tally: Tally, outcome: Outcome) -> JobStatus:
 
 
 def _suspension(status: JobStatus, job: Job, now: datetime) -> JobStatus:
-    """A Job that is resumed starts anew: its deadline counts from then."""
-    said = next((c for c in status.conditions or () if c.type == "Suspended"), None)
+    """A resumed Job starts again: its deadline counts from then."""
+    condition = next((c for c in status.conditions or () if c.type == "Suspended"), None)
     if job.spec.suspend:
         return _say(status, "Suspended", "True", ("JobSuspended", "Job suspended"), now)
-    resumed = said is not None and said.status == "True"
+    resumed = condition is not None and condition.status == "True"
     if resumed:
         status = _say(status, "Suspended", "False", ("JobResumed", "Job resumed"), now)
     if resumed or status.start_time is None:

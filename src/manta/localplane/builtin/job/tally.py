@@ -55,7 +55,7 @@ def count_pods(job: Job, pods: Iterable[Pod]) -> Tally:
 
 
 def is_lost(job: Job, pod: Pod) -> bool:
-    """Counts as a failure: it failed, or somebody deletes it before it could end."""
+    """Counts as a failure: it failed, or it is deleted before it ends."""
     if is_taken_away(job, pod) or is_ignored(job, pod):
         return False
     if pod.status.phase == "Failed":

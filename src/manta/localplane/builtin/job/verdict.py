@@ -1,4 +1,4 @@
-"""Is the Job decided, and how? Pure."""
+"""Whether a Job has ended, and how. Pure."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def is_finished(job: Job) -> bool:
 
 
 def judge(job: Job, tally: Tally, pods: tuple[Pod, ...], now: datetime) -> Verdict | None:
-    """A decision once made stands: it is read back from the interim condition."""
+    """A verdict is final: it is read back from the interim condition."""
     for interim, final in _FINAL.items():
-        if said := condition(job, interim):
-            return Verdict(interim, final, said.reason, said.message)
+        if found := condition(job, interim):
+            return Verdict(interim, final, found.reason, found.message)
     for pod in pods:
         action, why = meaning(job, pod)
         if action == FAIL_JOB:
@@ -104,9 +104,9 @@ def _restarted_too_often(job: Job, pods: tuple[Pod, ...], limit: int) -> bool:
     return restarts > 0 if limit == 0 else restarts >= limit
 
 
-def backoff_left(seen: JobSnapshot) -> timedelta:
+def backoff_left(snapshot: JobSnapshot) -> timedelta:
     """How long no replacement may start: 10 s after the first failure in a row, then doubled."""
-    ended = sorted((finished_at(pod), pod.status.phase) for pod in seen.pods if pod.is_terminal)
+    ended = sorted((finished_at(pod), pod.status.phase) for pod in snapshot.pods if pod.is_terminal)
     streak = 0
     for _, phase in reversed(ended):
         if phase == "Succeeded":
@@ -115,7 +115,7 @@ def backoff_left(seen: JobSnapshot) -> timedelta:
     if streak == 0:
         return timedelta(0)
     delay = min(FIRST_BACKOFF * (1 << min(streak - 1, 10)), LONGEST_BACKOFF)
-    return max(ended[-1][0] + delay - seen.now, timedelta(0))
+    return max(ended[-1][0] + delay - snapshot.now, timedelta(0))
 
 
 def finished_at(pod: Pod) -> datetime:

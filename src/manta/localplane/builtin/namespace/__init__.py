@@ -1,6 +1,5 @@
-"""The namespace controller: a namespace goes when all that was in it is gone.
+"""The namespace controller: deletes everything in a namespace that is being deleted.
 
-Pods go first, as in Kubernetes, so that nothing that restrains them (network policies) vanishes
-before them; then everything else; then the finalizer `kubernetes`. `snapshot`, `plan` and `status`
-are pure; `controller` counts what is left and carries the plan out.
+Pods first, as in Kubernetes, so that network policies outlive them; then everything else; then it
+removes the finalizer `kubernetes`. `snapshot`, `plan` and `status` are pure.
 """

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from manta.api.meta import Key
 from manta.api.resources import EVENTS, PODS, Resource
 from manta.localplane.builtin.namespace.snapshot import FINALIZER, NamespaceSnapshot
 from manta.reconcile.actions import Call
+from manta.reconcile.causes import NO_EVENT, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
 DELETE_ALL = "delete all of a kind"
 FINALIZE = "finalize"
 
 
-class Cause(StrEnum):
-    EMPTY = "the namespace is being deleted"
-    FINALIZE = "nothing is left in the namespace"
+class Cause(ActionCause):
+    EMPTY = NO_EVENT, "the namespace is being deleted"
+    FINALIZE = NO_EVENT, "nothing is left in the namespace"
 
 
-def plan(seen: NamespaceSnapshot) -> Plan:
-    namespace = seen.namespace
+def plan(snapshot: NamespaceSnapshot) -> Plan:
+    namespace = snapshot.namespace
     if namespace.metadata.deletion_timestamp is None:
         return NOTHING
     if FINALIZER not in (namespace.spec.finalizers or ()):
         return NOTHING
-    if not seen.remaining:
-        # Nobody follows Events; they go last, so that they can tell of the rest.
+    if not snapshot.remaining:
+        # Events are not watched. They are deleted last, because they describe the rest.
         events = _delete_all(namespace.name, EVENTS)
         return do(events).then(do(Call(FINALIZE, namespace.metadata.key, Cause.FINALIZE)))
-    turn = [PODS] if PODS in seen.remaining else [*seen.remaining]
-    calls = [_delete_all(namespace.name, one) for one in turn if seen.remaining[one].untouched > 0]
+    turn = [PODS] if PODS in snapshot.remaining else [*snapshot.remaining]
+    calls = [
+        _delete_all(namespace.name, one) for one in turn if snapshot.remaining[one].undeleted > 0
+    ]
     what = ", ".join(one.group_resource for one in turn)
     return do(*calls, wait=Wait(f"until {what} are gone from namespace {namespace.name}"))
 

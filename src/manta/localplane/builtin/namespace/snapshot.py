@@ -17,15 +17,15 @@ class Remainder:
     """The objects of one kind that are still there."""
 
     count: int
-    untouched: int
-    """How many of them were not asked to go yet."""
+    undeleted: int
+    """How many have no deletionTimestamp yet."""
     finalizers: Mapping[str, int] = field(default_factory=dict)
-    """What holds them, and how many each."""
+    """How many objects each finalizer blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSnapshot:
     namespace: Namespace
     remaining: Mapping[Resource, Remainder]
-    """Only kinds of which something is left. Empty as long as the namespace is not deleted."""
+    """Kinds with objects left. Empty unless the namespace is being deleted."""
     now: datetime

@@ -1,4 +1,4 @@
-"""What a namespace on its way out says about what holds it up. Pure."""
+"""The conditions of a namespace that is being deleted. Pure."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _DISCOVERED = (
         message="All legacy kube types successfully parsed",
     ),
 )
-"""Said by Kubernetes in any case; a kind that cannot be discovered here does not exist."""
+"""Always set, as by Kubernetes: here discovery cannot fail for a single kind."""
 _DELETED = (
     "ContentDeleted",
     "All content successfully deleted, may be waiting on finalization",
 )
 
 
-def next_status(seen: NamespaceSnapshot, outcome: Outcome) -> NamespaceStatus:
-    if seen.namespace.metadata.deletion_timestamp is None or not seen.remaining:
-        return seen.namespace.status
-    conditions = seen.namespace.status.conditions or ()
-    for condition in (*_DISCOVERED, _deletion(outcome), _content(seen), _finalizers(seen)):
-        conditions = set_condition(conditions, condition, seen.now)
+def next_status(snapshot: NamespaceSnapshot, outcome: Outcome) -> NamespaceStatus:
+    if snapshot.namespace.metadata.deletion_timestamp is None or not snapshot.remaining:
+        return snapshot.namespace.status
+    conditions = snapshot.namespace.status.conditions or ()
+    for condition in (*_DISCOVERED, _deletion(outcome), _content(snapshot), _finalizers(snapshot)):
+        conditions = set_condition(conditions, condition, snapshot.now)
     return msgspec.structs.replace(
-        seen.namespace.status, phase="Terminating", conditions=conditions
+        snapshot.namespace.status, phase="Terminating", conditions=conditions
     )
 
 
@@ -52,10 +52,10 @@ def _deletion(outcome: Outcome) -> Condition:
     return Condition(type=type_, status="False", reason=_DELETED[0], message=_DELETED[1])
 
 
-def _content(seen: NamespaceSnapshot) -> Condition:
+def _content(snapshot: NamespaceSnapshot) -> Condition:
     parts = sorted(
         f"{resource.plural}.{resource.group} has {left.count} resource instances"
-        for resource, left in seen.remaining.items()
+        for resource, left in snapshot.remaining.items()
     )
     return Condition(
         type="NamespaceContentRemaining",
@@ -65,9 +65,9 @@ def _content(seen: NamespaceSnapshot) -> Condition:
     )
 
 
-def _finalizers(seen: NamespaceSnapshot) -> Condition:
+def _finalizers(snapshot: NamespaceSnapshot) -> Condition:
     held: Counter[str] = Counter()
-    for left in seen.remaining.values():
+    for left in snapshot.remaining.values():
         held.update(left.finalizers)
     if not held:
         return Condition(

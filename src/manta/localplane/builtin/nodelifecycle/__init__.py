@@ -1,8 +1,7 @@
-"""Node lifecycle: a node whose kubelet falls silent is marked, tainted and, in time, emptied.
+"""Node lifecycle: marks and taints a node whose kubelet does not answer, and evicts its Pods.
 
-A kubelet renews its Lease every few seconds. When no renewal was *seen* for the grace period (the
-node's own clock is not trusted), Ready becomes Unknown, the taints `unreachable` keep new Pods
-away, and Pods go when they no longer tolerate them: five minutes later, unless they say otherwise.
-Pods of a node that does not exist any more are removed by force. `snapshot` and `plan` are pure;
-`controller` ties them to the API.
+A kubelet renews its Lease every few seconds. If no renewal arrives for the grace period (by our clock,
+not the node's), Ready becomes Unknown and the taints `unreachable` are set. Pods are evicted when
+their toleration ends, by default after five minutes. Pods of a node that no longer exists are deleted
+without grace. `snapshot` and `plan` are pure.
 """

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
+from manta.api.coordination import Lease
 from manta.api.meta import Key, ObjectMeta
-from manta.api.resources import LEASES, NODES, PODS, Resource
-from manta.localplane.builtin.nodelifecycle.events import EVENTS, POD_EVENTS
+from manta.api.resources import LEASES, NODES, PODS
 from manta.localplane.builtin.nodelifecycle.plan import Cause, plan
 from manta.localplane.builtin.nodelifecycle.snapshot import NodeSnapshot
-from manta.localplane.builtin.shell import Builtin
-from manta.localplane.builtin.views import Lease, Node, Pod
+from manta.localplane.builtin.views import Node, Pod
+from manta.localplane.kubelet import LEASE_NAMESPACE
+from manta.reconcile.causes import ActionCause
+from manta.reconcile.events import Event
 from manta.reconcile.outcome import Outcome
-from manta.reconcile.plan import Plan
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.controller import Watch
 from manta.runtime.manager import Manager
+from manta.runtime.recorder import EventType, ObjectReference
 
-LEASE_NAMESPACE = "kube-node-lease"
+_POD_EVENTS: dict[ActionCause, tuple[EventType, str, str]] = {
+    Cause.EVICT: ("Normal", "TaintManagerEviction", "Marking for deletion Pod {key}"),
+    Cause.POD_NOT_READY: ("Warning", "NodeNotReady", "Node is not ready"),
+}
+"""The Events of the Pods of a node: type, reason and note."""
 
 
 def _node_of(pod: Pod) -> tuple[str, ...]:
     return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
-class NodeLifecycleController(Builtin[NodeSnapshot]):
+class NodeLifecycleController(Reconciler[NodeSnapshot, Any]):
     name = "node-controller"
     workers = 2
-    events = EVENTS
 
     def __init__(self, manager: Manager) -> None:
         self._heard: dict[str, datetime] = {}
         self._gone: dict[str, datetime] = {}
-        """When we noticed that a node is not there. Its kubelet may go on renewing its Lease."""
+        """Since when a node does not exist. Its kubelet may still renew its Lease."""
         super().__init__(manager)
-        # Renewals only move a time: no round is needed for them, and there are many.
+        # Renewals are many and only move a time: they need no reconcile.
         manager.informer(LEASES, Lease).add_handler(self._renewed)
 
     def watches(self) -> Sequence[Watch[Any]]:
@@ -54,12 +61,12 @@ class NodeLifecycleController(Builtin[NodeSnapshot]):
             return ()
         if old is None or new is None or _heartbeat(old) != _heartbeat(new):
             self._heard[some.name] = self.manager.clock.now()
-        if old is not None and new is not None and _concern(old) == _concern(new):
+        if old is not None and new is not None and _relevant_fields(old) == _relevant_fields(new):
             return ()
         return (Key("", some.name),)
 
     def _pod_keys(self, old: Pod | None, new: Pod | None) -> Iterable[Key]:
-        """A Pod concerns its node when that node has something against it, or is not there."""
+        """A Pod concerns its node if the node has a NoExecute taint, or does not exist."""
         if new is None or not new.spec.node_name:
             return ()
         if old is not None and old.spec.node_name and old.is_active == new.is_active:
@@ -82,27 +89,28 @@ class NodeLifecycleController(Builtin[NodeSnapshot]):
         heard = self._heard.setdefault(key.name, now)
         return NodeSnapshot(key.name, node, pods, heard, now)
 
-    def plan(self, seen: NodeSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: NodeSnapshot) -> Step[Any]:
+        return Step(plan(snapshot))
 
-    async def report(self, seen: NodeSnapshot, plan: Plan, outcome: Outcome) -> bool:
-        pods = {pod.metadata.key: pod for pod in seen.pods}
+    def subject(self, snapshot: NodeSnapshot) -> Subject:
+        meta = snapshot.node.metadata if snapshot.node else ObjectMeta(name=snapshot.name)
+        return Subject(NODES, meta)
+
+    def status_events(self, snapshot: NodeSnapshot, _: object, outcome: Outcome) -> Iterator[Event]:
+        """The Events of the Pods that were evicted or marked as not ready."""
+        pods = {pod.metadata.key: pod for pod in snapshot.pods}
         for done in outcome.done:
-            told = POD_EVENTS.get(cast("Cause", done.action.cause))
-            if told and done.key in pods:
-                type_, reason, note = told
-                subject = (PODS, pods[done.key].metadata)
-                self.tell(subject, type_, reason, note.format(key=done.key))
-        return await super().report(seen, plan, outcome)
-
-    def subject(self, seen: NodeSnapshot) -> tuple[Resource, ObjectMeta]:
-        return NODES, seen.node.metadata if seen.node else ObjectMeta(name=seen.name)
+            reasons = _POD_EVENTS.get(done.action.cause)
+            if reasons and done.key in pods:
+                type_, reason, note = reasons
+                pod = ObjectReference.to(PODS, pods[done.key].metadata)
+                yield Event(type_, reason, reason, note.format(key=done.key), pod)
 
 
 def _heartbeat(node: Node) -> str | None:
     return node.ready.last_heartbeat_time if node.ready else None
 
 
-def _concern(node: Node) -> tuple[Any, ...]:
-    """What a round looks at: heartbeats alone are no reason for one."""
+def _relevant_fields(node: Node) -> tuple[Any, ...]:
+    """The fields that need a reconcile; a heartbeat alone does not."""
     return node.ready.status if node.ready else None, node.spec.taints

@@ -5,44 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 from manta.api.resources import NODES, PODS
 from manta.api.times import format_time, parse_time, seconds_long
+from manta.api.well_known import TAINT_NOT_READY, TAINT_UNREACHABLE
 from manta.localplane.builtin.nodelifecycle.snapshot import GRACE, QUARANTINE, NodeSnapshot
 from manta.localplane.builtin.views import Node, Pod, Taint, Toleration, as_json
 from manta.localplane.scheduler.placement import tolerates
 from manta.reconcile.actions import Delete, Patch
+from manta.reconcile.causes import NO_EVENT, ActionCause, Reasons
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
-NOT_READY = "node.kubernetes.io/not-ready"
-UNREACHABLE = "node.kubernetes.io/unreachable"
-_OURS = (NOT_READY, UNREACHABLE)
+_OURS = (TAINT_NOT_READY, TAINT_UNREACHABLE)
 _KUBELETS_WORD = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
 """Conditions that only a kubelet can know."""
 _FINAL = ("Succeeded", "Failed")
-_KEYS = {"False": NOT_READY, "Unknown": UNREACHABLE}
+_KEYS = {"False": TAINT_NOT_READY, "Unknown": TAINT_UNREACHABLE}
 
 
-class Cause(StrEnum):
-    SILENT = "the kubelet stopped posting node status"
-    TAINT = "the readiness of the node changed"
-    POD_NOT_READY = "the node of the Pod is not ready"
-    DISRUPTED = "the Pod is about to be evicted"
-    EVICT = "the Pod does not tolerate a taint of its node any longer"
-    ORPHANED = "the Pod is about to be removed with its node"
-    NODE_GONE = "the node of the Pod is gone"
+class Cause(ActionCause):
+    SILENT = (
+        Reasons("Update", "NodeNotReady", done_note="Node {key.name} status is now: NodeNotReady"),
+        "the kubelet stopped posting node status",
+    )
+    TAINT = NO_EVENT, "the readiness of the node changed"
+    POD_NOT_READY = NO_EVENT, "the node of the Pod is not ready"
+    DISRUPTED = NO_EVENT, "the Pod is about to be evicted"
+    EVICT = NO_EVENT, "the Pod does not tolerate a taint of its node any longer"
+    ORPHANED = NO_EVENT, "the Pod is about to be removed with its node"
+    NODE_GONE = NO_EVENT, "the node of the Pod is gone"
 
 
-def plan(seen: NodeSnapshot) -> Plan:
-    if seen.node is None:
-        return _plan_gone(seen)
-    silent = _plan_silence(seen, seen.node)
+def plan(snapshot: NodeSnapshot) -> Plan:
+    if snapshot.node is None:
+        return _plan_gone(snapshot)
+    silent = _plan_silence(snapshot, snapshot.node)
     if silent.actions:
         return silent
-    steps = _plan_taints(seen, seen.node).then(_plan_pods(seen, seen.node))
-    return _earliest(steps, _plan_evictions(seen, seen.node), silent)
+    steps = _plan_taints(snapshot, snapshot.node).then(_plan_pods(snapshot, snapshot.node))
+    return _earliest(steps, _plan_evictions(snapshot, snapshot.node), silent)
 
 
 def _earliest(*plans: Plan) -> Plan:
@@ -56,18 +58,18 @@ def _earliest(*plans: Plan) -> Plan:
 
 
 # ── the node ─────────────────────────────────────────────────────────────────────────────
-def _plan_silence(seen: NodeSnapshot, node: Node) -> Plan:
+def _plan_silence(snapshot: NodeSnapshot, node: Node) -> Plan:
     """Ready becomes Unknown after the grace period, until the kubelet itself says otherwise."""
     ready = node.ready
     if ready is not None and ready.status == "Unknown":
         return NOTHING
-    left = seen.heard + GRACE - seen.now
+    left = snapshot.heard + GRACE - snapshot.now
     if left > timedelta(0):
-        return Plan(wait=Wait(f"the next sign of life of node {seen.name}", left))
+        return Plan(wait=Wait(f"the next sign of life of node {snapshot.name}", left))
     reason, message = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
     if ready is None:
         reason, message = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
-    stamp = format_time(seen.now)
+    stamp = format_time(snapshot.now)
     heard = {one.type: one.last_heartbeat_time for one in node.status.conditions or ()}
     unknown = [
         {
@@ -83,12 +85,12 @@ def _plan_silence(seen: NodeSnapshot, node: Node) -> Plan:
     return do(_conditions(node, unknown))
 
 
-def _conditions(node: Node, said: list[dict[str, Any]]) -> Patch:
+def _conditions(node: Node, wanted: list[dict[str, Any]]) -> Patch:
     others = [one for one in node.status.conditions or () if one.type not in _KUBELETS_WORD]
     return Patch(
         NODES,
         node.metadata.key,
-        {"status": {"conditions": [*said, *as_json(others)]}},
+        {"status": {"conditions": [*wanted, *as_json(others)]}},
         Cause.SILENT,
         subresource="status",
         uid=node.metadata.uid,
@@ -96,14 +98,14 @@ def _conditions(node: Node, said: list[dict[str, Any]]) -> Patch:
     )
 
 
-def _plan_taints(seen: NodeSnapshot, node: Node) -> Plan:
+def _plan_taints(snapshot: NodeSnapshot, node: Node) -> Plan:
     """A node that is not ready takes no Pods; NoExecute starts the time that Pods may stay."""
     key = _KEYS.get(node.ready.status if node.ready else "True")
     present = node.spec.taints or ()
     wanted = [(key, "NoSchedule"), (key, "NoExecute")] if key else []
     kept = [one for one in present if one.key not in _OURS or (one.key, one.effect) in wanted]
     known = {(one.key, one.effect) for one in kept}
-    stamp = format_time(seen.now)
+    stamp = format_time(snapshot.now)
     added = [
         Taint(key=name, effect=effect, time_added=stamp)
         for name, effect in wanted
@@ -124,23 +126,27 @@ def _plan_taints(seen: NodeSnapshot, node: Node) -> Plan:
 
 
 # ── its Pods ─────────────────────────────────────────────────────────────────────────────
-def _plan_pods(seen: NodeSnapshot, node: Node) -> Plan:
-    """Nobody else can say of Pods on a silent node that they serve no more."""
+def _plan_pods(snapshot: NodeSnapshot, node: Node) -> Plan:
+    """The Pods of a silent node are marked as not ready: their kubelet cannot do it."""
     if node.ready is None or node.ready.status != "Unknown":
         return NOTHING
     not_ready = {"type": "Ready", "status": "False"}
     return do(
-        *(_say(pod, seen.now, not_ready, Cause.POD_NOT_READY) for pod in seen.pods if pod.is_ready),
+        *(
+            _set_condition(pod, snapshot.now, not_ready, Cause.POD_NOT_READY)
+            for pod in snapshot.pods
+            if pod.is_ready
+        ),
         independent=True,
     )
 
 
-def _say(pod: Pod, now: datetime, said: dict[str, Any], cause: Cause) -> Patch:
+def _set_condition(pod: Pod, now: datetime, wanted: dict[str, Any], cause: Cause) -> Patch:
     """A condition of a Pod, in its old place or behind the others."""
-    condition = {**said, "lastTransitionTime": format_time(now)}
+    condition = {**wanted, "lastTransitionTime": format_time(now)}
     known: list[dict[str, Any]] = as_json(pod.status.conditions or ())
-    if any(one["type"] == said["type"] for one in known):
-        listed = [condition if one["type"] == said["type"] else one for one in known]
+    if any(one["type"] == wanted["type"] for one in known):
+        listed = [condition if one["type"] == wanted["type"] else one for one in known]
     else:
         listed = [*known, condition]
     return Patch(
@@ -154,20 +160,20 @@ def _say(pod: Pod, now: datetime, said: dict[str, Any], cause: Cause) -> Patch:
     )
 
 
-def _plan_evictions(seen: NodeSnapshot, node: Node) -> Plan:
+def _plan_evictions(snapshot: NodeSnapshot, node: Node) -> Plan:
     taints = [one for one in node.spec.taints or () if one.effect == "NoExecute"]
     due: list[Pod] = []
     waits: list[timedelta] = []
-    for pod in seen.pods:
+    for pod in snapshot.pods:
         if not pod.is_active:
             continue
-        left = time_tolerated(pod.spec.tolerations or (), taints, seen.now)
+        left = time_tolerated(pod.spec.tolerations or (), taints, snapshot.now)
         if left is not None and left <= timedelta(0):
             due.append(pod)
         elif left is not None:
             waits.append(left)
     marks = do(
-        *(_say(pod, seen.now, _disruption(pod), Cause.DISRUPTED) for pod in due),
+        *(_set_condition(pod, snapshot.now, _disruption(pod), Cause.DISRUPTED) for pod in due),
         independent=True,
     )
     wait = Wait("Pods tolerate the taints for a while", min(waits)) if waits else None
@@ -207,35 +213,35 @@ def time_tolerated(
     return min(left, default=None)
 
 
-def _plan_gone(seen: NodeSnapshot) -> Plan:
+def _plan_gone(snapshot: NodeSnapshot) -> Plan:
     """No kubelet will ever confirm the end of these Pods; if one still runs them, it ends them when their
     objects are gone."""
-    if not seen.pods:
+    if not snapshot.pods:
         return NOTHING
-    left = seen.heard + QUARANTINE - seen.now
+    left = snapshot.heard + QUARANTINE - snapshot.now
     if left > timedelta(0):
-        return Plan(wait=Wait(f"node {seen.name} may come back", left))
-    active = [pod for pod in seen.pods if pod.status.phase not in _FINAL]
-    marks = do(*(_fail_orphan(pod, seen.now) for pod in active), independent=True)
+        return Plan(wait=Wait(f"node {snapshot.name} may come back", left))
+    active = [pod for pod in snapshot.pods if pod.status.phase not in _FINAL]
+    marks = do(*(_fail_orphan(pod, snapshot.now) for pod in active), independent=True)
     return marks.then(
         do(
             *(
                 Delete(PODS, pod.metadata.key, pod.metadata.uid, Cause.NODE_GONE, grace_seconds=0)
-                for pod in seen.pods
+                for pod in snapshot.pods
             )
         )
     )
 
 
 def _fail_orphan(pod: Pod, now: datetime) -> Patch:
-    """Whoever made the Pod learns from its last status why it ended."""
-    said = {
+    """The last status tells the owner of the Pod why it ended."""
+    wanted = {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": "DeletionByPodGC",
         "message": "PodGC: node no longer exists",
         "observedGeneration": pod.metadata.generation,
     }
-    patch = _say(pod, now, said, Cause.ORPHANED)
+    patch = _set_condition(pod, now, wanted, Cause.ORPHANED)
     status = {**patch.patch["status"], "phase": "Failed"}
     return replace(patch, patch={"status": status}, resource_version=None)

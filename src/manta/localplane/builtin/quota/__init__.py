@@ -1,5 +1,5 @@
-"""ResourceQuota: how much of what it limits is in use, kept up to date in its status.
+"""ResourceQuota: keeps the usage in its status up to date.
 
-Refusing what would exceed a quota is the server's admission; this controller counts, above all
-when something goes away or ends. `usage` is pure, `controller` ties it to the API.
+The API server's admission refuses requests beyond a quota; this controller counts, above all when
+objects are deleted or end. `usage` is pure.
 """

@@ -1,4 +1,4 @@
-"""The quota controller tied to the API."""
+"""The quota controller: what it watches, and its phases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from manta.api.meta import Key, ObjectMeta, View
+from manta.api.meta import Key, ObjectMeta
 from manta.api.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
@@ -14,12 +14,11 @@ from manta.api.resources import (
     SERVICES,
     Resource,
 )
-from manta.localplane.builtin.everything.watcher import Everything
+from manta.localplane.builtin.metadata_watcher.watcher import MetadataWatcher
 from manta.localplane.builtin.quota.usage import Holdings, next_status
-from manta.localplane.builtin.shell import Builtin
-from manta.localplane.builtin.views import Claim, Pod, Quota, Service
-from manta.reconcile.outcome import Outcome
-from manta.reconcile.plan import NOTHING, Plan
+from manta.localplane.builtin.views import Claim, Pod, Quota, QuotaStatus, Service
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.cache import Named
 from manta.runtime.controller import Watch, own_key
 from manta.runtime.manager import Manager
@@ -35,14 +34,14 @@ def _in_namespace(one: Named) -> tuple[str, ...]:
     return (one.metadata.namespace,)
 
 
-class QuotaController(Builtin[QuotaSnapshot]):
+class QuotaController(Reconciler[QuotaSnapshot, QuotaStatus]):
     name = "resourcequota-controller"
     workers = 2
 
-    def __init__(self, manager: Manager, everything: Everything) -> None:
-        self._everything = everything
+    def __init__(self, manager: Manager, metadata_watcher: MetadataWatcher) -> None:
+        self._metadata_watcher = metadata_watcher
         super().__init__(manager)
-        everything.add_handler(self._counted)
+        metadata_watcher.add_handler(self._counted)
 
     def watches(self) -> Sequence[Watch[Any]]:
         informer = self.manager.informer
@@ -63,7 +62,7 @@ class QuotaController(Builtin[QuotaSnapshot]):
         return self._limiting(some.metadata.namespace) if some is not None else ()
 
     def _pod_keys(self, old: Pod | None, new: Pod | None) -> Iterable[Key]:
-        """A Pod counts from its creation to its end; what happens in between changes nothing."""
+        """A Pod counts from its creation to its end; only a resize changes its amount."""
         if old is not None and new is not None:
             same = old.spec.containers == new.spec.containers
             if same and old.is_terminal == new.is_terminal:
@@ -71,7 +70,7 @@ class QuotaController(Builtin[QuotaSnapshot]):
         return self._keys(old, new)
 
     def _counted(self, resource: Resource, old: ObjectMeta | None, new: ObjectMeta | None) -> None:
-        """Any other kind counts by number."""
+        """Objects of other kinds are only counted."""
         some = new if new is not None else old
         if (old is not None and new is not None) or some is None or not resource.namespaced:
             return
@@ -88,7 +87,7 @@ class QuotaController(Builtin[QuotaSnapshot]):
         claims = self._claims.by("namespace", key.namespace)
         counts = {
             resource.group_resource: len(objects)
-            for resource, objects in self._everything.objects(key.namespace).items()
+            for resource, objects in self._metadata_watcher.objects(key.namespace).items()
         }
         held = Holdings(
             self._pods.by("namespace", key.namespace),
@@ -98,16 +97,15 @@ class QuotaController(Builtin[QuotaSnapshot]):
         )
         return QuotaSnapshot(quota, held)
 
-    def plan(self, seen: QuotaSnapshot) -> Plan:
-        del seen
-        return NOTHING
+    def plan(self, snapshot: QuotaSnapshot) -> Step[QuotaStatus]:
+        del snapshot
+        return Step()
 
-    def subject(self, seen: QuotaSnapshot) -> tuple[Resource, ObjectMeta]:
-        return RESOURCE_QUOTAS, seen.quota.metadata
+    def subject(self, snapshot: QuotaSnapshot) -> Subject:
+        return Subject(RESOURCE_QUOTAS, snapshot.quota.metadata, snapshot.quota.status)
 
-    def statuses(self, seen: QuotaSnapshot, outcome: Outcome) -> tuple[View, View]:
-        del outcome
-        return seen.quota.status, next_status(seen.quota, seen.held)
+    def next_status(self, snapshot: QuotaSnapshot, _: object, __: object) -> QuotaStatus:
+        return next_status(snapshot.quota, snapshot.held)
 
 
 def _requests(claim: Claim) -> dict[str, Any]:

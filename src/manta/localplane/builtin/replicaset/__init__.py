@@ -1,5 +1,5 @@
-"""The ReplicaSet controller: so many Pods of one template, no more and no fewer.
+"""The ReplicaSet controller: the wanted number of Pods of one template.
 
-Orphans that the selector matches are adopted, own Pods that it no longer matches are let go.
-`snapshot`, `plan` and `status` are pure; `controller` ties them to the API.
+It adopts orphans that the selector matches, and releases Pods that it no longer matches. `snapshot`,
+`plan` and `status` are pure.
 """

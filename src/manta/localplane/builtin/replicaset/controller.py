@@ -1,27 +1,25 @@
-"""The ReplicaSet controller tied to the API."""
+"""The ReplicaSet controller: what it watches, and its phases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from manta.api.meta import Key, ObjectMeta, View
-from manta.api.resources import PODS, REPLICA_SETS, Resource
-from manta.localplane.builtin.owned_pods import POD_INDEXES, selects
-from manta.localplane.builtin.replicaset.events import EVENTS
+from manta.api.meta import Key
+from manta.api.resources import PODS, REPLICA_SETS
+from manta.localplane.builtin.owned_pods import POD_INDEXES, adopters
 from manta.localplane.builtin.replicaset.plan import plan
 from manta.localplane.builtin.replicaset.snapshot import ReplicaSetSnapshot
 from manta.localplane.builtin.replicaset.status import next_status
-from manta.localplane.builtin.shell import Builtin
-from manta.localplane.builtin.views import Pod, ReplicaSet
+from manta.localplane.builtin.views import Pod, ReplicaSet, ReplicaSetStatus
 from manta.reconcile.outcome import Outcome
-from manta.reconcile.plan import Plan
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys
 
 
-class ReplicaSetController(Builtin[ReplicaSetSnapshot]):
+class ReplicaSetController(Reconciler[ReplicaSetSnapshot, ReplicaSetStatus]):
     name = "replicaset-controller"
-    events = EVENTS
 
     def watches(self) -> Sequence[Watch[Any]]:
         self._sets = self.manager.informer(
@@ -32,16 +30,8 @@ class ReplicaSetController(Builtin[ReplicaSetSnapshot]):
         return (
             Watch(self._sets, own_key),
             Watch(self._pods, owned),
-            Watch(self._pods, self._adopters),
+            Watch(self._pods, adopters(self._sets)),
         )
-
-    def _adopters(self, old: Pod | None, new: Pod | None) -> Iterable[Key]:
-        """A Pod without a controller concerns every ReplicaSet that would take it."""
-        del old
-        if new is None or new.metadata.controller is not None or not new.metadata.labels:
-            return ()
-        candidates = self._sets.by("namespace", new.metadata.namespace)
-        return [one.metadata.key for one in candidates if selects(one, new)]
 
     async def observe(self, key: Key) -> ReplicaSetSnapshot | None:
         replica_set = self._sets.get(key)
@@ -54,11 +44,13 @@ class ReplicaSetController(Builtin[ReplicaSetSnapshot]):
             self.manager.clock.now(),
         )
 
-    def plan(self, seen: ReplicaSetSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: ReplicaSetSnapshot) -> Step[ReplicaSetStatus]:
+        return Step(plan(snapshot))
 
-    def subject(self, seen: ReplicaSetSnapshot) -> tuple[Resource, ObjectMeta]:
-        return REPLICA_SETS, seen.replica_set.metadata
+    def subject(self, snapshot: ReplicaSetSnapshot) -> Subject:
+        return Subject(REPLICA_SETS, snapshot.replica_set.metadata, snapshot.replica_set.status)
 
-    def statuses(self, seen: ReplicaSetSnapshot, outcome: Outcome) -> tuple[View, View]:
-        return seen.replica_set.status, next_status(seen, outcome)
+    def next_status(
+        self, snapshot: ReplicaSetSnapshot, _: object, outcome: Outcome
+    ) -> ReplicaSetStatus:
+        return next_status(snapshot, outcome)

@@ -1,4 +1,4 @@
-"""All that a round about one ReplicaSet may know."""
+"""The snapshot of a ReplicaSet."""
 
 from __future__ import annotations
 

@@ -14,13 +14,13 @@ from manta.reconcile.outcome import Outcome
 FAILURE = "ReplicaFailure"
 
 
-def next_status(seen: ReplicaSetSnapshot, outcome: Outcome) -> ReplicaSetStatus:
-    """The Pods as they were seen: what this round created is counted when the watch shows it."""
-    replica_set, replicas = seen.replica_set, seen.replicas
+def next_status(snapshot: ReplicaSetSnapshot, outcome: Outcome) -> ReplicaSetStatus:
+    """Counts the Pods of the snapshot; Pods that this reconcile created are counted in the next."""
+    replica_set, replicas = snapshot.replica_set, snapshot.replicas
     template = (replica_set.spec.template.get("metadata") or {}).get("labels") or {}
     seconds = replica_set.spec.min_ready_seconds
-    waits = [available_in(pod, seconds, seen.now) for pod in replicas]
-    leaving = sum(pod.is_deleting and not pod.is_terminal for pod in seen.pods)
+    waits = [available_in(pod, seconds, snapshot.now) for pod in replicas]
+    leaving = sum(pod.is_deleting and not pod.is_terminal for pod in snapshot.pods)
     return ReplicaSetStatus(
         replicas=len(replicas),
         fully_labeled_replicas=_number(
@@ -30,25 +30,27 @@ def next_status(seen: ReplicaSetSnapshot, outcome: Outcome) -> ReplicaSetStatus:
         available_replicas=_number(sum(wait == timedelta(0) for wait in waits)),
         terminating_replicas=leaving,
         observed_generation=replica_set.metadata.generation,
-        conditions=_conditions(seen, outcome),
+        conditions=_conditions(snapshot, outcome),
     )
 
 
-def _conditions(seen: ReplicaSetSnapshot, outcome: Outcome) -> tuple[WorkloadCondition, ...] | None:
+def _conditions(
+    snapshot: ReplicaSetSnapshot, outcome: Outcome
+) -> tuple[WorkloadCondition, ...] | None:
     """ReplicaFailure stands as long as Pods cannot be created or deleted."""
-    known = seen.replica_set.status.conditions or ()
+    known = snapshot.replica_set.status.conditions or ()
     others = tuple(one for one in known if one.type != FAILURE)
     failure = outcome.failure
     if failure is None or failure.action.cause not in (Cause.CREATE, Cause.SURPLUS):
         return others or None
     reason = "FailedCreate" if failure.action.cause is Cause.CREATE else "FailedDelete"
-    said = next((one for one in known if one.type == FAILURE), None)
-    if said and said.reason == reason:
+    current = next((one for one in known if one.type == FAILURE), None)
+    if current and current.reason == reason:
         return known
     failed = WorkloadCondition(
         type=FAILURE,
         status="True",
-        last_transition_time=format_time(seen.now),
+        last_transition_time=format_time(snapshot.now),
         reason=reason,
         message=str(failure.error),
     )

@@ -1,5 +1,5 @@
 """Every namespace has a ServiceAccount `default` and the cluster's CA in `kube-root-ca.crt`.
 
-`plan` and `controller` see to that; `tokens` and `token_controller` fill Secrets of the type
+`plan` and `controller` create them; `tokens` and `token_controller` fill Secrets of the type
 `kubernetes.io/service-account-token`. The plans are pure.
 """

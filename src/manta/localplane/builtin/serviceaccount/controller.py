@@ -1,4 +1,4 @@
-"""The service-account controller tied to the API."""
+"""The service-account controller: what it watches, and its phases."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from manta.api.meta import Key, Object, ObjectMeta, View
-from manta.api.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Resource
+from manta.api.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from manta.localplane.builtin.serviceaccount.plan import (
     DEFAULT_ACCOUNT,
     ROOT_CA,
     AccountSnapshot,
     plan,
 )
-from manta.localplane.builtin.shell import Builtin
 from manta.localplane.builtin.views import Namespace
-from manta.reconcile.plan import Plan
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.cache import Named
 from manta.runtime.controller import Watch, own_key
 from manta.runtime.manager import Manager
@@ -37,7 +37,7 @@ def _default_key(old: Named | None, new: Named | None) -> Iterable[Key]:
     return _namespace_key(old, new) if is_default else ()
 
 
-class ServiceAccountController(Builtin[AccountSnapshot]):
+class ServiceAccountController(Reconciler[AccountSnapshot, Any]):
     name = "service-account-controller"
     workers = 2
 
@@ -68,8 +68,8 @@ class ServiceAccountController(Builtin[AccountSnapshot]):
             self._root_ca,
         )
 
-    def plan(self, seen: AccountSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: AccountSnapshot) -> Step[Any]:
+        return Step(plan(snapshot))
 
-    def subject(self, seen: AccountSnapshot) -> tuple[Resource, ObjectMeta]:
-        return NAMESPACES, seen.namespace.metadata
+    def subject(self, snapshot: AccountSnapshot) -> Subject:
+        return Subject(NAMESPACES, snapshot.namespace.metadata)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from manta.api.meta import Key
 from manta.api.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
+from manta.api.well_known import ANNOTATION_DESCRIPTION
 from manta.localplane.builtin.views import Namespace
 from manta.reconcile.actions import Action, Create, Patch
+from manta.reconcile.causes import NO_EVENT, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
 
 DEFAULT_ACCOUNT = "default"
@@ -18,9 +19,9 @@ ROOT_CA = "kube-root-ca.crt"
 DESCRIPTION = "The certificates by which clients inside the cluster know the API server."
 
 
-class Cause(StrEnum):
-    ACCOUNT = "the namespace has no default ServiceAccount"
-    ROOT_CA = "the namespace has no certificate of the cluster"
+class Cause(ActionCause):
+    ACCOUNT = NO_EVENT, "the namespace has no default ServiceAccount"
+    ROOT_CA = NO_EVENT, "the namespace has no certificate of the cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +33,20 @@ class AccountSnapshot:
     wanted_ca: str
 
 
-def plan(seen: AccountSnapshot) -> Plan:
-    if seen.namespace.metadata.deletion_timestamp:
+def plan(snapshot: AccountSnapshot) -> Plan:
+    if snapshot.namespace.metadata.deletion_timestamp:
         return NOTHING
-    name = seen.namespace.name
+    name = snapshot.namespace.name
     actions: list[Action] = []
-    if not seen.has_account:
+    if not snapshot.has_account:
         account = _object("ServiceAccount", name, DEFAULT_ACCOUNT)
         actions.append(Create(SERVICE_ACCOUNTS, account, Cause.ACCOUNT))
-    data = {"ca.crt": seen.wanted_ca}
-    if seen.root_ca is None:
+    data = {"ca.crt": snapshot.wanted_ca}
+    if snapshot.root_ca is None:
         manifest = {**_object("ConfigMap", name, ROOT_CA), "data": data}
-        manifest["metadata"]["annotations"] = {"kubernetes.io/description": DESCRIPTION}
+        manifest["metadata"]["annotations"] = {ANNOTATION_DESCRIPTION: DESCRIPTION}
         actions.append(Create(CONFIG_MAPS, manifest, Cause.ROOT_CA))
-    elif dict(seen.root_ca) != data:
+    elif dict(snapshot.root_ca) != data:
         actions.append(Patch(CONFIG_MAPS, Key(name, ROOT_CA), {"data": data}, Cause.ROOT_CA))
     return do(*actions, independent=True)
 

@@ -6,20 +6,17 @@ import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from manta.api.meta import Key, Object, ObjectMeta, View
-from manta.api.resources import SECRETS, SERVICE_ACCOUNTS, Resource
-from manta.localplane.builtin.serviceaccount.tokens import (
-    ACCOUNT_NAME,
-    ACCOUNT_UID,
-    FILL,
-    SECRET_TYPE,
-    TokenSecret,
-    TokenSnapshot,
-    plan,
+from manta.api.meta import Key, Object, View
+from manta.api.resources import SECRETS, SERVICE_ACCOUNTS
+from manta.api.well_known import (
+    ANNOTATION_SERVICE_ACCOUNT_NAME,
+    ANNOTATION_SERVICE_ACCOUNT_UID,
+    SECRET_SERVICE_ACCOUNT_TOKEN,
 )
-from manta.localplane.builtin.shell import Builtin
+from manta.localplane.builtin.serviceaccount.tokens import FILL, TokenSecret, TokenSnapshot, plan
 from manta.reconcile.actions import Call
-from manta.reconcile.plan import Plan
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key
 from manta.runtime.manager import Manager
 
@@ -35,11 +32,11 @@ class Issued(View, frozen=True, kw_only=True):
 
 
 def _account_of(secret: TokenSecret) -> tuple[str, ...]:
-    name = secret.metadata.annotations.get(ACCOUNT_NAME)
+    name = secret.metadata.annotations.get(ANNOTATION_SERVICE_ACCOUNT_NAME)
     return (f"{secret.metadata.namespace}/{name}",) if name else ()
 
 
-class TokenController(Builtin[TokenSnapshot]):
+class TokenController(Reconciler[TokenSnapshot, Any]):
     name = "tokens-controller"
     workers = 1
 
@@ -50,7 +47,10 @@ class TokenController(Builtin[TokenSnapshot]):
     def watches(self) -> Sequence[Watch[Any]]:
         self._accounts = self.manager.informer(SERVICE_ACCOUNTS, Object)
         self._secrets = self.manager.informer(
-            SECRETS, TokenSecret, fields=f"type={SECRET_TYPE}", indexes={"account": _account_of}
+            SECRETS,
+            TokenSecret,
+            fields=f"type={SECRET_SERVICE_ACCOUNT_TOKEN}",
+            indexes={"account": _account_of},
         )
         return Watch(self._secrets, own_key), Watch(self._accounts, self._secrets_of)
 
@@ -64,19 +64,19 @@ class TokenController(Builtin[TokenSnapshot]):
         secret = self._secrets.get(key)
         if secret is None:
             return None
-        name = secret.metadata.annotations.get(ACCOUNT_NAME, "")
+        name = secret.metadata.annotations.get(ANNOTATION_SERVICE_ACCOUNT_NAME, "")
         account = self._accounts.get(Key(key.namespace, name))
         return TokenSnapshot(secret, account.metadata if account else None)
 
-    def plan(self, seen: TokenSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: TokenSnapshot) -> Step[Any]:
+        return Step(plan(snapshot))
 
-    def subject(self, seen: TokenSnapshot) -> tuple[Resource, ObjectMeta]:
-        return SECRETS, seen.secret.metadata
+    def subject(self, snapshot: TokenSnapshot) -> Subject:
+        return Subject(SECRETS, snapshot.secret.metadata)
 
-    async def call(self, action: Call) -> Mapping[str, Any]:
+    async def call(self, snapshot: TokenSnapshot, action: Call) -> Mapping[str, Any]:
         if action.verb != FILL:
-            return await super().call(action)
+            return await super().call(snapshot, action)
         namespace, account = action.key.namespace, action.arguments["account"]
         request = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -88,7 +88,7 @@ class TokenController(Builtin[TokenSnapshot]):
         )
         data = {"token": issued.status.token, "ca.crt": self._root_ca, "namespace": namespace}
         encoded = {name: base64.b64encode(text.encode()).decode() for name, text in data.items()}
-        annotations = {ACCOUNT_UID: action.arguments["account_uid"]}
+        annotations = {ANNOTATION_SERVICE_ACCOUNT_UID: action.arguments["account_uid"]}
         body = {"metadata": {"annotations": annotations}, "data": encoded}
         await self.client.patch(SECRETS, action.key, body)
         return {}

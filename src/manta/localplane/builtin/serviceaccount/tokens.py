@@ -7,22 +7,20 @@ lasts. The token itself never appears in a plan.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from manta.api.meta import ObjectMeta, View
 from manta.api.resources import SECRETS
+from manta.api.well_known import ANNOTATION_SERVICE_ACCOUNT_NAME, ANNOTATION_SERVICE_ACCOUNT_UID
 from manta.reconcile.actions import Call, Delete
+from manta.reconcile.causes import NO_EVENT, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
 
-SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105  a type, not a token
-ACCOUNT_NAME = "kubernetes.io/service-account.name"
-ACCOUNT_UID = "kubernetes.io/service-account.uid"
 FILL = "put a token into a secret"
 
 
-class Cause(StrEnum):
-    FILL = "the Secret asks for a token of a ServiceAccount"
-    NO_ACCOUNT = "the ServiceAccount of the Secret is gone"
+class Cause(ActionCause):
+    FILL = NO_EVENT, "the Secret asks for a token of a ServiceAccount"
+    NO_ACCOUNT = NO_EVENT, "the ServiceAccount of the Secret is gone"
 
 
 class TokenSecret(View, frozen=True, kw_only=True):
@@ -36,16 +34,16 @@ class TokenSnapshot:
     account: ObjectMeta | None
 
 
-def plan(seen: TokenSnapshot) -> Plan:
-    meta = seen.secret.metadata
-    name = meta.annotations.get(ACCOUNT_NAME)
+def plan(snapshot: TokenSnapshot) -> Plan:
+    meta = snapshot.secret.metadata
+    name = meta.annotations.get(ANNOTATION_SERVICE_ACCOUNT_NAME)
     if not name or meta.deletion_timestamp:
         return NOTHING
-    wanted = meta.annotations.get(ACCOUNT_UID)
-    account = seen.account
+    wanted = meta.annotations.get(ANNOTATION_SERVICE_ACCOUNT_UID)
+    account = snapshot.account
     if account is None or (wanted and wanted != account.uid):
         return do(Delete(SECRETS, meta.key, meta.uid, Cause.NO_ACCOUNT))
-    if wanted and (seen.secret.data or {}).get("token"):
+    if wanted and (snapshot.secret.data or {}).get("token"):
         return NOTHING
     facts = {"account": name, "account_uid": account.uid}
     return do(Call(FILL, meta.key, Cause.FILL, arguments=facts))

@@ -7,7 +7,6 @@ away; the garbage collector does the rest. `Retain` leaves them without an owner
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Any
 
 from manta.api.meta import ObjectMeta
@@ -17,15 +16,16 @@ from manta.localplane.builtin.statefulset.snapshot import StatefulSetSnapshot
 from manta.localplane.builtin.views import Claim, as_json
 from manta.localplane.builtin.workload_views import RetentionPolicy
 from manta.reconcile.actions import Patch
+from manta.reconcile.causes import ActionCause
 from manta.reconcile.plan import Plan, do
 
 
-def plan_retention(seen: StatefulSetSnapshot, cause: StrEnum) -> Plan:
-    there = {one.metadata.name: one for one in seen.claims}
+def plan_retention(snapshot: StatefulSetSnapshot, cause: ActionCause) -> Plan:
+    there = {one.metadata.name: one for one in snapshot.claims}
     patches = []
-    for name, wanted in _wanted_owners(seen):
+    for name, wanted in _wanted_owners(snapshot):
         claim = there.get(name)
-        if claim is not None and (owners := _change(seen, claim, wanted)) is not None:
+        if claim is not None and (owners := _change(snapshot, claim, wanted)) is not None:
             meta = claim.metadata
             change = {"metadata": {"ownerReferences": owners or None}}
             patches.append(
@@ -42,13 +42,13 @@ def plan_retention(seen: StatefulSetSnapshot, cause: StrEnum) -> Plan:
 
 
 def _wanted_owners(
-    seen: StatefulSetSnapshot,
+    snapshot: StatefulSetSnapshot,
 ) -> Iterator[tuple[str, tuple[Resource, ObjectMeta] | None]]:
     """Each claim's name, with the owner that it should have."""
-    stateful_set = seen.stateful_set
+    stateful_set = snapshot.stateful_set
     policy = stateful_set.spec.persistent_volume_claim_retention_policy or RetentionPolicy()
     lasting = (STATEFUL_SETS, stateful_set.metadata) if policy.when_deleted == "Delete" else None
-    members = seen.members
+    members = snapshot.members
     for ordinal in {*members, *stateful_set.wanted}:
         scaled_away = policy.when_scaled == "Delete" and ordinal not in stateful_set.wanted
         owner = (PODS, members[ordinal].metadata) if scaled_away else lasting
@@ -57,10 +57,10 @@ def _wanted_owners(
 
 
 def _change(
-    seen: StatefulSetSnapshot, claim: Claim, wanted: tuple[Resource, ObjectMeta] | None
+    snapshot: StatefulSetSnapshot, claim: Claim, wanted: tuple[Resource, ObjectMeta] | None
 ) -> list[dict[str, Any]] | None:
     """The new owner references; None where they are right already. Others' references stay."""
-    ours = {seen.stateful_set.metadata.uid, *(pod.metadata.uid for pod in seen.pods)}
+    ours = {snapshot.stateful_set.metadata.uid, *(pod.metadata.uid for pod in snapshot.pods)}
     present = claim.metadata.owner_references
     if {one.uid for one in present if one.uid in ours} == ({wanted[1].uid} if wanted else set()):
         return None

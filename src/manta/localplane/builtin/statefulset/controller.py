@@ -1,28 +1,29 @@
-"""The StatefulSet controller tied to the API."""
+"""The StatefulSet controller: what it watches, and its phases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from manta.api.meta import Key, ObjectMeta, View
+from manta.api.meta import Key
 from manta.api.resources import (
     CONTROLLER_REVISIONS,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     STATEFUL_SETS,
-    Resource,
 )
-from manta.localplane.builtin.owned_pods import POD_INDEXES, controller_uid, selects
-from manta.localplane.builtin.shell import Builtin
-from manta.localplane.builtin.statefulset.events import EVENTS
+from manta.localplane.builtin.owned_pods import POD_INDEXES, adopters, controller_uid
 from manta.localplane.builtin.statefulset.plan import plan
 from manta.localplane.builtin.statefulset.snapshot import StatefulSetSnapshot
 from manta.localplane.builtin.statefulset.status import next_status
 from manta.localplane.builtin.views import Claim, Pod
-from manta.localplane.builtin.workload_views import ControllerRevision, StatefulSet
-from manta.reconcile.outcome import Outcome
-from manta.reconcile.plan import Plan
+from manta.localplane.builtin.workload_views import (
+    ControllerRevision,
+    StatefulSet,
+    StatefulSetStatus,
+)
+from manta.reconcile.reconciler import Reconciler, Subject
+from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys
 
 
@@ -30,9 +31,8 @@ def _namespace(one: Claim | StatefulSet) -> tuple[str, ...]:
     return (one.metadata.namespace,)
 
 
-class StatefulSetController(Builtin[StatefulSetSnapshot]):
+class StatefulSetController(Reconciler[StatefulSetSnapshot, StatefulSetStatus]):
     name = "statefulset-controller"
-    events = EVENTS
 
     def watches(self) -> Sequence[Watch[Any]]:
         informer = self.manager.informer
@@ -46,18 +46,9 @@ class StatefulSetController(Builtin[StatefulSetSnapshot]):
         return (
             Watch(self._sets, own_key),
             Watch(self._pods, owned),
-            Watch(self._pods, self._adopters),
+            Watch(self._pods, adopters(self._sets, of_deleted=True)),
             Watch(self._revisions, owned),
         )
-
-    def _adopters(self, old: Pod | None, new: Pod | None) -> Iterable[Key]:
-        """A Pod without a controller, or one that is gone, may concern every set that selects it:
-        its name may be the one that a replica needs."""
-        pod = new if new is not None else old
-        if pod is None or pod.metadata.controller is not None or not pod.metadata.labels:
-            return ()
-        candidates = self._sets.by("namespace", pod.metadata.namespace)
-        return [one.metadata.key for one in candidates if selects(one, pod)]
 
     async def observe(self, key: Key) -> StatefulSetSnapshot | None:
         stateful_set = self._sets.get(key)
@@ -73,12 +64,13 @@ class StatefulSetController(Builtin[StatefulSetSnapshot]):
             self.manager.clock.now(),
         )
 
-    def plan(self, seen: StatefulSetSnapshot) -> Plan:
-        return plan(seen)
+    def plan(self, snapshot: StatefulSetSnapshot) -> Step[StatefulSetStatus]:
+        return Step(plan(snapshot))
 
-    def subject(self, seen: StatefulSetSnapshot) -> tuple[Resource, ObjectMeta]:
-        return STATEFUL_SETS, seen.stateful_set.metadata
+    def subject(self, snapshot: StatefulSetSnapshot) -> Subject:
+        return Subject(STATEFUL_SETS, snapshot.stateful_set.metadata, snapshot.stateful_set.status)
 
-    def statuses(self, seen: StatefulSetSnapshot, outcome: Outcome) -> tuple[View, View]:
-        del outcome
-        return seen.stateful_set.status, next_status(seen)
+    def next_status(
+        self, snapshot: StatefulSetSnapshot, _: object, __: object
+    ) -> StatefulSetStatus:
+        return next_status(snapshot)

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from manta.api.resources import STATEFUL_SETS
+from manta.api.well_known import LABEL_POD_INDEX, LABEL_STATEFUL_SET_POD_NAME
 from manta.localplane.builtin.owned_pods import pod_from_template
 from manta.localplane.builtin.revisions import HASH_LABEL
 from manta.localplane.builtin.views import Pod
 from manta.localplane.builtin.workload_views import StatefulSet
-
-POD_NAME = "statefulset.kubernetes.io/pod-name"
-POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
 def pod_name(stateful_set: StatefulSet, ordinal: int) -> str:
@@ -56,7 +54,11 @@ def new_pod(
     name = pod_name(stateful_set, ordinal)
     pod = pod_from_template(STATEFUL_SETS, stateful_set.metadata, template, name=name)
     meta, spec = pod["metadata"], pod["spec"]
-    labels = {POD_NAME: name, POD_INDEX: str(ordinal), HASH_LABEL: revision}
+    labels = {
+        LABEL_STATEFUL_SET_POD_NAME: name,
+        LABEL_POD_INDEX: str(ordinal),
+        HASH_LABEL: revision,
+    }
     service = stateful_set.spec.service_name
     return {
         **pod,

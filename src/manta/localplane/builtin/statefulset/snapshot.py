@@ -42,9 +42,9 @@ class StatefulSetSnapshot:
     @property
     def current_revision(self) -> str:
         """The revision that Pods below the partition keep; the present one where it is lost."""
-        said = self.stateful_set.status.current_revision
+        current = self.stateful_set.status.current_revision
         known = {one.metadata.name for one in self.revisions}
-        return said if said and said in known else self.update_revision
+        return current if current and current in known else self.update_revision
 
     def is_available(self, pod: Pod) -> bool:
         return is_running(pod) and is_available(

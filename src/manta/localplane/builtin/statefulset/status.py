@@ -10,24 +10,24 @@ from manta.localplane.builtin.statefulset.snapshot import (
 from manta.localplane.builtin.workload_views import StatefulSetStatus
 
 
-def next_status(seen: StatefulSetSnapshot) -> StatefulSetStatus:
+def next_status(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
     """The Pods as they were observed. The update revision becomes current when all Pods have it."""
-    pods = list(seen.members.values())
+    pods = list(snapshot.members.values())
     staying = [revision_of_pod(pod) for pod in pods if not pod.is_deleting]
     ready = sum(is_running(pod) for pod in pods)
-    updated = staying.count(seen.update_revision)
-    rolling = seen.stateful_set.spec.update_strategy.type == "RollingUpdate"
+    updated = staying.count(snapshot.update_revision)
+    rolling = snapshot.stateful_set.spec.update_strategy.type == "RollingUpdate"
     complete = rolling and updated == len(pods) == ready
-    current = seen.update_revision if complete else seen.current_revision
+    current = snapshot.update_revision if complete else snapshot.current_revision
     return StatefulSetStatus(
         replicas=len(pods),
-        available_replicas=sum(seen.is_available(pod) for pod in pods),
+        available_replicas=sum(snapshot.is_available(pod) for pod in pods),
         ready_replicas=ready or None,
         current_replicas=staying.count(current) or None,
         updated_replicas=updated or None,
         current_revision=current,
-        update_revision=seen.update_revision,
-        observed_generation=seen.stateful_set.metadata.generation,
+        update_revision=snapshot.update_revision,
+        observed_generation=snapshot.stateful_set.metadata.generation,
         collision_count=0,
-        conditions=seen.stateful_set.status.conditions,
+        conditions=snapshot.stateful_set.status.conditions,
     )

@@ -1,4 +1,4 @@
-"""Storage that is in use stays: claims while a Pod mounts them, volumes while a claim holds them.
+"""Keeps storage that is in use: claims while a Pod mounts them, volumes while a claim is bound.
 
-The server gives every claim and volume a finalizer; these controllers take it away in time.
+The API server sets a finalizer on every claim and volume; these controllers remove it.
 """

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from manta.api.meta import ObjectMeta, View
 from manta.api.resources import PERSISTENT_VOLUME_CLAIMS, Resource
+from manta.api.well_known import FINALIZER_CLAIM_PROTECTION, FINALIZER_VOLUME_PROTECTION
 from manta.reconcile.actions import Patch
+from manta.reconcile.causes import NO_EVENT, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
 
 PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
-CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
-VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 
 
-class Cause(StrEnum):
-    CLAIM_FREE = "no Pod uses the claim"
-    VOLUME_FREE = "no claim holds the volume"
+class Cause(ActionCause):
+    CLAIM_FREE = NO_EVENT, "no Pod uses the claim"
+    VOLUME_FREE = NO_EVENT, "no claim holds the volume"
 
 
 class ClaimRef(View, frozen=True, kw_only=True):
@@ -37,23 +36,23 @@ class Volume(View, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """A claim or a volume, and whether somebody needs it."""
+    """A claim or a volume, and whether it is in use."""
 
     resource: Resource
     metadata: ObjectMeta
     in_use: bool
 
 
-def plan(seen: Protected) -> Plan:
-    meta = seen.metadata
-    is_claim = seen.resource == PERSISTENT_VOLUME_CLAIMS
-    finalizer = CLAIM_FINALIZER if is_claim else VOLUME_FINALIZER
-    if meta.deletion_timestamp is None or finalizer not in meta.finalizers or seen.in_use:
+def plan(snapshot: Protected) -> Plan:
+    meta = snapshot.metadata
+    is_claim = snapshot.resource == PERSISTENT_VOLUME_CLAIMS
+    finalizer = FINALIZER_CLAIM_PROTECTION if is_claim else FINALIZER_VOLUME_PROTECTION
+    if meta.deletion_timestamp is None or finalizer not in meta.finalizers or snapshot.in_use:
         return NOTHING
     rest = [name for name in meta.finalizers if name != finalizer]
     return do(
         Patch(
-            seen.resource,
+            snapshot.resource,
             meta.key,
             {"metadata": {"finalizers": rest or None}},
             Cause.CLAIM_FREE if is_claim else Cause.VOLUME_FREE,

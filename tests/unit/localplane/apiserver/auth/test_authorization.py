@@ -14,8 +14,8 @@ from manta.api.resources import (
     ROLE_BINDINGS,
     ROLES,
 )
+from manta.httpserver.messages import User
 from manta.kube.errors import Forbidden
-from manta.localplane.apiserver.messages import User
 from support.plane import memory_plane
 
 BOB = User("bob", ("devs", "system:authenticated"))
@@ -53,7 +53,7 @@ async def granted(plane, *rules):
     return plane.client_as(BOB)
 
 
-async def test_without_a_binding_nothing_is_allowed(plane):
+async def test_without_a_binding_nothing_is_allowed(plane) -> None:
     bob = plane.client_as(BOB)
     with pytest.raises(Forbidden) as refused:
         await bob.list(PODS, "default")
@@ -69,7 +69,7 @@ async def test_without_a_binding_nothing_is_allowed(plane):
     assert refused.value.details["name"] == "view"
 
 
-async def test_everyone_known_may_look_around(plane):
+async def test_everyone_known_may_look_around(plane) -> None:
     bob = plane.client_as(BOB)
     assert (await bob.send("GET", "/apis")).status == 200
     assert (await bob.send("GET", "/version")).status == 200
@@ -77,7 +77,7 @@ async def test_everyone_known_may_look_around(plane):
         await bob.send("GET", "/metrics")
 
 
-async def test_a_role_counts_in_its_namespace(plane):
+async def test_a_role_counts_in_its_namespace(plane) -> None:
     bob = await granted(plane, rule("get", "list", "create"))
     await bob.create(CONFIG_MAPS, "default", {"metadata": {"name": "a"}})
     assert len((await bob.list(CONFIG_MAPS, "default")).items) == 1
@@ -89,13 +89,13 @@ async def test_a_role_counts_in_its_namespace(plane):
         await bob.delete(CONFIG_MAPS, Key("default", "a"))
 
 
-async def test_subresources_need_their_own_permission(plane):
+async def test_subresources_need_their_own_permission(plane) -> None:
     bob = await granted(plane, rule("get", "patch", resources=("pods",)))
     with pytest.raises(Forbidden, match='resource "pods/status"'):
         await bob.patch(PODS, Key("default", "p"), {}, subresource="status")
 
 
-async def test_a_cluster_role_counts_everywhere_when_bound_everywhere(plane):
+async def test_a_cluster_role_counts_everywhere_when_bound_everywhere(plane) -> None:
     client = plane.client
     subject = {"kind": "Group", "name": "devs"}
     body = binding("b", "view", subject, kind="ClusterRole")
@@ -106,7 +106,7 @@ async def test_a_cluster_role_counts_everywhere_when_bound_everywhere(plane):
         await bob.create(CONFIG_MAPS, "default", {"metadata": {"name": "a"}})
 
 
-async def test_bindings_are_followed_at_once(plane):
+async def test_bindings_are_followed_at_once(plane) -> None:
     bob = await granted(plane, rule("list"))
     await bob.list(CONFIG_MAPS, "default")
     await plane.client.delete(ROLE_BINDINGS, Key("default", "b"))
@@ -114,14 +114,14 @@ async def test_bindings_are_followed_at_once(plane):
         await bob.list(CONFIG_MAPS, "default")
 
 
-async def test_a_namespace_can_be_read_by_whom_it_belongs_to(plane):
+async def test_a_namespace_can_be_read_by_whom_it_belongs_to(plane) -> None:
     bob = await granted(plane, rule("get", resources=("namespaces",)))
     await bob.get(NAMESPACES, Key("", "default"))
     with pytest.raises(Forbidden):
         await bob.get(NAMESPACES, Key("", "kube-system"))
 
 
-async def test_nobody_grants_what_they_do_not_hold(plane):
+async def test_nobody_grants_what_they_do_not_hold(plane) -> None:
     roles = rule("create", "update", "patch", resources=("roles", "rolebindings"), groups=(GROUP,))
     bob = await granted(plane, roles, rule("get", resources=("configmaps",)))
     await bob.create(ROLES, "default", role("mine", rule("get")))
@@ -137,7 +137,7 @@ async def test_nobody_grants_what_they_do_not_hold(plane):
         await bob.create(ROLE_BINDINGS, "default", body)
 
 
-async def test_escalate_and_bind_are_permissions_too(plane):
+async def test_escalate_and_bind_are_permissions_too(plane) -> None:
     verbs = rule("create", "escalate", "bind", resources=("roles", "rolebindings"), groups=(GROUP,))
     bob = await granted(plane, verbs)
     await bob.create(ROLES, "default", role("more", rule("delete")))
@@ -145,7 +145,7 @@ async def test_escalate_and_bind_are_permissions_too(plane):
     await bob.delete(CONFIG_MAPS, Key("default", "absent"))
 
 
-async def test_charts_add_to_the_roles_of_people_by_label(plane):
+async def test_charts_add_to_the_roles_of_people_by_label(plane) -> None:
     label = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
     body = role("ray-viewer", rule("list", resources=("leases",), groups=("coordination.k8s.io",)))
     body["metadata"]["labels"] = label
@@ -158,7 +158,7 @@ async def test_charts_add_to_the_roles_of_people_by_label(plane):
     assert (await bob.send("GET", path)).status == 200
 
 
-async def test_applying_something_new_needs_create(plane):
+async def test_applying_something_new_needs_create(plane) -> None:
     bob = await granted(plane, rule("patch", "get"))
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
     with pytest.raises(Forbidden, match="cannot create"):

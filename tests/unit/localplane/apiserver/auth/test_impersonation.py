@@ -7,8 +7,8 @@ import json
 import pytest
 
 from manta.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from manta.httpserver.messages import User
 from manta.kube.errors import BadRequest, Forbidden
-from manta.localplane.apiserver.messages import User
 from support.plane import memory_plane
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -23,7 +23,7 @@ async def who(client, **headers):
     return json.loads(answer.body)["status"]["userInfo"]
 
 
-async def test_an_admin_may_be_anyone_and_then_has_no_more_than_they():
+async def test_an_admin_may_be_anyone_and_then_has_no_more_than_they() -> None:
     async with memory_plane() as plane:
         seen = await who(plane.client, Impersonate_User="bob", Impersonate_Group="devs, ops")
         assert seen == {"username": "bob", "groups": ["devs", "ops", "system:authenticated"]}
@@ -31,14 +31,14 @@ async def test_an_admin_may_be_anyone_and_then_has_no_more_than_they():
             await plane.client.send("GET", PODS, headers={"Impersonate-User": "bob"})
 
 
-async def test_a_service_account_comes_with_its_groups():
+async def test_a_service_account_comes_with_its_groups() -> None:
     async with memory_plane() as plane:
         name = "system:serviceaccount:default:robot"
         seen = await who(plane.client, Impersonate_User=name)
         assert "system:serviceaccounts:default" in seen["groups"]
 
 
-async def test_others_need_the_permission():
+async def test_others_need_the_permission() -> None:
     async with memory_plane() as plane:
         bob = plane.client_as(User("bob", ("system:authenticated",)))
         with pytest.raises(Forbidden, match='cannot impersonate resource "users"'):
@@ -74,7 +74,7 @@ async def test_others_need_the_permission():
             await who(bob, Impersonate_User="alice", Impersonate_Group="system:masters")
 
 
-async def test_a_group_without_a_user_is_refused():
+async def test_a_group_without_a_user_is_refused() -> None:
     async with memory_plane() as plane:
         with pytest.raises(BadRequest):
             await who(plane.client, Impersonate_Group="devs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from manta.localplane.apiserver.auth.rules import Attempt, Rule, allows, shown, uncovered
+from manta.localplane.apiserver.auth.rules import Attributes, Rule, allows, shown, uncovered
 
 PODS = Rule(("get", "list"), ("",), ("pods", "pods/log"))
 NAMED = Rule(("update",), ("",), ("configmaps",), ("mine",))
@@ -16,29 +16,29 @@ URLS = Rule(("get",), non_resource_urls=("/healthz", "/api/*"))
 @pytest.mark.parametrize(
     ("rule", "attempt", "allowed"),
     [
-        (PODS, Attempt("get", "", "pods"), True),
-        (PODS, Attempt("get", "", "pods", "log"), True),
-        (PODS, Attempt("get", "", "pods", "exec"), False),
-        (PODS, Attempt("delete", "", "pods"), False),
-        (PODS, Attempt("get", "apps", "pods"), False),
-        (NAMED, Attempt("update", "", "configmaps", name="mine"), True),
-        (NAMED, Attempt("update", "", "configmaps", name="yours"), False),
-        (NAMED, Attempt("update", "", "configmaps"), False),
-        (EVERYTHING, Attempt("escalate", "x", "y", "z"), True),
-        (EVERYTHING, Attempt("get", path="/api"), False),
-        (SCALES, Attempt("patch", "apps", "deployments", "scale"), True),
-        (SCALES, Attempt("patch", "apps", "deployments"), False),
-        (URLS, Attempt("get", path="/api/v1"), True),
-        (URLS, Attempt("get", path="/healthz"), True),
-        (URLS, Attempt("get", path="/metrics"), False),
-        (URLS, Attempt("post", path="/healthz"), False),
+        (PODS, Attributes("get", "", "pods"), True),
+        (PODS, Attributes("get", "", "pods", "log"), True),
+        (PODS, Attributes("get", "", "pods", "exec"), False),
+        (PODS, Attributes("delete", "", "pods"), False),
+        (PODS, Attributes("get", "apps", "pods"), False),
+        (NAMED, Attributes("update", "", "configmaps", name="mine"), True),
+        (NAMED, Attributes("update", "", "configmaps", name="yours"), False),
+        (NAMED, Attributes("update", "", "configmaps"), False),
+        (EVERYTHING, Attributes("escalate", "x", "y", "z"), True),
+        (EVERYTHING, Attributes("get", path="/api"), False),
+        (SCALES, Attributes("patch", "apps", "deployments", "scale"), True),
+        (SCALES, Attributes("patch", "apps", "deployments"), False),
+        (URLS, Attributes("get", path="/api/v1"), True),
+        (URLS, Attributes("get", path="/healthz"), True),
+        (URLS, Attributes("get", path="/metrics"), False),
+        (URLS, Attributes("post", path="/healthz"), False),
     ],
 )
-def test_rules_allow_what_they_say(rule, attempt, allowed):
+def test_rules_allow_what_they_say(rule, attempt, allowed) -> None:
     assert allows(rule, attempt) is allowed
 
 
-def test_no_rule_covers_more_than_it_says():
+def test_no_rule_covers_more_than_it_says() -> None:
     assert uncovered([PODS], [EVERYTHING]) == []
     assert uncovered([PODS], [PODS]) == []
     assert len(uncovered([Rule(("get", "delete"), ("",), ("pods",))], [PODS])) == 1
@@ -50,7 +50,7 @@ def test_no_rule_covers_more_than_it_says():
     assert uncovered([Rule(("get",), non_resource_urls=("/metrics",))], [URLS])
 
 
-def test_rules_are_shown_as_people_know_them():
+def test_rules_are_shown_as_people_know_them() -> None:
     assert shown(Rule(("get",), ("",), ("pods",))) == (
         '{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'
     )

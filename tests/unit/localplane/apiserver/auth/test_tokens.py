@@ -22,7 +22,7 @@ START = datetime(2026, 11, 15, 8, tzinfo=UTC)
 
 
 class Served:
-    def __init__(self, directory):
+    def __init__(self, directory) -> None:
         self.now = START
         self.authority = Authority(directory, START)
         self.app = App(
@@ -52,7 +52,7 @@ async def served(tmp_path):
     return one
 
 
-async def test_a_token_is_its_account(served):
+async def test_a_token_is_its_account(served) -> None:
     user = served.user(await served.token())
     assert user.name == "system:serviceaccount:default:robot"
     assert user.groups == (
@@ -62,7 +62,7 @@ async def test_a_token_is_its_account(served):
     )
 
 
-async def test_a_token_ends(served):
+async def test_a_token_ends(served) -> None:
     token = await served.token(expirationSeconds=600)
     served.now = START + timedelta(seconds=599)
     assert served.user(token) is not None
@@ -70,7 +70,7 @@ async def test_a_token_ends(served):
     assert served.user(token) is None
 
 
-async def test_a_token_ends_with_its_account(served):
+async def test_a_token_ends_with_its_account(served) -> None:
     token = await served.token()
     await served.client.delete(SERVICE_ACCOUNTS, Key("default", "robot"))
     assert served.user(token) is None
@@ -78,7 +78,7 @@ async def test_a_token_ends_with_its_account(served):
     assert served.user(token) is None
 
 
-async def test_a_token_ends_with_the_pod_it_is_bound_to(served):
+async def test_a_token_ends_with_the_pod_it_is_bound_to(served) -> None:
     spec = {"containers": [{"name": "c", "image": "i"}]}
     await served.client.create(PODS, "default", {"metadata": {"name": "p"}, "spec": spec})
     token = await served.token(boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "p"})
@@ -87,11 +87,11 @@ async def test_a_token_ends_with_the_pod_it_is_bound_to(served):
     assert served.user(token) is None
 
 
-async def test_another_audience_is_another_door(served):
+async def test_another_audience_is_another_door(served) -> None:
     assert served.user(await served.token(audiences=["elsewhere"])) is None
 
 
-async def test_a_changed_token_is_not_believed(served, tmp_path):
+async def test_a_changed_token_is_not_believed(served, tmp_path) -> None:
     token = await served.token()
     head, body, signature = token.split(".")
     assert served.user(f"{head}.{body}.{signature[:-4]}AAAA") is None
@@ -103,7 +103,7 @@ async def test_a_changed_token_is_not_believed(served, tmp_path):
     assert served.user(await other.token()) is None
 
 
-async def test_requests_for_tokens_are_checked(served):
+async def test_requests_for_tokens_are_checked(served) -> None:
     with pytest.raises(Invalid, match="less than 10 minutes"):
         await served.token(expirationSeconds=5)
     with pytest.raises(NotFound):
@@ -114,6 +114,6 @@ async def test_requests_for_tokens_are_checked(served):
         await served.token(boundObjectRef={"kind": "Service", "name": "x"})
 
 
-async def test_the_public_key_can_be_read(served):
+async def test_the_public_key_can_be_read(served) -> None:
     keys = json.loads((await served.client.send("GET", "/openid/v1/jwks")).body)["keys"]
     assert (keys[0]["kty"], keys[0]["alg"]) == ("EC", "ES256")

@@ -17,7 +17,7 @@ def read(kind, obj, api_version="v1"):
     return read_object(api_version, kind, obj, unknown), unknown
 
 
-def test_unknown_fields_go_and_are_named():
+def test_unknown_fields_go_and_are_named() -> None:
     obj = {"kind": "Pod", "bogus": 1, "spec": {"containers": [{"name": "c", "foo": 1}]}}
     before = copy.deepcopy(obj)
     result, unknown = read("Pod", obj)
@@ -26,7 +26,7 @@ def test_unknown_fields_go_and_are_named():
     assert obj == before
 
 
-def test_quantities_and_times_become_canonical():
+def test_quantities_and_times_become_canonical() -> None:
     resources = {"limits": {"cpu": "1000m", "memory": "1024Mi"}, "requests": {"cpu": 0.5}}
     result, _ = read("Pod", {"spec": {"containers": [{"name": "c", "resources": resources}]}})
     assert result["spec"]["containers"][0]["resources"] == {
@@ -43,7 +43,7 @@ def test_quantities_and_times_become_canonical():
     assert event["firstTimestamp"] == "2026-11-15T06:37:50Z"
 
 
-def test_empty_fields_appear_or_vanish_as_go_prints_them():
+def test_empty_fields_appear_or_vanish_as_go_prints_them() -> None:
     pod, _ = read("Pod", {"spec": {"hostNetwork": False, "nodeName": "", "tolerations": []}})
     assert pod["spec"] == {"containers": None}
     assert pod["status"] == {}
@@ -53,12 +53,12 @@ def test_empty_fields_appear_or_vanish_as_go_prints_them():
     assert service["status"] == {"loadBalancer": {}}
 
 
-def test_a_zero_behind_a_pointer_is_kept():
+def test_a_zero_behind_a_pointer_is_kept() -> None:
     deployment, _ = read("Deployment", {"spec": {"replicas": 0}}, "apps/v1")
     assert deployment["spec"]["replicas"] == 0
 
 
-def test_a_finished_object_is_returned_as_it_is():
+def test_a_finished_object_is_returned_as_it_is() -> None:
     once, _ = read("Pod", {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}})
     twice, _ = read("Pod", once)
     assert twice is once
@@ -123,25 +123,25 @@ def test_a_finished_object_is_returned_as_it_is():
         ),
     ],
 )
-def test_a_value_of_the_wrong_type_is_refused_in_the_words_of_go(kind, obj, message):
+def test_a_value_of_the_wrong_type_is_refused_in_the_words_of_go(kind, obj, message) -> None:
     with pytest.raises(WrongTypeError) as refused:
         read(kind, obj)
     assert str(refused.value) == message
 
 
-def test_every_kind_is_read_as_go_reads_and_prints_it():
+def test_every_kind_is_read_as_go_reads_and_prints_it() -> None:
     for body in BODIES:
         sent, printed = body["sent"], body["printed"]
         assert read_object(sent["apiVersion"], sent["kind"], sent) == printed
         assert read_object(sent["apiVersion"], sent["kind"], printed) is printed
 
 
-def test_kinds_that_are_not_built_in_are_left_alone():
+def test_kinds_that_are_not_built_in_are_left_alone() -> None:
     obj = {"anything": 1}
     assert read("RayCluster", obj, "ray.io/v1") == (obj, [])
 
 
-def test_the_schema_of_a_definition_is_read_however_deep():
+def test_the_schema_of_a_definition_is_read_however_deep() -> None:
     crd = {
         "spec": {
             "versions": [

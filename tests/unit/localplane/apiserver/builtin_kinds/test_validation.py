@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from manta.localplane.apiserver.builtin_kinds.preparing import with_defaults
-from manta.localplane.apiserver.builtin_kinds.validation import validate
 from manta.localplane.apiserver.schema.causes import summary
+from support.strategies import strategy_of
 
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
@@ -14,9 +13,9 @@ LABEL = (
 
 
 def said(kind, obj, old=None, api_version="v1", subresource=""):
-    filled = with_defaults(api_version, kind, obj)
-    before = None if old is None else with_defaults(api_version, kind, old)
-    causes = validate(api_version, kind, filled, before, subresource)
+    strategy = strategy_of(api_version, kind)
+    before = None if old is None else strategy.default(old)
+    causes = strategy.validate(strategy.default(obj), before, subresource, [])
     return [f"{cause.field}: {cause.message}" for cause in causes]
 
 
@@ -27,9 +26,10 @@ def pod(*containers, **spec):
 C = {"name": "c", "image": "i"}
 
 
-def test_a_bad_pod_is_refused_as_recorded():
+def test_a_bad_pod_is_refused_as_recorded() -> None:
     second = {"name": "A", "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}
-    causes = validate("v1", "Pod", with_defaults("v1", "Pod", pod({"name": "A"}, second)))
+    strategy = strategy_of("v1", "Pod")
+    causes = strategy.validate(strategy.default(pod({"name": "A"}, second)), None, "", [])
     assert summary(causes) == (
         f'[spec.containers[0].name: Invalid value: "A": {LABEL}, '
         "spec.containers[0].image: Required value, "
@@ -96,11 +96,11 @@ def test_a_bad_pod_is_refused_as_recorded():
         ),
     ],
 )
-def test_what_is_wrong_with_a_pod_is_named(spec, complaint):
+def test_what_is_wrong_with_a_pod_is_named(spec, complaint) -> None:
     assert complaint in said("Pod", {"spec": {"containers": [C]} | spec})
 
 
-def test_a_pod_spec_is_for_life_except_for_images_and_tolerations():
+def test_a_pod_spec_is_for_life_except_for_images_and_tolerations() -> None:
     new_image = pod({**C, "image": "j"}, tolerations=[{"operator": "Exists"}])
     assert said("Pod", new_image, pod(C)) == []
     (complaint,) = said("Pod", pod({**C, "command": ["x"]}), pod(C))
@@ -127,7 +127,7 @@ def test_a_pod_spec_is_for_life_except_for_images_and_tolerations():
     ]
 
 
-def test_the_resize_subresource_changes_resources_only():
+def test_the_resize_subresource_changes_resources_only() -> None:
     def sized(cpu, **more):
         return pod({**C, "resources": {"requests": {"cpu": cpu}}, **more})
 
@@ -140,7 +140,7 @@ def test_the_resize_subresource_changes_resources_only():
     )
 
 
-def test_ephemeral_containers_come_and_never_go():
+def test_ephemeral_containers_come_and_never_go() -> None:
     with_one = pod(C, ephemeralContainers=[{"name": "d", "image": "busybox"}])
     assert said("Pod", with_one, pod(C), subresource="ephemeralcontainers") == []
     assert (
@@ -180,11 +180,11 @@ def service(**spec):
         ),
     ],
 )
-def test_what_is_wrong_with_a_service_is_named(spec, complaint):
+def test_what_is_wrong_with_a_service_is_named(spec, complaint) -> None:
     assert complaint in said("Service", service(**spec))
 
 
-def test_the_address_of_a_service_is_for_life():
+def test_the_address_of_a_service_is_for_life() -> None:
     def at(address):
         return service(ports=[{"port": 80}], clusterIP=address, clusterIPs=[address])
 
@@ -201,7 +201,7 @@ def job(**spec):
     }
 
 
-def test_a_job_says_how_its_pods_restart():
+def test_a_job_says_how_its_pods_restart() -> None:
     template = {"spec": {"containers": [C]}}
     assert (
         'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'
@@ -209,7 +209,7 @@ def test_a_job_says_how_its_pods_restart():
     )
 
 
-def test_the_template_of_a_job_is_for_life_unless_it_is_suspended():
+def test_the_template_of_a_job_is_for_life_unless_it_is_suspended() -> None:
     other = {"spec": {"restartPolicy": "Never", "containers": [C], "nodeSelector": {"a": "b"}}}
     assert said("Job", job(template=other), job(), "batch/v1") == [
         "spec.template: Invalid value: field is immutable"
@@ -234,7 +234,7 @@ def deployment(labels=None, **spec):
     }
 
 
-def test_a_deployment_selects_its_own_template():
+def test_a_deployment_selects_its_own_template() -> None:
     assert said("Deployment", deployment(), api_version="apps/v1") == []
     assert said("Deployment", deployment({"x": "y"}), api_version="apps/v1") == [
         (
@@ -255,7 +255,7 @@ def test_a_deployment_selects_its_own_template():
     ]
 
 
-def test_config_maps_have_proper_keys_and_a_size():
+def test_config_maps_have_proper_keys_and_a_size() -> None:
     assert said("ConfigMap", {"data": {"a/b": ""}})[0].startswith(
         'data[a/b]: Invalid value: "a/b": a valid config key must consist of'
     )
@@ -268,7 +268,7 @@ def test_config_maps_have_proper_keys_and_a_size():
     ]
 
 
-def test_secrets_keep_their_type_and_hold_what_it_needs():
+def test_secrets_keep_their_type_and_hold_what_it_needs() -> None:
     assert said("Secret", {"type": "a"}, {"type": "b"}) == [
         'type: Invalid value: "a": field is immutable'
     ]
@@ -278,8 +278,10 @@ def test_secrets_keep_their_type_and_hold_what_it_needs():
     ]
 
 
-def test_events_are_refused_as_recorded():
-    causes = validate("events.k8s.io/v1", "Event", {"metadata": {"name": "e2"}})
+def test_events_are_refused_as_recorded() -> None:
+    causes = strategy_of("events.k8s.io/v1", "Event").validate(
+        {"metadata": {"name": "e2"}}, None, "", []
+    )
     assert summary(causes) == (
         '[eventTime: Required value, type: Invalid value: "": has invalid value: ]'
     )
@@ -349,9 +351,9 @@ def test_events_are_refused_as_recorded():
         ("batch/v1", "CronJob", {"spec": {"jobTemplate": {}}}, "spec.schedule: Required value"),
     ],
 )
-def test_what_is_wrong_with_a_smaller_kind_is_named(api_version, kind, obj, complaint):
+def test_what_is_wrong_with_a_smaller_kind_is_named(api_version, kind, obj, complaint) -> None:
     assert complaint in said(kind, {"metadata": {"name": "x"}, **obj}, api_version=api_version)
 
 
-def test_kinds_without_rules_are_accepted():
+def test_kinds_without_rules_are_accepted() -> None:
     assert said("ServiceAccount", {"metadata": {}}) == []

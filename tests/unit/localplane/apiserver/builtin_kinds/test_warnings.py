@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from manta.localplane.apiserver.builtin_kinds.warnings import warnings_of
+from support.strategies import strategy_of
 
 
 def spec(**container: Any) -> dict[str, Any]:
@@ -13,8 +13,8 @@ def spec(**container: Any) -> dict[str, Any]:
 
 def test_half_a_byte_is_warned_of_with_its_place() -> None:
     pod = {"spec": spec(resources={"requests": {"memory": "500m", "cpu": "500m"}})}
-    [told] = warnings_of("Pod", pod, None)
-    assert told == (
+    [reported] = strategy_of("v1", "Pod").warnings(pod, None)
+    assert reported == (
         'spec.containers[0].resources.requests[memory]: fractional byte value "500m" is invalid, '
         "must be an integer"
     )
@@ -22,15 +22,18 @@ def test_half_a_byte_is_warned_of_with_its_place() -> None:
 
 def test_a_variable_that_hides_another_is_warned_of() -> None:
     pod = {"spec": spec(env=[{"name": "A"}, {"name": "B"}, {"name": "A"}])}
-    [told] = warnings_of("Pod", pod, None)
-    assert told.startswith('spec.containers[0].env[2]: hides previous definition of "A"')
+    [reported] = strategy_of("v1", "Pod").warnings(pod, None)
+    assert reported.startswith('spec.containers[0].env[2]: hides previous definition of "A"')
 
 
 def test_a_template_is_looked_at_when_it_changes_and_only_then() -> None:
     constraint = {"maxSkew": 1, "topologyKey": "z"}
     template = {"spec": {**spec(), "topologySpreadConstraints": [constraint]}}
     new = {"spec": {"template": template}}
-    [told] = warnings_of("Deployment", new, {"spec": {"template": {"spec": spec()}}})
-    assert told.startswith("spec.template.spec.topologySpreadConstraints[0].labelSelector: a null")
-    assert list(warnings_of("Deployment", new, new)) == []
-    assert list(warnings_of("ConfigMap", {"data": {}}, None)) == []
+    deployments = strategy_of("apps/v1", "Deployment")
+    [reported] = deployments.warnings(new, {"spec": {"template": {"spec": spec()}}})
+    assert reported.startswith(
+        "spec.template.spec.topologySpreadConstraints[0].labelSelector: a null"
+    )
+    assert deployments.warnings(new, new) == []
+    assert strategy_of("v1", "ConfigMap").warnings({"data": {}}, None) == []

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from manta.api.well_known import ANNOTATION_LAST_APPLIED
 from manta.localplane.apiserver.builtin_kinds.nodes import node_of_kind
 from manta.localplane.apiserver.builtin_kinds.reading import read_object
-from manta.localplane.apiserver.patching.apply import (
-    LAST_APPLIED,
-    conflict_message,
-    server_side_apply,
-)
+from manta.localplane.apiserver.patching.apply import conflict_message, server_side_apply
 from manta.localplane.apiserver.patching.errors import PatchError
 from manta.localplane.apiserver.patching.managed_fields import Manager, track_update
 
@@ -40,7 +37,7 @@ def live():
     return apply(None, {"data": {"a": "1", "b": "1"}}).object
 
 
-def test_a_first_apply_creates_and_owns(live):
+def test_a_first_apply_creates_and_owns(live) -> None:
     assert live["data"] == {"a": "1", "b": "1"}
     assert live["metadata"]["managedFields"] == [
         {
@@ -54,11 +51,11 @@ def test_a_first_apply_creates_and_owns(live):
     ]
 
 
-def test_the_same_apply_again_changes_nothing_at_all(live):
+def test_the_same_apply_again_changes_nothing_at_all(live) -> None:
     assert apply(live, {"data": {"a": "1", "b": "1"}}, now=LATER).object is live
 
 
-def test_a_field_of_somebody_else_is_a_conflict(live):
+def test_a_field_of_somebody_else_is_a_conflict(live) -> None:
     refused = apply(live, {"data": {"a": "2", "c": "3"}}, "m2")
     assert refused.object is live
     assert conflict_message(refused.conflicts) == (
@@ -71,7 +68,7 @@ def test_a_field_of_somebody_else_is_a_conflict(live):
     }
 
 
-def test_force_takes_the_field_over(live):
+def test_force_takes_the_field_over(live) -> None:
     forced = apply(live, {"data": {"a": "2", "c": "3"}}, "m2", force=True).object
     assert forced["data"] == {"a": "2", "b": "1", "c": "3"}
     assert owners(forced) == {
@@ -85,7 +82,7 @@ def test_force_takes_the_field_over(live):
     assert owners(dropped)["m2"] == {"f:data": {"f:a": {}}}
 
 
-def test_the_same_value_is_shared_without_a_conflict(live):
+def test_the_same_value_is_shared_without_a_conflict(live) -> None:
     shared = apply(live, {"data": {"a": "1"}}, "m2").object
     assert owners(shared)["m2"] == {"f:data": {"f:a": {}}}
     assert owners(shared)["m1"] == {"f:data": {"f:a": {}, "f:b": {}}}
@@ -93,13 +90,13 @@ def test_the_same_value_is_shared_without_a_conflict(live):
     assert left["data"] == {"a": "1"}
 
 
-def test_who_drops_everything_leaves_no_trace(live):
+def test_who_drops_everything_leaves_no_trace(live) -> None:
     empty = apply(live, {}).object
     assert "data" not in empty
     assert empty["metadata"]["managedFields"] == []
 
 
-def test_what_was_never_applied_is_not_removed(live):
+def test_what_was_never_applied_is_not_removed(live) -> None:
     node = node_of_kind("v1", "ConfigMap")
     new = {**live, "data": {**live["data"], "x": "9"}}
     entries = track_update(live, new, manager=Manager("u", "Update", "v1"), now=NOW, node=node)
@@ -107,7 +104,7 @@ def test_what_was_never_applied_is_not_removed(live):
     assert apply(new, {"data": {"a": "1"}}).object["data"] == {"a": "1", "x": "9"}
 
 
-def test_an_updater_is_named_with_its_version_and_subresource(live):
+def test_an_updater_is_named_with_its_version_and_subresource(live) -> None:
     node = node_of_kind("v1", "ConfigMap")
     new = {**live, "data": {"a": "5", "b": "5"}}
     updater = Manager("u", "Update", "v1", "scale")
@@ -120,7 +117,7 @@ def test_an_updater_is_named_with_its_version_and_subresource(live):
     )
 
 
-def test_an_untracked_object_is_owned_by_before_first_apply():
+def test_an_untracked_object_is_owned_by_before_first_apply() -> None:
     live = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -133,7 +130,7 @@ def test_an_untracked_object_is_owned_by_before_first_apply():
     )
 
 
-def test_managed_fields_cannot_be_applied():
+def test_managed_fields_cannot_be_applied() -> None:
     with pytest.raises(PatchError) as refused:
         apply(None, {"metadata": {"name": "ssa", "managedFields": [{"manager": "x"}]}})
     assert (refused.value.status, refused.value.message) == (
@@ -147,7 +144,7 @@ def client_side_applied(data):
     obj = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "ssa", "annotations": {LAST_APPLIED: annotation}},
+        "metadata": {"name": "ssa", "annotations": {ANNOTATION_LAST_APPLIED: annotation}},
         "data": data,
     }
     node = node_of_kind("v1", "ConfigMap")
@@ -156,11 +153,11 @@ def client_side_applied(data):
     return {**obj, "metadata": {**obj["metadata"], "managedFields": entries}}
 
 
-def test_kubectl_takes_over_what_it_applied_on_the_client_side():
+def test_kubectl_takes_over_what_it_applied_on_the_client_side() -> None:
     result = apply(client_side_applied({"a": "1"}), {"data": {"a": "2"}}, "kubectl")
     assert result.conflicts == ()
     assert result.object["data"] == {"a": "2"}
-    annotation = result.object["metadata"]["annotations"][LAST_APPLIED]
+    annotation = result.object["metadata"]["annotations"][ANNOTATION_LAST_APPLIED]
     assert '"data":{"a":"2"}' in annotation
     assert apply(client_side_applied({"a": "1"}), {"data": {"a": "2"}}, "other").conflicts
     assert apply(client_side_applied({"a": "9"}), {"data": {"a": "2"}}, "kubectl").conflicts
@@ -179,7 +176,7 @@ def apply_deployment(live, sent, manager, **more):
     return apply(live, sent, manager, kind="Deployment", api_version="apps/v1", **more)
 
 
-def test_elements_of_a_list_map_are_shared_between_managers():
+def test_elements_of_a_list_map_are_shared_between_managers() -> None:
     a, b = {"name": "a", "image": "i:1"}, {"name": "b", "image": "j:1"}
     one = apply_deployment(None, deployment(a), "m1").object
     two = apply_deployment(one, deployment(b), "m2").object
@@ -190,7 +187,7 @@ def test_elements_of_a_list_map_are_shared_between_managers():
     assert containers(gone) == [b]
 
 
-def test_the_order_of_the_applied_list_wins_and_others_keep_their_place():
+def test_the_order_of_the_applied_list_wins_and_others_keep_their_place() -> None:
     def named(*names):
         return [{"name": name, "image": name} for name in names]
 
@@ -199,7 +196,7 @@ def test_the_order_of_the_applied_list_wins_and_others_keep_their_place():
     assert [one["name"] for one in containers(result)] == ["a", "c", "d", "x", "b"]
 
 
-def test_a_default_key_identifies_a_port():
+def test_a_default_key_identifies_a_port() -> None:
     def service(**port):
         return {"spec": {"ports": [{"port": 80, **port}]}}
 
@@ -208,7 +205,7 @@ def test_a_default_key_identifies_a_port():
     assert result["spec"]["ports"] == [{"port": 80, "targetPort": 2}]
 
 
-def test_values_of_a_set_are_owned_one_by_one():
+def test_values_of_a_set_are_owned_one_by_one() -> None:
     def finalized(*names):
         return {"metadata": {"name": "ssa", "finalizers": list(names)}}
 
@@ -219,7 +216,7 @@ def test_values_of_a_set_are_owned_one_by_one():
     assert three["metadata"]["finalizers"] == ["b/x"]
 
 
-def test_an_atomic_map_has_one_owner():
+def test_an_atomic_map_has_one_owner() -> None:
     def service(**selector):
         return {"spec": {"selector": selector}}
 

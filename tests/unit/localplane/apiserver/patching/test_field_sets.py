@@ -1,18 +1,20 @@
 from __future__ import annotations
 
+from typing import Any
+
 from manta.localplane.apiserver.patching.field_sets import difference, intersection, paths, union
 
-A = {"f:data": {"f:a": {}, "f:b": {}}}
-B = {"f:data": {".": {}, "f:b": {}, "f:c": {}}}
+A: dict[str, Any] = {"f:data": {"f:a": {}, "f:b": {}}}
+B: dict[str, Any] = {"f:data": {".": {}, "f:b": {}, "f:c": {}}}
 
 
-def test_a_union_has_the_members_of_both():
+def test_a_union_has_the_members_of_both() -> None:
     assert union(A, B) == {"f:data": {".": {}, "f:a": {}, "f:b": {}, "f:c": {}}}
     assert union({}, A) is A
     assert union({"f:x": {}}, {"f:x": {"f:y": {}}}) == {"f:x": {".": {}, "f:y": {}}}
 
 
-def test_a_difference_leaves_what_the_other_has_not():
+def test_a_difference_leaves_what_the_other_has_not() -> None:
     assert difference(A, B) == {"f:data": {"f:a": {}}}
     assert difference(B, A) == {"f:data": {".": {}, "f:c": {}}}
     assert difference(A, A) == {}
@@ -20,12 +22,12 @@ def test_a_difference_leaves_what_the_other_has_not():
     assert difference({"f:x": {"f:y": {}}}, {"f:x": {}}) == {"f:x": {"f:y": {}}}
 
 
-def test_an_intersection_keeps_what_both_have():
+def test_an_intersection_keeps_what_both_have() -> None:
     assert intersection(A, B) == {"f:data": {"f:b": {}}}
     assert intersection({"f:x": {}}, {"f:x": {"f:y": {}}}) == {}
 
 
-def test_paths_are_printed_as_conflicts_name_them():
+def test_paths_are_printed_as_conflicts_name_them() -> None:
     tree = {
         "f:spec": {
             "f:containers": {'k:{"name":"c"}': {".": {}, "f:image": {}}},

@@ -26,7 +26,7 @@ LIVE = {"data": {"a": "1", "n": None}, "items": [{"k": 1}, {"k": 2}, {"k": 3}], 
         ({"op": "test", "path": "/items/1", "value": {"k": 2}}, ("data", "a"), "1"),
     ],
 )
-def test_an_operation_has_its_effect_and_leaves_the_input_alone(operation, path, value):
+def test_an_operation_has_its_effect_and_leaves_the_input_alone(operation, path, value) -> None:
     before = copy.deepcopy(LIVE)
     found = apply_json_patch(LIVE, [operation])
     assert before == LIVE
@@ -55,13 +55,13 @@ def test_an_operation_has_its_effect_and_leaves_the_input_alone(operation, path,
         {"op": "replace", "path": "", "value": 1},
     ],
 )
-def test_an_impossible_operation_is_refused_as_the_real_server_does(operation):
+def test_an_impossible_operation_is_refused_as_the_real_server_does(operation) -> None:
     with pytest.raises(PatchError) as refused:
         apply_json_patch(LIVE, [operation])
     assert (refused.value.status, refused.value.message) == (422, REJECTED)
 
 
-def test_a_copy_and_its_origin_do_not_change_together():
+def test_a_copy_and_its_origin_do_not_change_together() -> None:
     patched = apply_json_patch(
         {"a": {"x": 1}},
         [
@@ -73,7 +73,7 @@ def test_a_copy_and_its_origin_do_not_change_together():
     assert patched == {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 2, "z": 3}}
 
 
-def test_the_value_of_an_operation_is_not_changed_by_a_later_one():
+def test_the_value_of_an_operation_is_not_changed_by_a_later_one() -> None:
     value: dict[str, int] = {}
     apply_json_patch(
         {},
@@ -86,13 +86,13 @@ def test_the_value_of_an_operation_is_not_changed_by_a_later_one():
 
 
 @pytest.mark.parametrize("body", [{}, "x", [1], [{"op": "add"}, None]])
-def test_what_is_no_list_of_operations_is_a_bad_request(body):
+def test_what_is_no_list_of_operations_is_a_bad_request(body) -> None:
     with pytest.raises(PatchError) as refused:
         apply_json_patch({}, body)
     assert refused.value.status == 400
 
 
-def test_too_many_operations_are_refused_as_too_large():
+def test_too_many_operations_are_refused_as_too_large() -> None:
     with pytest.raises(PatchError) as refused:
         apply_json_patch({}, [{"op": "add", "path": "/a", "value": 1}] * 10_001)
     assert refused.value.status == 413

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from manta.localplane.apiserver.builtin_kinds.nodes import node_of_custom, node_of_kind
-from manta.localplane.apiserver.builtin_kinds.preparing import with_defaults
 from manta.localplane.apiserver.builtin_kinds.reading import read_object
 from manta.localplane.apiserver.patching.managed_fields import (
     Manager,
-    nothing,
     read_entries,
     track_update,
 )
 from manta.localplane.apiserver.schema.compiled import compile_schema
+from support.strategies import strategy_of
 
 NOW = "2026-11-15T06:37:50Z"
 LATER = "2026-11-15T06:40:00Z"
@@ -27,7 +28,7 @@ def updater(name="python-requests", api_version="v1", subresource=""):
 def created(kind, obj, api_version="v1"):
     entries = track_update(
         read_object(api_version, kind, {}),
-        with_defaults(api_version, kind, obj),
+        strategy_of(api_version, kind).default(obj),
         manager=updater(api_version=api_version),
         now=NOW,
         node=node_of_kind(api_version, kind),
@@ -41,7 +42,7 @@ def updated(old, new, manager=None, now=LATER, reset=frozenset()):
     return track_update(old, new, manager=manager or updater(), now=now, node=node, reset=reset)
 
 
-CONTAINER = {
+CONTAINER: dict[str, Any] = {
     ".": {},
     "f:image": {},
     "f:imagePullPolicy": {},
@@ -52,10 +53,10 @@ CONTAINER = {
 }
 
 
-def test_a_created_pod_is_owned_as_recorded():
+def test_a_created_pod_is_owned_as_recorded() -> None:
     container = {"name": "c", "image": "i", "ports": [{"containerPort": 80}]}
     pod = {"metadata": {"name": "p", "labels": {"app": "x"}}, "spec": {"containers": [container]}}
-    port = {".": {}, "f:containerPort": {}, "f:protocol": {}}
+    port: dict[str, Any] = {".": {}, "f:containerPort": {}, "f:protocol": {}}
     ports = {".": {}, 'k:{"containerPort":80,"protocol":"TCP"}': port}
     assert created("Pod", pod) == {
         "f:metadata": {"f:labels": {".": {}, "f:app": {}}},
@@ -71,9 +72,9 @@ def test_a_created_pod_is_owned_as_recorded():
     }
 
 
-def test_a_created_service_is_owned_as_recorded():
+def test_a_created_service_is_owned_as_recorded() -> None:
     service = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}}
-    port = {".": {}, "f:port": {}, "f:protocol": {}, "f:targetPort": {}}
+    port: dict[str, Any] = {".": {}, "f:port": {}, "f:protocol": {}, "f:targetPort": {}}
     assert created("Service", service) == {
         "f:spec": {
             "f:internalTrafficPolicy": {},
@@ -111,11 +112,11 @@ def test_a_created_service_is_owned_as_recorded():
         ),
     ],
 )
-def test_other_kinds_are_owned_as_recorded(kind, obj, fields):
+def test_other_kinds_are_owned_as_recorded(kind, obj, fields) -> None:
     assert created(kind, obj) == fields
 
 
-def test_a_created_custom_resource_is_owned_as_recorded():
+def test_a_created_custom_resource_is_owned_as_recorded() -> None:
     item = {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "string"}}}
     spec = {
         "type": "object",
@@ -140,7 +141,7 @@ def test_a_created_custom_resource_is_owned_as_recorded():
         "spec": {"free": {"x": {"y": 1}}, "items": [{"k": "1", "v": "dv"}], "nul": None},
     }
     (entry,) = track_update(
-        nothing(widget),
+        {key: widget[key] for key in ("apiVersion", "kind") if key in widget},
         widget,
         manager=updater(api_version="t.example.com/v1"),
         now=NOW,
@@ -157,7 +158,7 @@ def test_a_created_custom_resource_is_owned_as_recorded():
     }
 
 
-OLD = {
+OLD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
     "metadata": {
@@ -177,7 +178,7 @@ OLD = {
 }
 
 
-def test_who_changes_a_field_owns_it():
+def test_who_changes_a_field_owns_it() -> None:
     entries = updated(OLD, {**OLD, "data": {"a": "2", "b": "1", "c": "3"}}, updater("m2"))
     assert [(one["manager"], one["time"], one["fieldsV1"]) for one in entries] == [
         ("m1", NOW, {"f:data": {".": {}, "f:b": {}}}),
@@ -185,29 +186,34 @@ def test_who_changes_a_field_owns_it():
     ]
 
 
-def test_what_is_removed_has_no_owner_and_gives_nobody_a_new_time():
+def test_what_is_removed_has_no_owner_and_gives_nobody_a_new_time() -> None:
     (entry,) = updated(OLD, {**OLD, "data": {"a": "1"}}, updater("m2"))
     assert entry["fieldsV1"] == {"f:data": {".": {}, "f:a": {}}}
     assert entry["time"] == NOW
     assert updated(OLD, {key: OLD[key] for key in ("apiVersion", "kind", "metadata")}) == []
 
 
-def test_an_update_that_changes_nothing_changes_no_entry():
+def test_an_update_that_changes_nothing_changes_no_entry() -> None:
     assert updated(OLD, {**OLD, "data": dict(OLD["data"])}) == OLD["metadata"]["managedFields"]
 
 
-def test_what_the_endpoint_does_not_write_is_not_owned():
+def test_what_the_endpoint_does_not_write_is_not_owned() -> None:
     changed = {**OLD, "status": {"phase": "x"}}
     assert updated(OLD, changed, reset=STATUS) == OLD["metadata"]["managedFields"]
 
 
-def test_the_same_writer_through_another_subresource_is_another_entry():
+def test_the_same_writer_through_another_subresource_is_another_entry() -> None:
     entries = updated(OLD, {**OLD, "status": {"phase": "x"}}, updater("m1", subresource="status"))
     assert [one.get("subresource") for one in entries] == [None, "status"]
 
 
-def test_many_updaters_become_ancient_changes():
-    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {}}
+def test_many_updaters_become_ancient_changes() -> None:
+    obj: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a"},
+        "data": {},
+    }
     for number in range(12):
         new = {**obj, "data": {**obj["data"], f"k{number}": "x"}}
         time = f"2026-11-15T06:{number:02}:00Z"
@@ -220,6 +226,6 @@ def test_many_updaters_become_ancient_changes():
     assert "m0" not in managers
 
 
-def test_malformed_entries_count_as_nothing():
+def test_malformed_entries_count_as_nothing() -> None:
     entries = [{}, None, {"manager": "x", "fieldsV1": 1}]
     assert read_entries({"metadata": {"managedFields": entries}}) == []

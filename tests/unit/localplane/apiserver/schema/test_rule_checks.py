@@ -35,7 +35,7 @@ def complaints(text, uncorrelated="", **rule):
         "{'k': [1]}.k[0] == 1",
     ],
 )
-def test_rules_about_known_fields_are_accepted(text):
+def test_rules_about_known_fields_are_accepted(text) -> None:
     assert complaints(text) == []
 
 
@@ -50,7 +50,7 @@ def test_rules_about_known_fields_are_accepted(text):
         ("true ? self.c : 1", "c", 12),
     ],
 )
-def test_a_field_that_does_not_exist_is_marked(text, field, column):
+def test_a_field_that_does_not_exist_is_marked(text, field, column) -> None:
     (message,) = complaints(text)
     mark = "." * (column - 1) + "^"
     assert message.endswith(
@@ -59,7 +59,7 @@ def test_a_field_that_does_not_exist_is_marked(text, field, column):
     )
 
 
-def test_the_rest_of_a_rule_is_checked_too():
+def test_the_rest_of_a_rule_is_checked_too() -> None:
     assert complaints("") == ["Required value: rule is not specified"]
     assert complaints("true", message="a\nb") == [
         'Invalid value: "a\\nb": must not contain line breaks'

@@ -16,17 +16,17 @@ def ruled(rule, **schema):
     return {**schema, "x-kubernetes-validations": [rule]}
 
 
-def test_an_object_is_not_repeated_in_the_message():
+def test_an_object_is_not_repeated_in_the_message() -> None:
     rule = {"rule": "has(self.a) || has(self.b)", "message": "one is needed"}
     assert validate(ruled(rule, type="object"), {}) == ["spec: Invalid value: one is needed"]
 
 
-def test_without_a_message_the_rule_is_quoted():
+def test_without_a_message_the_rule_is_quoted() -> None:
     schema = ruled({"rule": " self > 1 "}, type="integer")
     assert validate(schema, 1) == ["spec: Invalid value: 1: failed rule: self > 1"]
 
 
-def test_a_message_can_be_computed_and_falls_back():
+def test_a_message_can_be_computed_and_falls_back() -> None:
     rule = {
         "rule": "self > 1",
         "message": "too small",
@@ -37,14 +37,14 @@ def test_a_message_can_be_computed_and_falls_back():
     assert validate(ruled(rule, type="integer"), 0) == ["spec: Invalid value: 0: too small"]
 
 
-def test_a_failing_rule_names_its_error():
+def test_a_failing_rule_names_its_error() -> None:
     schema = ruled({"rule": "self.x == 1"}, type="object")
     assert validate(schema, {}) == [
         'spec: Invalid value: "object": no such key: x evaluating rule: self.x == 1'
     ]
 
 
-def test_transition_rules_follow_list_elements_by_key():
+def test_transition_rules_follow_list_elements_by_key() -> None:
     item = ruled(
         {"rule": "self.v >= oldSelf.v", "message": "v shrinks"},
         type="object",
@@ -63,19 +63,19 @@ def test_transition_rules_follow_list_elements_by_key():
     ]
 
 
-def test_values_of_maps_are_named_in_brackets():
+def test_values_of_maps_are_named_in_brackets() -> None:
     schema = {"type": "object", "additionalProperties": ruled({"rule": "self > 0"}, type="integer")}
     assert validate(schema, {"x": 0}) == ["spec[x]: Invalid value: 0: failed rule: self > 0"]
 
 
-def test_a_rule_that_also_covers_creation_sees_an_empty_old_self():
+def test_a_rule_that_also_covers_creation_sees_an_empty_old_self() -> None:
     rule = {"rule": "!oldSelf.hasValue() || self == oldSelf.value()", "optionalOldSelf": True}
     schema = ruled(rule, type="string")
     assert validate(schema, "a") == []
     assert len(validate(schema, "b", "a")) == 1
 
 
-def test_a_rule_about_an_unchanged_part_is_run_only_if_it_compares():
+def test_a_rule_about_an_unchanged_part_is_run_only_if_it_compares() -> None:
     grows = ruled({"rule": "self > oldSelf"}, type="integer")
     assert len(validate(grows, 1, 1)) == 1
     assert validate(ruled({"rule": "self > 5"}, type="integer"), 1, 1) == []
@@ -84,5 +84,5 @@ def test_a_rule_about_an_unchanged_part_is_run_only_if_it_compares():
 @pytest.mark.parametrize(
     ("text", "plain"), [(".a", "a"), (".a.b", "a.b"), (".a['b-c']", "a.b-c"), ("", "")]
 )
-def test_field_paths_are_printed_plainly(text, plain):
+def test_field_paths_are_printed_plainly(text, plain) -> None:
     assert normal_field_path(text) == plain

@@ -12,7 +12,7 @@ def said(properties=None, **schema):
     return [f"{cause.field}: {cause.message}" for cause in check_structural(full, PATH)]
 
 
-def test_a_property_without_a_type_is_refused_as_recorded():
+def test_a_property_without_a_type_is_refused_as_recorded() -> None:
     assert said({"spec": {}}) == [
         (
             "spec.validation.openAPIV3Schema.properties[spec].type: Required value: "
@@ -21,7 +21,7 @@ def test_a_property_without_a_type_is_refused_as_recorded():
     ]
 
 
-def test_a_good_schema_has_no_causes():
+def test_a_good_schema_has_no_causes() -> None:
     items = {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}
     assert (
         said(
@@ -119,12 +119,12 @@ def test_a_good_schema_has_no_causes():
         ({"kind": {"type": "integer"}}, "properties[kind].type: Invalid value"),
     ],
 )
-def test_what_is_not_structural_is_named(properties, complaint):
+def test_what_is_not_structural_is_named(properties, complaint) -> None:
     assert any(line.startswith(f"{PATH}.{complaint}") for line in said(properties)), said(
         properties
     )
 
 
-def test_the_root_is_an_object():
+def test_the_root_is_an_object() -> None:
     found = check_structural({"type": "string"}, PATH)
     assert found[0].message.endswith("must be object at the root")

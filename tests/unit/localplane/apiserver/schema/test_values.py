@@ -65,7 +65,7 @@ def complaints(schema, value):
         ),
     ],
 )
-def test_a_value_beyond_its_limit_is_refused_in_the_known_words(schema, value, message):
+def test_a_value_beyond_its_limit_is_refused_in_the_known_words(schema, value, message) -> None:
     assert complaints(schema, value) == [message]
 
 
@@ -84,7 +84,7 @@ def test_a_value_beyond_its_limit_is_refused_in_the_known_words(schema, value, m
         ("uri", "https://a/b", "no uri"),
     ],
 )
-def test_known_formats_are_checked(name, good, bad):
+def test_known_formats_are_checked(name, good, bad) -> None:
     schema = {"type": "string", "format": name}
     assert complaints(schema, good) == []
     assert complaints(schema, bad) == [
@@ -92,14 +92,14 @@ def test_known_formats_are_checked(name, good, bad):
     ]
 
 
-def test_a_number_where_a_format_is_wanted_is_called_by_its_go_name():
+def test_a_number_where_a_format_is_wanted_is_called_by_its_go_name() -> None:
     schema = {"type": "string", "format": "date-time"}
     assert complaints(schema, 1) == [
         'Invalid value: "int64": v in body must be of type date-time: "int64"'
     ]
 
 
-def test_unknown_formats_and_int32_are_only_remarks():
+def test_unknown_formats_and_int32_are_only_remarks() -> None:
     assert complaints({"type": "string", "format": "colour"}, "x") == []
     assert complaints({"type": "integer", "format": "int32"}, 3_000_000_000) == []
 
@@ -116,7 +116,7 @@ def test_unknown_formats_and_int32_are_only_remarks():
         ({"not": {"required": ["a"]}}, {"a": "1"}, "must not validate the schema (not)"),
     ],
 )
-def test_combined_schemas_are_attributed_to_no_field(schema, value, first):
+def test_combined_schemas_are_attributed_to_no_field(schema, value, first) -> None:
     properties = {"a": {"type": "string"}, "b": {"type": "string"}}
     compiled = compile_schema(
         {
@@ -130,7 +130,7 @@ def test_combined_schemas_are_attributed_to_no_field(schema, value, first):
     assert cause.message.endswith(first)
 
 
-def test_all_of_lists_what_each_branch_says():
+def test_all_of_lists_what_each_branch_says() -> None:
     schema = {"type": "string", "allOf": [{"maxLength": 1}, {"minLength": 1}]}
     assert complaints(schema, "abc") == [
         "Too long: may not be more than 1 byte",

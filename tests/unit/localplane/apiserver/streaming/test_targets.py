@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from manta.api.resources import ENDPOINT_SLICES, PODS, SERVICES
-from manta.localplane.apiserver.status_errors import Refusal
+from manta.localplane.apiserver.status_errors import StatusError
 from manta.localplane.apiserver.streaming.targets import (
     Address,
     choose_container,
@@ -23,19 +23,19 @@ def pod(*names, init=()):
     return {"metadata": {"name": "p"}, "spec": spec}
 
 
-def test_the_only_container_need_not_be_named():
+def test_the_only_container_need_not_be_named() -> None:
     assert choose_container(pod("c"), "") == "c"
     assert choose_container(pod("c", "d", init=("i",)), "i") == "i"
 
 
-def test_several_containers_must_be_told_apart():
-    with pytest.raises(Refusal, match=r"choose one of: \[c d\] or one of the init containers"):
+def test_a_pod_with_several_containers_needs_a_name() -> None:
+    with pytest.raises(StatusError, match=r"choose one of: \[c d\] or one of the init containers"):
         choose_container(pod("c", "d", init=("i",)), "")
-    with pytest.raises(Refusal, match="container x is not valid for pod p"):
+    with pytest.raises(StatusError, match="container x is not valid for pod p"):
         choose_container(pod("c"), "x")
 
 
-async def test_addresses_are_found():
+async def test_addresses_are_found() -> None:
     ports = [{"name": "web", "containerPort": 8000}]
     spec = {"containers": [{"name": "c", "image": "i", "ports": ports}]}
     async with memory_plane() as plane:
@@ -43,13 +43,13 @@ async def test_addresses_are_found():
         await plane.client.create(PODS, "default", {"metadata": {"name": "p"}, "spec": spec})
         for text in ("p", "p:web", "p:8000", "http:p:8000"):
             assert pod_address(core, "default", text) == Address("default", "p", 8000)
-        with pytest.raises(Refusal):
+        with pytest.raises(StatusError):
             pod_address(core, "default", "https:p:8000")
-        with pytest.raises(Refusal):
+        with pytest.raises(StatusError):
             pod_address(core, "default", "p:nope")
         service = {"metadata": {"name": "s"}, "spec": {"ports": [{"name": "h", "port": 80}]}}
         await plane.client.create(SERVICES, "default", service)
-        with pytest.raises(Refusal, match="no endpoints available"):
+        with pytest.raises(StatusError, match="no endpoints available"):
             service_address(core, "default", "s:80")
         await plane.client.create(
             ENDPOINT_SLICES,
@@ -70,5 +70,5 @@ async def test_addresses_are_found():
         )
         for text in ("s:80", "s:h", "s"):
             assert service_address(core, "default", text) == Address("default", "p", 8000)
-        with pytest.raises(Refusal, match="no service port"):
+        with pytest.raises(StatusError, match="no service port"):
             service_address(core, "default", "s:81")

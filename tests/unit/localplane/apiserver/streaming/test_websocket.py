@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from manta.localplane.apiserver.status_errors import Refusal
-from manta.localplane.apiserver.streaming.pipe import Pipe
+from manta.httpserver.upgrade import UpgradedConnection
+from manta.localplane.apiserver.status_errors import StatusError
 from manta.localplane.apiserver.streaming.websocket import (
     WebSocket,
     offered_protocols,
@@ -42,19 +42,19 @@ def wired(*frames):
         reader.feed_data(one)
     reader.feed_eof()
 
-    async def drain():
+    async def drain() -> None:
         return
 
-    return WebSocket(Pipe(reader, sent.append, drain, lambda: None)), sent
+    return WebSocket(UpgradedConnection(reader, sent.append, drain, lambda: None)), sent
 
 
-async def test_messages_of_every_size_arrive_whole():
+async def test_messages_of_every_size_arrive_whole() -> None:
     sizes = (0, 1, 125, 126, 70_000)
     socket, _ = wired(*(frame(b"x" * size) for size in sizes))
     assert [len(message) async for message in socket.messages()] == list(sizes)
 
 
-async def test_pieces_are_joined_and_pings_answered_between():
+async def test_pieces_are_joined_and_pings_answered_between() -> None:
     socket, sent = wired(
         frame(b"a", final=False), frame(b"p", code=9), frame(b"b", code=0), frame(b"", code=8)
     )
@@ -95,7 +95,7 @@ async def test_pieces_are_joined_and_pings_answered_between():
         "too large",
     ],
 )
-async def test_a_client_that_breaks_the_protocol_is_told_and_not_heard(bad, code):
+async def test_a_client_that_breaks_the_protocol_gets_a_close_frame(bad, code) -> None:
     """P2."""
     socket, sent = wired(frame(b"good"), bad, frame(b"late"))
     assert [message async for message in socket.messages()] == [b"good"]
@@ -104,12 +104,12 @@ async def test_a_client_that_breaks_the_protocol_is_told_and_not_heard(bad, code
     assert struct.unpack(">H", close[2:4]) == (code,)
 
 
-async def test_half_a_frame_is_not_heard():
+async def test_half_a_frame_is_not_heard() -> None:
     socket, _ = wired(frame(b"good"), b"\x82")
     assert [message async for message in socket.messages()] == [b"good"]
 
 
-async def test_frames_are_sent_with_the_right_length():
+async def test_frames_are_sent_with_the_right_length() -> None:
     socket, sent = wired()
     for size in (5, 200, 70_000):
         await socket.send(b"x" * size)
@@ -121,9 +121,9 @@ async def test_frames_are_sent_with_the_right_length():
     assert len(sent) == 4
 
 
-async def test_the_handshake_answers_the_key():
+async def test_the_handshake_answers_the_key() -> None:
     socket, sent = wired()
-    pipe = socket._pipe
+    pipe = socket._connection
     WebSocket.accept(pipe, HANDSHAKE, "v4.channel.k8s.io")
     assert b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in sent[0]
     assert b"Sec-WebSocket-Protocol: v4.channel.k8s.io" in sent[0]
@@ -133,22 +133,25 @@ async def test_the_handshake_answers_the_key():
     ("name", "value"),
     [("sec-websocket-key", "short"), ("sec-websocket-version", "8"), ("connection", "close")],
 )
-async def test_a_request_that_is_no_handshake_is_refused(name, value):
+async def test_a_request_that_is_no_handshake_is_refused(name, value) -> None:
     """P2."""
     socket, sent = wired()
-    with pytest.raises(Refusal) as refused:
-        WebSocket.accept(socket._pipe, HANDSHAKE | {name: value}, "")
+    with pytest.raises(StatusError) as refused:
+        WebSocket.accept(socket._connection, HANDSHAKE | {name: value}, "")
     assert 400 <= refused.value.code < 500
     assert sent == []
 
 
-async def test_nothing_is_compressed():
+async def test_nothing_is_compressed() -> None:
     socket, sent = wired()
     offered = HANDSHAKE | {"sec-websocket-extensions": "permessage-deflate"}
-    WebSocket.accept(socket._pipe, offered, "")
+    WebSocket.accept(socket._connection, offered, "")
     assert b"permessage-deflate" not in sent[0]
 
 
-def test_offered_protocols_are_a_list():
-    assert offered_protocols({"sec-websocket-protocol": "a, b"}) == ["a", "b"]
-    assert offered_protocols({}) == []
+def test_offered_protocols_are_a_list() -> None:
+    assert offered_protocols({"sec-websocket-protocol": "a, b"}, "sec-websocket-protocol") == [
+        "a",
+        "b",
+    ]
+    assert offered_protocols({}, "sec-websocket-protocol") == []

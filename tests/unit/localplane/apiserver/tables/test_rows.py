@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from manta.localplane.apiserver.registry import Registry
-from manta.localplane.apiserver.served import Column, CustomVersion
 from manta.localplane.apiserver.tables import cluster, networking, workloads
-from manta.localplane.apiserver.tables.columns import table_of
-from manta.localplane.apiserver.tables.custom import custom_table
+from manta.localplane.apiserver.tables.custom import Column, custom_table
 from manta.localplane.apiserver.tables.pods import pod_cells
 
 NOW = datetime(2026, 11, 15, 8, 0, 0, tzinfo=UTC)
@@ -34,10 +33,10 @@ def container(state, *, ready=False, restarts=0, ended=None, name="c"):
     }
 
 
-RUNNING = {"running": {}}
+RUNNING: dict[str, Any] = {"running": {}}
 
 
-def test_a_running_pod():
+def test_a_running_pod() -> None:
     one = pod(
         podIPs=[{"ip": "1.1.1.1"}],
         containerStatuses=[
@@ -95,11 +94,11 @@ def test_a_running_pod():
         ),
     ],
 )
-def test_the_status_of_a_pod_says_what_matters(status, shown):
+def test_the_status_of_a_pod_says_what_matters(status, shown) -> None:
     assert pod_cells(pod(**status), NOW)[2] == shown
 
 
-def test_a_service_and_its_ports():
+def test_a_service_and_its_ports() -> None:
     spec = {
         "type": "NodePort",
         "clusterIP": "10.96.0.2",
@@ -117,7 +116,7 @@ def test_a_service_and_its_ports():
     ]
 
 
-def test_a_job_and_its_time():
+def test_a_job_and_its_time() -> None:
     job = {
         "metadata": META,
         "spec": {
@@ -143,7 +142,7 @@ def test_a_job_and_its_time():
     ]
 
 
-def test_a_node_and_its_roles():
+def test_a_node_and_its_roles() -> None:
     node = {
         "metadata": META | {"labels": {"node-role.kubernetes.io/worker": ""}},
         "spec": {"unschedulable": True},
@@ -163,7 +162,7 @@ def test_a_node_and_its_roles():
     ]
 
 
-def test_many_endpoints_are_cut():
+def test_many_endpoints_are_cut() -> None:
     slice_ = {
         "metadata": META,
         "addressType": "IPv4",
@@ -174,7 +173,7 @@ def test_many_endpoints_are_cut():
     assert cells[3] == "1.1.1.0,1.1.1.1,1.1.1.2 + 2 more..."
 
 
-def test_both_forms_of_events_make_the_same_row():
+def test_both_forms_of_events_make_the_same_row() -> None:
     old = {
         "metadata": META,
         "involvedObject": {"kind": "Pod", "name": "p"},
@@ -188,7 +187,7 @@ def test_both_forms_of_events_make_the_same_row():
     assert row[:7] == ["10s", "Normal", "R", "pod/p", "", "c", "m"]
 
 
-def test_custom_columns_are_typed():
+def test_custom_columns_are_typed() -> None:
     columns = (
         Column("N", "integer", ".spec.n"),
         Column("B", "boolean", ".spec.b"),
@@ -198,10 +197,9 @@ def test_custom_columns_are_typed():
         Column("Wrong", "integer", ".spec.text"),
         Column("Broken", "string", "not a path"),
     )
-    version = CustomVersion(None, dict, columns)
-    definitions, cells = custom_table(version)
+    table = custom_table(columns)
     spec = {"n": 3, "b": True, "f": 1.5, "text": "x"}
-    assert cells({"metadata": META, "spec": spec}, NOW) == [
+    assert table.cells({"metadata": META, "spec": spec}, NOW) == [
         "x",
         3,
         True,
@@ -211,11 +209,11 @@ def test_custom_columns_are_typed():
         None,
         None,
     ]
-    assert definitions[0]["name"] == "Name"
+    assert table.columns[0]["name"] == "Name"
 
 
-def test_every_built_in_resource_has_a_table():
-    for served in Registry().all():
-        definitions, cells = table_of(served)
-        row = cells({"metadata": META, "kind": served.kind}, NOW)
-        assert len(row) == len(definitions), served.plural
+def test_every_built_in_resource_has_a_table() -> None:
+    for resource in Registry().all():
+        table = resource.strategy.table
+        row = table.cells({"metadata": META, "kind": resource.kind}, NOW)
+        assert len(row) == len(table.columns), resource.plural

@@ -21,7 +21,7 @@ DUE = f"c-{int(NOW.timestamp()) // 60}"
 """NOW is twelve o'clock sharp: a time of every schedule here."""
 
 
-def seen(cron_job: CronJob, *jobs: Job, later: float = 30) -> CronJobSnapshot:
+def a_snapshot(cron_job: CronJob, *jobs: Job, later: float = 30) -> CronJobSnapshot:
     return CronJobSnapshot(cron_job, jobs, NOW + timedelta(seconds=later))
 
 
@@ -42,7 +42,7 @@ SERVED = {"lastScheduleTime": format_time(NOW)}
 
 
 def test_a_time_that_has_come_starts_a_job_named_after_it() -> None:
-    [create] = plan(seen(a_cron_job())).actions
+    [create] = plan(a_snapshot(a_cron_job())).actions
     assert isinstance(create, Create)
     meta = create.manifest["metadata"]
     assert meta["name"] == DUE
@@ -53,14 +53,14 @@ def test_a_time_that_has_come_starts_a_job_named_after_it() -> None:
 
 def test_the_zone_of_the_schedule_counts() -> None:
     cron_job = a_cron_job(schedule="0 13 * * *", timeZone="Europe/Berlin")
-    [create] = plan(seen(cron_job)).actions
+    [create] = plan(a_snapshot(cron_job)).actions
     assert isinstance(create, Create)
     stamps = create.manifest["metadata"]["annotations"].values()
     assert list(stamps) == ["2026-11-15T13:00:00+01:00"]
 
 
 def test_after_a_job_was_started_the_next_time_is_waited_for() -> None:
-    snapshot = seen(a_cron_job(status=SERVED))
+    snapshot = a_snapshot(a_cron_job(status=SERVED))
     wait = plan(snapshot).wait
     assert done(snapshot) == []
     assert wait is not None
@@ -69,30 +69,30 @@ def test_after_a_job_was_started_the_next_time_is_waited_for() -> None:
 
 def test_of_many_missed_times_only_the_latest_is_served() -> None:
     long_ago = a_cron_job(status={"lastScheduleTime": ago(86400)})
-    assert done(seen(long_ago)) == [(Cause.START, DUE)]
+    assert done(a_snapshot(long_ago)) == [(Cause.START, DUE)]
 
 
 def test_a_time_that_is_older_than_the_deadline_is_missed() -> None:
     cron_job = a_cron_job(startingDeadlineSeconds=60)
-    assert done(seen(cron_job, later=30)) == [(Cause.START, DUE)]
-    assert done(seen(cron_job, later=90)) == []
+    assert done(a_snapshot(cron_job, later=30)) == [(Cause.START, DUE)]
+    assert done(a_snapshot(cron_job, later=90)) == []
 
 
 def test_a_suspended_cron_job_starts_nothing_and_still_cleans_up() -> None:
     cron_job = a_cron_job(suspend=True, successfulJobsHistoryLimit=0)
-    assert done(seen(cron_job, ended("old"))) == [(Cause.HISTORY, "old")]
+    assert done(a_snapshot(cron_job, ended("old"))) == [(Cause.HISTORY, "old")]
 
 
 def test_forbid_waits_for_the_job_that_is_active() -> None:
-    snapshot = seen(a_cron_job(concurrencyPolicy="Forbid"), a_job("running"))
+    snapshot = a_snapshot(a_cron_job(concurrencyPolicy="Forbid"), a_job("running"))
     assert done(snapshot) == []
     assert blocked(snapshot)
-    finished = seen(a_cron_job(concurrencyPolicy="Forbid"), ended("running"))
+    finished = a_snapshot(a_cron_job(concurrencyPolicy="Forbid"), ended("running"))
     assert done(finished) == [(Cause.START, DUE)]
 
 
 def test_replace_deletes_the_job_that_is_active_first() -> None:
-    snapshot = seen(a_cron_job(concurrencyPolicy="Replace"), a_job("running"))
+    snapshot = a_snapshot(a_cron_job(concurrencyPolicy="Replace"), a_job("running"))
     assert done(snapshot) == [(Cause.REPLACE, "running"), (Cause.START, DUE)]
     assert len(plan(snapshot).stages) == 2
 
@@ -105,15 +105,15 @@ def test_the_oldest_finished_jobs_beyond_the_limits_go() -> None:
         ended("f-old", "Failed", age=400),
         ended("f-new", "Failed", age=50),
     ]
-    assert done(seen(cron_job, *jobs)) == [(Cause.HISTORY, "s-old"), (Cause.HISTORY, "f-old")]
+    assert done(a_snapshot(cron_job, *jobs)) == [(Cause.HISTORY, "s-old"), (Cause.HISTORY, "f-old")]
 
 
 def test_an_unreadable_schedule_stops_only_this_cron_job() -> None:
-    assert done(seen(a_cron_job(schedule="never"))) == []
+    assert done(a_snapshot(a_cron_job(schedule="never"))) == []
 
 
 def test_the_status_names_the_job_that_was_started() -> None:
-    snapshot = seen(a_cron_job(), ended("before"))
+    snapshot = a_snapshot(a_cron_job(), ended("before"))
     [create] = plan(snapshot).actions
     started = Outcome(done=(Result(create, Key("default", DUE), uid="u1"),))  # type: ignore[arg-type]
     status = next_status(snapshot, started)

@@ -17,10 +17,10 @@ from manta.localplane.builtin.views import Deployment, DeploymentStatus, Replica
 from manta.reconcile.actions import Create, Delete, Patch
 from support.plane_objects import NOW, a_deployment, a_replica_set, a_template, ago
 
-OLD = {"template": a_template("v0")}
+OLD: dict[str, Any] = {"template": a_template("v0")}
 
 
-def seen(deployment: Deployment, *replica_sets: ReplicaSet) -> DeploymentSnapshot:
+def a_snapshot(deployment: Deployment, *replica_sets: ReplicaSet) -> DeploymentSnapshot:
     return DeploymentSnapshot(deployment, replica_sets, NOW)
 
 
@@ -40,7 +40,7 @@ def rolling(max_surge: int | str, max_unavailable: int | str) -> dict[str, Any]:
 
 def test_a_new_deployment_gets_a_replica_set_named_after_its_template() -> None:
     deployment = a_deployment(replicas=2)
-    create = plan(seen(deployment)).actions[0]
+    create = plan(a_snapshot(deployment)).actions[0]
     assert isinstance(create, Create)
     mark = template_hash(deployment.spec.template)
     assert create.manifest["metadata"]["name"] == f"d-{mark}"
@@ -76,43 +76,48 @@ def test_limits_round_so_that_a_rollout_can_move(
 def test_the_new_one_grows_before_the_old_one_shrinks() -> None:
     deployment = a_deployment(replicas=4, strategy=rolling(1, 1))
     old, new = a_replica_set("old", 4, available=4, **OLD), a_replica_set("new", 0)
-    assert sizes(seen(deployment, old, new)) == {"new": 1}
+    assert sizes(a_snapshot(deployment, old, new)) == {"new": 1}
     new = a_replica_set("new", 1)
-    assert sizes(seen(deployment, old, new)) == {"old": 3}
+    assert sizes(a_snapshot(deployment, old, new)) == {"old": 3}
 
 
 def test_old_pods_that_do_not_work_go_first() -> None:
     deployment = a_deployment(replicas=4, strategy=rolling(0, 2))
     old, new = a_replica_set("old", 4, available=2, **OLD), a_replica_set("new", 0)
-    assert sizes(seen(deployment, old, new)) == {"old": 2}
+    assert sizes(a_snapshot(deployment, old, new)) == {"old": 2}
 
 
 def test_scaling_down_takes_the_present_replica_set() -> None:
-    assert sizes(seen(a_deployment(replicas=1), a_replica_set("new", 3))) == {"new": 1}
+    assert sizes(a_snapshot(a_deployment(replicas=1), a_replica_set("new", 3))) == {"new": 1}
 
 
 def test_recreate_waits_for_the_last_old_pod() -> None:
     deployment = a_deployment(replicas=2, strategy={"type": "Recreate"})
-    assert sizes(seen(deployment, a_replica_set("old", 2, **OLD))) == {"old": 0}
+    assert sizes(a_snapshot(deployment, a_replica_set("old", 2, **OLD))) == {"old": 0}
     stopping = msgspec.structs.replace(
         a_replica_set("old", 0, **OLD),
         status=msgspec.structs.replace(a_replica_set().status, replicas=0, terminating_replicas=1),
     )
-    assert plan(seen(deployment, stopping)).actions == ()
+    assert plan(a_snapshot(deployment, stopping)).actions == ()
     gone = a_replica_set("old", 0, **OLD)
-    assert next(one.cause for one in plan(seen(deployment, gone)).actions) is Cause.NEW_TEMPLATE
+    assert (
+        next(one.cause for one in plan(a_snapshot(deployment, gone)).actions) is Cause.NEW_TEMPLATE
+    )
 
 
 def test_a_paused_deployment_scales_but_does_not_roll() -> None:
     paused = a_deployment(replicas=3, paused=True)
-    assert sizes(seen(paused, a_replica_set("old", 2, **OLD))) == {"old": 3}
+    assert sizes(a_snapshot(paused, a_replica_set("old", 2, **OLD))) == {"old": 3}
 
 
 def test_in_the_middle_of_a_rollout_a_paused_deployment_scales_within_its_surge() -> None:
     old, new = a_replica_set("old", 3, **OLD), a_replica_set("new", 1)
-    assert sizes(seen(a_deployment(replicas=3, paused=True), old, new)) == {}
-    assert sizes(seen(a_deployment(replicas=5, paused=True), old, new)) == {"old": 6}
-    assert sizes(seen(a_deployment(replicas=0, paused=True), old, new)) == {"old": 0, "new": 0}
+    assert sizes(a_snapshot(a_deployment(replicas=3, paused=True), old, new)) == {}
+    assert sizes(a_snapshot(a_deployment(replicas=5, paused=True), old, new)) == {"old": 6}
+    assert sizes(a_snapshot(a_deployment(replicas=0, paused=True), old, new)) == {
+        "old": 0,
+        "new": 0,
+    }
 
 
 def test_a_template_that_comes_back_gets_the_next_revision() -> None:
@@ -122,7 +127,7 @@ def test_a_template_that_comes_back_gets_the_next_revision() -> None:
     other = a_replica_set("other", 0, meta=later, **OLD)
     patches = {
         one.key.name: one.patch["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
-        for one in plan(seen(a_deployment(), back, other)).actions
+        for one in plan(a_snapshot(a_deployment(), back, other)).actions
         if isinstance(one, Patch)
     }
     assert patches == {"back": "3", "d": "3"}
@@ -150,7 +155,7 @@ def test_old_revisions_beyond_the_limit_go() -> None:
         )
         for number in (1, 2, 3)
     ]
-    [delete] = plan(seen(deployment, *sets)).actions
+    [delete] = plan(a_snapshot(deployment, *sets)).actions
     assert isinstance(delete, Delete)
     assert delete.key.name == "r1"
 
@@ -160,15 +165,15 @@ def said(status: DeploymentStatus) -> dict[str, tuple[str, str]]:
     return {one.type: (one.status, one.reason) for one in status.conditions or ()}
 
 
-def test_a_rollout_is_told_from_its_start_to_its_end() -> None:
+def test_a_rollout_is_reported_from_its_start_to_its_end() -> None:
     deployment = a_deployment()
-    started = next_status(seen(deployment, a_replica_set("new", 1)))
+    started = next_status(a_snapshot(deployment, a_replica_set("new", 1)))
     assert said(started) == {
         "Available": ("False", "MinimumReplicasUnavailable"),
         "Progressing": ("True", "NewReplicaSetCreated"),
     }
     deployment = a_deployment(status=msgspec.to_builtins(started))
-    finished = next_status(seen(deployment, a_replica_set("new", 1, available=1)))
+    finished = next_status(a_snapshot(deployment, a_replica_set("new", 1, available=1)))
     assert said(finished) == {
         "Available": ("True", "MinimumReplicasAvailable"),
         "Progressing": ("True", "NewReplicaSetAvailable"),
@@ -190,14 +195,14 @@ def progressing(reason: str, *, seconds_ago: float, message: str = "") -> dict[s
 
 def test_a_rollout_that_does_not_move_times_out() -> None:
     late = a_deployment(status=progressing("ReplicaSetUpdated", seconds_ago=600))
-    status = next_status(seen(late, a_replica_set("new", 1)))
+    status = next_status(a_snapshot(late, a_replica_set("new", 1)))
     assert said(status)["Progressing"] == ("False", "ProgressDeadlineExceeded")
 
 
 def test_a_rollout_that_succeeded_does_not_fail_later() -> None:
     message = 'ReplicaSet "new" has successfully progressed.'
     done = progressing("NewReplicaSetAvailable", seconds_ago=9999, message=message)
-    status = next_status(seen(a_deployment(status=done), a_replica_set("new", 1)))
+    status = next_status(a_snapshot(a_deployment(status=done), a_replica_set("new", 1)))
     assert said(status)["Progressing"] == ("True", "NewReplicaSetAvailable")
 
 
@@ -219,7 +224,7 @@ def test_a_rollout_stays_within_its_limits_and_arrives(
             a_replica_set("old", state["old"][0], available=state["old"][1], **OLD),
             a_replica_set("new", state["new"][0], available=state["new"][1]),
         ]
-        for name, size in sizes(seen(deployment, *sets)).items():
+        for name, size in sizes(a_snapshot(deployment, *sets)).items():
             state[name] = (size, min(size, state[name][1]))
         total = sum(size for size, _ in state.values())
         available = sum(count for _, count in state.values())

@@ -36,7 +36,7 @@ def _with_ip(ip: str, ready: bool, more: dict[str, Any]) -> dict[str, Any]:
     return {**more, "status": status}
 
 
-def seen(
+def a_snapshot(
     service: Service | None, *pods: Pod, slices: tuple[EndpointSlice, ...] = (), **more: Any
 ) -> ServiceSnapshot:
     held = {"legacy": a_legacy(), **more}
@@ -64,11 +64,11 @@ def as_stored(create: Create, name: str = "es-abc") -> EndpointSlice:
 def conditions_of(snapshot: ServiceSnapshot) -> dict[str, bool]:
     [create] = slice_actions(snapshot)
     [endpoint] = create.manifest["endpoints"]
-    return endpoint["conditions"]  # type: ignore[no-any-return]
+    return endpoint["conditions"]
 
 
 def test_a_service_without_pods_gets_one_empty_slice_as_recorded() -> None:
-    [create] = slice_actions(seen(a_service(clusterIP="None")))
+    [create] = slice_actions(a_snapshot(a_service(clusterIP="None")))
     assert {**create.manifest} == {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -100,7 +100,7 @@ def test_a_service_without_pods_gets_one_empty_slice_as_recorded() -> None:
 
 
 def test_a_ready_pod_becomes_an_endpoint_with_its_port_number() -> None:
-    [create] = slice_actions(seen(a_service(), a_backend("p", "10.1.0.1")))
+    [create] = slice_actions(a_snapshot(a_service(), a_backend("p", "10.1.0.1")))
     assert create.manifest["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
     assert create.manifest["endpoints"] == [
         {
@@ -122,7 +122,7 @@ def test_a_ready_pod_becomes_an_endpoint_with_its_port_number() -> None:
     ids=lambda pod: pod.metadata.name,
 )
 def test_a_pod_that_cannot_be_reached_is_no_endpoint(pod: Pod) -> None:
-    [create] = slice_actions(seen(a_service(), pod))
+    [create] = slice_actions(a_snapshot(a_service(), pod))
     assert create.manifest["endpoints"] is None
 
 
@@ -130,31 +130,33 @@ def test_conditions_tell_not_ready_from_leaving() -> None:
     unready = a_backend("p", "10.1.0.1", ready=False)
     leaving = a_backend("p", "10.1.0.1", meta={"deletionTimestamp": ago(0)})
     service, eager = a_service(), a_service(publishNotReadyAddresses=True)
-    assert conditions_of(seen(service, unready)) == {
+    assert conditions_of(a_snapshot(service, unready)) == {
         "ready": False,
         "serving": False,
         "terminating": False,
     }
-    assert conditions_of(seen(service, leaving)) == {
+    assert conditions_of(a_snapshot(service, leaving)) == {
         "ready": False,
         "serving": True,
         "terminating": True,
     }
-    assert conditions_of(seen(eager, unready))["ready"] is True
+    assert conditions_of(a_snapshot(eager, unready))["ready"] is True
 
 
 def test_a_second_look_changes_nothing() -> None:
     pods = [a_backend(f"p{n}", f"10.1.0.{n}") for n in range(3)]
-    [create] = slice_actions(seen(a_service(), *pods))
-    assert slice_actions(seen(a_service(), *pods, slices=(as_stored(create),))) == []
+    [create] = slice_actions(a_snapshot(a_service(), *pods))
+    assert slice_actions(a_snapshot(a_service(), *pods, slices=(as_stored(create),))) == []
 
 
 def test_a_new_pod_changes_only_the_slice_with_room() -> None:
     many = [a_backend(f"p{n:03}", f"10.1.1.{n}") for n in range(150)]
-    first, second = slice_actions(seen(a_service(), *many))
+    first, second = slice_actions(a_snapshot(a_service(), *many))
     assert [len(one.manifest["endpoints"]) for one in (first, second)] == [100, 50]
     slices = (as_stored(first, "es-a"), as_stored(second, "es-b"))
-    [patch] = slice_actions(seen(a_service(), *many, a_backend("new", "10.1.2.1"), slices=slices))
+    [patch] = slice_actions(
+        a_snapshot(a_service(), *many, a_backend("new", "10.1.2.1"), slices=slices)
+    )
     assert isinstance(patch, Patch)
     assert (patch.key.name, len(patch.patch["endpoints"])) == ("es-b", 51)
 
@@ -162,20 +164,21 @@ def test_a_new_pod_changes_only_the_slice_with_room() -> None:
 def test_an_emptied_slice_goes_and_the_last_one_stays_empty() -> None:
     many = [a_backend(f"p{n:03}", f"10.1.1.{n}") for n in range(101)]
     slices = tuple(
-        as_stored(one, f"es-{n}") for n, one in enumerate(slice_actions(seen(a_service(), *many)))
+        as_stored(one, f"es-{n}")
+        for n, one in enumerate(slice_actions(a_snapshot(a_service(), *many)))
     )
-    [delete] = slice_actions(seen(a_service(), *many[:100], slices=slices))
+    [delete] = slice_actions(a_snapshot(a_service(), *many[:100], slices=slices))
     assert isinstance(delete, Delete)
     assert delete.key.name == "es-1"
-    emptied, other = slice_actions(seen(a_service(), slices=slices))
+    emptied, other = slice_actions(a_snapshot(a_service(), slices=slices))
     assert emptied.patch["endpoints"] is None
     assert isinstance(other, Delete)
 
 
 def test_the_empty_slice_is_used_when_the_first_pod_arrives() -> None:
-    [create] = slice_actions(seen(a_service()))
+    [create] = slice_actions(a_snapshot(a_service()))
     held = (as_stored(create),)
-    [patch] = slice_actions(seen(a_service(), a_backend("p", "10.1.0.1"), slices=held))
+    [patch] = slice_actions(a_snapshot(a_service(), a_backend("p", "10.1.0.1"), slices=held))
     assert isinstance(patch, Patch)
     assert patch.patch["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
 
@@ -183,19 +186,21 @@ def test_the_empty_slice_is_used_when_the_first_pod_arrives() -> None:
 def test_pods_that_number_a_named_port_differently_are_sliced_apart() -> None:
     other = [{"name": "c", "ports": [{"name": "web", "containerPort": 9, "protocol": "TCP"}]}]
     pods = [a_backend("a", "10.1.0.1"), a_backend("b", "10.1.0.2", containers=other)]
-    ports = [one.manifest["ports"][0]["port"] for one in slice_actions(seen(a_service(), *pods))]
+    ports = [
+        one.manifest["ports"][0]["port"] for one in slice_actions(a_snapshot(a_service(), *pods))
+    ]
     assert ports == [8080, 9]
 
 
 @pytest.mark.parametrize("spec", [{"selector": None}, {"type": "ExternalName"}])
 def test_services_that_are_filled_by_hand_are_left_alone(spec: dict[str, Any]) -> None:
-    assert plan(seen(a_service(**spec))).actions == ()
+    assert plan(a_snapshot(a_service(**spec))).actions == ()
 
 
 def test_the_old_endpoints_object_follows() -> None:
     pods = [a_backend("a", "10.1.0.1"), a_backend("b", "10.1.0.2", ready=False)]
-    snapshot = seen(a_service(), *pods, legacy=None)
-    [create] = [action for action in plan(snapshot).actions if action.resource == ENDPOINTS]  # type: ignore[union-attr]
+    snapshot = a_snapshot(a_service(), *pods, legacy=None)
+    [create] = [action for action in plan(snapshot).actions if action.resource == ENDPOINTS]
     assert isinstance(create, Create)
     [subset] = create.manifest["subsets"]
     assert [one["ip"] for one in subset["addresses"]] == ["10.1.0.1"]
@@ -204,6 +209,6 @@ def test_the_old_endpoints_object_follows() -> None:
 
 
 def test_the_old_endpoints_object_goes_with_the_service() -> None:
-    [delete] = plan(seen(None)).actions
+    [delete] = plan(a_snapshot(None)).actions
     assert isinstance(delete, Delete)
     assert delete.resource == ENDPOINTS

@@ -21,7 +21,7 @@ def test_dependents_follow_the_references() -> None:
     assert [graph.dependent_uids(Uid(owner)) for owner in "abc"] == [(), ("child",), ("child",)]
 
 
-def test_a_dropped_object_is_nobodys_dependent_and_known_to_be_absent() -> None:
+def test_a_dropped_object_is_dropped_dependent_and_known_to_be_absent() -> None:
     graph = Graph()
     graph.put(PODS, meta("child", "a"))
     graph.drop(Uid("child"))

@@ -15,7 +15,7 @@ from manta.localplane.builtin.garbage_collector.snapshot import ItemSnapshot, Ow
 from manta.reconcile.actions import Action, Call, Patch
 from manta.reconcile.plan import Plan
 
-LEAVING = {"deletionTimestamp": "2026-11-15T12:00:00Z"}
+LEAVING: dict[str, Any] = {"deletionTimestamp": "2026-11-15T12:00:00Z"}
 
 
 def an_entry(name: str, *owners: str, block: bool = True, **meta: Any) -> Entry:

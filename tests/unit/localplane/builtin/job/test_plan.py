@@ -16,8 +16,8 @@ from manta.reconcile.plan import Plan
 from support.plane_objects import NOW, a_job, a_job_pod, ago
 
 
-def planned(job: Job | None, *pods: Pod, strays: tuple[Pod, ...] = ()) -> Plan:
-    return plan(JobSnapshot(Key("default", "j"), job, pods, strays, NOW))
+def planned(job: Job | None, *pods: Pod, orphans: tuple[Pod, ...] = ()) -> Plan:
+    return plan(JobSnapshot(Key("default", "j"), job, pods, orphans, NOW))
 
 
 def causes(result: Plan) -> list[Any]:
@@ -133,7 +133,7 @@ def test_a_running_job_looks_again_at_its_deadline() -> None:
 
 
 def test_pods_of_a_job_that_is_gone_are_let_go() -> None:
-    assert causes(planned(None, strays=(a_job_pod("a"), a_job_pod("b", tracked=False)))) == [
+    assert causes(planned(None, orphans=(a_job_pod("a"), a_job_pod("b", tracked=False)))) == [
         Cause.RELEASE
     ]
 

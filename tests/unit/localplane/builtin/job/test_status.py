@@ -15,9 +15,9 @@ from support.plane_objects import NOW, a_job, a_job_pod, ago
 
 def after_a_round(job: Job, *pods: Pod) -> JobStatus:
     """The status when everything that was planned succeeded."""
-    seen = JobSnapshot(Key("default", "j"), job, pods, (), NOW)
-    done = tuple(Result(action, action.key) for action in plan(seen).actions)
-    return next_status(seen, job, Outcome(done))
+    snapshot = JobSnapshot(Key("default", "j"), job, pods, (), NOW)
+    done = tuple(Result(action, action.key) for action in plan(snapshot).actions)
+    return next_status(snapshot, job, Outcome(done))
 
 
 def said(status: JobStatus) -> list[tuple[str, str, str]]:
@@ -89,7 +89,7 @@ def test_a_decision_once_made_stands() -> None:
     assert said(after_a_round(job))[-1] == ("Failed", "True", "DeadlineExceeded")
 
 
-def test_resuming_starts_the_clock_anew() -> None:
+def test_resuming_starts_the_clock_again() -> None:
     running = a_job(suspend=True, status={"startTime": ago(99)})
     suspended = after_a_round(running, a_job_pod("a"))
     assert said(suspended) == [("Suspended", "True", "JobSuspended")]

@@ -24,7 +24,7 @@ def a_namespace(
     return msgspec.convert(body, Namespace)
 
 
-def seen(namespace: Namespace, remaining: dict[Resource, Remainder] | None = None) -> Any:
+def a_snapshot(namespace: Namespace, remaining: dict[Resource, Remainder] | None = None) -> Any:
     return NamespaceSnapshot(namespace, remaining or {}, NOW)
 
 
@@ -33,31 +33,34 @@ def calls(snapshot: NamespaceSnapshot) -> list[tuple[str, str]]:
 
 
 def test_a_living_namespace_is_left_alone() -> None:
-    assert calls(seen(a_namespace(leaving=False))) == []
+    assert calls(a_snapshot(a_namespace(leaving=False))) == []
 
 
 def test_pods_go_first_and_alone() -> None:
     left = {CONFIG_MAPS: Remainder(2, 2), PODS: Remainder(1, 1)}
-    assert calls(seen(a_namespace(), left)) == [(DELETE_ALL, "pods")]
+    assert calls(a_snapshot(a_namespace(), left)) == [(DELETE_ALL, "pods")]
 
 
 def test_then_the_rest_goes_but_nothing_is_asked_twice() -> None:
     services = Resource("", "v1", "services", "Service")
     left = {CONFIG_MAPS: Remainder(2, 2), services: Remainder(1, 0)}
-    assert calls(seen(a_namespace(), left)) == [(DELETE_ALL, "configmaps")]
+    assert calls(a_snapshot(a_namespace(), left)) == [(DELETE_ALL, "configmaps")]
 
 
 def test_an_empty_namespace_loses_its_events_and_is_finalized() -> None:
-    assert calls(seen(a_namespace())) == [(DELETE_ALL, "events.events.k8s.io"), (FINALIZE, "x")]
+    assert calls(a_snapshot(a_namespace())) == [
+        (DELETE_ALL, "events.events.k8s.io"),
+        (FINALIZE, "x"),
+    ]
 
 
 def test_a_namespace_without_our_finalizer_is_somebody_elses() -> None:
-    assert calls(seen(a_namespace(finalizers=("other",)))) == []
+    assert calls(a_snapshot(a_namespace(finalizers=("other",)))) == []
 
 
 def test_conditions_say_what_holds_it_up() -> None:
     left = {CONFIG_MAPS: Remainder(1, 0, {"example.com/hold": 1})}
-    status = next_status(seen(a_namespace(), left), UNTRIED)
+    status = next_status(a_snapshot(a_namespace(), left), UNTRIED)
     said = {one.type: one.message for one in status.conditions or ()}
     assert said["NamespaceContentRemaining"] == (
         "Some resources are remaining: configmaps. has 1 resource instances"

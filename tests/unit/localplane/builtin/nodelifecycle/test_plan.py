@@ -65,7 +65,7 @@ def test_a_silent_node_becomes_unknown() -> None:
     }
 
 
-def test_a_node_that_never_said_anything_is_told_apart() -> None:
+def test_a_node_that_never_said_anything_is_distinguished() -> None:
     mute = msgspec.structs.replace(a_node(), status=NodeStatus())
     [patch] = planned(mute, heard=before(50)).actions
     assert isinstance(patch, Patch)

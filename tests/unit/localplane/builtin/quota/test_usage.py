@@ -18,7 +18,7 @@ def used(hard: dict[str, str], held: Holdings, **spec: Any) -> dict[str, Any]:
 
 
 def test_requests_and_limits_of_living_pods_add_up() -> None:
-    limits = {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}
+    limits: dict[str, Any] = {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}
     pods = (
         a_pod("a", cpu="500m", memory="1Gi"),
         a_pod("b", cpu="1"),

@@ -24,7 +24,9 @@ def a_replica(name: str, **more: Any) -> Pod:
     return a_pod(name, labels=more.pop("labels", {"app": "d"}), meta=meta, **more)
 
 
-def seen(replica_set: ReplicaSet, *pods: Pod, orphans: tuple[Pod, ...] = ()) -> ReplicaSetSnapshot:
+def a_snapshot(
+    replica_set: ReplicaSet, *pods: Pod, orphans: tuple[Pod, ...] = ()
+) -> ReplicaSetSnapshot:
     return ReplicaSetSnapshot(replica_set, pods, orphans, NOW)
 
 
@@ -33,7 +35,7 @@ def done(snapshot: ReplicaSetSnapshot) -> list[tuple[Any, str]]:
 
 
 def test_missing_pods_are_created_from_the_template() -> None:
-    [first, _] = plan(seen(a_replica_set(replicas=2))).actions
+    [first, _] = plan(a_snapshot(a_replica_set(replicas=2))).actions
     assert isinstance(first, Create)
     assert first.manifest["metadata"] == {
         "generateName": "r-",
@@ -45,7 +47,7 @@ def test_missing_pods_are_created_from_the_template() -> None:
 
 def test_pods_that_ended_or_leave_are_replaced() -> None:
     gone = [a_replica("a", phase="Failed"), a_replica("b", meta={"deletionTimestamp": ago(0)})]
-    assert done(seen(a_replica_set(replicas=2), *gone)) == [(Cause.CREATE, "r-")] * 2
+    assert done(a_snapshot(a_replica_set(replicas=2), *gone)) == [(Cause.CREATE, "r-")] * 2
 
 
 def test_of_too_many_the_least_useful_go() -> None:
@@ -55,18 +57,18 @@ def test_of_too_many_the_least_useful_go() -> None:
         a_replica("unbound"),
         a_replica("bound", node="n1"),
     ]
-    gone = done(seen(a_replica_set(replicas=1), *pods))
+    gone = done(a_snapshot(a_replica_set(replicas=1), *pods))
     assert gone == [(Cause.SURPLUS, name) for name in ("unbound", "bound", "starting")]
 
 
 def test_the_youngest_of_equals_goes_first() -> None:
     old = a_replica("old", meta={"creationTimestamp": ago(90)})
     young = a_replica("young", meta={"creationTimestamp": ago(10)})
-    assert done(seen(a_replica_set(replicas=1), old, young)) == [(Cause.SURPLUS, "young")]
+    assert done(a_snapshot(a_replica_set(replicas=1), old, young)) == [(Cause.SURPLUS, "young")]
 
 
 def test_an_orphan_that_fits_is_adopted_instead_of_a_new_pod() -> None:
-    snapshot = seen(a_replica_set(replicas=1), orphans=(a_pod("o", labels={"app": "d"}),))
+    snapshot = a_snapshot(a_replica_set(replicas=1), orphans=(a_pod("o", labels={"app": "d"}),))
     [adopt] = plan(snapshot).actions
     assert isinstance(adopt, Patch)
     assert adopt.patch["metadata"]["ownerReferences"] == OWNED["ownerReferences"]
@@ -74,20 +76,20 @@ def test_an_orphan_that_fits_is_adopted_instead_of_a_new_pod() -> None:
 
 def test_a_pod_that_was_relabelled_is_let_go_and_replaced() -> None:
     stranger = a_replica("s", labels={"app": "debug"})
-    assert done(seen(a_replica_set(replicas=1), stranger)) == [
-        (Cause.LET_GO, "s"),
+    assert done(a_snapshot(a_replica_set(replicas=1), stranger)) == [
+        (Cause.RELEASE, "s"),
         (Cause.CREATE, "r-"),
     ]
 
 
 def test_nothing_is_done_for_one_that_is_being_deleted() -> None:
     leaving = a_replica_set(replicas=1, meta={"deletionTimestamp": ago(0)})
-    assert done(seen(leaving)) == []
+    assert done(a_snapshot(leaving)) == []
 
 
 def test_a_pod_becomes_available_after_min_ready_seconds() -> None:
     replica_set = a_replica_set(replicas=1, minReadySeconds=30)
-    snapshot = seen(replica_set, a_replica("a", ready=True, phase="Running"))
+    snapshot = a_snapshot(replica_set, a_replica("a", ready=True, phase="Running"))
     wait = plan(snapshot).wait
     assert wait
     assert wait.retry_in == timedelta(seconds=30)
@@ -97,7 +99,7 @@ def test_a_pod_becomes_available_after_min_ready_seconds() -> None:
 
 def test_the_status_counts_what_is_there() -> None:
     pods = [a_replica("a", ready=True), a_replica("b"), a_replica("c", phase="Failed")]
-    status = next_status(seen(a_replica_set(replicas=2), *pods), UNTRIED)
+    status = next_status(a_snapshot(a_replica_set(replicas=2), *pods), UNTRIED)
     assert msgspec.to_builtins(status) == {
         "replicas": 2,
         "fullyLabeledReplicas": 2,
@@ -108,8 +110,8 @@ def test_the_status_counts_what_is_there() -> None:
     }
 
 
-def test_a_refused_pod_is_told_in_a_condition_until_it_works() -> None:
-    snapshot = seen(a_replica_set(replicas=1))
+def test_a_refused_pod_is_reported_in_a_condition_until_it_works() -> None:
+    snapshot = a_snapshot(a_replica_set(replicas=1))
     [create] = plan(snapshot).actions
     refused = Outcome(failures=(Failure(create, Forbidden(403, "Forbidden", "exceeded quota")),))
     [condition] = next_status(snapshot, refused).conditions or ()

@@ -6,13 +6,8 @@ import pytest
 
 from manta.api.meta import ObjectMeta
 from manta.api.resources import PERSISTENT_VOLUME_CLAIMS
-from manta.localplane.builtin.storageprotection.plan import (
-    CLAIM_FINALIZER,
-    PERSISTENT_VOLUMES,
-    VOLUME_FINALIZER,
-    Protected,
-    plan,
-)
+from manta.api.well_known import FINALIZER_CLAIM_PROTECTION, FINALIZER_VOLUME_PROTECTION
+from manta.localplane.builtin.storageprotection.plan import PERSISTENT_VOLUMES, Protected, plan
 from manta.reconcile.actions import Patch
 
 
@@ -22,24 +17,28 @@ def meta(*finalizers: str, deleted: bool = True) -> ObjectMeta:
 
 
 def test_the_finalizer_goes_when_nobody_needs_the_storage_and_others_stay() -> None:
-    seen = Protected(PERSISTENT_VOLUME_CLAIMS, meta("x.y/z", CLAIM_FINALIZER), in_use=False)
-    [patch] = plan(seen).actions
+    snapshot = Protected(
+        PERSISTENT_VOLUME_CLAIMS, meta("x.y/z", FINALIZER_CLAIM_PROTECTION), in_use=False
+    )
+    [patch] = plan(snapshot).actions
     assert isinstance(patch, Patch)
     assert patch.patch == {"metadata": {"finalizers": ["x.y/z"]}}
-    volume = Protected(PERSISTENT_VOLUMES, meta(VOLUME_FINALIZER), in_use=False)
+    volume = Protected(PERSISTENT_VOLUMES, meta(FINALIZER_VOLUME_PROTECTION), in_use=False)
     [patch] = plan(volume).actions
     assert isinstance(patch, Patch)
     assert patch.patch == {"metadata": {"finalizers": None}}
 
 
 @pytest.mark.parametrize(
-    "seen",
+    "snapshot",
     [
-        Protected(PERSISTENT_VOLUME_CLAIMS, meta(CLAIM_FINALIZER), in_use=True),
-        Protected(PERSISTENT_VOLUME_CLAIMS, meta(CLAIM_FINALIZER, deleted=False), in_use=False),
+        Protected(PERSISTENT_VOLUME_CLAIMS, meta(FINALIZER_CLAIM_PROTECTION), in_use=True),
+        Protected(
+            PERSISTENT_VOLUME_CLAIMS, meta(FINALIZER_CLAIM_PROTECTION, deleted=False), in_use=False
+        ),
         Protected(PERSISTENT_VOLUME_CLAIMS, meta("x.y/z"), in_use=False),
     ],
     ids=["in use", "not deleted", "released"],
 )
-def test_otherwise_nothing_is_done(seen: Protected) -> None:
-    assert not plan(seen).actions
+def test_otherwise_nothing_is_done(snapshot: Protected) -> None:
+    assert not plan(snapshot).actions

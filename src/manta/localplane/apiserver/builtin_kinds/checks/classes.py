@@ -1,4 +1,4 @@
-"""Classes: of runtimes, Ingresses and storage."""
+"""RuntimeClasses, IngressClasses and StorageClasses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from manta.api.names import dns1123_subdomain_errors, qualified_name_errors
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.pods import check_tolerations
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
+from manta.localplane.apiserver.builtin_kinds.names import path_segment_errors
 from manta.localplane.apiserver.schema.causes import (
     forbidden,
     invalid,
@@ -69,25 +70,18 @@ def _check_parameters_reference(reference: Json, field: str) -> Causes:
         if not reference.get(member):
             yield required(f"{field}.{member}")
         else:
-            yield from _check_segment(f"{field}.{member}", reference[member])
+            errors = path_segment_errors(reference[member])
+            yield from rules.all_invalid(f"{field}.{member}", reference[member], errors)
     scope, namespace = reference.get("scope"), reference.get("namespace")
     if scope is None:
         yield required(f"{field}.scope")
     elif scope not in {"Cluster", "Namespace"}:
         yield not_supported(f"{field}.scope", scope, ("Cluster", "Namespace"))
     elif scope == "Namespace" and not namespace:
-        wish = "`parameters.scope` is set to 'Namespace'"
-        yield required(f"{field}.namespace", wish)
+        detail = "`parameters.scope` is set to 'Namespace'"
+        yield required(f"{field}.namespace", detail)
     elif scope == "Cluster" and namespace is not None:
         yield forbidden(f"{field}.namespace", "`parameters.scope` is set to 'Cluster'")
-
-
-def _check_segment(field: str, value: str) -> Causes:
-    if value in {".", ".."}:
-        yield invalid(field, value, f"may not be '{value}'")
-    for character in "/%":
-        if character in value:
-            yield invalid(field, value, f"may not contain '{character}'")
 
 
 def check_storage_class(storage_class: Json, old: Json | None) -> Causes:

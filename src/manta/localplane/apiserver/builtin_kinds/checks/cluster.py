@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from manta.api.names import label_value_errors, qualified_name_errors
 from manta.localplane.apiserver.builtin_kinds.checks import rules
-from manta.localplane.apiserver.builtin_kinds.checks.endpoints import is_ip
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
 from manta.localplane.apiserver.builtin_kinds.defaults.objects import RBAC
 from manta.localplane.apiserver.schema.causes import (
@@ -36,11 +35,11 @@ def _check_rule(rule: Json, field: str, *, namespaced: bool) -> Causes:
     urls = rule.get("nonResourceURLs")
     if urls:
         if namespaced:
-            wish = "namespaced rules cannot apply to non-resource URLs"
-            yield invalid(f"{field}.nonResourceURLs", urls, wish)
+            detail = "namespaced rules cannot apply to non-resource URLs"
+            yield invalid(f"{field}.nonResourceURLs", urls, detail)
         if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
-            wish = "rules cannot apply to both regular resources and non-resource URLs"
-            yield invalid(f"{field}.nonResourceURLs", urls, wish)
+            detail = "rules cannot apply to both regular resources and non-resource URLs"
+            yield invalid(f"{field}.nonResourceURLs", urls, detail)
         return
     if not rule.get("apiGroups"):
         yield required(f"{field}.apiGroups", "resource rules must supply at least one api group")
@@ -69,7 +68,7 @@ def _check_binding(
     for index, subject in enumerate(binding.get("subjects") or []):
         yield from _check_subject(subject, f"subjects[{index}]", namespaced=namespaced)
     if old is not None and role != old.get("roleRef"):
-        # The real server shows its own, internal form of the reference here.
+        # kube-apiserver shows its internal form of the reference here.
         names = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
         shown = ",".join(f'"{name}":{compact_json(role.get(key, ""))}' for name, key in names)
         message = f"Invalid value: {{{shown}}}: cannot change roleRef"
@@ -109,7 +108,7 @@ def check_ingress(ingress: Json, _: Json | None) -> Causes:
 
 def _check_ingress_rule(rule: Json, field: str) -> Causes:
     host = rule.get("host", "")
-    if host and is_ip(host):
+    if host and rules.is_ip(host):
         yield invalid(f"{field}.host", host, "must be a DNS name, not an IP address")
     if host:
         yield from rules.subdomain(f"{field}.host", host.removeprefix("*."))
@@ -137,8 +136,8 @@ def _check_path(path: Json, field: str) -> Causes:
 def _check_backend(backend: Json, field: str) -> Causes:
     service, resource = backend.get("service"), backend.get("resource")
     if resource is not None and service is not None:
-        wish = "cannot set both resource and service backends"
-        yield invalid(field, "", wish)
+        detail = "cannot set both resource and service backends"
+        yield invalid(field, "", detail)
     elif resource is None and service is None:
         yield invalid(field, "", "resource or service backend is required")
     elif service is not None:
@@ -180,7 +179,7 @@ def check_node(node: Json, old: Json | None) -> Causes:
         return
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
-        field = f"metadata.taints[{index}]"  # where the real server believes them to be
+        field = f"metadata.taints[{index}]"  # the path that kube-apiserver names
         key, value, effect = (taint.get(name) or "" for name in ("key", "value", "effect"))
         yield from rules.all_invalid(f"{field}.key", key, qualified_name_errors(key))
         yield from rules.all_invalid(f"{field}.value", value, label_value_errors(value))
@@ -190,8 +189,8 @@ def check_node(node: Json, old: Json | None) -> Causes:
             yield not_supported(f"{field}.effect", effect, _EFFECTS)
         if (key, effect) in seen:
             shown = compact_json({"key": key, "value": value, "effect": effect})
-            wish = "taints must be unique by key and effect pair"
-            yield Cause("FieldValueDuplicate", f"Duplicate value: {shown}: {wish}", field)
+            detail = "taints must be unique by key and effect pair"
+            yield Cause("FieldValueDuplicate", f"Duplicate value: {shown}: {detail}", field)
         seen.add((key, effect))
 
 
@@ -201,21 +200,21 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 # ── autoscaling ──────────────────────────────────────────────────────────────────────────
 def check_autoscaler(autoscaler: Json, _: Json | None) -> Causes:
     spec = autoscaler.get("spec") or {}
-    least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
-    if least is not None and least < 1:
-        yield invalid("spec.minReplicas", least, "must be greater than or equal to 1")
-    if most < 1:
-        yield invalid("spec.maxReplicas", most, "must be greater than 0")
-    elif least is not None and most < least:
-        yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+    minimum, maximum = spec.get("minReplicas"), spec.get("maxReplicas", 0)
+    if minimum is not None and minimum < 1:
+        yield invalid("spec.minReplicas", minimum, "must be greater than or equal to 1")
+    if maximum < 1:
+        yield invalid("spec.maxReplicas", maximum, "must be greater than 0")
+    elif minimum is not None and maximum < minimum:
+        yield invalid("spec.maxReplicas", maximum, "must be greater than or equal to `minReplicas`")
     target = spec.get("scaleTargetRef") or {}
     for name in ("kind", "name"):
         if not target.get(name):
             yield required(f"spec.scaleTargetRef.{name}")
     if "/" not in target.get("apiVersion", ""):
-        wish = "apiVersion must specify API group"
-        yield invalid("spec.scaleTargetRef.apiVersion", target.get("apiVersion", ""), wish)
+        detail = "apiVersion must specify API group"
+        yield invalid("spec.scaleTargetRef.apiVersion", target.get("apiVersion", ""), detail)
     kinds = {metric.get("type") for metric in spec.get("metrics") or []}
-    if least == 0 and not kinds & {"Object", "External"}:
-        wish = "must specify at least one Object or External metric to support scaling to zero replicas"
-        yield forbidden("spec.metrics", wish)
+    if minimum == 0 and not kinds & {"Object", "External"}:
+        detail = "must specify at least one Object or External metric to support scaling to zero replicas"
+        yield forbidden("spec.metrics", detail)

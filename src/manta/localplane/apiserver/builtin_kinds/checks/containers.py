@@ -9,7 +9,7 @@ from manta.api.names import qualified_name_errors
 from manta.api.quantity import Quantity
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
-from manta.localplane.apiserver.builtin_kinds.checks.volumes import descending_path
+from manta.localplane.apiserver.builtin_kinds.checks.volumes import relative_path
 from manta.localplane.apiserver.schema.causes import (
     duplicate,
     forbidden,
@@ -51,16 +51,16 @@ _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 
 
 def check_host_ports(containers: list[Json], path: str) -> Causes:
-    """A port of the node belongs to one container."""
+    """Each host port may be used by one container only."""
     taken: set[str] = set()
     for index, container in enumerate(containers):
         for number, port in enumerate(container.get("ports") or []):
             if not port.get("hostPort"):
                 continue
-            place = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
-            if place in taken:
-                yield duplicate(f"{path}[{index}].ports[{number}].hostPort", place)
-            taken.add(place)
+            address = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if address in taken:
+                yield duplicate(f"{path}[{index}].ports[{number}].hostPort", address)
+            taken.add(address)
 
 
 def check_containers(containers: list[Json], path: str, volumes: frozenset[str]) -> Causes:
@@ -92,8 +92,8 @@ def check_init_containers(
             continue
         for member in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
             if container.get(member) is not None:
-                wish = "may not be set for init containers without restartPolicy=Always"
-                yield forbidden(f"{field}.{member}", wish)
+                detail = "may not be set for init containers without restartPolicy=Always"
+                yield forbidden(f"{field}.{member}", detail)
 
 
 def _check_common(container: Json, field: str, volumes: frozenset[str]) -> Causes:
@@ -176,8 +176,8 @@ def _check_field_path(reference: Json, field: str) -> Causes:
     elif path in _OTHER_FIELD_PATHS:
         yield not_supported(field, path, _FIELD_PATHS)
     else:
-        wish = f"error converting fieldPath: field label not supported: {path}"
-        yield invalid(field, path, wish)
+        detail = f"error converting fieldPath: field label not supported: {path}"
+        yield invalid(field, path, detail)
 
 
 def check_mounts(mounts: list[Json], path: str, volumes: frozenset[str]) -> Causes:
@@ -198,13 +198,13 @@ def check_mounts(mounts: list[Json], path: str, volumes: frozenset[str]) -> Caus
 
 
 def _check_sub_path(mount: Json, path: str, field: str) -> Causes:
-    """The real server names the field without its index here."""
+    """kube-apiserver names the field without its index here."""
     below, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
-    yield from descending_path(f"{path}.subPath", below)
+    yield from relative_path(f"{path}.subPath", below)
     if expression and below:
-        wish = "subPathExpr and subPath are mutually exclusive"
-        yield invalid(f"{field}.subPathExpr", expression, wish)
-    yield from descending_path(f"{path}.subPathExpr", expression)
+        detail = "subPathExpr and subPath are mutually exclusive"
+        yield invalid(f"{field}.subPathExpr", expression, detail)
+    yield from relative_path(f"{path}.subPathExpr", expression)
 
 
 # ── resources ────────────────────────────────────────────────────────────────────────────
@@ -219,14 +219,14 @@ def check_resources(resources: Json, field: str) -> Causes:
         if name in limits:
             limit = Quantity.parse(limits[name])
             if amount != limit and not _may_overcommit(name):
-                wish = f"must be equal to {name} limit of {limit}"
-                yield invalid(f"{field}.requests", str(amount), wish)
+                detail = f"must be equal to {name} limit of {limit}"
+                yield invalid(f"{field}.requests", str(amount), detail)
             elif amount > limit:
-                wish = f"must be less than or equal to {name} limit of {limit}"
-                yield invalid(f"{field}.requests", str(amount), wish)
+                detail = f"must be less than or equal to {name} limit of {limit}"
+                yield invalid(f"{field}.requests", str(amount), detail)
         elif not _may_overcommit(name):
-            wish = "Limit must be set for non overcommitable resources"
-            yield required(f"{field}.limits", wish)
+            detail = "Limit must be set for non overcommitable resources"
+            yield required(f"{field}.limits", detail)
 
 
 def _check_amount(name: str, text: str, field: str) -> Causes:

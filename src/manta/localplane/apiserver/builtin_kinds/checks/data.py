@@ -8,7 +8,17 @@ from manta.api.documents import limits
 from manta.api.documents.reader import read_json
 from manta.api.names import qualified_name_errors
 from manta.api.quantity import Quantity
+from manta.api.well_known import (
+    ANNOTATION_SERVICE_ACCOUNT_NAME,
+    SECRET_BASIC_AUTH,
+    SECRET_DOCKER_CONFIG_JSON,
+    SECRET_DOCKERCFG,
+    SECRET_SERVICE_ACCOUNT_TOKEN,
+    SECRET_SSH_AUTH,
+    SECRET_TLS,
+)
 from manta.localplane.apiserver.builtin_kinds.checks import rules
+from manta.localplane.apiserver.builtin_kinds.checks.persistent_volumes import ACCESS_MODES
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json, json_diff
 from manta.localplane.apiserver.schema.causes import (
     Cause,
@@ -21,13 +31,11 @@ from manta.localplane.apiserver.schema.causes import (
 )
 
 MAX_DATA = 1024 * 1024
-_ACCOUNT = "kubernetes.io/service-account.name"
-_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _NEEDED_KEYS = {
-    "kubernetes.io/dockercfg": (".dockercfg",),
-    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
-    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
-    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    SECRET_DOCKERCFG: (".dockercfg",),
+    SECRET_DOCKER_CONFIG_JSON: (".dockerconfigjson",),
+    SECRET_SSH_AUTH: ("ssh-privatekey",),
+    SECRET_TLS: ("tls.crt", "tls.key"),
 }
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 
@@ -59,11 +67,11 @@ def check_secret(secret: Json, old: Json | None) -> Causes:
         yield from rules.data_key("data", key)
     if sum(_decoded_size(text) for text in data.values()) > MAX_DATA:
         yield too_long("data", MAX_DATA)
-    if type_ == "kubernetes.io/service-account-token":
+    if type_ == SECRET_SERVICE_ACCOUNT_TOKEN:
         annotations = (secret.get("metadata") or {}).get("annotations") or {}
-        if not annotations.get(_ACCOUNT):
-            yield required(f"metadata.annotations[{_ACCOUNT}]")
-    elif type_ == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        if not annotations.get(ANNOTATION_SERVICE_ACCOUNT_NAME):
+            yield required(f"metadata.annotations[{ANNOTATION_SERVICE_ACCOUNT_NAME}]")
+    elif type_ == SECRET_BASIC_AUTH and not {"username", "password"} & data.keys():
         yield required("data[username]")
         yield required("data[password]")
     for key in _NEEDED_KEYS.get(type_, ()):
@@ -99,8 +107,8 @@ def check_claim(claim: Json, old: Json | None) -> Causes:
     if not modes:
         yield required("spec.accessModes", "at least 1 access mode is required")
     for mode in modes:
-        if mode not in _ACCESS_MODES:
-            yield not_supported("spec.accessModes", mode, _ACCESS_MODES)
+        if mode not in ACCESS_MODES:
+            yield not_supported("spec.accessModes", mode, ACCESS_MODES)
     storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     if storage is None:
         yield required("spec.resources[storage]")
@@ -112,7 +120,7 @@ def check_claim(claim: Json, old: Json | None) -> Causes:
 
 
 def _check_claim_change(spec: Json, old: Json, *, bound: bool) -> Causes:
-    """A claim may be bound, and may then grow; nothing else."""
+    """A claim may be bound, and a bound claim may grow; nothing else changes."""
     free = {"resources"} if bound else {"volumeName", "storageClassName"}
     changed = [
         name
@@ -127,15 +135,15 @@ def _check_claim_change(spec: Json, old: Json, *, bound: bool) -> Causes:
         )
 
 
-# ── small things ─────────────────────────────────────────────────────────────────────────
+# ── others ───────────────────────────────────────────────────────────────────────────────
 def check_lease(lease: Json, _: Json | None) -> Causes:
     spec = lease.get("spec") or {}
     if spec.get("leaseDurationSeconds") is not None and spec["leaseDurationSeconds"] <= 0:
         field = "spec.leaseDurationSeconds"
         yield invalid(field, spec["leaseDurationSeconds"], "must be greater than 0")
     if spec.get("leaseTransitions") is not None and spec["leaseTransitions"] < 0:
-        wish = "must be greater than or equal to 0"
-        yield invalid("spec.leaseTransitions", spec["leaseTransitions"], wish)
+        detail = "must be greater than or equal to 0"
+        yield invalid("spec.leaseTransitions", spec["leaseTransitions"], detail)
 
 
 def check_priority_class(priority_class: Json, old: Json | None) -> Causes:
@@ -144,12 +152,12 @@ def check_priority_class(priority_class: Json, old: Json | None) -> Causes:
     if name.startswith("system-"):
         known = name in {"system-node-critical", "system-cluster-critical"}
         if not known:
-            wish = "priority class names with 'system-' prefix are reserved for system use only"
+            detail = "priority class names with 'system-' prefix are reserved for system use only"
             error = f"{name} is not a known system priority class"
-            yield forbidden("metadata.name", f"{wish}. error: {error}")
+            yield forbidden("metadata.name", f"{detail}. error: {error}")
     elif value > _HIGHEST_USER_PRIORITY:
-        wish = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
-        yield forbidden("value", wish)
+        detail = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
+        yield forbidden("value", detail)
     if old is not None:
         if value != old.get("value", 0):
             yield forbidden("value", "may not be changed in an update.")
@@ -216,15 +224,15 @@ _SCOPES = frozenset(
 def check_budget(budget: Json, _: Json | None) -> Causes:
     spec = budget.get("spec") or {}
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        # The real server shows its own, internal form of the spec here.
+        # kube-apiserver shows its internal form of the spec here.
         shown = (
             f'{{"MinAvailable":{compact_json(spec["minAvailable"])},'
             f'"Selector":{compact_json(spec.get("selector"))},'
             f'"MaxUnavailable":{compact_json(spec["maxUnavailable"])},'
             f'"UnhealthyPodEvictionPolicy":{compact_json(spec.get("unhealthyPodEvictionPolicy"))}}}'
         )
-        wish = "minAvailable and maxUnavailable cannot be both set"
-        yield Cause("FieldValueInvalid", f"Invalid value: {shown}: {wish}", "spec")
+        detail = "minAvailable and maxUnavailable cannot be both set"
+        yield Cause("FieldValueInvalid", f"Invalid value: {shown}: {detail}", "spec")
     for name in ("minAvailable", "maxUnavailable"):
         yield from rules.count_or_percent(f"spec.{name}", spec.get(name))
     yield from rules.selector("spec.selector", spec.get("selector"))

@@ -1,9 +1,6 @@
-"""Endpoints and EndpointSlices. Which addresses they may hold is checked with the Pods at hand, elsewhere."""
+"""Endpoints and EndpointSlices. Special addresses are checked by `endpoint_addresses`."""
 
 from __future__ import annotations
-
-import ipaddress
-from typing import Any
 
 from manta.api.names import label_value_errors, qualified_name_errors
 from manta.localplane.apiserver.builtin_kinds.checks import rules
@@ -11,7 +8,7 @@ from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
 from manta.localplane.apiserver.schema.causes import duplicate, invalid, required, too_many
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
-_MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS, _MOST_HINTS = 1000, 100, 20_000, 8
+_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_HINTS = 1000, 100, 20_000, 8
 _BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
@@ -43,7 +40,7 @@ def _check_subset(subset: Json, field: str) -> Causes:
 
 def _check_subset_address(address: Json, field: str) -> Causes:
     text = address.get("ip", "")
-    if not is_ip(text):
+    if not rules.is_ip(text):
         yield invalid(f"{field}.ip", text, _BAD_IP)
         yield invalid(f"{field}.ip", text, "must be a valid IP address")
     if address.get("hostname"):
@@ -74,16 +71,16 @@ def check_endpoint_slice(endpoint_slice: Json, old: Json | None) -> Causes:
 
 
 def _check_slice_endpoints(endpoints: list[Json], kind: str) -> Causes:
-    if len(endpoints) > _MOST_ENDPOINTS:
-        yield too_many("endpoints", len(endpoints), _MOST_ENDPOINTS)
+    if len(endpoints) > _MAX_ENDPOINTS:
+        yield too_many("endpoints", len(endpoints), _MAX_ENDPOINTS)
         return
     for index, endpoint in enumerate(endpoints):
         field = f"endpoints[{index}]"
         addresses = endpoint.get("addresses") or []
         if not addresses:
             yield required(f"{field}.addresses", "must contain at least 1 address")
-        elif len(addresses) > _MOST_ADDRESSES:
-            yield too_many(f"{field}.addresses", len(addresses), _MOST_ADDRESSES)
+        elif len(addresses) > _MAX_ADDRESSES:
+            yield too_many(f"{field}.addresses", len(addresses), _MAX_ADDRESSES)
         for number, address in enumerate(addresses):
             yield from _check_slice_address(address, kind, f"{field}.addresses", number)
         if endpoint.get("nodeName") is not None:
@@ -98,9 +95,9 @@ def _check_slice_address(address: str, kind: str, field: str, number: int) -> Ca
     if kind == "FQDN":
         yield from _check_domain(f"{field}[{number}]", address)
     elif kind in {"IPv4", "IPv6"}:
-        if not is_ip(address):
+        if not rules.is_ip(address):
             yield invalid(f"{field}[{number}]", address, _BAD_IP)
-        elif not is_ip(address, kind):
+        elif not rules.is_ip(address, kind):
             yield invalid(f"{field}[{number}]", address, f"must be an {kind} address")
 
 
@@ -108,17 +105,17 @@ def _check_domain(field: str, name: str) -> Causes:
     if not name:
         yield required(field)
         return
-    whole = name.removesuffix(".")
-    errors = list(rules.subdomain(field, whole))
+    domain = name.removesuffix(".")
+    errors = list(rules.subdomain(field, domain))
     yield from errors
-    if not errors and whole.count(".") < 1:
-        wish = "should be a domain with at least two segments separated by dots"
-        yield invalid(field, name, wish)
+    if not errors and domain.count(".") < 1:
+        detail = "should be a domain with at least two segments separated by dots"
+        yield invalid(field, name, detail)
 
 
 def _check_slice_ports(ports: list[Json]) -> Causes:
-    if len(ports) > _MOST_PORTS:
-        yield too_many("ports", len(ports), _MOST_PORTS)
+    if len(ports) > _MAX_PORTS:
+        yield too_many("ports", len(ports), _MAX_PORTS)
         return
     seen: set[str] = set()
     for index, port in enumerate(ports):
@@ -135,8 +132,8 @@ def _check_slice_ports(ports: list[Json]) -> Causes:
 def _check_hints(hints: Json, field: str) -> Causes:
     for part in ("forZones", "forNodes"):
         found = hints.get(part) or []
-        if len(found) > _MOST_HINTS:
-            yield too_many(f"{field}.{part}", len(found), _MOST_HINTS)
+        if len(found) > _MAX_HINTS:
+            yield too_many(f"{field}.{part}", len(found), _MAX_HINTS)
             return
         seen: set[str] = set()
         for index, hint in enumerate(found):
@@ -148,11 +145,3 @@ def _check_hints(hints: Json, field: str) -> Causes:
                 yield from rules.all_invalid(path, name, label_value_errors(name))
             else:
                 yield from rules.subdomain(path, name)
-
-
-def is_ip(text: Any, kind: str = "") -> bool:
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return not kind or f"IPv{address.version}" == kind

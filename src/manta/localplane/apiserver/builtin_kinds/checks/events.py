@@ -1,4 +1,4 @@
-"""Events, of both groups: events.k8s.io is stricter than core."""
+"""Events of both groups; those of events.k8s.io are checked more strictly."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _FIXED = (
     ("reportingController", "reportingController"),
     ("reportingInstance", "reportingInstance"),
 )
-"""What never changes: the field, and the real server's name of it."""
+"""Immutable fields: their names in the API, and in the errors of kube-apiserver."""
 
 
 def check_core_event(event: Json, _: Json | None) -> Causes:
-    """Events are about something in their own namespace, or about the cluster."""
+    """An Event is about an object of its own namespace, or about a cluster-scoped one."""
     about = event.get("involvedObject") or {}
-    yield from _check_any(event, about, "reportingComponent", event.get("message", ""))
+    yield from _check_common(event, about, "reportingComponent", event.get("message", ""))
 
 
 def check_event(event: Json, old: Json | None) -> Causes:
     """The stricter rules of events.k8s.io."""
     about = event.get("regarding") or {}
-    yield from _check_any(event, about, "reportingController", event.get("note", ""))
+    yield from _check_common(event, about, "reportingController", event.get("note", ""))
     if old is None:
         yield from _check_series(event)
         if not event.get("eventTime"):
@@ -53,16 +53,16 @@ def check_event(event: Json, old: Json | None) -> Causes:
         yield from rules.immutable(shown, event.get(name), old.get(name))
 
 
-def _check_any(event: Json, about: Json, controller: str, note: str) -> Causes:
+def _check_common(event: Json, about: Json, controller: str, note: str) -> Causes:
     namespace = (event.get("metadata") or {}).get("namespace", "")
     other = about.get("namespace", "")
-    wish = "does not match event.namespace"
+    detail = "does not match event.namespace"
     if not event.get("eventTime"):
         if (other and other != namespace) or (not other and namespace not in {"", "default"}):
-            yield invalid("involvedObject.namespace", other, wish)
+            yield invalid("involvedObject.namespace", other, detail)
         return
     if not other and namespace not in {"default", "kube-system"}:
-        yield invalid("involvedObject.namespace", other, wish)
+        yield invalid("involvedObject.namespace", other, detail)
     name = event.get(controller, "")
     if not name:
         yield required(controller)

@@ -1,4 +1,4 @@
-"""LimitRanges: their own amounts must not contradict each other."""
+"""LimitRanges: their amounts must not contradict each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ORDER = (
     ("defaultRequest", "default"),
     ("default", "max"),
 )
-"""What may not be more than what."""
+"""Pairs of fields: the first amount must not exceed the second."""
 
 
 def check_limit_range(limit_range: Json, _: Json | None) -> Causes:
@@ -37,9 +37,9 @@ def _check_item(item: Json, kind: str, field: str) -> Causes:
         for name in ("default", "defaultRequest"):
             if item.get(name):
                 yield forbidden(f"{field}.{name}", "may not be specified when `type` is 'Pod'")
-    if kind == "PersistentVolumeClaim" and not {"min", "max"} & _said(item, "storage"):
-        wish = "either minimum or maximum storage value is required, but neither was provided"
-        yield required(f"{field}.limits", wish)
+    if kind == "PersistentVolumeClaim" and not {"min", "max"} & _fields_with(item, "storage"):
+        detail = "either minimum or maximum storage value is required, but neither was provided"
+        yield required(f"{field}.limits", detail)
     amounts = {
         name: {key: Quantity.parse(text) for key, text in (item.get(name) or {}).items()}
         for name in _AMOUNTS
@@ -48,7 +48,7 @@ def _check_item(item: Json, kind: str, field: str) -> Causes:
         yield from _check_order(amounts, key, field)
 
 
-def _said(item: Json, resource: str) -> set[str]:
+def _fields_with(item: Json, resource: str) -> set[str]:
     return {name for name in _AMOUNTS if resource in (item.get(name) or {})}
 
 
@@ -56,13 +56,13 @@ def _check_order(amounts: dict[str, dict[str, Quantity]], key: str, field: str) 
     for less, more in _ORDER:
         low, high = amounts[less].get(key), amounts[more].get(key)
         if low is not None and high is not None and low > high:
-            words = {"defaultRequest": "default request"}
-            wish = (
-                f"{words.get(less, less)} value {low} is greater than "
-                f"{words.get(more, more)} value {high}"
+            spelled = {"defaultRequest": "default request"}
+            detail = (
+                f"{spelled.get(less, less)} value {low} is greater than "
+                f"{spelled.get(more, more)} value {high}"
             )
-            yield invalid(f"{field}.{less}[{key}]", str(low), wish)
+            yield invalid(f"{field}.{less}[{key}]", str(low), detail)
     ratio = amounts["maxLimitRequestRatio"].get(key)
     if ratio is not None and ratio < Quantity(10**9):
-        wish = f"ratio {ratio} is less than 1"
-        yield invalid(f"{field}.maxLimitRequestRatio[{key}]", str(ratio), wish)
+        detail = f"ratio {ratio} is less than 1"
+        yield invalid(f"{field}.maxLimitRequestRatio[{key}]", str(ratio), detail)

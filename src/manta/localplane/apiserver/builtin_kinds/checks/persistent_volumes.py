@@ -1,4 +1,4 @@
-"""PersistentVolumes: what they hold, and what may change."""
+"""PersistentVolumes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json, json_diff
 from manta.localplane.apiserver.builtin_kinds.checks.volumes import (
     check_volume_source,
-    no_backsteps,
+    no_parent_steps,
 )
 from manta.localplane.apiserver.schema.causes import forbidden, invalid, not_supported, required
 
@@ -54,8 +54,8 @@ def check_persistent_volume(volume: Json, old: Json | None) -> Causes:
     yield from _check_sources(spec)
     host = (spec.get("hostPath") or {}).get("path", "")
     if host and posixpath.normpath(host) == "/" and policy == "Recycle":
-        wish = "may not be 'recycle' for a hostPath mount of '/'"
-        yield forbidden("spec.persistentVolumeReclaimPolicy", wish)
+        detail = "may not be 'recycle' for a hostPath mount of '/'"
+        yield forbidden("spec.persistentVolumeReclaimPolicy", detail)
     if spec.get("storageClassName"):
         yield from rules.subdomain("spec.storageClassName", spec["storageClassName"])
     mode = spec.get("volumeMode")
@@ -73,8 +73,8 @@ def _check_access(modes: list[str]) -> Causes:
             yield not_supported("spec.accessModes", mode, ACCESS_MODES)
     known = {mode for mode in modes if mode in ACCESS_MODES}
     if "ReadWriteOncePod" in known and len(known) > 1:
-        wish = "may not use ReadWriteOncePod with other access modes"
-        yield forbidden("spec.accessModes", wish)
+        detail = "may not use ReadWriteOncePod with other access modes"
+        yield forbidden("spec.accessModes", detail)
 
 
 def _check_capacity(capacity: Json) -> Causes:
@@ -94,8 +94,8 @@ def _check_affinity(affinity: Json | None) -> Causes:
     if affinity.get("required") is None:
         yield required(field, "must specify required node constraints")
     elif not affinity["required"].get("nodeSelectorTerms"):
-        wish = "must have at least one node selector term"
-        yield required(f"{field}.nodeSelectorTerms", wish)
+        detail = "must have at least one node selector term"
+        yield required(f"{field}.nodeSelectorTerms", detail)
 
 
 def _check_sources(spec: Json) -> Causes:
@@ -120,7 +120,7 @@ def _check_source(kind: str, source: Json, field: str) -> Causes:
             yield required(f"{field}.{member}")
     path = source.get("path", "")
     if kind == "local":
-        yield from no_backsteps(f"{field}.path", path)
+        yield from no_parent_steps(f"{field}.path", path)
     elif kind == "nfs" and not path.startswith("/"):
         yield invalid(f"{field}.path", path, "must be an absolute path")
 
@@ -128,8 +128,8 @@ def _check_source(kind: str, source: Json, field: str) -> Causes:
 def _check_change(spec: Json, old: Json) -> Causes:
     new, before = ({name: one[name] for name in _SOURCES if name in one} for one in (spec, old))
     if new != before:
-        wish = "spec.persistentvolumesource is immutable after creation"
-        yield forbidden("spec.persistentvolumesource", f"{wish}\n{json_diff(before, new)}")
+        detail = "spec.persistentvolumesource is immutable after creation"
+        yield forbidden("spec.persistentvolumesource", f"{detail}\n{json_diff(before, new)}")
     yield from rules.immutable("volumeMode", spec.get("volumeMode"), old.get("volumeMode"))
     if old.get("nodeAffinity") is not None:
         yield from rules.immutable("nodeAffinity", spec.get("nodeAffinity"), old["nodeAffinity"])

@@ -1,4 +1,4 @@
-"""Pods, Pod templates, and what may change in a Pod that exists."""
+"""Pods, Pod templates, and changes of Pods."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def check_pod_spec(spec: Json, path: str) -> Causes:
     )
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= MAX_INT32:
-        wish = f"must be between 1 and {MAX_INT32}, inclusive"
-        yield invalid(f"{path}.activeDeadlineSeconds", deadline, wish)
+        detail = f"must be between 1 and {MAX_INT32}, inclusive"
+        yield invalid(f"{path}.activeDeadlineSeconds", deadline, detail)
     yield from check_tolerations(spec.get("tolerations") or [], f"{path}.tolerations")
 
 
@@ -100,7 +100,7 @@ def _check_names(spec: Json, path: str) -> Causes:
 
 
 def _check_volumes(volumes: list[Json], path: str, known: set[str]) -> Causes:
-    """Names of good volumes are added to `known`: only those can be mounted."""
+    """Add the names of valid volumes to `known`: only those can be mounted."""
     for index, volume in enumerate(volumes):
         found = list(_check_volume(volume, f"{path}[{index}]", known))
         if not found:
@@ -129,14 +129,14 @@ def check_tolerations(tolerations: list[Json], path: str) -> Causes:
         key, operator = toleration.get("key", ""), toleration.get("operator") or "Equal"
         effect = toleration.get("effect", "")
         if not key and operator != "Exists":
-            wish = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            yield invalid(f"{field}.operator", toleration.get("operator", ""), wish)
+            detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            yield invalid(f"{field}.operator", toleration.get("operator", ""), detail)
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-            wish = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            yield invalid(f"{field}.effect", effect, wish)
+            detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            yield invalid(f"{field}.effect", effect, detail)
         if operator == "Exists" and toleration.get("value"):
-            wish = "value must be empty when `operator` is 'Exists'"
-            yield invalid(f"{field}.operator", toleration["value"], wish)
+            detail = "value must be empty when `operator` is 'Exists'"
+            yield invalid(f"{field}.operator", toleration["value"], detail)
         elif operator not in {"Equal", "Exists"}:
             yield not_supported(f"{field}.operator", operator, ("Equal", "Exists"))
         if effect and effect not in _EFFECTS:
@@ -154,8 +154,8 @@ def _check_change(spec: Json, old: Json) -> Causes:
     gates = {gate["name"] for gate in old.get("schedulingGates") or []}
     for index, gate in enumerate(spec.get("schedulingGates") or []):
         if gate["name"] not in gates:
-            wish = "only deletion is allowed, but found new scheduling gate"
-            yield forbidden(f"spec.schedulingGates[{index}]", f"{wish} '{gate['name']}'")
+            detail = "only deletion is allowed, but found new scheduling gate"
+            yield forbidden(f"spec.schedulingGates[{index}]", f"{detail} '{gate['name']}'")
     munged = _munged(spec, old)
     if munged != old:
         yield forbidden(
@@ -165,7 +165,7 @@ def _check_change(spec: Json, old: Json) -> Causes:
 
 
 def check_resize(pod: Json, old: Json | None) -> Causes:
-    """The resize subresource changes what containers may use, and nothing else."""
+    """The resize subresource changes the resources of containers only."""
     spec, before = pod.get("spec") or {}, (old or {}).get("spec") or {}
     yield from check_pod_spec(spec, "spec")
     munged = dict(spec)
@@ -181,15 +181,15 @@ def check_resize(pod: Json, old: Json | None) -> Causes:
     if munged != before:
         yield forbidden("spec", "only cpu and memory resources are mutable")
     if quality_of_service(dict(spec)) != quality_of_service(before):
-        wish = "Pod QOS Class may not change as a result of resizing"
-        yield invalid("spec", quality_of_service(dict(spec)), wish)
+        detail = "Pod QOS Class may not change as a result of resizing"
+        yield invalid("spec", quality_of_service(dict(spec)), detail)
 
 
 _RESIZABLE = ("resources", "resizePolicy")
 
 
 def check_ephemeral_containers(pod: Json, old: Json | None) -> Causes:
-    """Debugging containers come and never go."""
+    """Ephemeral containers can be added, not changed or removed."""
     spec, before = pod.get("spec") or {}, (old or {}).get("spec") or {}
     new = {one["name"]: one for one in spec.get("ephemeralContainers") or []}
     known = frozenset(volume["name"] for volume in spec.get("volumes") or [])
@@ -202,11 +202,11 @@ def check_ephemeral_containers(pod: Json, old: Json | None) -> Causes:
     for container in before.get("ephemeralContainers") or []:
         name = container["name"]
         if name not in new:
-            wish = f'existing ephemeral containers "{name}" may not be removed'
-            yield forbidden("spec.ephemeralContainers", wish + "\n")
+            detail = f'existing ephemeral containers "{name}" may not be removed'
+            yield forbidden("spec.ephemeralContainers", detail + "\n")
         elif new[name] != container:
-            wish = f'existing ephemeral containers "{name}" may not be changed'
-            yield forbidden("spec.ephemeralContainers", wish + "\n")
+            detail = f'existing ephemeral containers "{name}" may not be changed'
+            yield forbidden("spec.ephemeralContainers", detail + "\n")
 
 
 def _check_ephemeral_mounts(container: Json, path: str, known: frozenset[str]) -> Causes:
@@ -215,8 +215,8 @@ def _check_ephemeral_mounts(container: Json, path: str, known: frozenset[str]) -
     for index, mount in enumerate(mounts):
         for member in ("subPath", "subPathExpr"):
             if mount.get(member):
-                wish = "cannot be set for an Ephemeral Container"
-                yield forbidden(f"{path}[{index}].{member}", wish)
+                detail = "cannot be set for an Ephemeral Container"
+                yield forbidden(f"{path}[{index}].{member}", detail)
 
 
 def _check_deadline(new: int | None, old: int | None) -> Causes:
@@ -228,19 +228,19 @@ def _check_deadline(new: int | None, old: int | None) -> Causes:
 
 
 def _check_added_tolerations(new: list[Json], old: list[Json]) -> Causes:
-    """Existing ones may change their seconds, nothing else."""
+    """Existing tolerations may change their tolerationSeconds only."""
 
     def core(toleration: Json) -> dict[str, Any]:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
     kept = [core(toleration) for toleration in new]
     if any(core(toleration) not in kept for toleration in old):
-        wish = "existing toleration can not be modified except its tolerationSeconds"
-        yield forbidden("spec.tolerations", wish)
+        detail = "existing toleration can not be modified except its tolerationSeconds"
+        yield forbidden("spec.tolerations", detail)
 
 
 def _munged(spec: Json, old: Json) -> dict[str, Any]:
-    """The new spec, with the old value of everything that may change."""
+    """The new spec, with the old values of all mutable fields."""
     munged = dict(spec)
     for name in ("containers", "initContainers"):
         if spec.get(name):

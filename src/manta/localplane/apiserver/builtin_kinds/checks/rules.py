@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -47,18 +48,18 @@ def labels(field: str, values: Mapping[str, str] | None) -> Causes:
 
 
 def selector(field: str, value: Json | None) -> Causes:
-    """A label selector; that it selects at all is checked elsewhere."""
+    """A label selector. An empty one is valid here."""
     found = value or {}
     yield from labels(f"{field}.matchLabels", found.get("matchLabels"))
     for index, term in enumerate(found.get("matchExpressions") or []):
         path = f"{field}.matchExpressions[{index}]"
         operator, values = term.get("operator", ""), term.get("values") or []
         if operator in {"In", "NotIn"} and not values:
-            wish = "must be specified when `operator` is 'In' or 'NotIn'"
-            yield required(f"{path}.values", wish)
+            detail = "must be specified when `operator` is 'In' or 'NotIn'"
+            yield required(f"{path}.values", detail)
         elif operator in {"Exists", "DoesNotExist"} and values:
-            wish = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            yield Cause("FieldValueForbidden", f"Forbidden: {wish}", f"{path}.values")
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield Cause("FieldValueForbidden", f"Forbidden: {detail}", f"{path}.values")
         elif operator not in {"In", "NotIn", "Exists", "DoesNotExist"}:
             yield invalid(f"{path}.operator", operator, "not a valid selector operator")
         yield from all_invalid(
@@ -119,14 +120,14 @@ def user_or_group(field: str, value: int | None) -> Causes:
 
 
 def count_or_percent(field: str, value: int | str | None, *, bounded: bool = True) -> Causes:
-    """A number that is not negative, or a percentage: of at most 100 where `bounded`."""
+    """A number that is not negative, or a percentage, at most 100 % if `bounded`."""
     if isinstance(value, str):
         if not _PERCENT.fullmatch(value):
-            wish = (
+            detail = (
                 "a valid percent string must be a numeric string followed by an ending '%' (e.g. "
                 "'1%',  or '93%', regex used for validation is '[0-9]+%')"
             )
-            yield invalid(field, value, wish)
+            yield invalid(field, value, detail)
         elif bounded and amount_of(value) > 100:
             yield invalid(field, value, "must not be greater than 100%")
     else:
@@ -134,13 +135,22 @@ def count_or_percent(field: str, value: int | str | None, *, bounded: bool = Tru
 
 
 def amount_of(value: int | str) -> int:
-    """The number, or that before `%`; 0 for what is neither."""
+    """The number, or the percentage; 0 for other text."""
     if isinstance(value, int):
         return value
     digits = value.removesuffix("%").lstrip("0")
     if not digits.isascii() or not digits.isdigit():
         return 0
     return int(digits) if len(digits) < 19 else MAX_INT32
+
+
+def is_ip(text: Any, family: str = "") -> bool:
+    """Whether the text is an IP address; `family` is IPv4 or IPv6, or empty for both."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return not family or f"IPv{address.version}" == family
 
 
 def immutable(field: str, new: Any, old: Any) -> Causes:
@@ -167,7 +177,7 @@ def data_key(field: str, key: str) -> Causes:
 
 
 def json_diff(old: Json, new: Json) -> str:
-    """What changed, as a patch of the JSON text: shown where a whole spec is immutable."""
+    """A unified diff of the JSON: part of the error for an immutable spec."""
     before, after = (json.dumps(side, indent=1, sort_keys=True).splitlines() for side in (old, new))
     lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
     return "\n".join(lines) + "\n"

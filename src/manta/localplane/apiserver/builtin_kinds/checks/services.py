@@ -5,7 +5,6 @@ from __future__ import annotations
 from manta.api.addresses import special_address
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
-from manta.localplane.apiserver.builtin_kinds.defaults.services import is_address
 from manta.localplane.apiserver.schema.causes import (
     Cause,
     duplicate,
@@ -46,8 +45,8 @@ def check_service(service: Json, old: Json | None) -> Causes:
 
 def _check_type(spec: Json, type_: str, *, headless: bool) -> Causes:
     if headless and type_ in {"LoadBalancer", "NodePort"}:
-        wish = f"may not be set to 'None' for {type_} services"
-        yield invalid("spec.clusterIPs[0]", "None", wish)
+        detail = f"may not be set to 'None' for {type_} services"
+        yield invalid("spec.clusterIPs[0]", "None", detail)
     if type_ != "ExternalName":
         return
     for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
@@ -63,20 +62,20 @@ def _check_type(spec: Json, type_: str, *, headless: bool) -> Causes:
 def _check_families(spec: Json) -> Causes:
     addresses = spec.get("clusterIPs") or []
     for index, address in enumerate(addresses):
-        if address != "None" and not is_address(address):
-            wish = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            yield invalid(f"spec.clusterIPs[{index}]", address, wish)
+        if address != "None" and not rules.is_ip(address):
+            detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            yield invalid(f"spec.clusterIPs[{index}]", address, detail)
     if addresses and addresses[0] != spec.get("clusterIP"):
         yield invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
     pairs = zip(addresses, spec.get("ipFamilies") or [], strict=False)
     for index, (address, family) in enumerate(pairs):
-        if is_address(address) and (":" in address) != (family == "IPv6"):
-            wish = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
-            yield invalid(f"spec.clusterIPs[{index}]", address, wish)
+        if rules.is_ip(address) and (":" in address) != (family == "IPv6"):
+            detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            yield invalid(f"spec.clusterIPs[{index}]", address, detail)
 
 
 def _check_external_addresses(spec: Json, before: Json) -> Causes:
-    """Those that are there already may stay."""
+    """Addresses that are already stored stay valid."""
     known = before.get("externalIPs") or []
     for index, address in enumerate(spec.get("externalIPs") or []):
         problem = special_address(address)
@@ -107,10 +106,10 @@ def _check_node_ports(ports: list[Json], type_: str) -> Causes:
         if type_ == "ClusterIP":
             yield forbidden(field, "may not be used when `type` is 'ClusterIP'")
         elif number not in _NODE_PORTS:
-            wish = (
+            detail = (
                 "provided port is not in the valid range. The range of valid ports is 30000-32767"
             )
-            yield invalid(field, number, wish)
+            yield invalid(field, number, detail)
         key = (port.get("protocol", ""), number)
         if key in seen:
             yield duplicate(field, number)
@@ -122,7 +121,7 @@ def _check_duplicates(ports: list[Json]) -> Causes:
     for index, port in enumerate(ports):
         key = (port.get("protocol", ""), port.get("port", 0))
         if key in seen:
-            # The real server shows its own, internal form of a port here.
+            # kube-apiserver shows its internal form of a port here.
             shown = (
                 f'{{"Name":"","Protocol":"{key[0]}","AppProtocol":null,"Port":{key[1]},'
                 '"TargetPort":0,"NodePort":0}'
@@ -133,10 +132,10 @@ def _check_duplicates(ports: list[Json]) -> Causes:
 
 
 def _check_addresses(spec: Json, old: Json) -> Causes:
-    """The first address of a Service is for life."""
+    """The first address of a Service is immutable."""
     if "ExternalName" in {spec.get("type"), old.get("type")}:
         return
     new_ips, old_ips = spec.get("clusterIPs") or [], old.get("clusterIPs") or []
     if old_ips and (not new_ips or new_ips[0] != old_ips[0]):
-        wish = "may not change once set" if new_ips else "primary clusterIP can not be unset"
-        yield invalid("spec.clusterIPs[0]", new_ips, wish)
+        detail = "may not change once set" if new_ips else "primary clusterIP can not be unset"
+        yield invalid("spec.clusterIPs[0]", new_ips, detail)

@@ -23,16 +23,16 @@ def check_replication_controller(controller: Json, old: Json | None) -> Causes:
         return
     labels = (template.get("metadata") or {}).get("labels")
     if any((labels or {}).get(key) != value for key, value in selector.items()):
-        wish = "`selector` does not match template `labels`"
-        yield invalid("spec.template.metadata.labels", labels, wish)
+        detail = "`selector` does not match template `labels`"
+        yield invalid("spec.template.metadata.labels", labels, detail)
     yield from check_template(template, "spec.template")
     pod = template.get("spec") or {}
     if pod.get("restartPolicy", "") != "Always":
         field = "spec.template.spec.restartPolicy"
         yield not_supported(field, pod.get("restartPolicy", ""), ("Always",))
     if pod.get("activeDeadlineSeconds") is not None:
-        wish = "activeDeadlineSeconds in ReplicationController is not Supported"
-        yield forbidden("spec.template.spec.activeDeadlineSeconds", wish)
+        detail = "activeDeadlineSeconds in ReplicationController is not Supported"
+        yield forbidden("spec.template.spec.activeDeadlineSeconds", detail)
 
 
 def check_pod_template(template: Json, _: Json | None) -> Causes:

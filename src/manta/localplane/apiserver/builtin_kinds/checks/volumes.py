@@ -1,7 +1,7 @@
-"""Volumes of a Pod: where their files may lie.
+"""Volumes of a Pod: the paths of their files.
 
-The agent writes these files as root, so a path that leaves its volume is refused here, in the real
-server's words, and once more where the file is written (`node/beneath.py`).
+The node agent writes these files as root, so a path that leaves its volume is refused here as in
+kube-apiserver, and again where the file is written (`node/host/confined_files.py`).
 """
 
 from __future__ import annotations
@@ -54,25 +54,25 @@ def check_volume_source(kind: str, source: Json, field: str) -> Causes:
 
 
 # ── paths ────────────────────────────────────────────────────────────────────────────────
-def descending_path(field: str, path: str) -> Causes:
+def relative_path(field: str, path: str) -> Causes:
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
-    yield from no_backsteps(field, path)
+    yield from no_parent_steps(field, path)
 
 
-def no_backsteps(field: str, path: str) -> Causes:
+def no_parent_steps(field: str, path: str) -> Causes:
     if ".." in path.split("/"):
         yield invalid(field, path, "must not contain '..'")
 
 
 def _not_reserved(field: str, path: str) -> Causes:
-    yield from descending_path(field, path)
+    yield from relative_path(field, path)
     if path.startswith("..") and not path.startswith("../"):
         yield invalid(field, path, "must not start with '..'")
 
 
 def _check_host_path(source: Json, field: str) -> Causes:
-    yield from no_backsteps(f"{field}.path", source["path"])
+    yield from no_parent_steps(f"{field}.path", source["path"])
     kind = source.get("type")
     if kind is not None and kind not in _HOST_PATH_TYPES:
         yield not_supported(f"{field}.type", kind, _HOST_PATH_TYPES)
@@ -99,14 +99,14 @@ def _check_key_to_path(item: Json, field: str) -> Causes:
 
 
 def _check_downward_file(item: Json, field: str) -> Causes:
-    """`field` is that of the volume: the real server leaves the index out."""
+    """`field` is that of the volume: kube-apiserver omits the index."""
     if not item.get("path"):
         yield required(f"{field}.path")
     yield from _not_reserved(f"{field}.path", item.get("path", ""))
     one, other = item.get("fieldRef"), item.get("resourceFieldRef")
     if one is not None and other is not None:
-        wish = "fieldRef and resourceFieldRef can not be specified simultaneously"
-        yield invalid(field, "resource", wish)
+        detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
+        yield invalid(field, "resource", detail)
     elif one is None and other is None:
         yield required(field, "one of fieldRef and resourceFieldRef is required")
     yield from _check_mode(item.get("mode"), f"{field}.mode")
@@ -127,7 +127,7 @@ def _check_projected(sources: list[Json], field: str) -> Causes:
 
 
 def _check_unique(kind: str, part: Json, field: str, paths: set[str]) -> Causes:
-    """Tokens are left out, as the real server does: a later file of the same path wins."""
+    """Tokens are not checked, as in kube-apiserver: a later file of the same path wins."""
     if kind == "serviceAccountToken":
         return
     for item in part.get("items") or []:
@@ -150,14 +150,14 @@ def _check_downward(part: Json, field: str, _: str) -> Causes:
 
 
 def _check_token(part: Json, field: str, volume: str) -> Causes:
-    """The real server names the path as one of the volume itself."""
+    """kube-apiserver reports the path as one of the volume itself."""
     seconds: Any = part.get("expirationSeconds", 3600)
     if seconds < _SHORTEST_TOKEN:
-        wish = "may not specify a duration less than 10 minutes"
-        yield invalid(f"{field}.expirationSeconds", seconds, wish)
+        detail = "may not specify a duration less than 10 minutes"
+        yield invalid(f"{field}.expirationSeconds", seconds, detail)
     if seconds > _LONGEST_TOKEN:
-        wish = "may not specify a duration larger than 2^32 seconds"
-        yield invalid(f"{field}.expirationSeconds", seconds, wish)
+        detail = "may not specify a duration larger than 2^32 seconds"
+        yield invalid(f"{field}.expirationSeconds", seconds, detail)
     if not part.get("path"):
         yield required(f"{volume}.path")
     else:

@@ -1,4 +1,4 @@
-"""Jobs, Deployments and their relatives."""
+"""Jobs, CronJobs, Deployments, ReplicaSets, StatefulSets and DaemonSets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from manta.api.schedule import ScheduleError, parse_schedule
 from manta.api.selectors import from_object
+from manta.api.well_known import LABEL_JOB_UID
 from manta.localplane.apiserver.builtin_kinds.checks import rules
 from manta.localplane.apiserver.builtin_kinds.checks.pods import check_template
 from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
@@ -30,7 +31,7 @@ _COUNTS = (
     "maxFailedIndexes",
 )
 _STRATEGIES = ("Recreate", "RollingUpdate")
-_CHANGEABLE = (
+_MUTABLE_FIELDS = (
     "replicas",
     "ordinals",
     "template",
@@ -39,7 +40,7 @@ _CHANGEABLE = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
-"""Of a StatefulSet's spec, in the order in which kube-apiserver names them."""
+"""The mutable fields of a StatefulSet's spec, in the order of kube-apiserver's error."""
 _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates")
 
 
@@ -49,7 +50,7 @@ def check_job(job: Json, old: Json | None) -> Causes:
         return
     yield from _check_generated(job, spec)
     yield from _check_matched_spec(spec)
-    if old is not None:  # the real server checks all of it once more for an update
+    if old is not None:  # kube-apiserver validates the spec twice in an update
         yield from _check_matched_spec(spec)
         yield from _check_job_change(spec, old.get("spec") or {}, old)
 
@@ -67,8 +68,8 @@ def check_job_spec(spec: Json, path: str) -> Causes:
     if mode not in {"NonIndexed", "Indexed"}:
         yield not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed"))
     if mode == "Indexed" and spec.get("completions") is None:
-        wish = "when completion mode is Indexed"
-        yield required(f"{path}.completions", wish)
+        detail = "when completion mode is Indexed"
+        yield required(f"{path}.completions", detail)
     template = spec.get("template") or {}
     yield from check_template(template, f"{path}.template")
     policy = (template.get("spec") or {}).get("restartPolicy", "")
@@ -78,12 +79,12 @@ def check_job_spec(spec: Json, path: str) -> Causes:
     elif policy not in {"OnFailure", "Never"}:
         yield not_supported(field, policy, ("OnFailure", "Never"))
     elif spec.get("podFailurePolicy") is not None and policy != "Never":
-        wish = 'only "Never" is supported when podFailurePolicy is specified'
-        yield invalid(field, policy, wish)
+        detail = 'only "Never" is supported when podFailurePolicy is specified'
+        yield invalid(field, policy, detail)
 
 
 def _check_generated(job: Json, spec: Json) -> Causes:
-    """Labels that the server gives may not be chosen otherwise."""
+    """Labels that the server generates must have their generated values."""
     if spec.get("manualSelector"):
         if spec.get("selector") is None:
             yield required("spec.selector")
@@ -95,7 +96,7 @@ def _check_generated(job: Json, spec: Json) -> Causes:
             if labels.get(prefix + key) != value:
                 field = f"spec.template.metadata.labels[{prefix}{key}]"
                 yield invalid(field, labels, f"must be '{value}'")
-    own = {"matchLabels": {"batch.kubernetes.io/controller-uid": meta.get("uid")}}
+    own = {"matchLabels": {LABEL_JOB_UID: meta.get("uid")}}
     selector = spec.get("selector")
     if selector and selector not in (own, {"matchLabels": {"controller-uid": meta.get("uid")}}):
         yield invalid("spec.selector", selector, "`selector` not auto-generated")
@@ -120,7 +121,7 @@ def _same(spec: Json, old: Json, name: str) -> Causes:
 
 
 def _with_scheduling(template: Json, new: Json) -> dict[str, Any]:
-    """A suspended Job that never ran may still be told where to run."""
+    """The old template with the new scheduling fields, which a suspended Job may change."""
     spec, wanted = dict(template.get("spec") or {}), new.get("spec") or {}
     for name in (*_SCHEDULING, "affinity"):
         spec.pop(name, None)
@@ -147,8 +148,8 @@ def check_cron_job(cron_job: Json, _: Json | None) -> Causes:
 def _check_schedule(schedule: str) -> Causes:
     parts = schedule.split()
     if len(parts) != 5 and not schedule.startswith("@"):
-        wish = f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
-        yield invalid("spec.schedule", schedule, wish)
+        detail = f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
+        yield invalid("spec.schedule", schedule, detail)
         return
     try:
         parse_schedule(schedule)
@@ -160,11 +161,13 @@ def _check_time_zone(name: str | None) -> Causes:
     if name is None:
         return
     if not name or name.lower() == "local":
-        wish = (
+        detail = (
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
         )
         yield invalid(
-            "spec.timeZone", name, "timeZone must be nil or non-empty string" if not name else wish
+            "spec.timeZone",
+            name,
+            "timeZone must be nil or non-empty string" if not name else detail,
         )
     elif not _is_time_zone(name):
         yield invalid("spec.timeZone", name, f"unknown time zone {name}")
@@ -175,7 +178,9 @@ def _is_time_zone(name: str) -> bool:
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        return not zoneinfo.available_timezones()  # where there are none, nobody can tell
+        return (
+            not zoneinfo.available_timezones()
+        )  # without a time zone database every name is accepted
     return True
 
 
@@ -187,20 +192,20 @@ def check_deployment(deployment: Json, old: Json | None) -> Causes:
     if strategy.get("type") not in _STRATEGIES:
         yield from _bad_strategy(strategy)
     if strategy.get("type") == "Recreate" and rolling is not None:
-        wish = "may not be specified when strategy `type` is 'Recreate'"
-        yield Cause("FieldValueForbidden", f"Forbidden: {wish}", "spec.strategy.rollingUpdate")
+        detail = "may not be specified when strategy `type` is 'Recreate'"
+        yield Cause("FieldValueForbidden", f"Forbidden: {detail}", "spec.strategy.rollingUpdate")
     elif rolling:
         yield from _check_rolling(rolling, "spec.strategy.rollingUpdate")
     for name in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
         yield from rules.not_negative(f"spec.{name}", spec.get(name))
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None and 0 <= deadline <= spec.get("minReadySeconds", 0):
-        wish = "must be greater than minReadySeconds"
-        yield invalid("spec.progressDeadlineSeconds", deadline, wish)
+        detail = "must be greater than minReadySeconds"
+        yield invalid("spec.progressDeadlineSeconds", deadline, detail)
 
 
 def _bad_strategy(strategy: Json) -> Causes:
-    """The real server shows its own, internal form of the strategy here."""
+    """kube-apiserver shows its internal form of the strategy here."""
     rolling = compact_json(strategy.get("rollingUpdate"))
     shown = f'{{"Type":"{strategy.get("type", "")}","RollingUpdate":{rolling}}}'
     supported = ", ".join(f'"{name}"' for name in _STRATEGIES)
@@ -243,17 +248,17 @@ def check_stateful_set(stateful_set: Json, old: Json | None) -> Causes:
     if old is not None:
         before, after = (_fixed(one.get("spec") or {}) for one in (old, stateful_set))
         if before != after:
-            *most, last = (f"'{name}'" for name in _CHANGEABLE)
-            wish = (
+            *others, last = (f"'{name}'" for name in _MUTABLE_FIELDS)
+            detail = (
                 "updates to statefulset spec for fields other than "
-                f"{', '.join(most)} and {last} are forbidden"
+                f"{', '.join(others)} and {last} are forbidden"
             )
-            yield Cause("FieldValueForbidden", f"Forbidden: {wish}", "spec")
+            yield Cause("FieldValueForbidden", f"Forbidden: {detail}", "spec")
 
 
 def _fixed(spec: Json) -> Json:
-    """The part of a StatefulSet's spec that never changes."""
-    return {name: value for name, value in spec.items() if name not in _CHANGEABLE}
+    """The immutable fields of a StatefulSet's spec."""
+    return {name: value for name, value in spec.items() if name not in _MUTABLE_FIELDS}
 
 
 def check_daemon_set(daemon_set: Json, old: Json | None) -> Causes:
@@ -288,7 +293,7 @@ def _check_match(wanted: Json | None, template: Json) -> Causes:
     try:
         matches = from_object(wanted).matches(labels or {})
     except ValueError:
-        return  # said already, term by term
+        return  # reported already, term by term
     if not matches:
-        wish = "`selector` does not match template `labels`"
-        yield invalid("spec.template.metadata.labels", labels, wish)
+        detail = "`selector` does not match template `labels`"
+        yield invalid("spec.template.metadata.labels", labels, detail)

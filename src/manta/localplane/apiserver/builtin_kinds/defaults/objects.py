@@ -1,10 +1,11 @@
-"""All the smaller kinds."""
+"""Defaults of the smaller kinds."""
 
 from __future__ import annotations
 
 import base64
 from typing import Any
 
+from manta.api.well_known import LABEL_NAMESPACE_NAME
 from manta.localplane.apiserver.builtin_kinds.defaults.pods import round_up
 
 Json = dict[str, Any]
@@ -13,7 +14,7 @@ RBAC = "rbac.authorization.k8s.io"
 
 
 def default_secret(secret: Json) -> None:
-    """stringData is written once and never shown."""
+    """stringData is moved to data and never shown."""
     if not secret.get("type"):
         secret["type"] = "Opaque"
     plain = secret.pop("stringData", None)
@@ -26,7 +27,7 @@ def default_secret(secret: Json) -> None:
 def default_namespace(namespace: Json) -> None:
     meta = namespace.setdefault("metadata", {})
     if meta.get("name"):
-        meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}
+        meta["labels"] = {**(meta.get("labels") or {}), LABEL_NAMESPACE_NAME: meta["name"]}
 
 
 def default_quota(quota: Json) -> None:
@@ -34,7 +35,7 @@ def default_quota(quota: Json) -> None:
 
 
 def default_limit_range(limit_range: Json) -> None:
-    """Limits of containers speak for one another: a highest is a default, a default a request."""
+    """For containers, `max` is the default limit, and that is the default request."""
     for item in (limit_range.get("spec") or {}).get("limits") or []:
         for name in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
             round_up(item.get(name))

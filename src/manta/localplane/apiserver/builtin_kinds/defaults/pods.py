@@ -1,4 +1,4 @@
-"""Pods and Pod templates."""
+"""Defaults of Pods and Pod templates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DEFAULT_MODE = 420  # 0644
 
 
 def default_pod(pod: Json) -> None:
-    """A Pod itself: its spec, and what templates do not get."""
+    """A Pod: its spec, and defaults that templates do not get."""
     spec = pod.setdefault("spec", {})
     spec.setdefault("enableServiceLinks", True)
     for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):
@@ -31,11 +31,11 @@ def default_template(holder: Json) -> None:
 
 def default_pod_spec(spec: Json) -> None:
     spec.setdefault("restartPolicy", "Always")
-    _fill(spec, "terminationGracePeriodSeconds", 30)
+    set_default(spec, "terminationGracePeriodSeconds", 30)
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
     spec.setdefault("dnsPolicy", "ClusterFirst")
-    _fill(spec, "securityContext", {})
+    set_default(spec, "securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
     if spec.get("serviceAccountName") or spec.get("serviceAccount"):
         account = spec.get("serviceAccountName") or spec["serviceAccount"]
@@ -47,7 +47,7 @@ def default_pod_spec(spec: Json) -> None:
             default_container(container)
 
 
-def _fill(holder: Json, name: str, value: Any) -> None:
+def set_default(holder: Json, name: str, value: Any) -> None:
     if holder.get(name) is None:
         holder[name] = value
 
@@ -74,7 +74,7 @@ def default_container(container: Json) -> None:
 
 
 def round_up(amounts: Json | None) -> None:
-    """No amount is finer than a thousandth."""
+    """Round amounts up to a thousandth."""
     for name, text in (amounts or {}).items():
         amount = _parsed(text)
         if amount is not None and amount.nano % 10**6 and amounts is not None:
@@ -82,7 +82,7 @@ def round_up(amounts: Json | None) -> None:
 
 
 def _parsed(text: Any) -> Quantity | None:
-    """Only what is written in the smallest units can be too fine."""
+    """The amount, if it is written in units below a thousandth."""
     if not isinstance(text, str) or text[-1:] not in {"u", "n"}:
         return None
     try:
@@ -92,7 +92,7 @@ def _parsed(text: Any) -> Quantity | None:
 
 
 def pull_policy(image: str) -> str:
-    """`latest`, said or meant, is pulled always."""
+    """`Always` for the tag `latest` and for no tag."""
     path, _, digest = image.partition("@")
     _, colon, tag = path.rpartition("/")[2].partition(":")
     if digest and not colon:
@@ -101,7 +101,7 @@ def pull_policy(image: str) -> str:
 
 
 def _default_requests(container: Json) -> None:
-    """Who sets a limit and no request asks for the limit."""
+    """A limit without a request is also the request."""
     resources = container.get("resources") or {}
     limits = resources.get("limits")
     if not limits:
@@ -129,7 +129,7 @@ def _default_probe(probe: Json) -> None:
             probe[name] = value
     _default_http(probe.get("httpGet"))
     if probe.get("grpc") is not None:
-        _fill(probe["grpc"], "service", "")
+        set_default(probe["grpc"], "service", "")
 
 
 def _default_http(action: Json | None) -> None:
@@ -151,17 +151,17 @@ def _default_volume(volume: Json) -> None:
         volume["emptyDir"] = {}
     for name in ("secret", "configMap", "downwardAPI", "projected"):
         if volume.get(name) is not None:
-            _fill(volume[name], "defaultMode", _DEFAULT_MODE)
+            set_default(volume[name], "defaultMode", _DEFAULT_MODE)
     if volume.get("hostPath") is not None:
-        _fill(volume["hostPath"], "type", "")
+        set_default(volume["hostPath"], "type", "")
     _default_downward((volume.get("downwardAPI") or {}).get("items"))
     for source in (volume.get("projected") or {}).get("sources") or []:
         if source.get("serviceAccountToken") is not None:
-            _fill(source["serviceAccountToken"], "expirationSeconds", 3600)
+            set_default(source["serviceAccountToken"], "expirationSeconds", 3600)
         _default_downward((source.get("downwardAPI") or {}).get("items"))
     claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
     if claim is not None:
-        _fill(claim.setdefault("spec", {}), "volumeMode", "Filesystem")
+        set_default(claim.setdefault("spec", {}), "volumeMode", "Filesystem")
 
 
 def _default_downward(items: list[Json] | None) -> None:
@@ -171,20 +171,20 @@ def _default_downward(items: list[Json] | None) -> None:
 
 # ── quality of service ───────────────────────────────────────────────────────────────────
 def quality_of_service(spec: Json) -> str:
-    """Guaranteed if every container asks for exactly its limits of both; BestEffort if none asks."""
-    asked: dict[str, Quantity] = {}
+    """Guaranteed if all containers request their limits of cpu and memory; BestEffort if none requests."""
+    requested: dict[str, Quantity] = {}
     limited: dict[str, Quantity] = {}
     guaranteed = True
     for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):
         resources = container.get("resources") or {}
         limits = _compute(resources.get("limits"))
-        _add(asked, _compute(resources.get("requests")))
+        _add(requested, _compute(resources.get("requests")))
         _add(limited, limits)
         guaranteed = guaranteed and limits.keys() == {"cpu", "memory"}
-    if not asked and not limited:
+    if not requested and not limited:
         return "BestEffort"
-    if guaranteed and asked.keys() == limited.keys():
-        guaranteed = all(asked[name] == limited[name] for name in asked)
+    if guaranteed and requested.keys() == limited.keys():
+        guaranteed = all(requested[name] == limited[name] for name in requested)
         return "Guaranteed" if guaranteed else "Burstable"
     return "Burstable"
 

@@ -1,10 +1,10 @@
-"""Services: types, ports and addresses. Addresses come from the server, through the context."""
+"""Defaults of Services, and their addresses and node ports."""
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Any
 
+from manta.localplane.apiserver.builtin_kinds.checks.rules import is_ip
 from manta.localplane.apiserver.builtin_kinds.context import Context
 
 Json = dict[str, Any]
@@ -41,7 +41,7 @@ def _default_policies(spec: Json) -> None:
 
 
 def keep_allocated(old: Json, new: Json) -> None:
-    """A PUT without addresses and node ports means: those that it has."""
+    """A PUT without addresses and node ports keeps those of the old object."""
     before, spec = old.get("spec") or {}, new["spec"]
     if spec.get("type") == "ExternalName":
         return
@@ -51,7 +51,7 @@ def keep_allocated(old: Json, new: Json) -> None:
     elif spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get(
         "clusterIPs"
     ):
-        spec["clusterIPs"] = []  # only the one field was changed; the other follows
+        spec["clusterIPs"] = []  # the client changed clusterIP only; clusterIPs follows
     for name in ("ipFamilies", "ipFamilyPolicy"):
         if not spec.get(name) and before.get(name):
             spec[name] = before[name]
@@ -67,8 +67,8 @@ def keep_allocated(old: Json, new: Json) -> None:
                 port["nodePort"] = known[port["protocol"], port["port"]]
 
 
-def drop_needless(old: Json, new: Json) -> None:
-    """A change of type gives back what the new type has no use for."""
+def drop_unused(old: Json, new: Json) -> None:
+    """Drop the addresses and ports that the new type of a Service does not use."""
     before, spec = old.get("spec") or {}, new["spec"]
     if spec.get("type") == "ExternalName" and before.get("type") != "ExternalName":
         for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
@@ -88,17 +88,17 @@ def drop_needless(old: Json, new: Json) -> None:
 
 
 def allocate(service: Json, context: Context, old: Json | None = None) -> None:
-    """Give a Service the address and the node ports that its type needs and it does not have."""
+    """Set the address and the node ports that the type of a Service needs."""
     spec, before = service["spec"], (old or {}).get("spec") or {}
     if spec["type"] == "ExternalName":
         return
-    _give_families(spec)
+    _set_families(spec)
     if not spec.get("clusterIP") and spec.get("clusterIPs"):
         spec["clusterIP"] = spec["clusterIPs"][0]
     wanted = spec.get("clusterIP") or ""
-    if wanted and wanted != HEADLESS and not is_address(wanted):
+    if wanted and wanted != HEADLESS and not is_ip(wanted):
         spec["clusterIPs"] = spec.get("clusterIPs") or [wanted]
-        return  # validation says why not
+        return  # validation reports it
     if wanted not in {HEADLESS, before.get("clusterIP") or HEADLESS}:
         spec["clusterIP"] = context.cluster_ip(service["metadata"], spec.get("clusterIP") or "")
     if not spec.get("clusterIPs"):
@@ -111,15 +111,7 @@ def allocate(service: Json, context: Context, old: Json | None = None) -> None:
                 port["nodePort"] = context.node_port(service["metadata"], wanted)
 
 
-def is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _give_families(spec: Json) -> None:
+def _set_families(spec: Json) -> None:
     headless_without_selector = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
     usual = "RequireDualStack" if headless_without_selector else "SingleStack"
     spec["ipFamilyPolicy"] = spec.get("ipFamilyPolicy") or usual

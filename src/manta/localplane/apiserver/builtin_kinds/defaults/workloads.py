@@ -1,10 +1,11 @@
-"""Jobs, Deployments and their relatives."""
+"""Defaults of Jobs, Deployments and the other workloads."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from manta.localplane.apiserver.builtin_kinds.defaults.pods import default_template
+from manta.api.well_known import LABEL_JOB_UID
+from manta.localplane.apiserver.builtin_kinds.defaults.pods import default_template, set_default
 
 Json = dict[str, Any]
 
@@ -23,22 +24,22 @@ def default_job(job: Json) -> None:
 def default_job_spec(spec: Json) -> None:
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
-    _fill(spec, "parallelism", 1)
+    set_default(spec, "parallelism", 1)
     per_index = spec.get("backoffLimitPerIndex") is not None
-    _fill(spec, "backoffLimit", _MAX_INT32 if per_index else 6)
-    _fill(spec, "completionMode", "NonIndexed")
-    _fill(spec, "suspend", False)
-    _fill(spec, "manualSelector", False)
+    set_default(spec, "backoffLimit", _MAX_INT32 if per_index else 6)
+    set_default(spec, "completionMode", "NonIndexed")
+    set_default(spec, "suspend", False)
+    set_default(spec, "manualSelector", False)
     policy = spec.get("podFailurePolicy")
-    _fill(spec, "podReplacementPolicy", "Failed" if policy else "TerminatingOrFailed")
+    set_default(spec, "podReplacementPolicy", "Failed" if policy else "TerminatingOrFailed")
     for rule in (policy or {}).get("rules") or []:
         for pattern in rule.get("onPodConditions") or []:
             pattern["status"] = pattern.get("status") or "True"
     default_template(spec)
 
 
-def identify_job(job: Json) -> None:
-    """A Job finds its Pods by its own uid, unless somebody chose a selector by hand."""
+def generate_selector(job: Json) -> None:
+    """Generate the selector of a Job from its uid, unless `manualSelector` is set."""
     spec, meta = job["spec"], job["metadata"]
     if spec.get("manualSelector"):
         return
@@ -50,45 +51,48 @@ def identify_job(job: Json) -> None:
     selector = spec.setdefault("selector", {}) if spec.get("selector") else {}
     spec["selector"] = selector
     wanted = selector.setdefault("matchLabels", {})
-    wanted.setdefault("batch.kubernetes.io/controller-uid", meta.get("uid", ""))
+    wanted.setdefault(LABEL_JOB_UID, meta.get("uid", ""))
 
 
 def default_cron_job(cron_job: Json) -> None:
     spec = cron_job.setdefault("spec", {})
-    _fill(spec, "concurrencyPolicy", "Allow")
-    _fill(spec, "suspend", False)
-    _fill(spec, "successfulJobsHistoryLimit", 3)
-    _fill(spec, "failedJobsHistoryLimit", 1)
+    set_default(spec, "concurrencyPolicy", "Allow")
+    set_default(spec, "suspend", False)
+    set_default(spec, "successfulJobsHistoryLimit", 3)
+    set_default(spec, "failedJobsHistoryLimit", 1)
     template = spec.setdefault("jobTemplate", {})
     default_template(template.setdefault("spec", {}))
 
 
 def default_deployment(deployment: Json) -> None:
     spec = deployment.setdefault("spec", {})
-    _fill(spec, "replicas", 1)
-    strategy = spec.setdefault("strategy", {})
+    set_default(spec, "replicas", 1)
+    _default_rolling_update(spec, "strategy", maxUnavailable=_QUARTER, maxSurge=_QUARTER)
+    set_default(spec, "revisionHistoryLimit", 10)
+    set_default(spec, "progressDeadlineSeconds", 600)
+    default_template(spec)
+
+
+def _default_rolling_update(spec: Json, field: str, **defaults: str | int) -> None:
+    strategy = spec.setdefault(field, {})
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
     if strategy["type"] == "RollingUpdate":
-        rolling = strategy.get("rollingUpdate") or {}
-        _fill(rolling, "maxUnavailable", _QUARTER)
-        _fill(rolling, "maxSurge", _QUARTER)
-        strategy["rollingUpdate"] = rolling
-    _fill(spec, "revisionHistoryLimit", 10)
-    _fill(spec, "progressDeadlineSeconds", 600)
-    default_template(spec)
+        strategy["rollingUpdate"] = strategy.get("rollingUpdate") or {}
+        for name, value in defaults.items():
+            set_default(strategy["rollingUpdate"], name, value)
 
 
 def default_replica_set(replica_set: Json) -> None:
     spec = replica_set.setdefault("spec", {})
-    _fill(spec, "replicas", 1)
+    set_default(spec, "replicas", 1)
     default_template(spec)
 
 
 def default_replication_controller(controller: Json) -> None:
     spec = controller.setdefault("spec", {})
     if spec.get("template") is None:
-        _fill(spec, "replicas", 1)
+        set_default(spec, "replicas", 1)
         return
     default_replica_set(controller)
     labels = spec["template"]["metadata"].get("labels")
@@ -99,24 +103,18 @@ def default_replication_controller(controller: Json) -> None:
 
 def default_stateful_set(stateful_set: Json) -> None:
     spec = stateful_set.setdefault("spec", {})
-    _fill(spec, "podManagementPolicy", "OrderedReady")
-    strategy = spec.setdefault("updateStrategy", {})
-    if not strategy.get("type"):
-        strategy["type"] = "RollingUpdate"
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.get("rollingUpdate") or {}
-        _fill(rolling, "partition", 0)
-        strategy["rollingUpdate"] = rolling
+    set_default(spec, "podManagementPolicy", "OrderedReady")
+    _default_rolling_update(spec, "updateStrategy", partition=0)
     retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     retention.setdefault("whenDeleted", "Retain")
     retention.setdefault("whenScaled", "Retain")
     spec["persistentVolumeClaimRetentionPolicy"] = retention
-    _fill(spec, "replicas", 1)
-    _fill(spec, "revisionHistoryLimit", 10)
+    set_default(spec, "replicas", 1)
+    set_default(spec, "revisionHistoryLimit", 10)
     default_template(spec)
     for claim in spec.get("volumeClaimTemplates") or []:
         claim.update(apiVersion="v1", kind="PersistentVolumeClaim")
-        _fill(claim.setdefault("spec", {}), "volumeMode", "Filesystem")
+        set_default(claim.setdefault("spec", {}), "volumeMode", "Filesystem")
         claim.setdefault("status", {}).setdefault("phase", "Pending")
 
 
@@ -124,26 +122,14 @@ def default_daemon_set(daemon_set: Json) -> None:
     spec = daemon_set.setdefault("spec", {})
     meta = daemon_set.setdefault("metadata", {})
     meta["annotations"] = {TEMPLATE_GENERATION: "1", **(meta.get("annotations") or {})}
-    strategy = spec.setdefault("updateStrategy", {})
-    if not strategy.get("type"):
-        strategy["type"] = "RollingUpdate"
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.get("rollingUpdate") or {}
-        _fill(rolling, "maxUnavailable", 1)
-        _fill(rolling, "maxSurge", 0)
-        strategy["rollingUpdate"] = rolling
-    _fill(spec, "revisionHistoryLimit", 10)
+    _default_rolling_update(spec, "updateStrategy", maxUnavailable=1, maxSurge=0)
+    set_default(spec, "revisionHistoryLimit", 10)
     default_template(spec)
 
 
 def count_template(old: Json, new: Json) -> None:
-    """A DaemonSet's template has a count of its own."""
+    """Count changes of a DaemonSet's template in an annotation."""
     if (old.get("spec") or {}).get("template") != new["spec"].get("template"):
         before = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0")
         count = int(before) + 1 if before.isdigit() else 1
         new["metadata"]["annotations"][TEMPLATE_GENERATION] = str(count)
-
-
-def _fill(holder: Json, name: str, value: Any) -> None:
-    if holder.get(name) is None:
-        holder[name] = value

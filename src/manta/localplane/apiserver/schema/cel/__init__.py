@@ -1,8 +1,8 @@
-"""A small evaluator for the Common Expression Language, as far as CRD rules use it.
+"""An evaluator of the Common Expression Language (CEL), as far as CRD rules use it.
 
-Text becomes tokens (`lexer`), tokens become a tree (`parser`), the tree becomes closures
-(`compiler`), and those run on plain JSON. What is not known, a function or a variable, is found
-when a rule is compiled, so that a CRD is refused and not each of its objects later.
+`lexer` turns text into tokens, `parser` tokens into a tree, `compiler` the tree into closures that run
+on JSON. Unknown functions and variables are found at compile time, so that the CRD is refused and not
+each of its objects.
 """
 
 from manta.localplane.apiserver.schema.cel.compiler import Program, compile_expression

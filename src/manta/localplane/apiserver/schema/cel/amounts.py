@@ -38,7 +38,7 @@ def _amount(value: Any) -> Quantity:
 
 
 def _operand(value: Any) -> Quantity:
-    """Sums also take integers."""
+    """Return an operand of a sum, which may also be an integer."""
     return Quantity(value * _NANO) if type(value) is int else _amount(value)
 
 
@@ -65,7 +65,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _pair(left: Any, right: Any) -> tuple[list[Any], list[Any]]:
-    """Two lists that are compared element by element, unless that takes too long."""
+    """Return two lists to compare element by element. Raises EvaluationError if they are too long."""
     one, other = _list(left), _list(right)
     if len(one) * len(other) > _MAX_COMPARISONS:
         raise EvaluationError("operation cancelled: actual cost limit exceeded")

@@ -1,7 +1,7 @@
-"""A tree to closures: an expression is compiled once and run for every object.
+"""Compiles a tree to closures: once per expression, to run for every object.
 
-Each closure takes the scope and returns a value or raises EvaluationError. Logic is as in the
-language: `false && error` is false, whichever side the error is on.
+Each closure takes the scope and returns a value or raises EvaluationError. As CEL defines it,
+`false && error` is false, whichever side the error is on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from manta.localplane.apiserver.schema.cel.parser import (
 from manta.localplane.apiserver.schema.cel.values import BINARY, Maybe, is_number
 
 MAX_STEPS = 200_000
-"""Loop turns that one evaluation may take; the real server counts a cost in the same spirit."""
+"""Loop iterations of one evaluation; kube-apiserver has a similar cost limit."""
 
 _ESCAPES = {
     "__underscores__": "__",
@@ -79,12 +79,12 @@ class Program:
     def evaluate(self, variables: dict[str, Any]) -> Any:
         try:
             return self.code(Scope(variables, [MAX_STEPS]))
-        except (ArithmeticError, RecursionError) as error:  # a date beyond the year 9999, say
+        except (ArithmeticError, RecursionError) as error:  # such as a date beyond the year 9999
             raise EvaluationError(f"evaluation error: {error}") from None
 
 
 def compile_expression(text: str) -> Program:
-    """Raises BadExpressionError for bad syntax, unknown functions and undeclared names."""
+    """Return the program. Raises BadExpressionError for bad syntax and unknown names."""
     compiler = _Compiler()
     code = compiler.compile(parse(text), frozenset({"self", "oldSelf"}))
     return Program(code, "oldSelf" in compiler.used)
@@ -155,7 +155,7 @@ class _Compiler:
         return lambda scope: found(*[arg(scope) for arg in args])
 
     def _of_optional(self, call: Call, names: frozenset[str]) -> Code:
-        """`o.optMap(x, f(x))`: f of the value, where there is one."""
+        """`o.optMap(x, f(x))`: f of the value, if there is one."""
         match call.args:
             case (Name(variable), body) if call.target is not None:
                 pass
@@ -210,7 +210,7 @@ class _Compiler:
 
 
 def _unescape(field: str) -> str:
-    """Field names that are no identifiers, or are words of the language, come escaped."""
+    """Return the field name: names that are not identifiers, or keywords, are escaped."""
     if "__" not in field:
         return field
     for escaped, plain in _ESCAPES.items():
@@ -284,7 +284,7 @@ def _truth(value: Any) -> bool:
 
 
 def _logic(left: Code, right: Code, *, decisive: bool) -> Code:
-    """And, or: a decisive side decides, even when the other one fails."""
+    """And, or: a decisive side wins, even if the other one fails."""
 
     def decide(scope: Scope) -> bool:
         try:
@@ -305,7 +305,7 @@ def _elements(value: Any) -> Any:
 
 
 def _each(holder: Code, variable: str, body: Code) -> Callable[[Scope], Any]:
-    """(element, what the body says of it), one after the other."""
+    """Yield (element, value of the body) pairs."""
 
     def run(scope: Scope) -> Any:
         inner = scope.inner()
@@ -318,7 +318,7 @@ def _each(holder: Code, variable: str, body: Code) -> Callable[[Scope], Any]:
 
 
 def _quantifier(*, decisive: bool) -> Callable[[Code, str, list[Code]], Code]:
-    """all() and exists(): the first decisive element decides; errors only count at the end."""
+    """all() and exists(): the first decisive element wins; an error counts only without one."""
 
     def build(holder: Code, variable: str, bodies: list[Code]) -> Code:
         body = bodies[0]
@@ -345,18 +345,18 @@ def _quantifier(*, decisive: bool) -> Callable[[Code, str, list[Code]], Code]:
 
 def _exists_one(holder: Code, variable: str, bodies: list[Code]) -> Code:
     each = _each(holder, variable, bodies[0])
-    return lambda scope: sum(_truth(said) for _, said in each(scope)) == 1
+    return lambda scope: sum(_truth(value) for _, value in each(scope)) == 1
 
 
 def _filter(holder: Code, variable: str, bodies: list[Code]) -> Code:
     each = _each(holder, variable, bodies[0])
-    return lambda scope: [element for element, said in each(scope) if _truth(said)]
+    return lambda scope: [element for element, value in each(scope) if _truth(value)]
 
 
 def _map(holder: Code, variable: str, bodies: list[Code]) -> Code:
     if len(bodies) == 1:
         each = _each(holder, variable, bodies[0])
-        return lambda scope: [said for _, said in each(scope)]
+        return lambda scope: [value for _, value in each(scope)]
     condition, transform = bodies
     return _map(_filter(holder, variable, [condition]), variable, [transform])
 

@@ -15,7 +15,7 @@ _OFFSET = re.compile(r"([-+]?)([0-9]{1,2}):([0-9]{2})")
 
 
 def _zone(name: Any) -> tzinfo:
-    """A name such as `Europe/Paris`, or an offset such as `+02:00`."""
+    """Return the zone of a name such as `Europe/Paris` or an offset such as `+02:00`."""
     if not isinstance(name, str):
         raise EvaluationError(NO_OVERLOAD)
     if offset := _OFFSET.fullmatch(name):
@@ -37,7 +37,7 @@ def _of_date(part: Callable[[datetime], int]) -> Function:
 
 
 def _of_both(part: Callable[[datetime], int], seconds: float) -> Function:
-    """Of a duration the whole of it, in this unit."""
+    """For a duration: its whole length in this unit."""
     of_date = _of_date(part)
 
     def get(value: Any, zone: Any = None) -> int:

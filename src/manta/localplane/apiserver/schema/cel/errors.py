@@ -1,17 +1,17 @@
-"""What can go wrong with an expression, before and while it runs."""
+"""Errors of expressions, at compile time and at run time."""
 
 from __future__ import annotations
 
 
 class BadExpressionError(ValueError):
-    """The text is no expression that we can run."""
+    """The text is not a valid expression."""
 
     def __init__(self, message: str, at: int = 0) -> None:
         super().__init__(message)
         self.at = at
 
     def shown_in(self, text: str) -> str:
-        """The complaint with the place marked, as the real compiler prints it."""
+        """Return the message with the position marked, as cel-go prints it."""
         before = text[: self.at]
         line, column = before.count("\n"), self.at - (before.rfind("\n") + 1)
         source = text.split("\n")[line]
@@ -20,7 +20,7 @@ class BadExpressionError(ValueError):
 
 
 class EvaluationError(Exception):
-    """The expression has no value for this input."""
+    """The expression fails for this input."""
 
 
 NO_OVERLOAD = "no such overload"

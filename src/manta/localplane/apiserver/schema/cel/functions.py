@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from manta.api.durations import DurationError, parse_duration
 from manta.localplane.apiserver.schema.cel import amounts, dates, network, text_format
 from manta.localplane.apiserver.schema.cel.errors import NO_OVERLOAD, EvaluationError
 from manta.localplane.apiserver.schema.cel.values import BINARY, Maybe, equal, is_number, type_name
@@ -16,10 +16,8 @@ from manta.localplane.apiserver.schema.regex import BadPatternError, Pattern, co
 
 Function = Callable[..., Any]
 
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 MOST_CHARACTERS = 4 * 1024 * 1024
-"""Of a text that a function makes: more than an object may have."""
+"""Of a string that a function returns; larger than any object."""
 
 
 def _size(value: Any) -> int:
@@ -94,12 +92,10 @@ def _duration(value: Any) -> timedelta:
     if isinstance(value, timedelta):
         return value
     text = _text(value)
-    sign = -1 if text.startswith("-") else 1
-    body = text.lstrip("+-")
-    if not body or (_DURATION.sub("", body) and body != "0"):
-        raise EvaluationError(f"type conversion error: invalid duration {text!r}")
-    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(body))
-    return timedelta(seconds=sign * seconds)
+    try:
+        return parse_duration(text)
+    except DurationError:
+        raise EvaluationError(f"type conversion error: invalid duration {text!r}") from None
 
 
 def _timestamp(value: Any) -> datetime:
@@ -121,7 +117,7 @@ def _text(value: Any) -> str:
 
 
 def _of_text(function: Callable[..., Any]) -> Function:
-    """A method of strings; anything else has no such overload."""
+    """Return a method that only strings have."""
 
     def call(target: Any, *args: Any) -> Any:
         try:
@@ -195,7 +191,7 @@ def _join(items: Any, separator: str = "") -> str:
 
 
 def _check_size(characters: int) -> None:
-    """A value of some kilobytes must not become one of gigabytes."""
+    """Raises EvaluationError: a small value must not become one of gigabytes."""
     if characters > MOST_CHARACTERS:
         raise EvaluationError(
             f"the result has {characters} characters; at most {MOST_CHARACTERS} are made"

@@ -1,4 +1,4 @@
-"""Expression text to tokens."""
+"""Splits a CEL expression into tokens."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ _ESCAPE = re.compile(
     r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
 )
 _BYTE_ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|([0-3][0-7]{2})|(.))", re.DOTALL)
-_SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_WORDS = {"true": True, "false": False, "null": None}
+_LETTER_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_LITERALS = {"true": True, "false": False, "null": None}
 
 
-def tokens_of(text: str) -> list[Token]:
+def tokenize(text: str) -> list[Token]:
+    """The tokens; the last one has the kind `end`. Raises BadExpressionError."""
     found: list[Token] = []
     at = 0
     while at < len(text):
@@ -65,8 +66,8 @@ def _token(match: re.Match[str]) -> Token | None:
             return Token("value", _unquote_bytes(match["text"], raw=raw), at)
         return Token("value", _unquote(match["text"], raw=raw), at)
     if match["name"] is not None:
-        if match["name"] in _WORDS:
-            return Token("value", _WORDS[match["name"]], at)
+        if match["name"] in _LITERALS:
+            return Token("value", _LITERALS[match["name"]], at)
         return Token("name", match["name"], at)
     return Token("op", match["op"], at)
 
@@ -84,7 +85,7 @@ def _unquote(text: str, *, raw: bool) -> str:
 
 
 def _unquote_bytes(text: str, *, raw: bool) -> bytes:
-    """Like text, in UTF-8; but hexadecimal and octal escapes are one byte each."""
+    """Return a bytes literal: UTF-8, but hexadecimal and octal escapes are one byte each."""
     body = _body(text).encode()
     return body if raw else _BYTE_ESCAPE.sub(_unescape_byte, body)
 
@@ -100,7 +101,7 @@ def _unescape_byte(match: re.Match[bytes]) -> bytes:
     if match[2]:
         return bytes([int(match[2], 8)])
     letter = match[3].decode(errors="replace")
-    return _SIMPLE.get(letter, letter).encode()
+    return _LETTER_ESCAPES.get(letter, letter).encode()
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -109,4 +110,4 @@ def _unescape(match: re.Match[str]) -> str:
             return chr(int(code, 16))
     if match[4]:
         return chr(int(match[4], 8))
-    return _SIMPLE.get(match[5], match[5])
+    return _LETTER_ESCAPES.get(match[5], match[5])

@@ -44,7 +44,7 @@ class Url:
 
 
 def _url(text: Any) -> Url:
-    """An absolute URI or an absolute path, as Go's `url.ParseRequestURI` takes it."""
+    """Read an absolute URI or path, as Go's `url.ParseRequestURI` does."""
     found = _parse_url(_text(text))
     if found is None:
         raise EvaluationError(f'URL parse error during conversion from string: parse "{text}"')
@@ -96,7 +96,7 @@ def _ip(text: Any) -> Address:
 
 
 def _parse_ip(text: str) -> Address | None:
-    """No zones, and no IPv4 addresses inside IPv6 ones: two spellings of one address."""
+    """Zones and IPv4-mapped IPv6 addresses are refused: one address would have two spellings."""
     try:
         found = ip_address(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Tokens to a tree, by precedence: ? :, ||, &&, comparisons, sums, products, signs, members."""
+"""Parses tokens to a tree. Precedence: ? :, ||, &&, comparisons, sums, products, signs, members."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from manta.localplane.apiserver.schema.cel.errors import BadExpressionError
-from manta.localplane.apiserver.schema.cel.lexer import Token, tokens_of
+from manta.localplane.apiserver.schema.cel.lexer import Token, tokenize
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ _MAX_DEPTH = 64
 
 
 def parse(text: str) -> Tree:
-    """The tree of an expression; BadExpressionError for anything else."""
-    parser = _Parser(tokens_of(text))
+    """Return the tree of an expression. Raises BadExpressionError."""
+    parser = _Parser(tokenize(text))
     tree = parser.expression()
     if parser.token.kind != "end":
         raise parser.unexpected()
@@ -174,7 +174,7 @@ class _Parser:
             return ListOf(self._list_until("]"))
         if self._accept("{"):
             return self._map()
-        self._accept(".")  # a leading dot only says: from the root
+        self._accept(".")  # a leading dot means the root scope
         at = self.token.at
         name = self._identifier()
         if self._accept("("):

@@ -137,7 +137,7 @@ def _named(name: Any) -> Maybe:
 
 
 def _validate(format_: Any, text: Any) -> Maybe:
-    """What is wrong with a text; nothing when it is fine."""
+    """Return what is invalid in a text; empty if it is valid."""
     if not isinstance(format_, NamedFormat) or not isinstance(text, str):
         raise EvaluationError(NO_OVERLOAD)
     errors = list(format_.errors(text))

@@ -1,4 +1,4 @@
-"""What expressions compute with: plain JSON, and how it compares, adds and divides."""
+"""The values of expressions: JSON, and how it compares, adds and divides."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def is_number(value: Any) -> bool:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Numbers compare across types; true is not 1; nothing else equals another type."""
+    """Return whether two values are equal: numbers compare across types, and true is not 1."""
     if is_number(left) and is_number(right):
         return bool(left == right)
     if type(left) is not type(right):

@@ -75,11 +75,11 @@ def run(text: str, **variables):
         ("0x10", 16),
     ],
 )
-def test_an_expression_has_its_value(text, value):
+def test_an_expression_has_its_value(text, value) -> None:
     assert run(text) == value
 
 
-def test_old_self_is_noticed():
+def test_old_self_is_noticed() -> None:
     assert compile_expression("self == oldSelf").uses_old_self
     assert not compile_expression("self.oldSelf == 1").uses_old_self
     assert run("self.a > oldSelf.a", oldSelf={"a": 0}) is True
@@ -99,7 +99,7 @@ def test_old_self_is_noticed():
         ("self.a.startsWith('x')", "no such overload"),
     ],
 )
-def test_a_failing_evaluation_says_why(text, error):
+def test_a_failing_evaluation_says_why(text, error) -> None:
     with pytest.raises(EvaluationError, match=error):
         run(text)
 
@@ -122,12 +122,12 @@ def test_a_failing_evaluation_says_why(text, error):
         "(" * 100 + "1" + ")" * 100,
     ],
 )
-def test_what_is_no_expression_is_refused_when_compiled(text):
+def test_what_is_no_expression_is_refused_when_compiled(text) -> None:
     with pytest.raises(BadExpressionError):
         compile_expression(text)
 
 
-def test_an_evaluation_cannot_run_forever():
+def test_an_evaluation_cannot_run_forever() -> None:
     body = "self.all(a, self.all(b, self.all(c, true)))"
     with pytest.raises(EvaluationError, match="cost limit exceeded"):
         compile_expression(body).evaluate({"self": list(range(100))})

@@ -1,0 +1,1 @@
+"""What commands print: tables, progress, help, and objects in words."""

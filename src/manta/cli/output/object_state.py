@@ -1,0 +1,110 @@
+"""The state of an object in one word, and the reason in one line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from manta.client.readiness import judge
+
+MAX_LENGTH = 160
+ELLIPSIS = "…"
+
+JOB_STATES: Mapping[str, str] = {
+    "": "new",
+    "Initializing": "starting",
+    "Waiting": "waiting",
+    "Running": "running",
+    "Retrying": "retrying",
+    "Suspending": "suspending",
+    "Suspended": "suspended",
+    "Complete": "finished",
+    "Failed": "failed",
+    "ValidationFailed": "invalid",
+}
+QUIET = frozenset(("finished", "suspended", "running"))
+"""States of a job that are shown without a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    word: str
+    why: str = ""
+    trouble: bool = False
+    """It failed, or is not as its spec says."""
+
+
+def state_of(kind: str, document: Mapping[str, Any]) -> State:
+    """`ready`, `suspended`, `finished`, ..., with the reason if it is not as its spec says."""
+    if document["metadata"].get("deletionTimestamp"):
+        return State("deleting")
+    match kind:
+        case "RayJob":
+            return _job(document)
+        case "RayCronJob" | "CronJob":
+            return _cron_job(document)
+        case "RayCluster" if (document.get("spec") or {}).get("suspend"):
+            return _suspended_cluster(document)
+        case "Pod":
+            return _pod(document)
+        case _:
+            return _judged(kind, document)
+
+
+def _judged(kind: str, document: Mapping[str, Any]) -> State:
+    verdict = judge(kind, document)
+    if verdict.ready:
+        return State("ready", one_line(verdict.why))
+    return State("failed" if verdict.failed else "not ready", one_line(verdict.why), trouble=True)
+
+
+def _suspended_cluster(document: Mapping[str, Any]) -> State:
+    verdict = judge("RayCluster", document)
+    return State("suspended") if verdict.ready else State("suspending", one_line(verdict.why))
+
+
+def _job(document: Mapping[str, Any]) -> State:
+    stage = (document.get("status") or {}).get("jobDeploymentStatus", "")
+    word = JOB_STATES.get(stage, stage)
+    verdict = judge("RayJob", document)
+    why = "" if word in QUIET else one_line(verdict.why)
+    return State(word, why, trouble=verdict.failed)
+
+
+def _cron_job(document: Mapping[str, Any]) -> State:
+    """A False condition reports an invalid schedule or template."""
+    if (document.get("spec") or {}).get("suspend"):
+        return State("suspended")
+    status = document.get("status") or {}
+    wrong = [one for one in status.get("conditions") or () if one.get("status") == "False"]
+    if wrong:
+        why = wrong[0].get("message") or wrong[0].get("reason", "")
+        return State("not ready", one_line(why), trouble=True)
+    last = status.get("lastScheduleTime")
+    return State("scheduled", f"last run at {last}" if last else "")
+
+
+def _pod(document: Mapping[str, Any]) -> State:
+    phase = (document.get("status") or {}).get("phase", "Pending")
+    if phase == "Succeeded":
+        return State("completed")
+    verdict = judge("Pod", document)
+    if verdict.ready:
+        return State("ready", one_line(verdict.why))
+    return State(
+        "failed" if phase == "Failed" else "not ready", one_line(verdict.why), trouble=True
+    )
+
+
+def one_line(text: str, longest: int = MAX_LENGTH) -> str:
+    """`text` in one line. If it is too long, its first and last lines: those matter in a traceback."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    whole = " ".join(lines)
+    if len(whole) > longest and len(lines) > 1:
+        whole = f"{_cut(lines[0], longest // 2)} {ELLIPSIS} {lines[-1]}"
+    return _cut(whole, longest)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + ELLIPSIS

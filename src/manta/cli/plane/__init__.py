@@ -1,0 +1,1 @@
+"""The processes of `manta up` on this machine: start, health, stop and cleanup."""

@@ -1,0 +1,47 @@
+"""The authentication token of a RayCluster, from its Secret."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from manta.api.meta import Key
+from manta.api.ray.cluster import AuthMode, RayCluster
+from manta.api.ray.names import SECRET_KEY_AUTH_TOKEN
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import SECRETS
+from manta.kube.client import Client
+from manta.kube.errors import MantaError
+
+
+class TokenError(MantaError):
+    """The RayCluster has no token."""
+
+
+async def token_if_any(client: Client, key: Key) -> str:
+    """The token of a cluster with token authentication; else empty."""
+    cluster = await client.get(RAY_CLUSTERS, key, into=RayCluster)
+    options = cluster.spec.auth_options
+    return "" if options is None or options.mode != AuthMode.TOKEN else await token_of(client, key)
+
+
+async def token_of(client: Client, key: Key) -> str:
+    """The token, from the Secret of the cluster or the one that the user named. Raises TokenError."""
+    cluster = await client.get(RAY_CLUSTERS, key, into=RayCluster)
+    options = cluster.spec.auth_options
+    if options is None or options.mode != AuthMode.TOKEN:
+        raise TokenError(
+            f"RayCluster {key} was not configured to use authentication tokens "
+            "(spec.authOptions.mode: token)"
+        )
+    name = options.secret_name or key.name
+    secret = await client.get(SECRETS, Key(key.namespace, name))
+    encoded = (secret.get("data") or {}).get(SECRET_KEY_AUTH_TOKEN)
+    if encoded is None:
+        raise TokenError(f"Secret {key.namespace}/{name} does not have an {SECRET_KEY_AUTH_TOKEN}")
+    try:
+        return base64.b64decode(encoded, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise TokenError(
+            f"{SECRET_KEY_AUTH_TOKEN} of Secret {key.namespace}/{name} is no text"
+        ) from error

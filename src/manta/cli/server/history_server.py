@@ -1,0 +1,89 @@
+"""Runs the history server of `manta history serve`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import ssl
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from manta.api.usage import UsageError
+from manta.cli.server.connection import open_client
+from manta.cli.server.history import open_catalog
+from manta.history.serve.access import Access, KubernetesAccess, OneToken
+from manta.history.serve.frontend import find_frontends
+from manta.history.serve.server import LIMITS, PREFIX, HistoryHandler
+from manta.httpserver.address import Address
+from manta.httpserver.server import HttpServer
+from manta.runtime.process import loop_factory, stop_on_signals
+
+if TYPE_CHECKING:
+    from manta.history.catalog import Catalog
+
+
+def serve(args: argparse.Namespace) -> int:
+    address = _address(args.address)
+    context = _tls(args)
+    with open_catalog(args) as catalog, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(args, address, context, catalog))
+    return 0
+
+
+def _address(text: str) -> Address:
+    try:
+        found = Address.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--address {text}: {error}") from error
+    if found is None:
+        raise UsageError(f"--address {text}: must be HOST:PORT, such as 127.0.0.1:8266")
+    return found
+
+
+def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise UsageError("--tls-cert and --tls-key: give both, or none of them")
+    if args.tls_cert is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(args.tls_cert, args.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--tls-cert {args.tls_cert}: {error}") from error
+    return context
+
+
+def _is_loopback(address: Address) -> bool:
+    with contextlib.suppress(ValueError):
+        return ip_address(address.host or "0.0.0.0").is_loopback  # noqa: S104 - only compared
+    return address.host == "localhost"
+
+
+async def _serve(
+    args: argparse.Namespace, address: Address, context: ssl.SSLContext | None, catalog: Catalog
+) -> None:
+    stopping = stop_on_signals()
+    images = sorted((Path.home() / ".cache" / "manta" / "images").glob("*"))
+    frontends = await asyncio.to_thread(find_frontends, [*args.frontend, *images])
+    async with contextlib.AsyncExitStack() as stack:
+        access: Access = OneToken()
+        if args.kubernetes or not _is_loopback(address):
+            client = await stack.enter_async_context(open_client(args))
+            access = KubernetesAccess(client, args.gone_namespaces_group)
+        handler = HistoryHandler(catalog, access, frontends, secure=context is not None)
+        hosts = frozenset({"localhost"}) if _is_loopback(address) else frozenset()
+        server = HttpServer(handler, hosts, LIMITS)
+        try:
+            port = await server.start(address.host, address.port, context)
+        except OSError as error:
+            raise UsageError(f"--address {args.address}: {error.strerror or error}") from error
+        scheme = "http" if context is None else "https"
+        link = f"{scheme}://{address.host or 'localhost'}:{port}{PREFIX}"
+        token = f"login?token={access.token}" if isinstance(access, OneToken) else ""
+        print(f"history of {catalog.store.url} at {link}{token}", flush=True)
+        if not frontends:
+            print("no frontend of Ray was found: only the API is served", flush=True)
+        await stopping.wait()
+        await server.stop()

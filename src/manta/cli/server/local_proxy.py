@@ -1,0 +1,94 @@
+"""An HTTP server on 127.0.0.1 that forwards requests to one path of the API server.
+
+It refuses other Host names (DNS rebinding) and cross-site writes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Self
+from urllib.parse import urlsplit
+
+from manta.api.usage import UsageError
+from manta.httpserver.handler import Handler
+from manta.httpserver.limits import Limits
+from manta.httpserver.messages import HttpRequest, HttpResponse, text_response
+from manta.httpserver.server import HttpServer
+from manta.kube.client import Client
+from manta.kube.errors import MantaError
+
+DASHBOARD_PORT = 8265
+TIMEOUT_SECONDS = 60.0
+_MAX_BODY_BYTES = 64 * 1024 * 1024
+_LIMITS = Limits(
+    body_bytes=_MAX_BODY_BYTES, client_bytes=2 * _MAX_BODY_BYTES, total_bytes=2 * _MAX_BODY_BYTES
+)
+_REQUEST_HEADERS = ("accept", "content-type", "authorization", "if-none-match", "range")
+_RESPONSE_HEADERS = ("cache-control", "etag", "last-modified", "content-range")
+_READS = frozenset(("GET", "HEAD"))
+
+
+class LocalProxy(Handler):
+    """`async with LocalProxy(client, base, port) as proxy`: serves until the block ends."""
+
+    def __init__(self, client: Client, base: str, port: int = 0) -> None:
+        self._client = client
+        self._base = base.rstrip("/")
+        self._port = port
+        self._server = HttpServer(self, limits=_LIMITS)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/"
+
+    async def __aenter__(self) -> Self:
+        """Listen on the port of the user, otherwise on Ray's own port or a free one.
+
+        Raises UsageError if the port is taken.
+        """
+        for port in (self._port,) if self._port else (DASHBOARD_PORT, 0):
+            try:
+                self._port = await self._server.start("127.0.0.1", port)
+            except OSError as error:
+                if port == self._port and port:
+                    why = os.strerror(error.errno or 0)
+                    text = f"--port {port}: {why}; choose another, or leave it out"
+                    raise UsageError(text) from error
+                continue
+            return self
+        raise UsageError("no port of 127.0.0.1 is free")
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._server.stop()
+
+    async def handle(self, request: HttpRequest) -> HttpResponse:
+        if why := refusal(request.method, request.headers, self._port):
+            return text_response(403, why)
+        headers = request.headers
+        try:
+            answer = await self._client.send(
+                request.method,
+                f"{self._base}/{request.raw_path.lstrip('/')}",
+                query=request.query,
+                headers={name: headers[name] for name in _REQUEST_HEADERS if name in headers},
+                body=request.body or None,
+                timeout=TIMEOUT_SECONDS,
+                check=False,
+            )
+        except (MantaError, ValueError) as error:
+            return text_response(502, str(error))
+        kept = tuple((n, answer.headers[n]) for n in _RESPONSE_HEADERS if n in answer.headers)
+        content_type = answer.headers.get("content-type", "")
+        return HttpResponse(answer.status, answer.body, kept, content_type)
+
+
+def refusal(method: str, headers: Mapping[str, str], port: int) -> str:
+    """Return why a request is not forwarded, or ''. Header names are in lower case."""
+    hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+    if headers.get("host", "") not in hosts:
+        return f"this port is for http://127.0.0.1:{port}/ only"
+    origin = headers.get("origin", "")
+    if method not in _READS and origin and urlsplit(origin).netloc not in hosts:
+        return f"a page of {origin} is not allowed to write here"
+    return ""

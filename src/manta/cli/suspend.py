@@ -1,0 +1,65 @@
+"""`manta suspend TARGET...`: stop the Pods of Ray objects, and keep the objects.
+
+`manta resume` (`resume.py`) starts them again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+from manta.api.ray.resources import RAY_SERVICES
+from manta.api.usage import UsageError
+from manta.cli.output.help import examples
+from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
+from manta.cli.server.ray_targets import RayObject, parse_target
+from manta.kube.client import Client
+
+
+def add_parser(subparsers: Any) -> None:
+    add_targets(
+        subparsers.add_parser(
+            "suspend",
+            **examples(
+                ("manta suspend demo", "delete the Pods of a RayCluster"),
+                ("manta suspend rayjob/train raycronjob/nightly", "a job, and a schedule"),
+            ),
+        )
+    )
+
+
+def add_targets(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "targets", nargs="+", metavar="NAME | TYPE/NAME", help="default type: raycluster"
+    )
+    add_connection_flags(parser, namespace=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    return asyncio.run(set_suspended(args, suspended=True))
+
+
+async def set_suspended(args: argparse.Namespace, *, suspended: bool) -> int:
+    """Set `spec.suspend` of all targets, and say which changed. Raises UsageError."""
+    namespace = namespace_of(args)
+    targets = [parse_target(text, namespace) for text in args.targets]
+    for one in targets:
+        if one.resource == RAY_SERVICES:
+            raise UsageError(
+                f"{one}: a RayService cannot be suspended (Kubernetes Services would lose their "
+                "Pods); delete it instead, or suspend its RayCluster's worker groups"
+            )
+    async with open_client(args) as client:
+        for one in targets:
+            print(await _set(client, one, suspended=suspended), flush=True)
+    return 0
+
+
+async def _set(client: Client, one: RayObject, *, suspended: bool) -> str:
+    document = await client.get(one.resource, one.key)
+    word = "suspended" if suspended else "resumed"
+    if bool(document["spec"].get("suspend")) == suspended:
+        return f"{one} is {'already' if suspended else 'not'} suspended"
+    await client.patch(one.resource, one.key, {"spec": {"suspend": suspended}})
+    return f"{one} {word}"

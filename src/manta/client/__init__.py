@@ -1,0 +1,1 @@
+"""Ray jobs and dashboards through a Kubernetes API server: packages, submission, logs, readiness."""

@@ -1,0 +1,1 @@
+"""`python_client.utils`: the name of the package is KubeRay's."""

@@ -1,0 +1,1 @@
+"""One SQLite file for each session: tasks with attempts and errors, actors, jobs, nodes, workers, logs."""

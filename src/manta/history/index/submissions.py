@@ -1,0 +1,77 @@
+"""Submitted jobs and log events, from the files below `logs/events` and `logs/export_events`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from manta.history.index.builder import IndexBuilder
+
+_STARTED = re.compile(r"Started a ray job ([^ ]+)\.")
+_COMPLETED = re.compile(r"Completed a ray job ([^ ]+) with a status ([A-Z]+)\.(.*)", re.DOTALL)
+_OVER = ("SUCCEEDED", "FAILED", "STOPPED")
+
+
+def read_event_log(builder: IndexBuilder, lines: Iterable[bytes]) -> None:
+    """Add the events of a file that Ray writes, one JSON object a line. Invalid lines are skipped."""
+    for line in lines:
+        try:
+            event = msgspec.json.decode(line)
+        except msgspec.MsgspecError:
+            continue
+        if not isinstance(event, dict):
+            continue
+        if event.get("source_type") == "EXPORT_SUBMISSION_JOB":
+            _add_exported(builder, event.get("event_data"))
+        elif "event_id" in event and "message" in event:
+            _add_log_event(builder, event)
+
+
+def _add_exported(builder: IndexBuilder, data: Any) -> None:
+    if isinstance(data, dict) and data.get("submission_job_id"):
+        builder.add_submission(
+            {
+                "submission_id": str(data["submission_job_id"]),
+                "status": str(data.get("status", "")),
+                "message": str(data.get("message", "")),
+                "entrypoint": str(data.get("entrypoint", "")),
+                "started": _number(data.get("start_time")),
+                "ended": _number(data.get("end_time")),
+            }
+        )
+
+
+def _add_log_event(builder: IndexBuilder, event: dict[str, Any]) -> None:
+    at = (_number(event.get("timestamp")) or 0.0) * 1000
+    message = str(event["message"])
+    fields = event.get("custom_fields") or {}
+    builder.add_ray_event(
+        (
+            str(event["event_id"]), at, str(event.get("source_type", "")), str(event.get("severity", "")),
+            str(event.get("label", "")), message, str(event.get("source_hostname", "")),
+            int(_number(event.get("source_pid")) or 0), msgspec.json.encode(fields).decode(),
+        )
+    )  # fmt: skip
+    if event.get("source_type") != "JOBS":
+        return
+    if found := _STARTED.match(message):
+        builder.add_submission({"submission_id": found[1], "status": "RUNNING", "started": at})
+    elif found := _COMPLETED.match(message):
+        builder.add_submission(
+            {
+                "submission_id": found[1],
+                "status": found[2],
+                "message": found[3].strip() or None,
+                "ended": at if found[2] in _OVER else None,
+            }
+        )
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value) or None
+    except (TypeError, ValueError):
+        return None

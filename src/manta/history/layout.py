@@ -1,0 +1,148 @@
+"""The names of the objects in a store. Nothing is ever rewritten; every object is created once.
+
+    sessions/<namespace>/<kind>/<name>/<session>/
+        session.json                                what ran: cluster, owner, Ray version
+        pods/<pod>/node-<id>.json                   one for each Ray node that ran in the Pod
+        pods/<pod>/events/<from>.jsonl.gz           posted events, one JSON array a line
+        pods/<pod>/logs/<path>/<generation>-<inode>-<from>-<to>.gz
+        index/<version>-<fingerprint>.db            derived: may be deleted at any time
+
+`<path>` is the path below the session's `logs`, with unusual characters percent-encoded. A rotated file
+is a new inode, and so a new generation.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
+
+ROOT: Final = "sessions"
+KINDS: Final = ("raycluster", "rayjob", "rayservice")
+_DNS = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_SESSION = re.compile(r"session_[A-Za-z0-9_.-]{1,200}")
+_CHUNK = re.compile(r"(\d{4})-(\d+)-(\d{15})-(\d{15})\.gz")
+_MAX_PATH = 512
+
+
+class InvalidName(ValueError):  # noqa: N818 - a ValueError with a narrower meaning
+    """A name that cannot be part of a key. The message says which, and why."""
+
+
+class SessionKey(NamedTuple):
+    """One Ray session: what one head ran from its start to its end."""
+
+    namespace: str
+    kind: str
+    """Of the owner: `raycluster`, `rayjob` or `rayservice`."""
+    name: str
+    session: str
+
+    @property
+    def prefix(self) -> str:
+        return f"{ROOT}/{self.namespace}/{self.kind}/{self.name}/{self.session}"
+
+    @property
+    def path(self) -> str:
+        """As users write it, and as it is in URLs."""
+        return f"{self.namespace}/{self.kind}/{self.name}/{self.session}"
+
+    @property
+    def metadata(self) -> str:
+        return f"{self.prefix}/session.json"
+
+    def checked(self) -> SessionKey:
+        """This key. Raises InvalidName unless every part is a name of Kubernetes or Ray."""
+        for what, value in (("namespace", self.namespace), ("name", self.name)):
+            check_dns_name(what, value)
+        if self.kind not in KINDS:
+            raise InvalidName(f"kind {self.kind!r}: must be one of {', '.join(KINDS)}")
+        if _SESSION.fullmatch(self.session) is None or ".." in self.session:
+            raise InvalidName(f"session {self.session!r}: must look like session_2026-01-31_...")
+        return self
+
+
+def check_dns_name(what: str, value: str) -> str:
+    if _DNS.fullmatch(value) is None or ".." in value:
+        raise InvalidName(f"{what} {value!r}: must be a name of a Kubernetes object")
+    return value
+
+
+def session_of_metadata(key: str) -> SessionKey | None:
+    """The session of a `session.json`; None for every other object."""
+    parts = key.split("/")
+    if len(parts) != 6 or parts[0] != ROOT or parts[5] != "session.json":
+        return None
+    try:
+        return SessionKey(*parts[1:5]).checked()
+    except InvalidName:
+        return None
+
+
+class LogChunk(NamedTuple):
+    """A range of one log file."""
+
+    pod: str
+    path: str
+    generation: int
+    inode: int
+    start: int
+    end: int
+    key: str
+
+
+def log_key(session: SessionKey, pod: str, path: str, chunk: tuple[int, int, int, int]) -> str:
+    """`chunk`: generation, inode, first byte and the byte after the last. Raises InvalidName."""
+    generation, inode, start, end = chunk
+    name = f"{generation:04d}-{inode}-{start:015d}-{end:015d}.gz"
+    return f"{session.prefix}/pods/{check_dns_name('Pod', pod)}/logs/{quote_path(path)}/{name}"
+
+
+def event_key(session: SessionKey, pod: str, sequence: str) -> str:
+    return f"{session.prefix}/pods/{check_dns_name('Pod', pod)}/events/{sequence}.jsonl.gz"
+
+
+def pod_key(session: SessionKey, pod: str, node_id: str) -> str:
+    return f"{session.prefix}/pods/{check_dns_name('Pod', pod)}/node-{node_id or 'unknown'}.json"
+
+
+def quote_path(path: str) -> str:
+    """A relative path with every unusual character encoded. Raises InvalidName for `..` and the like."""
+    parts = path.split("/")
+    if len(path) > _MAX_PATH or any(part in ("", ".", "..") for part in parts):
+        raise InvalidName(
+            f"log path {path!r}: must be relative, without '..', and at most 512 long"
+        )
+    # obstore keeps '%' as it is, so that the names are the same in every store.
+    return "/".join(quote(part, safe="-_.~@:+=, ") for part in parts)
+
+
+def parse_log_key(prefix: str, key: str) -> LogChunk | None:
+    """The chunk of a key below a session's prefix; None for other objects."""
+    parts = key.removeprefix(prefix + "/").split("/")
+    if len(parts) < 5 or parts[0] != "pods" or parts[2] != "logs":
+        return None
+    found = _CHUNK.fullmatch(parts[-1])
+    if found is None:
+        return None
+    generation, inode, start, end = map(int, found.groups())
+    path = "/".join(unquote(part) for part in parts[3:-1])
+    return LogChunk(parts[1], path, generation, inode, start, end, key)
+
+
+def is_log_chunk(key: str) -> bool:
+    """Whether this is a compressed range of a log, and not a whole file of KubeRay's tree."""
+    return key.startswith(f"{ROOT}/") and _CHUNK.fullmatch(key.rpartition("/")[2]) is not None
+
+
+def is_event_key(prefix: str, key: str) -> bool:
+    parts = key.removeprefix(prefix + "/").split("/")
+    return len(parts) == 4 and parts[0] == "pods" and parts[2] == "events"
+
+
+def parse_pod_key(prefix: str, key: str) -> tuple[str, str] | None:
+    """The Pod and the Ray node id of a `node-<id>.json`."""
+    parts = key.removeprefix(prefix + "/").split("/")
+    if len(parts) != 3 or parts[0] != "pods" or not parts[2].startswith("node-"):
+        return None
+    return parts[1], parts[2].removeprefix("node-").removesuffix(".json").replace("unknown", "")

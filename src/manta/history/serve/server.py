@@ -1,0 +1,306 @@
+"""Routes requests below `/history/<namespace>/<kind>/<name>/<session>/`.
+
+Every request is authenticated by a bearer token, or by a cookie that a token was exchanged for, and carries
+its session in its path: no cookie binds a browser to one cluster. Only GET is answered, but for the login.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import logging
+import secrets
+import sqlite3
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+from urllib.parse import parse_qs, quote
+
+import msgspec
+
+from manta.history.catalog import Catalog
+from manta.history.index.queries import FilterError
+from manta.history.layout import InvalidName, SessionKey
+from manta.history.logs import MAX_LINES, LogReader
+from manta.history.serve.access import Access
+from manta.history.serve.answers import ENDPOINTS, ITEMS, UNAVAILABLE
+from manta.history.serve.frontend import Frontend, nearest
+from manta.history.serve.shapes import JsonStream, NotFoundError, Query, Session
+from manta.history.store import StoreError
+from manta.history.task_logs import LogRange, LogRequest, NoLog, find_log
+from manta.httpserver.handler import Handler
+from manta.httpserver.limits import Limits
+from manta.httpserver.messages import HttpRequest, HttpResponse, User, text_response
+from manta.kube.errors import MantaError
+
+log = logging.getLogger(__name__)
+
+PREFIX: Final = "/history/"
+COOKIE: Final = "manta-history"
+_COOKIE_SECONDS: Final = 8 * 3600.0
+_MAX_COOKIES: Final = 1000
+_OPEN_SESSIONS: Final = 8
+_LISTED: Final = 500
+_MIB: Final = 1024 * 1024
+LIMITS: Final = Limits(body_bytes=64 * 1024, client_bytes=48 * _MIB, total_bytes=64 * _MIB)
+_PAGE_POLICY: Final = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:;"
+    " object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class HistoryHandler(Handler):
+    default_headers = (
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "no-referrer"),
+        ("Cache-Control", "no-store"),
+        ("Content-Security-Policy", _PAGE_POLICY),
+    )
+
+    def __init__(
+        self, catalog: Catalog, access: Access, frontends: Sequence[Frontend], *, secure: bool
+    ) -> None:
+        """`secure`: the browser comes by HTTPS."""
+        self._catalog = catalog
+        self._access = access
+        self._frontends = frontends
+        self._secure = secure
+        self._cookies: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        self._open: OrderedDict[SessionKey, tuple[float, sqlite3.Connection, str]] = OrderedDict()
+        self._turn = asyncio.Lock()
+
+    async def handle(self, request: HttpRequest) -> HttpResponse:
+        if request.path in ("/healthz", "/readyz", "/livez"):
+            return text_response(200, "ok")
+        if request.path == f"{PREFIX}login":
+            return await self._login(request)
+        if request.method not in ("GET", "HEAD"):
+            return _error(405, "only GET")
+        if request.path in ("/", "/history"):
+            return HttpResponse(302, headers=(("Location", PREFIX),))
+        if not request.path.startswith(PREFIX):
+            return _error(404, "not found")
+        try:
+            return await self._authenticated(request)
+        except (StoreError, MantaError) as error:
+            log.warning("%s: %s", request.path, error)
+            return _error(503, f"the history cannot be read now: {error}")
+
+    # ── who asks ─────────────────────────────────────────────────────────────────────────
+    async def _authenticated(self, request: HttpRequest) -> HttpResponse:
+        user = await self._access.user(self._token(request))
+        if user is None:
+            if "text/html" in request.headers.get("accept", ""):
+                return _page(401, "Log in", _LOGIN)
+            return _error(401, "a bearer token is required")
+        if request.path == PREFIX:
+            return await self._overview(user)
+        return await self._of_session(request, user)
+
+    def _token(self, request: HttpRequest) -> str:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return token.strip()
+        try:
+            cookie = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return ""
+        since, known = self._cookies.get(cookie.value if cookie else "", (0.0, ""))
+        return known if time.monotonic() - since < _COOKIE_SECONDS else ""
+
+    async def _login(self, request: HttpRequest) -> HttpResponse:
+        """Exchange a token for a cookie: from a form, or once from the link that `manta history serve` prints."""
+        if request.method == "POST":
+            site = request.headers.get("sec-fetch-site", "same-origin")
+            if site not in ("same-origin", "none"):
+                return _error(403, "a login must come from this page")
+            fields = parse_qs(request.body.decode("latin-1"))
+            token = fields.get("token", [""])[0].strip()
+        else:
+            token = request.param("token")
+        if not token:
+            return _page(200, "Log in", _LOGIN)
+        if await self._access.user(token) is None:
+            return _page(401, "Log in", f"<p>This token is not valid.</p>{_LOGIN}")
+        name = secrets.token_urlsafe(32)
+        self._cookies[name] = (time.monotonic(), token)
+        while len(self._cookies) > _MAX_COOKIES:
+            self._cookies.popitem(last=False)
+        more = "; Secure" if self._secure else ""
+        cookie = f"{COOKIE}={name}; Path=/history; HttpOnly; SameSite=Strict{more}"
+        return _page(200, "History", f'<p>Logged in. <a href="{PREFIX}">Sessions</a></p>', (("Set-Cookie", cookie), ("Refresh", f"0; url={PREFIX}")))  # fmt: skip
+
+    # ── pages ────────────────────────────────────────────────────────────────────────────
+    async def _overview(self, user: User) -> HttpResponse:
+        rows: list[str] = []
+        for namespace in await asyncio.to_thread(self._catalog.namespaces):
+            found = await asyncio.to_thread(self._sessions, namespace)
+            for key in found:
+                if len(rows) < _LISTED and await self._access.may_read(user, key):
+                    cells = "".join(f"<td>{html.escape(one)}</td>" for one in key[:3])
+                    link = f'<a href="{PREFIX}{quote(key.path)}/">{html.escape(key.session)}</a>'
+                    rows.append(f"<tr>{cells}<td>{link}</td></tr>")
+        head = "<tr><th>namespace</th><th>kind</th><th>name</th><th>session</th></tr>"
+        body = (
+            f"<table>{head}{''.join(rows)}</table>"
+            if rows
+            else "<p>No session that you may read.</p>"
+        )
+        if len(rows) == _LISTED:
+            body += f"<p>The first {_LISTED}; <code>manta history list</code> shows all.</p>"
+        return _page(200, "History", body)
+
+    def _sessions(self, namespace: str) -> list[SessionKey]:
+        return list(self._catalog.sessions(namespace))
+
+    async def _of_session(self, request: HttpRequest, user: User) -> HttpResponse:
+        parts = request.path.removeprefix(PREFIX).split("/", 4)
+        try:
+            key = SessionKey(*parts[:4]).checked()
+        except (InvalidName, TypeError):
+            return _error(404, "no such session")
+        if not await self._access.may_read(user, key):
+            return _error(403, f"{user.name} may not read {key.path}")
+        if len(parts) == 4:
+            return HttpResponse(302, headers=(("Location", f"{PREFIX}{quote(key.path)}/"),))
+        return await self._in_session(request, key, parts[4])
+
+    async def _in_session(self, request: HttpRequest, key: SessionKey, rest: str) -> HttpResponse:
+        query: dict[str, list[str]] = {}
+        for name, value in request.query:
+            query.setdefault(name, []).append(value)
+        async with self._turn:  # one query at a time: an index is one file, and memory stays small
+            opened = await asyncio.to_thread(self._session, key)
+            if opened is None:
+                return _error(404, "no such session")
+            answer = await asyncio.to_thread(self._answer, opened, rest, query)
+        if isinstance(answer, LogRange):
+            return self._log_response(opened, answer, query)
+        return answer
+
+    def _session(self, key: SessionKey) -> Session | None:
+        now = time.monotonic()
+        known = self._open.get(key)
+        if known is None or now - known[0] > 60.0:  # it may have grown
+            database = self._catalog.open_index(key)
+            info = self._catalog.info(key)
+            if database is None or info is None:
+                return None
+            known = self._open[key] = (now, database, info.ray_version)
+        self._open.move_to_end(key)
+        while len(self._open) > _OPEN_SESSIONS:
+            self._open.popitem(last=False)
+        _, database, version = known
+        return Session(database, LogReader(self._catalog.store, database), version)
+
+    def _answer(self, session: Session, rest: str, query: Query) -> HttpResponse | LogRange:
+        path = rest.strip("/")
+        try:
+            if path == "api/v0/logs/file":
+                return find_log(session.database, session.reader, _log_request(query))
+            if path in UNAVAILABLE:
+                return _json(500, {"result": False, "msg": UNAVAILABLE[path], "data": {}})
+            if path in ENDPOINTS:
+                return _json(200, ENDPOINTS[path](session, query))
+            before, _, name = path.rpartition("/")
+            if before in ITEMS:
+                return _json(200, ITEMS[before](session, query, name))
+        except (NotFoundError, NoLog, InvalidName) as error:
+            return _error(404, str(error))
+        except FilterError as error:
+            return _error(400, str(error))
+        if path == "api/v0/logs/stream":
+            return _error(501, "a session that is over has no log to follow: use api/v0/logs/file")
+        return self._static(session, rest)
+
+    def _static(self, session: Session, rest: str) -> HttpResponse:
+        frontend = nearest(self._frontends, session.ray_version)
+        if frontend is None:
+            words = (
+                "<p>No frontend of Ray is installed beside this server: <code>pip install ray[default]</code>, or name"
+                " an environment with <code>--frontend</code>. The API below this address works.</p>"
+            )
+            return _page(200 if rest == "" else 404, "History", words)
+        found = frontend.file(rest or "index.html")
+        if found is None:
+            return _error(404, "not found")
+        content, kind = found
+        caching = () if kind == "text/html" else (("Cache-Control", "private, max-age=3600"),)
+        return HttpResponse(200, content, caching, content_type=kind)
+
+    # ── logs ─────────────────────────────────────────────────────────────────────────────
+    def _log_response(self, session: Session, found: LogRange, query: Query) -> HttpResponse:
+        lines = query.get("lines", ["1000"])[0]
+        reader = session.reader
+        span = (found.start, found.end)
+        name = query.get("download_filename", query.get("download_file_name", ["file.txt"]))[0]
+        safe = "".join(one for one in name if one.isalnum() or one in "-_.") or "file.txt"
+        headers = (
+            ("Content-Disposition", f'attachment; filename="{safe}"'),
+            ("Content-Security-Policy", "sandbox"),
+        )
+        if lines == "-1" or not lines.lstrip("-").isdecimal():
+            body: AsyncIterator[bytes] = _in_thread(
+                lambda: reader.read(found.pod, found.path, *span)
+            )
+        else:
+            count = min(max(int(lines), 0), MAX_LINES)
+            body = _in_thread(lambda: iter([reader.tail(found.pod, found.path, count, span)]))
+        return HttpResponse(200, body, headers, content_type="text/plain; charset=utf-8")
+
+
+async def _in_thread(start: Callable[[], Any]) -> AsyncIterator[bytes]:
+    parts = await asyncio.to_thread(start)
+    while (part := await asyncio.to_thread(next, parts, None)) is not None:
+        if part:
+            yield part
+
+
+def _log_request(query: Query) -> LogRequest:
+    def first(name: str) -> str:
+        return query.get(name, [""])[0]
+
+    pid, attempt = first("pid"), first("attempt_number")
+    if not any(map(first, ("filename", "task_id", "actor_id", "pid", "submission_id"))):
+        raise NoLog("name a log: filename, task_id, actor_id, pid or submission_id")
+    return LogRequest(
+        node=first("node_id") or first("node_ip"),
+        file=first("filename"),
+        task=first("task_id"),
+        attempt=int(attempt) if attempt.isdecimal() else None,
+        actor=first("actor_id"),
+        pid=int(pid) if pid.isdecimal() and len(pid) < 10 else None,
+        submission=first("submission_id"),
+        suffix="err" if first("suffix") == "err" else "out",
+    )
+
+
+def _json(status: int, body: Any) -> HttpResponse:
+    if isinstance(body, JsonStream):
+        return HttpResponse(status, _in_thread(lambda: body.parts))
+    return HttpResponse(status, _encode(body))
+
+
+def _error(status: int, message: str) -> HttpResponse:
+    return _json(status, {"result": False, "msg": message, "data": {}})
+
+
+_LOGIN: Final = (
+    f'<form method="post" action="{PREFIX}login"><p>A token of Kubernetes, such as the output of'
+    " <code>kubectl create token NAME</code>: <input type=password name=token autocomplete=off>"
+    " <button>Log in</button></p></form>"
+)
+
+
+def _page(
+    status: int, title: str, body: str, headers: tuple[tuple[str, str], ...] = ()
+) -> HttpResponse:
+    text = (
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>"
+        "<style>body{font:16px sans-serif;margin:2em}td,th{text-align:left;padding:.2em 1em .2em 0}</style>"
+        f"<h1>{title}</h1>{body}</html>"
+    )
+    return HttpResponse(status, text.encode(), headers, content_type="text/html; charset=utf-8")

@@ -1,0 +1,254 @@
+"""Ships log files and posted events of one Pod to a store: only what is new, and each byte once.
+
+A log file is known by its inode, and what was shipped of it by an offset. Both are kept in a small state
+file, so that a restarted process goes on where the last one stopped. After a crash in between, a range is
+shipped twice; readers accept that. While the store fails nothing advances: Ray's own files are the buffer.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from manta.history.layout import InvalidName, SessionKey, event_key, log_key, pod_key
+from manta.history.store import Store
+
+log = logging.getLogger(__name__)
+
+CHUNK_BYTES: Final = 1024 * 1024
+MAX_FILES: Final = 20_000
+"""Log files of a session; a program that creates more is not followed further."""
+_NODE_FILE = re.compile(r".*_([0-9a-f]{56})")
+_COMPRESSION: Final = 5
+_SKIPPED: Final = ("old/", "nsight/", "profiles/", "rocprof_sys/")
+"""Directories of `logs` that hold copies or binary profiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose Pod it is."""
+
+    namespace: str
+    kind: str
+    name: str
+    cluster: str
+    pod: str
+    role: str
+    ray_version: str = ""
+
+    def session(self, name: str) -> SessionKey:
+        """Raises InvalidName."""
+        return SessionKey(self.namespace, self.kind, self.name, name).checked()
+
+
+class FileState(msgspec.Struct):
+    path: str
+    generation: int
+    offset: int
+    size: int = 0
+    """When it was last seen."""
+
+
+class ShipState(msgspec.Struct):
+    """What was shipped of one session."""
+
+    files: dict[int, FileState] = msgspec.field(default_factory=dict)
+    """By inode."""
+    generations: dict[str, int] = msgspec.field(default_factory=dict)
+    """Number of inodes seen so far, by path."""
+    described: list[str] = msgspec.field(default_factory=list)
+    """Keys of `session.json` and of the nodes that exist in the store."""
+
+
+@dataclass(slots=True)
+class Shipped:
+    """What one round did."""
+
+    objects: int = 0
+    bytes: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Bytes of files that went away before they were shipped, by path."""
+
+
+class SessionShipper:
+    """The logs of one session directory. Blocking: run it in a thread."""
+
+    def __init__(self, store: Store, who: Identity, directory: Path, state: Path) -> None:
+        """`state`: the file that remembers what was shipped. Raises InvalidName."""
+        self.key = who.session(directory.name)
+        self._store = store
+        self._who = who
+        self._directory = directory
+        self._state_file = state
+        self._state = _load(state)
+
+    def ship(self, *, whole: bool = True) -> Shipped:
+        """One round: ship everything new. `whole=False`: only full chunks. Raises StoreError."""
+        done = Shipped()
+        self._describe()
+        try:
+            for inode, path, size in self._files():
+                self._ship_file(inode, path, size, done, whole=whole)
+            self._forget_missing(done)
+        finally:
+            _save(self._state_file, self._state)
+        return done
+
+    def _describe(self) -> None:
+        """Create the objects that say what ran, once."""
+        who, described = self._who, self._state.described
+        fields = {"namespace": who.namespace, "kind": who.kind, "name": who.name}
+        fields |= {
+            "cluster": who.cluster,
+            "session": self.key.session,
+            "rayVersion": who.ray_version,
+        }
+        wanted = {self.key.metadata: fields}
+        for node in node_ids(self._directory):
+            wanted[pod_key(self.key, who.pod, node)] = {
+                "pod": who.pod,
+                "nodeId": node,
+                "role": who.role,
+            }
+        for key, content in wanted.items():
+            if key not in described:
+                self._store.create(key, msgspec.json.encode(content))
+                described.append(key)
+
+    def _files(self) -> Iterator[tuple[int, str, int]]:
+        logs = self._directory / "logs"
+        count = 0
+        for place, inner, names, fd in os.fwalk(logs, follow_symlinks=False):
+            inner.sort()
+            below = os.path.relpath(place, logs)
+            for name in sorted(names):
+                path = name if below == "." else f"{below}/{name}"
+                if path.startswith(_SKIPPED):
+                    continue
+                count += 1
+                if count > MAX_FILES:
+                    log.warning("%s has more than %d files; the rest is not kept", logs, MAX_FILES)
+                    return
+                try:
+                    status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    yield status.st_ino, path, status.st_size
+
+    def _ship_file(self, inode: int, path: str, size: int, done: Shipped, *, whole: bool) -> None:
+        known = self._state.files.get(inode)
+        if known is not None and known.offset > size:  # truncated, or the inode of another file now
+            known = None
+        if known is None:
+            generation = self._state.generations.get(path, 0)
+            self._state.generations[path] = generation + 1
+            known = self._state.files[inode] = FileState(path, generation, 0)
+        known.size = size
+        if size - known.offset < (1 if whole else CHUNK_BYTES):
+            return
+        try:
+            self._ship_ranges(inode, path, known, size, done)
+        except (FileNotFoundError, InvalidName) as error:
+            log.warning("%s is not kept: %s", path, error)
+
+    def _ship_ranges(
+        self, inode: int, path: str, known: FileState, size: int, done: Shipped
+    ) -> None:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        with open(os.open(self._directory / "logs" / path, flags), "rb") as file:  # noqa: PTH123
+            if os.fstat(file.fileno()).st_ino != inode:
+                return  # rotated a moment ago: the next round finds it by its new name
+            file.seek(known.offset)
+            while known.offset < size:
+                part = file.read(min(CHUNK_BYTES, size - known.offset))
+                if not part:
+                    return
+                end = known.offset + len(part)
+                key = log_key(self.key, self._who.pod, known.path, (known.generation, inode, known.offset, end))  # fmt: skip
+                self._store.create(key, gzip.compress(part, _COMPRESSION, mtime=0))
+                known.offset = end
+                done.objects += 1
+                done.bytes += len(part)
+
+    def _forget_missing(self, done: Shipped) -> None:
+        """Rotation deletes old files. What was not shipped of them is lost: report it."""
+        present = {inode for inode, _, _ in self._files()}
+        for inode in [one for one in self._state.files if one not in present]:
+            gone = self._state.files.pop(inode)
+            if gone.offset < gone.size:
+                done.dropped[gone.path] = done.dropped.get(gone.path, 0) + gone.size - gone.offset
+
+    def unshipped(self) -> dict[str, int]:
+        """Bytes that are not in the store yet, by path."""
+        waiting = {}
+        for inode, path, size in self._files():
+            known = self._state.files.get(inode)
+            if (rest := size - (known.offset if known else 0)) > 0:
+                waiting[path] = rest
+        return waiting
+
+
+def node_ids(directory: Path) -> list[str]:
+    """The ids of the Ray nodes that used this session directory: Ray names its port files by them."""
+    try:
+        names = os.listdir(directory)  # noqa: PTH208 - names only
+    except OSError:
+        return []
+    return sorted({found[1] for name in names if (found := _NODE_FILE.fullmatch(name))})
+
+
+def session_directories(root: Path) -> list[Path]:
+    """The sessions below Ray's temporary directory, oldest first; links are left out."""
+    try:
+        entries = sorted(os.scandir(root), key=lambda one: one.name)
+    except OSError:
+        return []
+    return [
+        Path(one.path)
+        for one in entries
+        if one.name.startswith("session_") and one.is_dir(follow_symlinks=False)
+    ]
+
+
+def ship_events(store: Store, who: Identity, session: str, file: Path, start: int = 0) -> bool:
+    """Ship a file of posted arrays, one a line, from offset `start`. False: it is there already.
+
+    Memory is bounded: a large file becomes several objects. Raises StoreError or InvalidName.
+    """
+    key = who.session(session)
+    fresh = False
+    with file.open("rb") as lines:
+        lines.seek(start)
+        while part := lines.readlines(4 * CHUNK_BYTES):
+            name = f"{file.name.partition('.')[0]}-{start:012d}"
+            packed = gzip.compress(b"".join(part), _COMPRESSION, mtime=0)
+            fresh = store.create(event_key(key, who.pod, name), packed) or fresh
+            start += sum(map(len, part))
+    return fresh
+
+
+def _load(path: Path) -> ShipState:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=ShipState, strict=False)
+    except FileNotFoundError:
+        return ShipState()
+    except msgspec.MsgspecError as error:
+        log.warning("%s is unreadable and starts again: %s", path, error)
+        return ShipState()
+
+
+def _save(path: Path, state: ShipState) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(msgspec.json.encode(state))
+    fresh.replace(path)

@@ -1,0 +1,1 @@
+"""The operator as Kubernetes objects: manifests, permissions, and what an installation made."""

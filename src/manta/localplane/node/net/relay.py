@@ -1,0 +1,64 @@
+"""Copies bytes between two connections until both directions have ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+_CHUNK = 64 * 1024
+
+
+class ConnectionSet:
+    """The open client connections of a server; `close` ends them all.
+
+    The task that asyncio starts for a client must not end as cancelled: Python 3.11 logs that as an error.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def hold(self, conversation: Awaitable[None], writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await conversation
+        except asyncio.CancelledError:
+            writer.transport.abort()
+        finally:
+            self._tasks.discard(task)
+
+    def close(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+
+
+async def relay(one: Streams, other: Streams) -> None:
+    """Copy both ways. The end of one side's data is passed on; an error closes both connections."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_copy(one[0], other[1]))
+            group.create_task(_copy(other[0], one[1]))
+    except* OSError:
+        pass
+    finally:
+        await close_connection(one[1])
+        await close_connection(other[1])
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(_CHUNK):
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
+
+
+async def close_connection(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError, asyncio.CancelledError):
+        await writer.wait_closed()

@@ -1,0 +1,145 @@
+"""Reads the ConfigMaps, Secrets, claims and tokens of a Pod from the API server."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from manta.api.core import Service
+from manta.api.meta import Key, Object, ObjectMeta, View
+from manta.api.resources import (
+    CONFIG_MAPS,
+    PERSISTENT_VOLUME_CLAIMS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+from manta.kube.client import Client
+from manta.kube.errors import NotFound
+from manta.localplane.node.spec.environment import Sources
+from manta.localplane.node.spec.pod_spec import NodePod, Projection, TokenProjection, Volume
+
+
+class _Data(View, frozen=True, kw_only=True):
+    """A ConfigMap or Secret with its content; never cached."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+    binary_data: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    config_maps: frozenset[str]
+    secrets: frozenset[str]
+
+
+def named_sources(pod: NodePod) -> Names:
+    """The names of the ConfigMaps and Secrets in a Pod's variables and volumes. Pure."""
+    config_maps = {*_variables_of(pod, secret=False), *_volumes_of(pod, secret=False)}
+    secrets = {*_variables_of(pod, secret=True), *_volumes_of(pod, secret=True)}
+    return Names(frozenset(config_maps - {""}), frozenset(secrets - {""}))
+
+
+def _variables_of(pod: NodePod, *, secret: bool) -> Iterator[str]:
+    for container in pod.containers():
+        for source in container.env_from:
+            reference = source.secret_ref if secret else source.config_map_ref
+            yield reference.name if reference else ""
+        for variable in container.env:
+            if variable.value_from is not None:
+                taken = variable.value_from
+                selector = taken.secret_key_ref if secret else taken.config_map_key_ref
+                yield selector.name if selector else ""
+
+
+def _volumes_of(pod: NodePod, *, secret: bool) -> Iterator[str]:
+    for volume in pod.spec.volumes:
+        yield from _named_by(volume, secret=secret)
+        for source in volume.projected.sources if volume.projected else ():
+            yield from _named_by(source, secret=secret)
+
+
+def _named_by(source: Volume | Projection, *, secret: bool) -> Iterator[str]:
+    if secret and source.secret is not None:
+        yield source.secret.secret_name or source.secret.name
+    if not secret and source.config_map is not None:
+        yield source.config_map.name
+
+
+class ApiReader:
+    """`services` and `service_address` answer from informers; the rest is read from the API server."""
+
+    def __init__(
+        self,
+        client: Client,
+        services: Callable[[], Iterable[Service]],
+        service_address: Callable[[str, str], str | None],
+    ) -> None:
+        self._client = client
+        self._services = services
+        self.service_address = service_address
+
+    def services(self) -> Iterable[Service]:
+        return self._services()
+
+    async def sources(self, pod: NodePod) -> Sources:
+        """The content of the Pod's ConfigMaps and Secrets. Not cached, so a Pod sees the latest writes."""
+        names = named_sources(pod)
+        namespace = pod.metadata.namespace
+        config_maps = {
+            name: content
+            for name in sorted(names.config_maps)
+            if (content := await self._content(CONFIG_MAPS, Key(namespace, name))) is not None
+        }
+        secrets = {
+            name: content
+            for name in sorted(names.secrets)
+            if (content := await self._content(SECRETS, Key(namespace, name))) is not None
+        }
+        return Sources(config_maps, secrets)
+
+    async def _content(self, resource: Resource, key: Key) -> Mapping[str, bytes] | None:
+        try:
+            found = await self._client.get(resource, key, into=_Data)
+        except NotFound:
+            return None
+        binary = {name: base64.b64decode(text) for name, text in found.binary_data.items()}
+        if resource is SECRETS:
+            return {name: base64.b64decode(text) for name, text in found.data.items()}
+        return {**{name: text.encode() for name, text in found.data.items()}, **binary}
+
+    async def has_claim(self, key: Key) -> bool:
+        try:
+            await self._client.get(PERSISTENT_VOLUME_CLAIMS, key, into=Object)
+        except NotFound:
+            return False
+        return True
+
+    async def token(self, pod: NodePod, projection: TokenProjection) -> bytes:
+        """A new token of the Pod's service account, bound to the Pod."""
+        meta = pod.metadata
+        path = SERVICE_ACCOUNTS.path(meta.namespace, pod.spec.service_account_name, "token")
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "audiences": [projection.audience] if projection.audience else [],
+                "expirationSeconds": projection.expiration_seconds,
+                "boundObjectRef": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": meta.name,
+                    "uid": meta.uid,
+                },
+            },
+        }
+        headers = {"content-type": "application/json"}
+        answer = await self._client.send(
+            "POST", path, headers=headers, body=msgspec.json.encode(body)
+        )
+        token: str = msgspec.json.decode(answer.body)["status"]["token"]
+        return token.encode()

@@ -1,0 +1,82 @@
+"""A ring of append-only files: the oldest is deleted when all together would be too large.
+
+Each record is written with one system call: it survives a crash of the process. A line that a crash tore
+is the last of its file; the next process starts a new file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+PATTERN: Final = "recording-*.jsonl"
+SEGMENTS: Final = 8
+"""Files that a full ring has about."""
+LEAST_BYTES: Final = 1024 * 1024
+
+
+class Ring:
+    """`header` returns the first line of a new file."""
+
+    def __init__(self, folder: Path, max_bytes: int, header: Callable[[], bytes]) -> None:
+        self._folder = folder
+        self._max_bytes = max(max_bytes, LEAST_BYTES)
+        self._header = header
+        self._file: int | None = None
+        self._size = 0
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the current file has its share: the next record belongs in a new one."""
+        return self._file is None or self._size >= self._max_bytes // SEGMENTS
+
+    def start_file(self) -> None:
+        """Close the current file, delete the oldest ones and open a new one. Raises OSError."""
+        self.close()
+        present = segments(self._folder)
+        last = _number(present[-1]) if present else 0
+        self._delete_oldest(present)
+        path = self._folder / f"recording-{last + 1:08d}.jsonl"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._file = os.open(path, flags, 0o600)
+        self._size = 0
+        self.append([self._header()])
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        """Raises OSError, for example if the disk is full; then the next record starts a new file."""
+        if self._file is None:
+            raise OSError("the recording has no open file")
+        body = b"".join(lines)
+        written = os.write(self._file, body)
+        self._size += written
+        if written < len(body):
+            self.close()
+            raise OSError(f"only {written} of {len(body)} bytes could be written")
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _delete_oldest(self, present: Sequence[Path]) -> None:
+        """Leave room for one more file of a share, and for the record that makes it full."""
+        room = self._max_bytes - 2 * (self._max_bytes // SEGMENTS)
+        sizes = {path: path.stat().st_size for path in present}
+        for path in present:
+            if sum(sizes.values()) <= room:
+                break
+            path.unlink(missing_ok=True)
+            del sizes[path]
+
+
+def segments(folder: Path) -> list[Path]:
+    """The files of a recording, oldest first."""
+    return sorted(path for path in folder.glob(PATTERN) if _number(path))
+
+
+def _number(path: Path) -> int:
+    digits = path.stem.removeprefix("recording-")
+    return int(digits) if digits.isdecimal() else 0

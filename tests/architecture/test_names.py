@@ -1,0 +1,81 @@
+"""Labels, annotations and the like are spelled out in two modules; all others use the constants."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from manta.api import well_known
+from manta.api.ray import names
+
+SOURCE = Path(__file__).parents[2] / "src/manta"
+KUBERNETES, RAY = SOURCE / "api/well_known.py", SOURCE / "api/ray/names.py"
+
+QUALIFIED = re.compile(
+    r"(?:[a-z0-9-]+\.)+(?:io|sh|dev|org|com|scheduler)/(?!v\d+(?:$|alpha|beta|/))[A-Za-z0-9][\w.-]*"
+)
+"""The key of a label or annotation, such as `ray.io/cluster`; `ray.io/v1` is an API version."""
+PREFIXES = ("ANNOTATION_", "ENV_", "FINALIZER_", "LABEL_", "OPERATOR_ENV_")
+WORDS = {"queue"}
+"""Keys that are common words: they occur with other meanings."""
+
+
+def modules() -> list[Path]:
+    found = sorted(SOURCE.rglob("*.py"))
+    return [path for path in found if "schemas" not in path.parts and path not in (KUBERNETES, RAY)]
+
+
+def literals(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
+    """(line, text, whether it is a part of an f-string) of each string that is no docstring."""
+    formatted = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.lineno, node.value, id(node) in formatted
+
+
+def constants(module: object) -> dict[str, object]:
+    return {name: value for name, value in vars(module).items() if name.isupper()}
+
+
+def is_qualified(text: str, *, formatted: bool) -> bool:
+    if formatted:  # `f"{label}=x,ray.io/cluster"`; but not a path or a URL
+        return any(QUALIFIED.fullmatch(word) for word in re.split(r"[\s,='()\[\]]", text))
+    return QUALIFIED.fullmatch(text) is not None
+
+
+def test_no_other_module_spells_out_a_name() -> None:
+    known = {
+        value
+        for name, value in constants(names).items()
+        if name.startswith(PREFIXES) and value not in WORDS
+    }
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}: {text}"
+        for path in modules()
+        for line, text, formatted in literals(ast.parse(path.read_text()))
+        if text in known or is_qualified(text, formatted=formatted)
+    ]
+    assert not found, f"use a constant of api/{KUBERNETES.name} or api/ray/{RAY.name}"
+
+
+@pytest.mark.parametrize("module", [well_known, names], ids=["well_known", "ray.names"])
+def test_every_name_is_used_and_means_one_thing(module: object) -> None:
+    texts = [path.read_text() for path in modules()]
+    unused = [
+        name
+        for name in constants(module)
+        if not any(re.search(rf"\b{name}\b", text) for text in texts)
+    ]
+    assert not unused
+    both = constants(well_known).keys() & constants(names).keys()
+    assert not both

@@ -1,0 +1,70 @@
+"""The history server on the embedded plane: the caller's own token and RBAC decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from manta.api.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
+from manta.history.layout import SessionKey
+from manta.history.serve.access import KubernetesAccess
+from manta.history.serve.server import HistoryHandler
+from manta.httpserver.messages import HttpRequest
+from manta.kube.client import Client
+from manta.localplane.plane import Plane, PlaneOptions
+from support.history import SESSION, recorded_session
+
+RBAC = "rbac.authorization.k8s.io"
+ROLES = Resource(RBAC, "v1", "roles", "Role")
+ROLE_BINDINGS = Resource(RBAC, "v1", "rolebindings", "RoleBinding")
+GONE = SessionKey("gone", "raycluster", "demo", SESSION)
+
+
+async def reader_of(client: Client, namespace: str) -> str:
+    """A ServiceAccount of `default` that may read the Ray kinds of one namespace; its token."""
+    await client.create(SERVICE_ACCOUNTS, "default", {"metadata": {"name": f"of-{namespace}"}})
+    rule = {"apiGroups": ["ray.io"], "resources": ["rayjobs", "rayclusters"], "verbs": ["get"]}
+    await client.create(ROLES, namespace, {"metadata": {"name": "reader"}, "rules": [rule]})
+    binding = {
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": f"of-{namespace}", "namespace": "default"}],
+    }
+    await client.create(ROLE_BINDINGS, namespace, binding)
+    asked = {"spec": {"expirationSeconds": 600}}
+    answer = await client.create(
+        SERVICE_ACCOUNTS, "default", asked, subresource=(f"of-{namespace}", "token"), into=dict
+    )
+    return str(answer["status"]["token"])
+
+
+async def test_a_token_reads_what_its_user_may_get_and_nothing_else(tmp_path: Path) -> None:
+    async with Plane(PlaneOptions(dir=tmp_path / "plane", memory=True)) as plane:
+        await plane.client.create(NAMESPACES, "", {"metadata": {"name": "team"}})
+        own, other = await reader_of(plane.client, "default"), await reader_of(plane.client, "team")
+        access = KubernetesAccess(plane.client)
+        handler = HistoryHandler(recorded_session(tmp_path), access, [], secure=True)
+        base = f"/history/default/rayjob/train/{SESSION}/"
+
+        async def status(path: str, token: str) -> int:
+            headers = {"authorization": f"Bearer {token}"}
+            return (await handler.handle(HttpRequest("GET", path, (), headers))).status
+
+        assert await status(f"{base}api/jobs/", own) == 200
+        assert await status(f"{base}api/jobs/", other) == 403
+        assert await status(f"{base}api/jobs/", f"{own}x") == 401
+        assert await status(f"{base}api/jobs/", "") == 401
+        listed = await handler.handle(
+            HttpRequest("GET", "/history/", (), {"authorization": f"Bearer {other}"})
+        )
+        assert isinstance(listed.body, bytes)
+        assert b"train" not in listed.body
+
+
+async def test_a_namespace_that_is_gone_is_for_a_named_group_only(tmp_path: Path) -> None:
+    async with Plane(PlaneOptions(dir=tmp_path / "plane", memory=True)) as plane:
+        token = await reader_of(plane.client, "default")
+        for group, allowed in (("", False), ("admins", False), ("system:serviceaccounts", True)):
+            access = KubernetesAccess(plane.client, group)
+            user = await access.user(token)
+            assert user is not None
+            assert await access.may_read(user, GONE) is allowed

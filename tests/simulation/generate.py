@@ -1,0 +1,271 @@
+"""Draws a story from a seed and a profile. Pure: the same seed gives the same story."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from simulation.specs import an_edit, an_object
+from simulation.story import Step, Story
+from support.raycluster import NAMESPACE, container
+
+Object = dict[str, Any]
+FAULTS_END = 150.0
+"""No fault begins later, in virtual seconds."""
+PLURALS = ("pods", "rayclusters", "rayjobs", "rayservices", "services", "jobs", "secrets")
+KINDS = ("RayCluster", "RayCluster", "RayJob", "RayService", "RayCronJob")
+Args = dict[str, Any]
+Faults = dict[str, Callable[[Random], Args]]
+
+
+def _replica(random: Random) -> int:
+    return random.randrange(2)
+
+
+OPERATOR: Faults = {
+    "crash": lambda r: {
+        "replica": _replica(r),
+        "writes": r.randint(1, 12),
+        "before": r.random() < 0.3,
+        "down": r.choice([0.1, 1.0, 5.0, 20.0]),
+    },
+    "kill": lambda r: {"replica": _replica(r), "down": r.choice([0.1, 5.0, 30.0])},
+    "stop": lambda r: {"replica": _replica(r), "down": r.choice([0.1, 3.0])},
+    "cut_off": lambda r: {"replica": _replica(r), "seconds": r.choice([3.0, 15.0, 60.0])},
+}
+SERVER: Faults = {
+    "fail": lambda r: {
+        "verb": r.choice(["any", "write", "create", "patch", "delete", "update", "read"]),
+        "plural": r.choice(["", *PLURALS]),
+        "code": r.choice([409, 410, 429, 500, 503, 504]),
+        "times": r.randint(1, 8),
+    },
+    "lose_reply": lambda r: {
+        "verb": r.choice(["write", "create", "patch", "delete"]),
+        "plural": r.choice(["", *PLURALS]),
+        "times": r.randint(1, 5),
+    },
+    "slow": lambda r: {
+        "verb": r.choice(["any", "write", "create", "read"]),
+        "plural": r.choice(["", *PLURALS]),
+        "seconds": r.choice([0.5, 4.0, 20.0, 40.0]),
+        "times": r.randint(1, 6),
+    },
+}
+WATCH: Faults = {
+    "delay_watch": lambda r: {
+        "plural": r.choice(PLURALS),
+        "seconds": r.choice([0.5, 3.0, 10.0, 30.0]),
+        "lasts": r.choice([10.0, 60.0]),
+    },
+    "hold_watches": lambda r: {
+        "plurals": sorted(r.sample(PLURALS, r.randint(1, len(PLURALS)))),
+        "seconds": r.choice([2.0, 10.0, 45.0]),
+    },
+    "drop_events": lambda r: {
+        "plural": r.choice(PLURALS),
+        "relist": r.choice([1.0, 10.0, 40.0]),
+    },
+    "break_watches": lambda r: {
+        "plural": r.choice(["", *PLURALS]),
+        "expire": r.random() < 0.5,
+    },
+}
+LEASES: Faults = {
+    "pause": lambda r: {"replica": _replica(r), "seconds": r.choice([5.0, 20.0, 40.0])},
+    "cut_off": OPERATOR["cut_off"],
+    "kill": OPERATOR["kill"],
+    "stop": OPERATOR["stop"],
+    "crash": OPERATOR["crash"],
+}
+NODES: Faults = {
+    "node_down": lambda r: {"number": r.randrange(3), "seconds": r.choice([10.0, 60.0, 400.0])},
+    "node_gone": lambda r: {"number": r.randrange(3), "seconds": r.choice([5.0, 60.0])},
+    "evict": lambda r: {"role": r.choice(["head", "worker"]), "number": r.randrange(5)},
+    "end_container": lambda r: {
+        "role": r.choice(["head", "worker"]),
+        "number": r.randrange(5),
+        "code": r.choice([0, 1, 137]),
+    },
+    "pod_script": lambda r: {
+        "role": r.choice(["head", "worker"]),
+        "script": r.choice(
+            [
+                "start=never",
+                "pull=error:20",
+                "init-exit=42",
+                "ready=never",
+                "exit=1@5",
+                "oom@8",
+                "stop=never",
+                "stop=60",
+                "start=15",
+                "evict@6",
+            ]
+        ),
+        "seconds": r.choice([20.0, 90.0]),
+    },
+}
+RAY: Faults = {
+    "dashboard": lambda r: {
+        "topic": r.choice(["any", "jobs", "serve", "probe"]),
+        "how": r.choice(["hang", "500", "refuse", "nonsense", "lose-reply", "empty"]),
+        "seconds": r.choice([5.0, 30.0, 120.0]),
+    },
+    "forget": lambda r: {"number": r.randrange(4)},
+    "serve_status": lambda r: {
+        "number": r.randrange(4),
+        "status": r.choice(["UNHEALTHY", "DEPLOYING", "DEPLOY_FAILED", "DELETING"]),
+        "seconds": r.choice([5.0, 40.0]),
+    },
+    "end_container": NODES["end_container"],
+}
+POLICY: Faults = {
+    "quota": lambda r: {"pods": r.randint(0, 3), "seconds": r.choice([10.0, 60.0])},
+    "deny": lambda r: {
+        "plural": r.choice(["pods", "services", "rayclusters", "jobs"]),
+        "seconds": r.choice([5.0, 40.0]),
+    },
+    "old_crds": lambda r: {"seconds": r.choice([10.0, 60.0])},
+}
+CLOCK: Faults = {
+    "clock_jump": lambda r: {
+        "replica": _replica(r),
+        "seconds": r.choice([-3600.0, -30.0, 30.0, 3600.0, 86400.0]),
+        "lasts": r.choice([5.0, 60.0]),
+    },
+    "kill": OPERATOR["kill"],
+}
+PROFILES: dict[str, Faults] = {
+    "user": {},
+    "crash": OPERATOR,
+    "server": SERVER,
+    "watch": WATCH,
+    "leases": LEASES,
+    "nodes": NODES,
+    "ray": RAY,
+    "policy": POLICY,
+    "clock": CLOCK,
+    "mixed": {**OPERATOR, **SERVER, **WATCH, **NODES, **RAY, **POLICY, **CLOCK},
+}
+"""`user` has edits, deletions and re-creations only; the others add faults to them."""
+
+
+def profile_of(seed: int, profile: str) -> str:
+    return list(PROFILES)[seed % len(PROFILES)] if profile == "all" else profile
+
+
+def generate(seed: int, profile: str = "all") -> Story:
+    name = profile_of(seed, profile)
+    random = Random(f"{name}/{seed}")
+    objects = _objects(random)
+    steps = [
+        Step(at=round(2.0 + number * random.random() * 3, 2), do="create", args={"object": one})
+        for number, one in enumerate(objects)
+    ]
+    for _ in range(random.choice([0, 1, 1, 2, 3, 4]) if name != "user" else random.randint(1, 6)):
+        steps.append(_user_step(random, objects))
+    faults = PROFILES[name]
+    for _ in range(random.choice([1, 1, 2, 3, 5]) if faults else 0):
+        do = random.choice(sorted(faults))
+        steps.append(Step(at=_moment(random), do=do, args=faults[do](random)))
+    return Story(
+        seed=seed,
+        profile=name,
+        steps=tuple(sorted(steps, key=lambda step: step.at)),
+        replicas=2 if name == "leases" or random.random() < 0.05 else 1,
+        latency=random.choice([0.0, 0.0, 0.05, 0.3]),
+        job_seconds=random.choice([5.0, 20.0, 60.0]),
+        job_status=random.choice(["SUCCEEDED", "SUCCEEDED", "FAILED"]),
+        settings=_settings(random),
+    )
+
+
+def _moment(random: Random) -> float:
+    """Most faults come early, when most happens."""
+    return round(2.0 + (random.random() ** 2) * FAULTS_END, 2)
+
+
+def _objects(random: Random) -> list[Object]:
+    kinds = random.sample(KINDS, random.choice([1, 1, 1, 2]))
+    found = []
+    for number, kind in enumerate(kinds):
+        found.append(an_object(random, kind, f"{kind[3:].lower()}-{number}", rare=True))
+    for one in found:
+        clusters = [each["metadata"]["name"] for each in found if each["kind"] == "RayCluster"]
+        if one["kind"] == "RayJob" and clusters and random.random() < 0.7:
+            one["spec"].pop("rayClusterSpec")
+            one["spec"]["clusterSelector"] = {"ray.io/cluster": clusters[0]}
+            for field in (
+                "shutdownAfterJobFinishes",
+                "deletionStrategy",
+                "backoffLimit",
+                "suspend",
+            ):
+                one["spec"].pop(field, None)
+    return found
+
+
+def _user_step(random: Random, objects: list[Object]) -> Step:
+    found = random.choice(objects)
+    kind, name = found["kind"], found["metadata"]["name"]
+    at, args = _moment(random), Args()
+    match random.choice(
+        [
+            "edit",
+            "edit",
+            "edit",
+            "edit",
+            "autoscale",
+            "delete_child",
+            "recreate",
+            "delete",
+            "foreign",
+        ]
+    ):
+        case "autoscale" if kind == "RayCluster" and found["spec"]["workerGroupSpecs"]:
+            group = random.choice(found["spec"]["workerGroupSpecs"])["groupName"]
+            args = {"replicas": random.randint(0, 5), "remove": random.choice([0, 0, 1, 2])}
+            return Step(at=at, do="autoscale", args={"name": name, "group": group, **args})
+        case "delete_child":
+            kinds = ["Pod", "Pod", "Service", "Job", "RayCluster"]
+            args = {"kind": random.choice(kinds), "number": random.randrange(5)}
+            return Step(at=at, do="delete_child", args=args)
+        case "recreate":
+            return Step(at=at, do="recreate", args={"kind": kind, "name": name})
+        case "delete":
+            return Step(at=at, do="delete", args={"kind": kind, "name": name})
+        case "foreign":
+            return Step(at=at, do="foreign", args={"object": _foreign(random, name)})
+        case _:
+            args = {"kind": kind, "name": name, "spec": an_edit(random, found)}
+            return Step(at=at, do="edit", args=args)
+
+
+def _foreign(random: Random, cluster: str) -> Object:
+    """An object of somebody else that carries our labels or one of our names."""
+    labels = {"ray.io/cluster": cluster, "ray.io/node-type": random.choice(["worker", "head"])}
+    labels |= {"ray.io/group": random.choice(["a", "headgroup"])}
+    if random.random() < 0.5:
+        meta = {"name": f"stranger-{random.randrange(100)}", "namespace": NAMESPACE}
+        spec: Object = {"containers": [container()]}
+        return {"kind": "Pod", "metadata": {**meta, "labels": labels}, "spec": spec}
+    meta = {"name": f"{cluster}-{random.choice(['head-svc', 'serve-svc'])}", "namespace": NAMESPACE}
+    spec = {"ports": [{"port": 1234}], "selector": {"app": "else"}}
+    return {"kind": "Service", "metadata": meta, "spec": spec}
+
+
+def _settings(random: Random) -> Object:
+    found: Object = {}
+    if random.random() < 0.3:
+        gates = [
+            "ray_cluster_network_policy",
+            "gcs_fault_tolerance_embedded_storage",
+            "ray_cluster_history_server",
+            "ray_cluster_mtls",
+        ]
+        found["gates"] = sorted(random.sample(gates, random.randint(1, len(gates))))
+    if random.random() < 0.15:
+        found["deterministic_head_pod_name"] = True
+    return found

@@ -1,0 +1,188 @@
+"""What the specs of clusters asked for lately, and how many Pods they had: the memory of the oracles.
+
+The operator may act on a view that is a little old, so a rule holds if it held at any time within the window.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayClusterSpec, WorkerGroupSpec
+from manta.rules.scaling import desired_pods
+from manta.rules.spec_hash import spec_hash
+from simulation.plane import Written
+
+Object = dict[str, Any]
+CLUSTERS = "rayclusters.ray.io"
+WINDOW = 120.0
+
+
+@dataclass(slots=True)
+class _Version:
+    since: float
+    spec: RayClusterSpec
+    deleting: bool
+    until: float = float("inf")
+
+
+@dataclass(slots=True)
+class _Cluster:
+    versions: list[_Version] = field(default_factory=list)
+    gone_at: float = float("inf")
+
+
+@dataclass
+class ClusterHistory:
+    clusters: dict[str, _Cluster] = field(default_factory=dict)
+    """By UID."""
+    _counts: dict[tuple[str, str], list[tuple[float, int]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _alive: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    _troubled: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When a Pod of a multi-host replica was lost: by cluster and replica."""
+    _owners: dict[str, float] = field(default_factory=dict)
+    """When an object with this UID was deleted."""
+    now: float = 0.0
+
+    def see(self, written: Written) -> None:
+        self.now = written.at
+        if written.type == "DELETED":
+            self._owners[written.metadata.get("uid", "")] = written.at
+        if written.resource == CLUSTERS:
+            self._see_cluster(written)
+        elif written.resource == "pods":
+            self._see_pod(written)
+
+    def existed(self, uid: str, window: float) -> bool:
+        """Whether an object with this UID was deleted no longer ago than the window."""
+        return self.now - self._owners.get(uid, -1e9) <= window
+
+    # ── clusters ─────────────────────────────────────────────────────────────────────────
+
+    def _see_cluster(self, written: Written) -> None:
+        known = self.clusters.setdefault(written.metadata["uid"], _Cluster())
+        spec = msgspec.convert(written.object.get("spec") or {}, RayClusterSpec)
+        deleting = bool(written.metadata.get("deletionTimestamp")) or written.type == "DELETED"
+        if written.type == "DELETED":
+            known.gone_at = written.at
+        last = known.versions[-1] if known.versions else None
+        if last is None or (last.spec, last.deleting) != (spec, deleting):
+            if last is not None:
+                last.until = written.at
+            known.versions.append(_Version(written.at, spec, deleting))
+
+    def _recent(self, uid: str, at: float) -> Iterator[_Version]:
+        for version in self.clusters.get(uid, _Cluster()).versions:
+            if version.until >= at - WINDOW:
+                yield version
+
+    # ── Pods ─────────────────────────────────────────────────────────────────────────────
+
+    def _see_pod(self, written: Written) -> None:
+        uid, group, replica = _place(written.object)
+        if not uid:
+            return
+        alive = self._alive[uid, group]
+        gone = written.type == "DELETED" or _has_ended(written.object)
+        going = gone or bool(written.metadata.get("deletionTimestamp"))
+        if going and replica:
+            self._troubled[uid, replica] = written.at
+        (alive.discard if going else alive.add)(written.metadata["uid"])
+        series = self._counts[uid, group]
+        if not series or series[-1][1] != len(alive):
+            series.append((written.at, len(alive)))
+
+    def _most(self, uid: str, group: str, at: float) -> int:
+        """The largest number of living Pods within the window."""
+        most, before = 0, 0
+        for when, count in self._counts[uid, group]:
+            if when < at - WINDOW:
+                before = count
+            else:
+                most = max(most, count)
+        return max(most, before)
+
+    # ── rules ────────────────────────────────────────────────────────────────────────────
+
+    def may_delete(self, pod: Object, at: float) -> bool:
+        uid, group, replica = _place(pod)
+        cluster = self.clusters.get(uid)
+        if cluster is None or cluster.gone_at <= at or _has_ended(pod) or _has_crashed(pod):
+            return True
+        versions = list(self._recent(uid, at))
+        if any(one.deleting or one.spec.suspend for one in versions):
+            return True
+        if self._recreates(cluster, pod, at):
+            return True
+        if group == names.HEAD_GROUP:
+            return self._most(uid, group, at) > 1
+        return self._may_shrink(versions, pod, at) or (
+            bool(replica) and at - self._troubled.get((uid, replica), -1e9) <= WINDOW
+        )
+
+    def _may_shrink(self, versions: list[_Version], pod: Object, at: float) -> bool:
+        uid, group, _ = _place(pod)
+        fewest: int | None = None
+        for version in versions:
+            found = _group(version.spec, group)
+            if found is None or found.suspend:
+                return True
+            if pod["metadata"]["name"] in found.scale_strategy.workers_to_delete:
+                return True
+            wanted = desired_pods(found)
+            fewest = wanted if fewest is None else min(fewest, wanted)
+        return fewest is not None and self._most(uid, group, at) > fewest
+
+    @staticmethod
+    def _recreates(cluster: _Cluster, pod: Object, at: float) -> bool:
+        """Whether an upgrade strategy allowed to replace the Pods of an earlier spec."""
+        wanted = any(
+            one.spec.upgrade_strategy is not None and one.spec.upgrade_strategy.type == "Recreate"
+            for one in cluster.versions
+        )
+        return wanted and len({spec_hash(one.spec) for one in cluster.versions}) > 1
+
+    def surplus(self, pod: Object, at: float) -> str:
+        """Why this new Pod is one too many; empty if it is not."""
+        uid, group, _ = _place(pod)
+        if not uid:
+            return ""
+        most = 1 if group == names.HEAD_GROUP else -1
+        for version in self._recent(uid, at):
+            found = _group(version.spec, group)
+            if found is not None:
+                most = max(most, desired_pods(found))
+        alive = len(self._alive[uid, group])
+        if most >= 0 and alive > most and group != names.HEAD_GROUP:
+            return f"group {group} has {alive} Pods, but at most {most} were wanted lately"
+        return ""
+
+
+def _group(spec: RayClusterSpec, name: str) -> WorkerGroupSpec | None:
+    return next((one for one in spec.worker_group_specs if one.group_name == name), None)
+
+
+def _place(pod: Object) -> tuple[str, str, str]:
+    """UID of the cluster, group, and replica of a multi-host group; empty if it is no Pod of a cluster."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    uid = next((one["uid"] for one in owners if one["kind"] == "RayCluster"), "")
+    labels = pod["metadata"].get("labels") or {}
+    if names.LABEL_NODE_TYPE not in labels:
+        return "", "", ""
+    return uid, labels.get(names.LABEL_GROUP, ""), labels.get(names.LABEL_REPLICA_NAME, "")
+
+
+def _has_ended(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
+
+
+def _has_crashed(pod: Object) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any("terminated" in (one.get("state") or {}) for one in statuses)

@@ -1,0 +1,271 @@
+"""Planted bugs: guards are taken out of the code, in memory, and seeds are run until an oracle notices.
+
+python -m tests.simulation.planted [NAME ...] [--most 2000] [--jobs N]
+
+Most are KubeRay's known bugs (`tools/knownbugs` says which words of our code keep us from each); the others are
+made for oracles that none of those would wake. Each bug runs in a process of its own, whose import system
+changes the source; no file is touched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.machinery
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
+
+from tools.knownbugs.check import GUARDS  # noqa: E402
+from tools.knownbugs.guard import Cut  # noqa: E402
+
+_PLANNERS = "controllers/raycluster/planners"
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    name: str
+    text: str
+    cuts: tuple[Cut, ...]
+    profile: str = "all"
+
+
+def _known(number: int, which: int = 0, profile: str = "all") -> Bug:
+    found = [one for one in GUARDS if one.number == number][which]
+    suffix = "abc"[which] if which else ""
+    return Bug(f"c{number:02}{suffix}", found.bug, found.cuts, profile)
+
+
+BUGS: tuple[Bug, ...] = (
+    _known(2, 0, "watch"),
+    _known(2, 1, "server"),
+    _known(3, 0, "watch"),
+    _known(4, 0, "nodes"),
+    _known(6, 0, "user"),
+    _known(7, 0, "user"),
+    _known(8, 0, "mixed"),
+    _known(14, 0, "user"),
+    _known(15, 0, "user"),
+    _known(16, 0, "server"),
+    _known(26, 0, "user"),
+    _known(30, 0, "policy"),
+    _known(31, 0, "server"),
+    _known(32, 0, "user"),
+    _known(35, 0, "leases"),
+    _known(44, 0, "ray"),
+    _known(48, 0, "user"),
+    _known(55, 0, "user"),
+    _known(56, 0, "nodes"),
+    _known(57, 0, "nodes"),
+    _known(61, 0, "user"),
+    _known(62, 0, "user"),
+    _known(70, 0, "mixed"),
+    _known(75, 0, "user"),
+    _known(94, 0, "user"),
+    Bug(
+        "no-uid",
+        "a delete does not name the UID",
+        (
+            (
+                "reconcile/executor.py",
+                "                uid=action.uid,\n                propagation",
+                "                propagation",
+            ),
+        ),
+        "user",
+    ),
+    Bug(
+        "foreign",
+        "Pods of others are taken for ours, and deleted",
+        (
+            (
+                "controllers/raycluster/observe.py",
+                "    return owner is None or owner.uid == cluster.metadata.uid",
+                "    return True",
+            ),
+        ),
+        "user",
+    ),
+    Bug(
+        "early-switch",
+        "the serve Service follows a cluster whose applications do not run yet",
+        (
+            (
+                "controllers/rayservice/facts/readiness.py",
+                "            return _applications(reported, applications, name) or (",
+                '            return "" or (',
+            ),
+        ),
+        "user",
+    ),
+    Bug(
+        "again",
+        "a job that succeeded is run again",
+        (
+            (
+                "controllers/rayjob/plan.py",
+                "    Stage.COMPLETE: finish,",
+                "    Stage.COMPLETE: retry,",
+            ),
+        ),
+        "user",
+    ),
+    Bug(
+        "ahead",
+        "the status is of a generation that does not exist yet",
+        (
+            (
+                "controllers/rayjob/status.py",
+                "observed_generation=snapshot.job.metadata.generation,",
+                "observed_generation=snapshot.job.metadata.generation + 1,",
+            ),
+        ),
+        "user",
+    ),
+    Bug(
+        "tick-twice",
+        "the name of a RayJob does not follow from its tick",
+        (
+            (
+                "controllers/raycronjob/ticks.py",
+                'return f"{cron.metadata.name}-{int(tick.timestamp()) // 60}"',
+                'return f"{cron.metadata.name}-{cron.metadata.resource_version}"',
+            ),
+        ),
+        "crash",
+    ),
+    Bug(
+        "raises",
+        "a planner raises for a second group",
+        (
+            (
+                f"{_PLANNERS}/worker_group.py",
+                "    plans = [_plan_removed_groups(snapshot)]",
+                (
+                    "    assert len(snapshot.cluster.spec.worker_group_specs) < 2\n"
+                    "    plans = [_plan_removed_groups(snapshot)]"
+                ),
+            ),
+        ),
+        "user",
+    ),
+    Bug(
+        "silent",
+        "a cluster that waits does not say why",
+        (
+            (
+                "controllers/raycluster/blocked.py",
+                "    trouble = _refusal(outcome.failure) or _obstacle(snapshot) or _blocked_pods(snapshot)",
+                "    trouble = None",
+            ),
+        ),
+        "user",
+    ),
+)
+
+
+# ── in the process with the bug ──────────────────────────────────────────────────────────
+
+
+class _Cutter(importlib.machinery.SourceFileLoader):
+    cuts: tuple[tuple[str, str], ...] = ()
+
+    def get_code(self, fullname: str) -> Any:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+    def source_to_code(  # type: ignore[override]
+        self, data: Any, path: Any, *, _optimize: int = -1
+    ) -> Any:
+        text = bytes(data).decode()
+        for old, new in self.cuts:
+            assert text.count(old) == 1, f"{path}: {old!r} occurs {text.count(old)} times"
+            text = text.replace(old, new)
+        return super().source_to_code(text.encode(), path, _optimize=_optimize)
+
+
+class _Finder:
+    """Loads the files that have cuts from changed source."""
+
+    def __init__(self, cuts: tuple[Cut, ...]) -> None:
+        self._by_name: dict[str, list[tuple[str, str]]] = {}
+        for path, old, new in cuts:
+            name = "manta." + path.removesuffix(".py").replace("/", ".")
+            self._by_name.setdefault(name.removesuffix(".__init__"), []).append((old, new))
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in self._by_name:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        assert spec is not None
+        assert spec.origin is not None
+        loader = _Cutter(name, spec.origin)
+        loader.cuts = tuple(self._by_name[name])
+        return importlib.util.spec_from_file_location(name, spec.origin, loader=loader)
+
+
+def hunt(bug: Bug, most: int) -> dict[str, Any]:
+    """Run seeds until one fails; for a fresh process only."""
+    assert not any(name.startswith("manta.") for name in sys.modules)
+    sys.meta_path.insert(0, _Finder(bug.cuts))
+    from simulation.generate import generate
+    from simulation.run import run_checked
+
+    began = time.process_time()
+    for number, seed in enumerate(range(1, most + 1), start=1):
+        story = generate(seed, bug.profile)
+        result = run_checked(story)
+        if result.violations:
+            return {
+                "bug": bug.name,
+                "seeds": number,
+                "oracle": result.failed,
+                "said": result.violations[0],
+                "cpu": round(time.process_time() - began),
+            }
+    return {"bug": bug.name, "seeds": None, "cpu": round(time.process_time() - began)}
+
+
+# ── many of them ─────────────────────────────────────────────────────────────────────────
+
+
+def _in_process(bug: Bug, most: int) -> dict[str, Any]:
+    command = [sys.executable, str(Path(__file__)), "--hunt", bug.name, "--most", str(most)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"bug": bug.name, "seeds": None, "error": done.stderr[-600:]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--most", type=int, default=2000)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--hunt", default="", help="run in this process")
+    args = parser.parse_args()
+    by_name = {bug.name: bug for bug in BUGS}
+    if args.hunt:
+        sys.stdout.write(json.dumps(hunt(by_name[args.hunt], args.most)) + "\n")
+        return 0
+    chosen = [by_name[name] for name in args.names] or list(BUGS)
+    missed = 0
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for found in pool.map(lambda bug: _in_process(bug, args.most), chosen):
+            missed += found["seeds"] is None
+            sys.stdout.write(json.dumps(found) + "\n")
+            sys.stdout.flush()
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,278 @@
+"""The simulated world: it runs a story, lets every oracle see every write, and waits until all is quiet."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+import msgspec
+
+from manta.api.meta import Key
+from manta.kube.client import Client
+from manta.kube.transport import Request
+from manta.localplane.apiserver import watching
+from manta.localplane.controllers import ControllerOptions, built_in_controllers
+from manta.localplane.fakenodes.controller import FakeNodes
+from manta.localplane.fakenodes.options import FakeNodeOptions
+from manta.localplane.fakenodes.script import Script
+from manta.reconcile import executor
+from manta.rules.settings import FeatureGates, Settings
+from manta.runtime.simulation import run_virtual, virtual_clock
+from simulation.operators import Replica
+from simulation.plane import ACTOR, ObservedStore, Written, new_app
+from simulation.ray import JobScript, SimulatedRay
+from simulation.story import Story
+from simulation.transport import Sent, SimulatedTransport
+
+Object = dict[str, Any]
+NAMESPACE = "default"
+BOOKMARK_SECONDS = 140.0
+"""Bookmarks of idle watches cost a quarter of a run; a watch without data for 150 s is given up."""
+MOST_REQUESTS = 5000
+"""In one virtual minute, by everybody."""
+UNWATCHED = ("leases.coordination.k8s.io",)
+"""Written all the time by nodes; no oracle is about them."""
+
+
+@dataclass(slots=True)
+class Trace:
+    """Everything that was written, in order: the text, and a hash of all of it."""
+
+    lines: list[str] = field(default_factory=list)
+    _hash: Any = field(default_factory=hashlib.sha256)
+
+    def add(self, line: str, body: bytes = b"") -> None:
+        self.lines.append(line)
+        self._hash.update(line.encode() + b"\0" + body + b"\n")
+
+    @property
+    def digest(self) -> str:
+        return str(self._hash.hexdigest())
+
+
+class World:
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        self.random = Random(f"{story.seed}/world")
+        self.clock = virtual_clock()
+        self.app = new_app(self.clock, story.seed)
+        store = self.app.store
+        assert isinstance(store, ObservedStore)
+        store.observer = self._observe
+        self.store = store
+        self.live: dict[str, dict[str, Object]] = {}
+        """All objects, by resource and `namespace/name`."""
+        self.trace = Trace()
+        self.observers: list[Callable[[Written], None]] = []
+        self.senders: list[Callable[[str, Sent], None]] = []
+        self.user = Client(SimulatedTransport(self.app, "user", lambda: 0.0), timeout=30)
+        self.nodes = self._start_nodes()
+        self.ray = SimulatedRay(self._end_container, JobScript(story.job_seconds, story.job_status))
+        self.replicas = [self._replica(f"operator-{number}") for number in range(story.replicas)]
+        self.problems: list[str] = []
+        """What the simulation itself could not do."""
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.refused: list[str] = []
+        """What the API server refused the user."""
+        self.causes: dict[str, int] = {}
+        self.paused = 0
+        """How often an operator was suspended with its clock."""
+        self.main: asyncio.Task[Any] | None = None
+        self.hot = ""
+        """The writer that writes so often that the simulation was given up."""
+        self._minute = (0, 0)
+        self.objects: dict[tuple[str, str], Object] = {}
+        """What the user wants now: by kind and name."""
+
+    def _start_nodes(self) -> FakeNodes:
+        transport = SimulatedTransport(self.app, "cluster", lambda: 0.0)
+        transport.counted = self._count
+        client = Client(transport, timeout=30)
+        die = any(step.do in ("node_down", "node_gone") for step in self.story.steps)
+        options = ControllerOptions(
+            root_ca="PEM", random=Random(f"{self.story.seed}/cluster"), node_lifecycle=die
+        )
+        self.cluster = built_in_controllers(client, self.clock, options)
+        return FakeNodes(
+            self.cluster,
+            FakeNodeOptions(
+                count=self.story.nodes,
+                heartbeat=30.0 if die else 3600.0,
+                cpu="16",
+                script=Script(start=0.5),
+            ),
+        )
+
+    def _replica(self, name: str) -> Replica:
+        elects = self.story.replicas > 1
+        return Replica(
+            name,
+            self.app,
+            self.ray,
+            settings_of(self.story),
+            str(self.story.seed),
+            elects,
+            self.story.latency,
+        )
+
+    def _end_container(self, key: Key, code: int, container: str) -> None:
+        try:
+            self.nodes.end(key, code, container=container)
+        except LookupError:
+            return
+
+    # ── observing ────────────────────────────────────────────────────────────────────────
+
+    def _observe(self, written: Written) -> None:
+        if written.resource in UNWATCHED:
+            return
+        meta = written.metadata
+        key = f"{meta.get('namespace', '')}/{meta['name']}"
+        table = self.live.setdefault(written.resource, {})
+        self.trace.add(
+            f"{written.at:.6f} {written.by} {written.type} {written.resource} {key}",
+            msgspec.json.encode(written.object, order="deterministic"),
+        )
+        for observer in self.observers:
+            observer(written)
+        if written.type == "DELETED":
+            table.pop(key, None)
+        else:
+            table[key] = written.object
+        self.ray.see(written.type, written.resource, written.object)
+
+    def _count(self, actor: str, request: Request) -> None:
+        """Give up when a minute has too many requests: somebody asks in a loop."""
+        minute, count = self._minute
+        now = int(self.clock.monotonic() // 60)
+        self._minute = (now, count + 1 if now == minute else 1)
+        if count > MOST_REQUESTS and not self.hot and self.main is not None:
+            self.hot = f"{actor} sends {request.method} {request.path} again and again"
+            self.main.cancel()
+
+    def all(self, resource: str) -> list[Object]:
+        return [one for _, one in sorted(self.live.get(resource, {}).items())]
+
+    def events(self) -> list[tuple[str, str, str]]:
+        """(reason, type, UID of the object) of every Event of a Ray controller."""
+        return [
+            (
+                one.get("reason", ""),
+                one.get("type", ""),
+                (one.get("regarding") or one.get("involvedObject") or {}).get("uid", ""),
+            )
+            for one in self.all("events")
+            if "ray" in str(one.get("reportingController") or one.get("reportingComponent"))
+        ]
+
+    def pods(self, node_type: str = "", cluster: str = "") -> list[Object]:
+        """The Ray Pods, the oldest first."""
+        found = []
+        for pod in self.all("pods"):
+            labels = pod["metadata"].get("labels") or {}
+            if node_type in ("", labels.get("ray.io/node-type")) and cluster in (
+                "",
+                labels.get("ray.io/cluster"),
+            ):
+                found.append(pod)
+        return sorted(found, key=lambda one: int(one["metadata"]["resourceVersion"]))
+
+    # ── operators ────────────────────────────────────────────────────────────────────────
+
+    def start(self, replica: Replica) -> None:
+        if replica.life is None:
+            life = replica.start()
+            life.transport.counted = self._count
+            life.transport.sent = lambda sent: self._sent(replica.name, sent)
+            for hook in replica.on_start:
+                hook(life)  # type: ignore[operator]
+
+    def _sent(self, name: str, sent: Sent) -> None:
+        for sender in self.senders:
+            sender(name, sent)
+
+    def restart_later(self, replica: Replica, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self.start, replica)
+
+    # ── running ──────────────────────────────────────────────────────────────────────────
+
+    async def begin(self) -> None:
+        ACTOR.set("cluster")
+        self.tasks.append(asyncio.create_task(self.cluster.run(), name="cluster"))
+        await asyncio.sleep(1.0)
+        for replica in self.replicas:
+            self.start(replica)
+
+    def background(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.tasks.append(asyncio.create_task(work))
+
+    async def close(self) -> None:
+        for replica in self.replicas:
+            await replica.close()
+        await self.ray.close()
+        for task in self.tasks:
+            if task.done() and not task.cancelled() and task.exception():
+                self.problems.append(f"{task.get_name()} ended: {task.exception()!r}")
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.store.close()
+
+
+def settings_of(story: Story) -> Settings:
+    given = dict(story.settings)
+    gates = replace(FeatureGates(), **dict.fromkeys(given.pop("gates", ()), True))
+    return replace(Settings(), gates=gates, **given)
+
+
+class _Tokens:
+    """Random secrets from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(f"{seed}/secrets")
+
+    def token_urlsafe(self, size: int) -> str:
+        return self._random.randbytes(size).hex()
+
+
+def _count_causes(causes: dict[str, int]) -> Callable[[], None]:
+    """Count the causes of all actions of Ray controllers. Returns what ends it."""
+    real = executor.PlanExecutor._one
+
+    async def one(self: Any, owner: Any, action: Any, call: Any) -> Any:
+        module = type(action.cause).__module__
+        if module.startswith("manta.controllers."):
+            name = f"{module.split('.')[2]}.{action.cause.name}"
+            causes[name] = causes.get(name, 0) + 1
+        return await real(self, owner, action, call)
+
+    setattr(executor.PlanExecutor, "_one", one)  # noqa: B010  a method
+    return lambda: setattr(executor.PlanExecutor, "_one", real)
+
+
+def simulate(main: Callable[[World], Any], story: Story) -> Any:
+    """Run `main` with a fresh world under virtual time."""
+
+    async def run() -> Any:
+        world = World(story)
+        stop = _count_causes(world.causes)
+        try:
+            return await main(world)
+        finally:
+            stop()
+            await world.close()
+
+    real, executor.secrets = executor.secrets, _Tokens(story.seed)  # type: ignore[attr-defined, assignment]
+    often, watching.BOOKMARK_SECONDS = watching.BOOKMARK_SECONDS, BOOKMARK_SECONDS
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        return run_virtual(run())
+    finally:
+        executor.secrets = real  # type: ignore[attr-defined]
+        watching.BOOKMARK_SECONDS = often
+        logging.disable(level)

@@ -1,0 +1,80 @@
+"""One word and one line for each object (U8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from manta.cli.output.object_state import MAX_LENGTH, one_line, state_of
+from manta.cli.status import node_row
+
+TRACEBACK = (
+    "Job entrypoint command failed with exit code 1, last available logs:\n"
+    "Traceback (most recent call last):\n"
+    + '  File "x.py", line 1\n' * 40
+    + "ValueError: no such column\n"
+)
+
+
+def document(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "x"}, "spec": spec, "status": status or {}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "word"),
+    [
+        ("RayCluster", document({"state": "suspended"}, suspend=True), "suspended"),
+        ("RayCluster", document({"state": "ready"}, suspend=True), "suspending"),
+        ("RayCluster", document({"state": "ready"}), "ready"),
+        ("RayCluster", document(), "not ready"),
+        ("RayJob", document({"jobDeploymentStatus": "Complete"}), "finished"),
+        ("RayJob", document({"jobDeploymentStatus": "Failed", "message": "x"}), "failed"),
+        ("RayJob", document({"jobDeploymentStatus": "Suspended"}), "suspended"),
+        ("RayJob", document({"jobDeploymentStatus": "Running"}), "running"),
+        ("RayJob", document({"jobDeploymentStatus": "ValidationFailed"}), "invalid"),
+        ("RayJob", document(), "new"),
+        ("RayCronJob", document(suspend=True), "suspended"),
+        ("RayCronJob", document(), "scheduled"),
+        ("Pod", document({"phase": "Succeeded"}), "completed"),
+        ("Pod", document({"phase": "Failed"}), "failed"),
+        ("Pod", document({"phase": "Pending"}), "not ready"),
+    ],
+)
+def test_the_word_is_true(kind: str, given: dict[str, Any], word: str) -> None:
+    assert state_of(kind, given).word == word
+
+
+def test_what_is_being_deleted_says_so() -> None:
+    gone = document({"state": "ready"})
+    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert state_of("RayCluster", gone).word == "deleting"
+
+
+def test_a_traceback_becomes_one_line_with_its_last_words() -> None:
+    failed = document({"jobDeploymentStatus": "Failed", "message": TRACEBACK})
+    state = state_of("RayJob", failed)
+    assert "\n" not in state.why
+    assert len(state.why) <= MAX_LENGTH
+    assert state.why.startswith("Job entrypoint command failed")
+    assert state.why.endswith("ValueError: no such column")
+    assert state.trouble
+
+
+def test_a_long_line_is_cut_and_shows_it() -> None:
+    assert one_line("a" * 500) == "a" * (MAX_LENGTH - 1) + "…"
+    assert one_line("") == ""
+
+
+def test_only_what_somebody_should_look_at_is_trouble() -> None:
+    assert not state_of("RayCluster", document({"state": "suspended"}, suspend=True)).trouble
+    assert not state_of("RayJob", document({"jobDeploymentStatus": "Running"})).trouble
+    assert state_of("Pod", document({"phase": "Failed"})).trouble
+
+
+def test_the_memory_of_a_node_is_in_human_units() -> None:
+    node = {
+        "metadata": {"name": "n"},
+        "status": {"allocatable": {"cpu": "8", "memory": "24684100Ki"}},
+    }
+    assert node_row(node, []).memory == "23.5 GiB"

@@ -1,0 +1,155 @@
+"""The sidecar: posted events and logs reach the store, through restarts and outages."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from manta.history.catalog import Catalog
+from manta.history.collector import Collector, CollectorOptions
+from manta.history.index import queries
+from manta.history.store import Store, StoreError
+from manta.httpserver.messages import HttpRequest
+from support.history import (
+    RECORDED,
+    SESSION,
+    WHO,
+    file_store,
+    generated_lines,
+    task_events,
+    write_session,
+)
+
+
+class Flaky(Store):
+    """A store that can be down."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner, self.url, self.down = inner, inner.url, False
+
+    def create(self, key: str, content: bytes) -> bool:
+        if self.down:
+            raise StoreError("the store is down")
+        return self.inner.create(key, content)
+
+
+def collector(tmp_path: Path, store: Store, **options: float) -> Collector:
+    chosen = CollectorOptions(tmp_path / "ray", tmp_path / "spool", **options)  # type: ignore[arg-type]
+    return Collector(store, WHO, chosen)
+
+
+async def post(own: Collector, body: bytes) -> int:
+    return (await own.handle(HttpRequest("POST", "/v1/events", body=body))).status
+
+
+def tasks(tmp_path: Path, store: Store) -> int:
+    database = Catalog(store, tmp_path / "cache").open_index(WHO.session(SESSION))
+    assert database is not None
+    return queries.tasks(database).total
+
+
+async def test_posts_and_logs_are_shipped_and_repeated_posts_count_once(tmp_path: Path) -> None:
+    store = file_store(tmp_path)
+    write_session(tmp_path / "ray", {"raylet.out": b"one\n"})
+    own = collector(tmp_path, store)
+    for line in (*RECORDED.read_bytes().splitlines(), *RECORDED.read_bytes().splitlines()[:1]):
+        assert await post(own, line) == 200
+    own.ship()
+    assert tasks(tmp_path, store) == 16
+    assert not list((tmp_path / "spool/events").iterdir())
+
+
+async def test_nothing_is_lost_in_an_outage_and_a_restart(tmp_path: Path) -> None:
+    store = Flaky(file_store(tmp_path))
+    write_session(tmp_path / "ray", {"raylet.out": b"one\n"})
+    lines = list(generated_lines(1000))
+    own = collector(tmp_path, store)
+    store.down = True
+    for line in lines[:2]:
+        await post(own, line)
+    with pytest.raises(StoreError):
+        own.ship()
+    write_session(tmp_path / "ray", {"raylet.out": b"two\n"})
+    again = collector(tmp_path, store)  # the first one was killed
+    for line in lines[2:]:
+        await post(again, line)
+    store.down = False
+    again.ship()
+    assert tasks(tmp_path, store.inner) == 1000
+
+
+async def test_a_full_spool_drops_the_oldest_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Flaky(file_store(tmp_path))
+    write_session(tmp_path / "ray", {})
+    lines = list(generated_lines(600))
+    own = collector(tmp_path, store, spool_bytes=int(2.5 * len(lines[0])))
+    store.down = True
+    for line in lines:
+        await post(own, line)
+        await own._round()
+    assert own.totals.dropped == {"events": pytest.approx(len(lines[0]), rel=0.1)}
+    assert "dropped" in caplog.text
+    store.down = False
+    own.ship()
+    assert tasks(tmp_path, store.inner) == 400
+
+
+async def test_the_last_round_ships_what_came_after_sigterm_was_sent(tmp_path: Path) -> None:
+    store = file_store(tmp_path)
+    write_session(tmp_path / "ray", {"raylet.out": b"the end\n"})
+    own = collector(tmp_path, store, interval=3600.0)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(own.run(stopping))
+    await post(own, msgspec.json.encode(task_events(1)))
+    stopping.set()
+    await running
+    assert tasks(tmp_path, store) == 1
+
+
+async def test_a_store_that_stays_down_does_not_hold_the_pod(tmp_path: Path) -> None:
+    store = Flaky(file_store(tmp_path))
+    store.down = True
+    write_session(tmp_path / "ray", {"raylet.out": b"x"})
+    own = collector(tmp_path, store, budget=0.2)
+    stopping = asyncio.Event()
+    stopping.set()
+    await own.run(stopping)  # returns
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b'"x"',
+        b"\xff",
+        b'[{"sessionName": "session_/../x"}]',
+        b'[{"sessionName": "/etc"}]',
+    ],
+)
+async def test_a_post_that_is_no_array_of_events_is_refused(tmp_path: Path, body: bytes) -> None:
+    own = collector(tmp_path, file_store(tmp_path))
+    assert await post(own, body) == 400
+    assert not list((tmp_path / "spool/events").iterdir())
+
+
+async def test_a_megabyte_of_events_starts_a_round(tmp_path: Path) -> None:
+    store = file_store(tmp_path)
+    write_session(tmp_path / "ray", {})
+    own = collector(tmp_path, store, interval=3600.0)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(own.run(stopping))
+    for line in generated_lines(400):
+        await post(own, line)
+    async with asyncio.timeout(20):
+        while not own.totals.objects:
+            await asyncio.sleep(0.02)
+    stopping.set()
+    await running
+    assert tasks(tmp_path, store) == 400

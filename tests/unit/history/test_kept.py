@@ -1,0 +1,69 @@
+"""From a directory that the node agent kept to the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from manta.api.ray import names
+from manta.history.catalog import Catalog
+from manta.history.index import queries
+from manta.history.kept import take
+from manta.localplane.node.pod.kept import KeptPod
+from support.history import RECORDED, SESSION, WHO, file_store, generated_lines, write_session
+
+ANNOTATIONS = {
+    names.ANNOTATION_HISTORY: "rayjob/train/train-abc",
+    names.ANNOTATION_HISTORY_RAY_VERSION: "2.60.0",
+}
+
+
+def kept(tmp_path: Path, annotations: dict[str, str] = ANNOTATIONS) -> Path:
+    directory = tmp_path / "kept" / "uid"
+    write_session(directory / "volume", {"job-driver-x.log": b"hello\n"})
+    labels = {names.LABEL_NODE_TYPE: "head"}
+    record = KeptPod("default", WHO.pod, "uid", labels, annotations)
+    (directory / "pod.json").write_bytes(msgspec.json.encode(record))
+    return directory
+
+
+def test_logs_and_posts_are_taken_and_the_directory_is_removed(tmp_path: Path) -> None:
+    directory, store = kept(tmp_path), file_store(tmp_path)
+    cut = next(iter(generated_lines(200)))[:100]
+    (directory / "posts.jsonl").write_bytes(RECORDED.read_bytes() + b"not JSON\n" + cut)
+    take(store, directory)
+    assert not directory.exists()
+    database = Catalog(store, tmp_path / "cache").open_index(WHO.session(SESSION))
+    assert database is not None
+    summary = queries.summary(database)
+    assert summary["tasks"]["FAILED"] == 1
+    assert (summary["log_files"], summary["ray_version"]) == (1, "2.60.0")
+
+
+def test_taking_again_after_a_crash_before_the_removal_gives_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, directory = file_store(tmp_path), kept(tmp_path)
+    (directory / "posts.jsonl").write_bytes(RECORDED.read_bytes())
+    with monkeypatch.context() as crash:
+        crash.setattr("manta.history.kept.remove_tree", lambda _: None)
+        take(store, directory)
+    before = sorted(store.objects(""))
+    take(store, directory)
+    assert sorted(store.objects("")) == before
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{}, {names.ANNOTATION_HISTORY: "../../x/y"}, {names.ANNOTATION_HISTORY: "pod/a/b"}],
+)
+def test_what_is_no_pod_of_a_ray_cluster_is_removed(
+    tmp_path: Path, annotations: dict[str, str]
+) -> None:
+    directory, store = kept(tmp_path, annotations), file_store(tmp_path)
+    take(store, directory)
+    assert not directory.exists()
+    assert list(store.objects("")) == []

@@ -1,0 +1,166 @@
+"""Shipping log files by inode and offset, and reading them back."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from manta.history import ship
+from manta.history.catalog import Catalog
+from manta.history.logs import LogReader
+from manta.history.ship import CHUNK_BYTES, SessionShipper
+from manta.history.store import Store, StoreError
+from support.history import SESSION, WHO, file_store, write_session
+
+KEY = WHO.session(SESSION)
+
+
+def shipper(tmp_path: Path, store: Store, session: Path) -> SessionShipper:
+    return SessionShipper(store, WHO, session, tmp_path / "state.json")
+
+
+def content(tmp_path: Path, store: Store, path: str) -> bytes:
+    database = Catalog(store, tmp_path / "cache").open_index(KEY)
+    assert database is not None
+    return b"".join(LogReader(store, database).read(WHO.pod, path))
+
+
+def test_each_byte_is_shipped_once_also_after_a_restart(tmp_path: Path) -> None:
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"a.log": b"one\n"})
+    assert shipper(tmp_path, store, session).ship().bytes == 4
+    assert shipper(tmp_path, store, session).ship().bytes == 0
+    write_session(tmp_path / "ray", {"a.log": b"two\n", "deep/b.log": b"b"})
+    assert shipper(tmp_path, store, session).ship().bytes == 5
+    assert content(tmp_path, store, "a.log") == b"one\ntwo\n"
+    assert content(tmp_path, store, "deep/b.log") == b"b"
+
+
+def test_a_lost_state_ships_again_and_reads_the_same(tmp_path: Path) -> None:
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"a.log": b"one\n"})
+    shipper(tmp_path, store, session).ship()
+    write_session(tmp_path / "ray", {"a.log": b"two\n"})
+    (tmp_path / "state.json").write_text("not JSON")
+    shipper(tmp_path, store, session).ship()
+    assert content(tmp_path, store, "a.log") == b"one\ntwo\n"
+
+
+def test_a_rotated_file_is_a_new_generation(tmp_path: Path) -> None:
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"a.log": b"old\n"})
+    own = shipper(tmp_path, store, session)
+    own.ship()
+    (session / "logs/a.log").rename(session / "logs/a.log.1")
+    write_session(tmp_path / "ray", {"a.log.1": b"end of old\n", "a.log": b"new\n"})
+    own.ship()
+    assert content(tmp_path, store, "a.log") == b"old\nend of old\nnew\n"
+
+
+def test_a_truncated_file_starts_again(tmp_path: Path) -> None:
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"a.log": b"a long first line\n"})
+    own = shipper(tmp_path, store, session)
+    own.ship()
+    with (session / "logs/a.log").open("r+b") as file:
+        file.truncate(0)
+        file.write(b"new\n")
+    own.ship()
+    assert content(tmp_path, store, "a.log") == b"a long first line\nnew\n"
+
+
+def test_links_and_pipes_are_left_out(tmp_path: Path) -> None:
+    import os
+
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"a.log": b"a"})
+    (session / "logs/link.log").symlink_to("/etc/passwd")
+    (session / "logs/directory").symlink_to("/etc")
+    os.mkfifo(session / "logs/pipe")
+    assert shipper(tmp_path, store, session).ship().objects == 1
+
+
+class FailingStore(Store):
+    def __init__(self, inner: Store) -> None:
+        self._real = inner
+        self.url = "failing"
+        self.fails = True
+
+    def create(self, key: str, content: bytes) -> bool:
+        if self.fails:
+            raise StoreError("the store is down")
+        return self._real.create(key, content)
+
+
+def test_nothing_is_lost_while_the_store_is_down(tmp_path: Path) -> None:
+    inner = file_store(tmp_path)
+    store = FailingStore(inner)
+    session = write_session(tmp_path / "ray", {"a.log": b"one\n"})
+    own = shipper(tmp_path, store, session)
+    with pytest.raises(StoreError):
+        own.ship()
+    write_session(tmp_path / "ray", {"a.log": b"two\n"})
+    store.fails = False
+    assert own.ship().bytes == 8
+    assert content(tmp_path, inner, "a.log") == b"one\ntwo\n"
+
+
+def test_bytes_that_rotation_deleted_before_they_were_shipped_are_reported(tmp_path: Path) -> None:
+    inner = file_store(tmp_path)
+    store = FailingStore(inner)
+    session = write_session(tmp_path / "ray", {"a.log": b"one\n"})
+    own = shipper(tmp_path, store, session)
+    store.fails = False
+    own.ship()
+    write_session(tmp_path / "ray", {"a.log": b"never shipped\n"})
+    store.fails = True
+    with pytest.raises(StoreError):
+        own.ship()
+    (session / "logs/a.log").unlink()
+    store.fails = False
+    assert own.ship().dropped == {"a.log": 14}
+
+
+def test_the_tail_and_ranges_of_a_large_file(tmp_path: Path) -> None:
+    store = file_store(tmp_path)
+    lines = b"".join(b"line %06d\n" % number for number in range(300_000))
+    session = write_session(tmp_path / "ray", {"a.log": lines})
+    done = shipper(tmp_path, store, session).ship()
+    assert done.objects == -(-len(lines) // CHUNK_BYTES)
+    database = Catalog(store, tmp_path / "cache").open_index(KEY)
+    assert database is not None
+    reader = LogReader(store, database)
+    assert reader.tail(WHO.pod, "a.log", 2) == b"line 299998\nline 299999\n"
+    assert len(reader.tail(WHO.pod, "a.log", 100_000).splitlines()) == 100_000
+    middle = CHUNK_BYTES - 6
+    assert (
+        b"".join(reader.read(WHO.pod, "a.log", middle, middle + 12)) == lines[middle : middle + 12]
+    )
+    assert reader.tail(WHO.pod, "a.log", 1, (0, 24)) == b"line 000001\n"
+
+
+def test_a_huge_file_is_shipped_in_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sparse file of 256 MiB; `make history` uses 10 GB."""
+
+    class Counting(Store):
+        def __init__(self) -> None:
+            self.url, self.bytes, self.largest = "nowhere", 0, 0
+
+        def create(self, key: str, content: bytes) -> bool:
+            self.bytes += len(content)
+            self.largest = max(self.largest, len(content))
+            return True
+
+    monkeypatch.setattr(ship, "_COMPRESSION", 0)
+    session = write_session(tmp_path / "ray", {"a.log": b"x"})
+    with (session / "logs/a.log").open("r+b") as file:
+        file.truncate(256 * 1024**2)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    store = Counting()
+    assert SessionShipper(store, WHO, session, tmp_path / "s").ship().bytes == 256 * 1024**2
+    assert store.largest < 2 * CHUNK_BYTES
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 48 * 1024

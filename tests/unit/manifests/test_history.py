@@ -1,0 +1,88 @@
+"""What Pods get so that their history is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
+from manta.api.usage import UsageError
+from manta.api.well_known import ANNOTATION_KEEP_VOLUME
+from manta.manifests.head_pod import build_head_pod
+from manta.operator.deployed_options import parse_command_line
+from manta.rules.settings import Settings
+
+CLUSTER = msgspec.convert(
+    {
+        "metadata": {
+            "name": "train-abc",
+            "namespace": "default",
+            "uid": "1",
+            "labels": {names.LABEL_ORIGIN_KIND: "RayJob", names.LABEL_ORIGIN_NAME: "train"},
+        },
+        "spec": {
+            "rayVersion": "2.60.0",
+            "headGroupSpec": {
+                "template": {"spec": {"containers": [{"name": "ray", "image": "ray:2.60.0"}]}}
+            },
+        },
+    },
+    RayCluster,
+)
+SIDECAR = Settings(history_store="s3://bucket/ray", history_image="manta:1")
+
+
+def pod(settings: Settings, cluster: RayCluster = CLUSTER):
+    return build_head_pod(cluster, settings, spec_hash="x")
+
+
+def env_of(container) -> dict[str, str]:
+    return {one["name"]: one.get("value", "") for one in container["env"]}
+
+
+def test_a_native_sidecar_ships_to_the_store() -> None:
+    made = pod(SIDECAR)
+    sidecar = made["spec"]["initContainers"][0]
+    assert (sidecar["command"], sidecar["restartPolicy"]) == (["manta", "collect"], "Always")
+    env = env_of(sidecar)
+    assert env[names.ENV_HISTORY_STORE] == "s3://bucket/ray"
+    assert (env[names.ENV_OWNER_KIND], env[names.ENV_OWNER_NAME]) == ("RayJob", "train")
+    ray = made["spec"]["containers"][0]
+    assert env_of(ray)[names.ENV_EVENTS_EXPORT_ADDRESS] == "http://localhost:8084/v1/events"
+    assert "WORKER_LIFECYCLE_EVENT" in env_of(ray)[names.ENV_EXPOSABLE_EVENT_TYPES]
+    for container in (ray, sidecar):
+        assert {"name": "ray-logs", "mountPath": "/tmp/ray"} in container["volumeMounts"]
+
+
+def test_on_manta_up_the_node_agent_keeps_the_volume() -> None:
+    made = pod(Settings(history_store="node"))
+    assert "initContainers" not in made["spec"]
+    annotations = made["metadata"]["annotations"]
+    assert annotations[ANNOTATION_KEEP_VOLUME] == "ray-logs"
+    assert annotations[names.ANNOTATION_HISTORY] == "rayjob/train/train-abc"
+    assert {"name": "ray-logs", "emptyDir": {}} in made["spec"]["volumes"]
+
+
+@pytest.mark.parametrize("settings", [SIDECAR, Settings(history_store="node")])
+def test_a_cluster_can_opt_out(settings: Settings) -> None:
+    meta = msgspec.structs.replace(
+        CLUSTER.metadata, annotations={names.ANNOTATION_HISTORY: "false"}
+    )
+    refused = msgspec.structs.replace(CLUSTER, metadata=meta)
+    assert pod(settings, refused) == pod(replace(settings, history_store=""), refused)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--history-store", "s3://bucket"], "needs --history-image"),
+        (["--history-store", "bucket", "--history-image", "x"], "must start with file://"),
+        (["--history-store", "s3://k:secret@b", "--history-image", "x"], "no credentials"),
+    ],
+)
+def test_the_operator_refuses_a_store_that_it_cannot_use(flags: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parse_command_line(flags, {})

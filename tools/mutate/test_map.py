@@ -1,0 +1,162 @@
+"""Which tests run which lines of the mutated packages, and how long each takes. Cached.
+
+`build` runs the tests once with coverage, one context for each test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("controllers", "rules", "manifests", "reconcile", "runtime")
+CACHE = ROOT / ".cache" / "mutate"
+UNIT_SUITES = (
+    *(f"tests/unit/{one}" for one in (*PACKAGES, "operator", "ray", "client", "admission")),
+    "tests/properties",
+)
+CLUSTER_SUITES = tuple(
+    f"tests/cluster/test_{one}.py"
+    for one in (
+        *("reconcile_failures", "runtime_freshness", "runtime_informer", "runtime_manager"),
+        *("runtime_recorder", "runtime_kept_secrets", "runtime_election", "raycluster_metrics"),
+        *("raycluster", "raycluster_edits", "raycluster_drift", "raycluster_gang"),
+        *("raycluster_mtls", "rayjob"),
+    )
+)
+"""Controllers and the runtime on the embedded plane, in process: what no unit test reaches."""
+
+
+class TestMap(msgspec.Struct):
+    __test__ = False
+
+    tests: list[str] = []
+    """Node ids of the tests that passed."""
+    seconds: list[float] = []
+    """Of each test."""
+    lines: dict[str, dict[int, list[int]]] = {}
+    """By path and line: positions in `tests`."""
+
+    def covering(self, path: str, lines: Iterable[int]) -> set[int]:
+        known = self.lines.get(path, {})
+        return {test for line in lines for test in known.get(line, ())}
+
+    def of_file(self, path: str) -> set[int]:
+        return self.covering(path, self.lines.get(path, {}))
+
+    def fastest_first(self, tests: Iterable[int]) -> list[int]:
+        return sorted(tests, key=lambda test: (self.seconds[test], test))
+
+    def add(self, part: TestMap) -> None:
+        offset = len(self.tests)
+        self.tests += part.tests
+        self.seconds += part.seconds
+        for path, found in part.lines.items():
+            known = self.lines.setdefault(path, {})
+            for line, tests in found.items():
+                known.setdefault(line, []).extend(test + offset for test in tests)
+
+
+def suites() -> list[str]:
+    return [*UNIT_SUITES, *CLUSTER_SUITES]
+
+
+def sources() -> list[Path]:
+    return sorted(
+        path for package in PACKAGES for path in (ROOT / "src/manta" / package).rglob("*.py")
+    )
+
+
+def fingerprint(suite: str) -> str:
+    """Of everything that the part of a suite depends on."""
+    digest = hashlib.sha256()
+    whole = ROOT / suite
+    files = [whole] if whole.is_file() else sorted(whole.rglob("*.py"))
+    folders = (*(ROOT / "src/manta" / one for one in (*PACKAGES, "api")), ROOT / "tests/support")
+    for path in (*files, *(one for each in folders for one in sorted(each.rglob("*.py")))):
+        digest.update(str(path.relative_to(ROOT)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def load_map() -> TestMap:
+    """The map of all suites. Parts that are not cached for this tree are built, each in a process."""
+    whole = TestMap()
+    for suite in suites():
+        whole.add(_part(suite))
+    return whole
+
+
+def _part(suite: str) -> TestMap:
+    path = CACHE / f"{suite.replace('/', '-')}-{fingerprint(suite)}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        code = f"from tools.mutate.test_map import build; build({suite!r}, {str(path)!r})"
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, stdout=sys.stderr)
+    return msgspec.json.decode(path.read_bytes(), type=TestMap)
+
+
+def build(suite: str, path: str) -> None:
+    """Run the tests in this process, which must not have imported manta yet."""
+    from coverage import Coverage
+
+    recorder = Coverage(
+        data_file=None,
+        branch=False,
+        include=[f"{ROOT}/src/manta/{one}/*" for one in PACKAGES],
+        config_file=False,
+    )
+    plugin = _Contexts(recorder)
+    recorder.start()
+    try:
+        pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", suite], plugins=[plugin])
+    finally:
+        recorder.stop()
+    tests = list(plugin.seconds)
+    lines = dict(_lines(recorder, {test: at for at, test in enumerate(tests)}))
+    found = TestMap(tests, list(plugin.seconds.values()), lines)
+    Path(path).write_bytes(msgspec.json.encode(found))
+
+
+def _lines(recorder: Any, passed: dict[str, int]) -> Iterator[tuple[str, dict[int, list[int]]]]:
+    data = recorder.get_data()
+    for path in data.measured_files():
+        contexts = data.contexts_by_lineno(path)
+        yield (
+            str(Path(path).relative_to(ROOT)),
+            {
+                line: sorted(passed[one] for one in found if one in passed)
+                for line, found in contexts.items()
+            },
+        )
+
+
+class _Contexts:
+    def __init__(self, recorder: Any) -> None:
+        self._recorder = recorder
+        self.seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
+        self._recorder.switch_context(item.nodeid)
+        began = time.perf_counter()
+        try:
+            return (yield)
+        finally:
+            if item.nodeid in self.seconds:
+                self.seconds[item.nodeid] = round(time.perf_counter() - began, 4)
+            self._recorder.switch_context("")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            self.seconds[report.nodeid] = 0.0
+        elif report.failed:
+            self.seconds.pop(report.nodeid, None)
