@@ -11,7 +11,12 @@ from collections.abc import Iterator
 
 from manta.localplane.node.net.datagrams import DatagramProxy
 from manta.localplane.node.net.relay import ConnectionSet, Streams, close_connection, relay
-from manta.localplane.node.net.sockets import PodSockets, machine_datagrams, machine_listener
+from manta.localplane.node.net.sockets import (
+    PodSockets,
+    machine_datagrams,
+    machine_listener,
+    serve_on,
+)
 from manta.localplane.node.spec.pod_spec import ContainerPort, NodePod
 
 LOOPBACK = "127.0.0.1"
@@ -55,7 +60,7 @@ class HostPorts:
                 sockets = self._sockets
                 listener = machine_datagrams(host, port.host_port)
                 return await DatagramProxy.open(listener, lambda: sockets.datagrams_to(*target))
-            return await asyncio.start_server(serve, sock=machine_listener(host, port.host_port))
+            return await serve_on(machine_listener(host, port.host_port), serve)
         except OSError as error:
             raise PortTaken(
                 error.errno,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from manta.localplane.node.net.relay import Streams
@@ -77,6 +78,23 @@ def machine_listener(host: str, port: int) -> socket.socket:
     listener = socket.create_server((host, port), backlog=256)
     listener.setblocking(False)
     return listener
+
+
+async def serve_on(
+    listener: socket.socket,
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> asyncio.Server:
+    """Accept connections on `listener`; a cancellation closes it.
+
+    `asyncio.start_server` suspends once after it listens: if it is cancelled there, nobody has the server.
+    """
+    server = await asyncio.start_server(serve, sock=listener, start_serving=False)
+    try:
+        await server.start_serving()
+    except BaseException:
+        server.close()
+        raise
+    return server
 
 
 def machine_datagrams(host: str, port: int) -> socket.socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -55,7 +56,12 @@ class Channel:
             self._waiting.pop(self._sequence, None)
             self.close()
             raise Gone(op) from error
-        reply = await answer
+        try:
+            reply = await answer
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                _close(answer.result()["fds"])
+            raise
         if "error" in reply:
             raise Refused(reply["error"])
         return reply
@@ -75,6 +81,8 @@ class Channel:
             self._on_event(message, fds)
         elif (waiting := self._waiting.pop(message["reply"], None)) and not waiting.done():
             waiting.set_result({**message, "fds": fds})
+        else:  # whoever sent the request was cancelled
+            _close(fds)
 
     def close(self) -> None:
         if self._closed:
@@ -87,3 +95,8 @@ class Channel:
                 waiting.set_exception(Gone())
         self._waiting.clear()
         self._on_close()
+
+
+def _close(fds: Sequence[int]) -> None:
+    for fd in fds:
+        os.close(fd)

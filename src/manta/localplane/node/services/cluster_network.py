@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 
 from manta.api.core import Service
 from manta.api.discovery import EndpointSlice
@@ -104,8 +105,11 @@ class ClusterNetwork:
         sockets = self._machine.sockets
         bridge = self._machine.network.bridge if self._machine.network else ""
         try:
-            datagrams = await sockets.datagrams(address, 53)
-            listener = await sockets.listener(address, 53, bridge)
+            with ExitStack() as opened:
+                datagrams = opened.enter_context(await sockets.datagrams(address, 53))
+                listener = opened.enter_context(await sockets.listener(address, 53, bridge))
+                await self._dns.start(datagrams, listener)
+                opened.pop_all()  # the server closes them
         except OSError as error:
             self._machine.dns_error = (
                 f"no DNS for Pods: {address}:53 cannot be used ({error.strerror}). A name server of"
@@ -113,8 +117,6 @@ class ClusterNetwork:
                 " (dnsmasq: bind-interfaces)"
             )
             log.warning(self._machine.dns_error)
-            return
-        await self._dns.start(datagrams, listener)
 
     async def _follow_services(self) -> None:
         while True:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from manta.localplane.node.net.relay import ConnectionSet
+from manta.localplane.node.net.sockets import serve_on
 from manta.localplane.node.services.dns_messages import (
     FORMERR,
     SERVFAIL,
@@ -41,9 +42,9 @@ class DnsServer:
     async def start(self, datagrams: socket.socket, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         self._udp, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(self), sock=datagrams)
-        self._tcp = await asyncio.start_server(
+        self._tcp = await serve_on(
+            listener,
             lambda reader, writer: self._clients.hold(self._serve_stream(reader, writer), writer),
-            sock=listener,
         )
 
     async def stop(self) -> None:

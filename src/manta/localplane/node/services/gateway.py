@@ -20,6 +20,7 @@ from manta.kube.client import Client
 from manta.localplane.node.host import wire
 from manta.localplane.node.machine import Machine
 from manta.localplane.node.net.relay import ConnectionSet, Streams, close_connection, relay
+from manta.localplane.node.net.sockets import machine_listener, serve_on
 from manta.localplane.node.services.cluster_network import ClusterNetwork
 from manta.localplane.node.services.gateway_status import StatusWriter, install_types
 from manta.localplane.node.services.http_head import Head, MalformedHead, parse_head, plain_response
@@ -93,8 +94,9 @@ class HttpGateway:
         wanted = self._machine.options.ingress_port
         for port in dict.fromkeys((wanted or last, 0)):
             try:
-                server = await asyncio.start_server(
-                    lambda *streams: self._held(streams, self._for_outside), "127.0.0.1", port
+                server = await serve_on(
+                    machine_listener("127.0.0.1", port),
+                    lambda *streams: self._held(streams, self._for_outside),
                 )
             except OSError as error:
                 log.warning("HTTP from outside: port %d is taken: %s", port, error)
@@ -124,9 +126,8 @@ class HttpGateway:
     async def _open_inside(self, host: str, port: int, gateway: Key) -> asyncio.Server:
         bridge = self._machine.network.bridge if self._machine.network else ""
         listener = await self._machine.sockets.listener(host, port, bridge)
-        return await asyncio.start_server(
-            lambda *streams: self._held(streams, lambda _: self._of_gateway(gateway)),
-            sock=listener,
+        return await serve_on(
+            listener, lambda *streams: self._held(streams, lambda _: self._of_gateway(gateway))
         )
 
     def _address(self, gateway: Gateway) -> str:

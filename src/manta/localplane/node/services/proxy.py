@@ -19,7 +19,12 @@ from manta.api.meta import Key
 from manta.api.well_known import LABEL_SERVICE_NAME
 from manta.localplane.node.net.datagrams import DatagramProxy
 from manta.localplane.node.net.relay import ConnectionSet, Streams, close_connection, relay
-from manta.localplane.node.net.sockets import PodSockets, machine_datagrams, machine_listener
+from manta.localplane.node.net.sockets import (
+    PodSockets,
+    machine_datagrams,
+    machine_listener,
+    serve_on,
+)
 
 _DIAL_TIMEOUT = 5.0
 KUBERNETES = Key("default", "kubernetes")
@@ -184,7 +189,7 @@ class ServiceProxy:
             return await DatagramProxy.open(
                 await self._datagrams(address), lambda: self._datagrams_to(backend)
             )
-        return await asyncio.start_server(serve, sock=await self._listener(address))
+        return await serve_on(await self._listener(address), serve)
 
     async def _datagrams(self, address: ListenAddress) -> socket.socket:
         if not address.outside:
