@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
@@ -106,11 +107,11 @@ async def discover(target: Target) -> list[Kind]:
 
 async def make_namespace(target: Target) -> None:
     kind = Kind("v1", "namespaces", "Namespace", namespaced=False, verbs=("create",))
-    connection = Connection(target, Random(0))
     body = json.dumps({"metadata": {"name": NAMESPACE}}).encode()
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
-    await connection.send(Request(0, "create", kind, "POST", "/api/v1/namespaces", headers, body))
-    await connection.close()
+    request = Request(0, "create", kind, "POST", "/api/v1/namespaces", headers, body)
+    async with Connection(target, Random(0)) as connection:
+        await connection.send(request)
 
 
 async def fuzz(server: Server, seed: int, count: int, workers: int = 4) -> tuple[Report, Neighbour]:
@@ -121,21 +122,22 @@ async def fuzz(server: Server, seed: int, count: int, workers: int = 4) -> tuple
     waiting = iter(range(count))
 
     async def work(number: int) -> None:
-        connection = Connection(server.target, Random(f"{seed}/{number}"))
-        for index in waiting:
-            request = generate(seed, index, kinds)
-            report.add(request, await connection.send(request))
-            if not server.alive():
-                report.findings.append(
-                    f"seed {seed}: the server died at or before {request.text()}"
-                )
-                return
-        await connection.close()
+        async with Connection(server.target, Random(f"{seed}/{number}")) as connection:
+            for index in waiting:
+                request = generate(seed, index, kinds)
+                report.add(request, await connection.send(request))
+                if not server.alive():
+                    report.findings.append(
+                        f"seed {seed}: the server died at or before {request.text()}"
+                    )
+                    return
 
     beside = asyncio.create_task(neighbour.run())
     try:
         await asyncio.gather(*(work(number) for number in range(workers)))
     finally:
         beside.cancel()
+        with suppress(asyncio.CancelledError):
+            await beside
     report.findings += [f"traceback in the log: {one}" for one in server.tracebacks()]
     return report, neighbour

@@ -94,11 +94,10 @@ class Neighbour:
         from fuzz.wire import Connection
 
         kind = Kind("v1", "namespaces", "Namespace", namespaced=False, verbs=("list",))
-        connection = Connection(self.target, Random(0))
-        answer = await connection.send(
-            Request(0, "get", kind, "GET", "/api/v1/namespaces/default", {"Accept": "*/*"})
-        )
-        await connection.close()
+        async with Connection(self.target, Random(0)) as connection:
+            answer = await connection.send(
+                Request(0, "get", kind, "GET", "/api/v1/namespaces/default", {"Accept": "*/*"})
+            )
         if answer.status != 200:
             self.failures.append(f"status {answer.status}")
 

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from dataclasses import dataclass
 from random import Random
+from typing import Self
 from urllib.parse import urlsplit
 
 import httptools
@@ -53,6 +54,12 @@ class Connection:
         self._target = target
         self._rng = rng
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def send(self, request: Request) -> Answer:
         loop = asyncio.get_running_loop()
