@@ -34,8 +34,11 @@ from manta.api.resources import (
     ROLES,
     ROUTES,
     SERVICES,
+    WORKLOAD_POD_GROUPS,
+    WORKLOADS,
     Resource,
 )
+from manta.api.well_known import FINALIZER_POD_GROUP
 from manta.httpserver.messages import User
 from manta.install.permissions import (
     LEASE_PERMISSIONS,
@@ -43,6 +46,7 @@ from manta.install.permissions import (
     OPENSHIFT,
     PERMISSIONS,
     PROXY,
+    WAS,
     default_features,
     rules,
 )
@@ -75,6 +79,7 @@ GATES = FeatureGates(
     ray_cluster_network_policy=True, gcs_fault_tolerance_embedded_storage=True, ray_cron_job=True
 )
 SWITCHED_ON = {PROXY, "RayClusterNetworkPolicy", "GCSFaultToleranceEmbeddedStorage"}
+OF_KUBERNETES = (WORKLOADS, WORKLOAD_POD_GROUPS)
 POD_GROUPS = {
     "volcano": Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
     "scheduler-plugins": Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"),
@@ -91,7 +96,10 @@ def _crd(resource: Resource) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": resource.group_resource},
+        "metadata": {
+            "name": resource.group_resource,
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
+        },
         "spec": {
             "group": resource.group,
             "scope": "Namespaced",
@@ -203,14 +211,15 @@ async def _grant(client: Client, features: set[str]) -> None:
 
 @asynccontextmanager
 async def a_story(
-    scheduler: str = "", *, openshift: bool = False, mtls: bool = False
+    scheduler: str = "", *, openshift: bool = False, mtls: bool = False, was: bool = False
 ) -> AsyncIterator[Story]:
     features = SWITCHED_ON | default_features() | ({OPENSHIFT} if openshift else set())
     features |= ({scheduler} if scheduler else set()) | ({MTLS} if mtls else set())
+    features |= {WAS} if was else set()
     extra = [
         *GATEWAY_CRDS,
         *cert_manager_crds(),
-        *(_crd(one) for one in (ROUTES, *POD_GROUPS.values())),
+        *(_crd(one) for one in (ROUTES, *POD_GROUPS.values(), *OF_KUBERNETES)),
     ]
     async with fake_cluster(4, crds=[*ray_crds(), *extra]) as cluster:
         await _grant(cluster.client, features)
@@ -218,7 +227,7 @@ async def a_story(
         transport = RecordingTransport(InProcessTransport(cluster.plane.app, ACCOUNT), ray)
         story = Story(cluster, transport, ray, features)
         settings = Settings(
-            gates=replace(GATES, ray_cluster_mtls=mtls),
+            gates=replace(GATES, ray_cluster_mtls=mtls, kubernetes_was=was),
             use_kubernetes_proxy=True,
             batch_scheduler=scheduler,
         )
@@ -374,6 +383,15 @@ async def a_gang(story: Story) -> None:
     await asyncio.sleep(30)
 
 
+async def a_gang_of_kubernetes(story: Story) -> None:
+    """The finalizer is that of kube-controller-manager, which protects the group of living Pods."""
+    await a_gang(story)
+    protected = {"metadata": {"finalizers": [FINALIZER_POD_GROUP]}}
+    await story.change(WORKLOAD_POD_GROUPS, "gang-cluster", protected)
+    await story.change(RAY_CLUSTERS, "gang", {"spec": {"enableInTreeAutoscaling": True}})
+    await story.cluster.until_gone(WORKLOADS, "gang")
+
+
 async def a_route(story: Story) -> None:
     await story.create(RAY_CLUSTERS, ray_cluster("shown", head={"enableIngress": True}))
     await story.until_ready("shown")
@@ -445,6 +463,7 @@ def test_every_permission_is_used_and_every_use_is_permitted() -> None:
         used.update(await _play(*ACTS))
         used.update(await _play(a_gang, scheduler="volcano"))
         used.update(await _play(a_gang, scheduler="scheduler-plugins"))
+        used.update(await _play(a_gang_of_kubernetes, was=True))
         used.update(await _play(a_cluster_that_trusts_nobody, mtls=True))
         used.update(await _play(a_route, a_head_of_another_version, openshift=True))
 

@@ -188,3 +188,11 @@ async def test_a_gate_that_needs_a_newer_server_stops_the_start() -> None:
             assert "1.35" in str(unsupported(platform, gates))
         else:
             assert unsupported(platform, gates) is None
+
+
+@virtually
+async def test_gangs_of_kubernetes_need_a_server_that_serves_workloads() -> None:
+    gates = FeatureGates(kubernetes_was=True)
+    async with virtual_plane() as plane:
+        assert "scheduling.k8s.io/v1alpha2" in str(unsupported(await detect(plane.client), gates))
+    assert unsupported(Platform((1, 36), False, False, workloads=True), gates) is None

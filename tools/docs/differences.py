@@ -63,14 +63,6 @@ GENERAL = (
         "an outdated PodGroup reserves too much or starts half a gang",
         "test_the_group_follows_the_size_of_the_cluster",
     ),
-    Row(
-        "kubernetes-was",
-        "gate `KubernetesWAS` (PodGroups of Kubernetes 1.36, `scheduling.k8s.io/v1alpha2`)",
-        "alpha, off: a Workload and a PodGroup for each cluster with the gang label and without autoscaler",
-        "accepted, without effect; the operator logs a warning",
-        "an alpha API, which changes between releases of Kubernetes; the gang schedulers above work",
-        "test_a_gate_without_effect_is_only_warned_of",
-    ),
 )
 
 CLUSTER = (

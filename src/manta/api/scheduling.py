@@ -15,3 +15,39 @@ class PodGroupSpec(View, frozen=True, kw_only=True):
 class PodGroup(View, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodGroupSpec = PodGroupSpec()
+
+
+# ── scheduling.k8s.io/v1alpha2 ───────────────────────────────────────────────────────────
+
+
+class GangPolicy(View, frozen=True, kw_only=True):
+    min_count: int = 0
+
+
+class SchedulingPolicy(View, frozen=True, kw_only=True):
+    gang: GangPolicy | None = None
+
+
+class PodGroupTemplate(View, frozen=True, kw_only=True):
+    name: str = ""
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+
+
+class WorkloadSpec(View, frozen=True, kw_only=True):
+    pod_group_templates: tuple[PodGroupTemplate, ...] = ()
+
+
+class Workload(View, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class WorkloadPodGroupSpec(View, frozen=True, kw_only=True):
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+
+
+class WorkloadPodGroup(View, frozen=True, kw_only=True):
+    """The PodGroup of Kubernetes itself, made from a template of a Workload."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadPodGroupSpec = WorkloadPodGroupSpec()

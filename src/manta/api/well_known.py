@@ -70,6 +70,8 @@ GATEWAY_CONTROLLER: Final = "manta.dev/gateway"
 # ── finalizers and taints ────────────────────────────────────────────────────────────────
 FINALIZER_CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 FINALIZER_JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
+FINALIZER_POD_GROUP: Final = "scheduling.k8s.io/podgroup-protection"
+"""Keeps a PodGroup of Kubernetes that is deleted while Pods name it."""
 FINALIZER_VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"

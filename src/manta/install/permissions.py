@@ -39,6 +39,7 @@ PROXY = "useKubernetesProxy"
 """The setting that sends requests to Ray through the API server."""
 MTLS = "RayClusterMTLS"
 INCREMENTAL = "RayServiceIncrementalUpgrade"
+WAS = "KubernetesWAS"
 STORAGE = "GCSFaultToleranceEmbeddedStorage"
 OPENSHIFT = "openshift"
 """An API server with Routes."""
@@ -102,6 +103,8 @@ PERMISSIONS: tuple[Permission, ...] = (
     _may("", "secrets", "patch", when=MTLS),
     _may("scheduling.volcano.sh", *POD_GROUPS, when="volcano"),
     _may("scheduling.x-k8s.io", *POD_GROUPS, when="scheduler-plugins"),
+    _may("scheduling.k8s.io", *POD_GROUPS, "delete", when=WAS),
+    _may("scheduling.k8s.io", "workloads", *READ, "create", "delete", when=WAS),
 )
 
 LEASE_PERMISSIONS: tuple[Permission, ...] = (

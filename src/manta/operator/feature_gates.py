@@ -15,10 +15,6 @@ GATES: Final[Mapping[str, str]] = {
 }
 """Name of a gate to its field."""
 
-GATES_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
-    "KubernetesWAS": "the operator does not use the PodGroups of Kubernetes"
-}
-
 
 def gate_help() -> str:
     defaults = FeatureGates()

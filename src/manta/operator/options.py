@@ -19,15 +19,9 @@ from manta.httpserver.address import Address
 from manta.manifests.gang import SCHEDULERS
 from manta.manifests.history_collector import HISTORY_BY_NODE
 from manta.operator.configuration import API_VERSION, KIND, Configuration, read_configuration
-from manta.operator.feature_gates import (
-    GATES,
-    GATES_WITHOUT_EFFECT,
-    gate_help,
-    parse_bool,
-    parse_feature_gates,
-)
+from manta.operator.feature_gates import gate_help, parse_bool, parse_feature_gates
 from manta.operator.option_table import ENCODERS, FLAGS, VARIABLES, VARIABLES_WITHOUT_EFFECT, Flag
-from manta.rules.settings import FeatureGates, Settings
+from manta.rules.settings import Settings
 
 Encoder = Literal["json", "console"]
 _LEVELS: Final[Mapping[str, int]] = {
@@ -118,13 +112,14 @@ def options_from(
     given = {flag.name: getattr(args, flag.dest) for flag in FLAGS}
     values = _values(given, configuration)
     gates = parse_feature_gates(args.feature_gates)
-    warnings = [*_ignored(given, configuration), *_without_effect(environment, gates)]
+    warnings = [*_ignored(given, configuration), *_without_effect(environment)]
     _check_history(values)
     settings = dataclasses.replace(
         settings_from(values, environment, warnings),
         gates=gates,
         **(configuration.settings if configuration else {}),
     )
+    _check_one_scheduler(settings)
     fields: dict[str, Any] = {flag.option: values[flag.name] for flag in FLAGS if flag.option}
     fields["stdout_encoder"] = _stdout_encoder(args, values)
     return Options(
@@ -166,13 +161,10 @@ def _ignored(given: Mapping[str, Any], configuration: Configuration | None) -> I
         yield f"{', '.join(unused)}: ignored, because --config is given"
 
 
-def _without_effect(environment: Mapping[str, str], gates: FeatureGates) -> Iterator[str]:
+def _without_effect(environment: Mapping[str, str]) -> Iterator[str]:
     for name, why in VARIABLES_WITHOUT_EFFECT.items():
         if environment.get(name) == "true":
             yield f"{name}: ignored; {why}"
-    for name, why in GATES_WITHOUT_EFFECT.items():
-        if getattr(gates, GATES[name]):
-            yield f"feature gate {name} has no effect here: {why}"
 
 
 def settings_from(
@@ -208,6 +200,14 @@ def _batch_scheduler(values: Mapping[str, Any]) -> str:
             "leave out --enable-batch-scheduler"
         )
     return "volcano" if legacy else wanted
+
+
+def _check_one_scheduler(settings: Settings) -> None:
+    if settings.gates.kubernetes_was and settings.batch_scheduler:
+        raise UsageError(
+            f"--feature-gates: KubernetesWAS=true and --batch-scheduler={settings.batch_scheduler} "
+            "would both schedule the Pods of a gang: leave one of them out"
+        )
 
 
 def _stdout_encoder(args: argparse.Namespace, values: Mapping[str, Any]) -> Encoder:

@@ -12,7 +12,7 @@ from random import Random
 import msgspec
 
 from manta.api.ray.resources import RAY_RESOURCES
-from manta.api.resources import Resource
+from manta.api.resources import WORKLOADS, Resource
 from manta.kube.client import Client
 from manta.kube.errors import CredentialsError, MantaError, NotFound
 from manta.rules.settings import Settings
@@ -34,6 +34,8 @@ class Platform:
     version: tuple[int, int]
     openshift: bool
     cert_manager: bool
+    workloads: bool = False
+    """Serves the Workloads and PodGroups that the gate KubernetesWAS uses."""
 
 
 class _Version(msgspec.Struct):
@@ -69,10 +71,15 @@ async def detect(client: Client) -> Platform:
     return Platform(
         version=(_leading_number(version.major), _leading_number(version.minor)),
         openshift=any(group.name in OPENSHIFT_GROUPS for group in groups),
-        cert_manager=any(
-            group.name == "cert-manager.io" and any(one.version == "v1" for one in group.versions)
-            for group in groups
-        ),
+        cert_manager=_serves(groups, "cert-manager.io", "v1"),
+        workloads=_serves(groups, WORKLOADS.group, WORKLOADS.version),
+    )
+
+
+def _serves(groups: Sequence[_Group], name: str, version: str) -> bool:
+    return any(
+        group.name == name and any(one.version == version for one in group.versions)
+        for group in groups
     )
 
 

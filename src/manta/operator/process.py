@@ -17,6 +17,7 @@ from manta.api.meta import Key
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.names import LEADER_LEASE_NAME
 from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import WORKLOADS
 from manta.api.usage import UsageError
 from manta.httpserver.address import Address
 from manta.httpserver.messages import HttpRequest, HttpResponse, text_response
@@ -143,6 +144,12 @@ def unsupported(platform: Platform, gates: FeatureGates) -> str | None:
         return (
             "feature gate SidecarSubmitterRestart needs Kubernetes 1.35 or newer, "
             f"but this server has {platform.version[0]}.{platform.version[1]}"
+        )
+    if gates.kubernetes_was and not platform.workloads:
+        return (
+            f"feature gate KubernetesWAS needs {WORKLOADS.api_version}, which this server does not serve: "
+            f"use Kubernetes 1.36 with --runtime-config={WORKLOADS.api_version}=true and its gates "
+            "GenericWorkload and GangScheduling, or leave the gate out"
         )
     return None
 

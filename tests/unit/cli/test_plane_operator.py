@@ -19,7 +19,6 @@ from manta.cli.plane import bring_up
 from manta.cli.plane.operator import (
     MAX_PAUSE,
     OperatorRecord,
-    check_flags,
     operator_health,
     operator_log,
     pause_after,
@@ -75,10 +74,6 @@ def test_a_gate_that_nobody_knows_ends_up_before_anything_starts(
     said = capsys.readouterr().err
     assert "--feature-gates: unknown feature gate 'RayCronjob'; did you mean 'RayCronJob'?" in said
     assert not directory.exists()
-
-
-def test_a_gate_without_effect_is_only_warned_of() -> None:
-    assert "KubernetesWAS has no effect" in check_flags("KubernetesWAS=true")[0]
 
 
 async def test_up_ends_with_the_last_words_of_an_operator_that_keeps_ending(

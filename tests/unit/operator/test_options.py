@@ -12,7 +12,7 @@ import pytest
 
 from manta.api.usage import UsageError
 from manta.httpserver.address import Address
-from manta.operator.feature_gates import GATES, GATES_WITHOUT_EFFECT, parse_feature_gates
+from manta.operator.feature_gates import GATES, parse_feature_gates
 from manta.operator.option_table import FLAGS, VARIABLES
 from manta.operator.options import Options, add_flags, options_from
 from manta.rules.settings import FeatureGates, Settings
@@ -78,11 +78,10 @@ def test_a_rate_below_zero_is_no_limit() -> None:
     assert read("--qps=-1").qps < 0
 
 
-@pytest.mark.parametrize("gate", GATES_WITHOUT_EFFECT)
-def test_a_gate_that_does_nothing_here_is_reported(gate: str) -> None:
-    assert read().warnings == ()
-    [reported] = read(f"--feature-gates={gate}=true").warnings
-    assert reported.startswith(f"feature gate {gate} has no effect here")
+@pytest.mark.parametrize("flag", ["--enable-batch-scheduler", "--batch-scheduler=yunikorn"])
+def test_kubernetes_and_a_gang_scheduler_at_once_are_refused(flag: str) -> None:
+    with pytest.raises(UsageError, match=r"KubernetesWAS=true and --batch-scheduler=.* leave one"):
+        read(flag, "--feature-gates=KubernetesWAS=true")
 
 
 @pytest.mark.parametrize(

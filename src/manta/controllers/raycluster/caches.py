@@ -28,9 +28,11 @@ from manta.api.resources import (
     ROUTES,
     SERVICE_ACCOUNTS,
     SERVICES,
+    WORKLOAD_POD_GROUPS,
+    WORKLOADS,
     Resource,
 )
-from manta.api.scheduling import PodGroup
+from manta.api.scheduling import PodGroup, Workload, WorkloadPodGroup
 from manta.manifests.gang import pod_groups
 from manta.rules.selection import CLEANUP_JOBS, OF_A_CLUSTER, RAY_PODS
 from manta.rules.settings import Settings
@@ -63,6 +65,8 @@ class Caches:
     issuers: Informer[Object] | None = None
     certificates: Informer[Certificate] | None = None
     pod_groups: Informer[PodGroup] | None = None
+    workloads: Informer[Workload] | None = None
+    workload_groups: Informer[WorkloadPodGroup] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +114,7 @@ def selections(settings: Settings) -> dict[str, Selection]:
         found["certificates"] = Selection(CERTIFICATES, Certificate, OF_A_CLUSTER, indexed=True)
     if (groups := pod_groups(settings)) is not None:
         found["pod_groups"] = Selection(groups.resource, PodGroup, optional=True)
+    if gates.kubernetes_was:
+        found["workloads"] = Selection(WORKLOADS, Workload, optional=True)
+        found["workload_groups"] = Selection(WORKLOAD_POD_GROUPS, WorkloadPodGroup, optional=True)
     return found

@@ -78,6 +78,10 @@ class Cause(ActionCause):
     TLS_SECRET_NOTED = replace(_TRUST, done="MTLSPKIReady", done_note="Certificate {key} is issued")
     POD_GROUP = created("PodGroup")
     POD_GROUP_DRIFT = updated("PodGroup")
+    STALE_POD_GROUP = deleted("PodGroup")
+    POD_GROUP_RELEASED = replace(updated("PodGroup"), done="")
+    WORKLOAD = created("Workload")
+    STALE_WORKLOAD = deleted("Workload")
     GCS_CLAIM = created("PVC")
     GCS_CLAIM_OWNER = updated("PVC")
     # deletion

@@ -15,6 +15,7 @@ from manta.controllers.raycluster.caches import BY_CLUSTER, Caches
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.draining import head_pdb_name
 from manta.manifests.gang import gang_group_name
+from manta.manifests.gang.kubernetes_was import pod_group_name
 from manta.manifests.gcs_fault_tolerance import claim_name
 from manta.manifests.ingress import ingress_name, route_name
 from manta.manifests.rbac import rbac_name
@@ -92,11 +93,22 @@ class Observer:
             found["certificates"] = _by_name(
                 caches.certificates.by(BY_CLUSTER, str(cluster.metadata.key))
             )
-        if caches.pod_groups is not None and (group := gang_group_name(cluster, self.settings)):
-            found["pod_group"] = caches.pod_groups.get(named(group))
+        found |= self._gang(cluster)
         if caches.pdbs is not None:
             found["head_pdb"] = caches.pdbs.get(named(head_pdb_name(cluster)))
             found["pdbs_listed"] = caches.pdbs.has_synced
+        return found
+
+    def _gang(self, cluster: RayCluster) -> dict[str, Any]:
+        """What represents the Pods of this cluster for a gang scheduler."""
+        caches, meta = self.caches, cluster.metadata
+        found: dict[str, Any] = {}
+        if caches.pod_groups is not None and (name := gang_group_name(cluster, self.settings)):
+            found["pod_group"] = caches.pod_groups.get(Key(meta.namespace, name))
+        if caches.workloads is not None and caches.workload_groups is not None:
+            group = Key(meta.namespace, pod_group_name(meta.name))
+            found["workload"] = caches.workloads.get(meta.key)
+            found["workload_group"] = caches.workload_groups.get(group)
         return found
 
     def _services(self, cluster: RayCluster) -> dict[str, Service]:

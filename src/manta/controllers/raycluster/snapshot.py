@@ -22,7 +22,7 @@ from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.rbac import Role, RoleBinding
-from manta.api.scheduling import PodGroup
+from manta.api.scheduling import PodGroup, Workload, WorkloadPodGroup
 from manta.rules.pod_health import is_ready, is_terminating
 from manta.rules.settings import Settings
 from manta.rules.suffix import suffix
@@ -55,6 +55,8 @@ class ClusterSnapshot:
     """False until they have been listed: then a missing PodDisruptionBudget may exist."""
     gcs_claim: PersistentVolumeClaim | None = None
     pod_group: PodGroup | None = None
+    workload: Workload | None = None
+    workload_group: WorkloadPodGroup | None = None
     issuers: Mapping[str, Object] = field(default_factory=dict)
     certificates: Mapping[str, Certificate] = field(default_factory=dict)
     cleanup_jobs: tuple[Job, ...] = ()

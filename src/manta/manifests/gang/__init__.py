@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from manta.api.ray.cluster import RayCluster
 from manta.manifests.gang.kai import KAI
+from manta.manifests.gang.kubernetes_was import KUBERNETES_WAS
 from manta.manifests.gang.members import GangScheduler, PodGroups, cluster_gang
 from manta.manifests.gang.scheduler_plugins import SCHEDULER_PLUGINS
 from manta.manifests.gang.volcano import VOLCANO
@@ -24,6 +25,8 @@ SCHEDULERS: dict[str, GangScheduler] = {
 
 def gang_scheduler(settings: Settings) -> GangScheduler | None:
     """The configured gang scheduler; None: Pods are scheduled one by one."""
+    if settings.gates.kubernetes_was:
+        return KUBERNETES_WAS
     return SCHEDULERS[settings.batch_scheduler] if settings.batch_scheduler else None
 
 

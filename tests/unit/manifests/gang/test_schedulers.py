@@ -12,6 +12,7 @@ from manta.api.ray import names
 from manta.api.ray.job import RayJob
 from manta.api.scheduling import PodGroup
 from manta.manifests.gang import SCHEDULERS, gang_group_name
+from manta.manifests.gang.kubernetes_was import KUBERNETES_WAS
 from manta.manifests.gang.members import cluster_gang, job_gang, pod_group_drift
 from manta.manifests.gang.volcano import VOLCANO
 from manta.manifests.gang.yunikorn import YUNIKORN
@@ -209,3 +210,29 @@ def test_another_size_is_repaired_and_what_is_no_longer_asked_for_goes() -> None
     patch = pod_group_drift(WANTED, live(2, cpu="4", memory="2Gi", gpu=1))
     assert patch["spec"]["minMember"] == 3
     assert patch["spec"]["minResources"] == {"gpu": None, "cpu": "4", "memory": "2Gi"}
+
+
+@pytest.mark.parametrize(
+    ("label", "spec", "is_member"),
+    [
+        ("true", {}, True),
+        ("True", {}, True),
+        ("false", {}, False),
+        ("true", {"enableInTreeAutoscaling": True}, False),
+    ],
+)
+def test_kubernetes_gangs_labelled_clusters_without_autoscaler(
+    label: str, spec: dict[str, Any], is_member: bool
+) -> None:
+    gang = cluster_gang(cluster({names.LABEL_GANG_SCHEDULING: label}, **spec))
+    pod = KUBERNETES_WAS.member_pod(gang, POD, names.HEAD_GROUP)
+    joined = {
+        "schedulerName": "default-scheduler",
+        "schedulingGroup": {"podGroupName": "demo-cluster"},
+    }
+    assert pod["spec"] == {**POD["spec"], **(joined if is_member else {})}
+
+
+def test_kubernetes_leaves_the_submitter_of_a_job_alone() -> None:
+    gang = job_gang(job(**{names.LABEL_GANG_SCHEDULING: "true"}), cluster().spec)
+    assert KUBERNETES_WAS.member_pod(gang, POD, names.SUBMITTER_GROUP) == POD

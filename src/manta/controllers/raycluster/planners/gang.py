@@ -7,6 +7,7 @@ from dataclasses import replace
 from manta.api.ray.cluster import WorkerGroupSpec
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.planners.ensure import correct, ensure
+from manta.controllers.raycluster.planners.workload import plan_workload
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.containers import Json
 from manta.manifests.gang import gang_scheduler, pod_groups
@@ -18,6 +19,8 @@ from manta.reconcile.plan import NOTHING, Plan
 
 def plan_gang(snapshot: ClusterSnapshot) -> Plan:
     """A scheduler that gets Pods before their group would start them one by one."""
+    if snapshot.settings.gates.kubernetes_was:
+        return plan_workload(snapshot)
     groups, gang = pod_groups(snapshot.settings), cluster_gang(snapshot.cluster)
     if groups is None or not groups.name(gang):
         return NOTHING
