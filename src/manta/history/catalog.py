@@ -7,58 +7,29 @@ segments, so that a session that grew gets a new one. Local copies are kept in a
 from __future__ import annotations
 
 import contextlib
-import gzip
 import hashlib
-import io
-import logging
 import sqlite3
 import tempfile
-import threading
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from manta.history import kuberay
-from manta.history.index.builder import IndexBuilder
 from manta.history.index.schema import VERSION
-from manta.history.index.submissions import read_event_log
+from manta.history.indexing import SessionInfo, build_index
 from manta.history.layout import (
     KINDS,
     ROOT,
     InvalidName,
-    LogChunk,
     SessionKey,
     check_dns_name,
-    is_event_key,
-    parse_log_key,
-    parse_pod_key,
     session_of_metadata,
 )
 from manta.history.store import Store, StoredObject
 
-log = logging.getLogger(__name__)
 CACHED_INDEXES: Final = 50
-_MAX_EVENT_LOG: Final = 16 * 1024 * 1024
-
-
-class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """The content of `session.json`."""
-
-    namespace: str
-    kind: str
-    name: str
-    session: str
-    cluster: str = ""
-    ray_version: str = ""
-    prefix: str = ""
-    """Where KubeRay's collector stored it; empty: it is ours."""
-
-    @property
-    def key(self) -> SessionKey:
-        return SessionKey(self.namespace, self.kind, self.name, self.session)
 
 
 class Catalog:
@@ -66,9 +37,7 @@ class Catalog:
 
     def __init__(self, store: Store, cache: Path) -> None:
         self.store = store
-        self._cache = cache
-        self._building: dict[str, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self.cache = cache
 
     def namespaces(self) -> list[str]:
         return sorted({*self.store.directories(ROOT), *kuberay.namespaces(self.store)})
@@ -116,97 +85,64 @@ class Catalog:
         info = self.info(key)
         if info is None:
             return None
-        with self._lock:
-            lock = self._building.setdefault(key.path, threading.Lock())
-        with lock:
-            path = self._index_file(info)
-        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)  # fmt: skip
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA cache_size=-8192")
-        return connection
+        path = self.index_file(info)
+        return connect(path if path.exists() else self.make_index(info))
 
-    def _index_file(self, info: SessionInfo) -> Path:
-        key = info.key
-        place = info.prefix or key.prefix
-        segments = sorted(one for one in self.store.objects(place) if not _is_index(key, one))
-        print_of = hashlib.sha256()
-        for one in segments:
-            print_of.update(f"{one.key}\0{one.size}\n".encode())
-        name = f"{VERSION}-{print_of.hexdigest()[:32]}.db"
-        local = self._cache / f"{hashlib.sha256(key.path.encode()).hexdigest()[:16]}-{name}"
+    def index_file(self, info: SessionInfo) -> Path:
+        """Where the index of the session as it is now belongs; it may not exist yet. Raises StoreError."""
+        return self._local_file(info, _fingerprint(self._segments(info)))
+
+    def make_index(self, info: SessionInfo) -> Path:
+        """Copy the index from the store, or build it and store it. Raises StoreError."""
+        segments = sorted(self._segments(info))
+        fingerprint = _fingerprint(segments)
+        local = self._local_file(info, fingerprint)
         if local.exists():
             return local
-        self._cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory(dir=self._cache, prefix=".building-") as scratch:
+        self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryDirectory(dir=self.cache, prefix=".building-") as scratch:
             fresh = Path(scratch) / "index.db"
-            stored = f"{key.prefix}/index/{name}"
+            stored = f"{info.key.prefix}/index/{VERSION}-{fingerprint}.db"
             if not (self.store.copy_to_file(stored, fresh) and is_complete(fresh)):
                 fresh.unlink(missing_ok=True)
-                self._build(info, segments, fresh)
+                build_index(self.store, info, segments, fresh)
                 self.store.write_derived(stored, fresh)
             fresh.replace(local)
         self._forget_old(local)
         return local
 
+    def _segments(self, info: SessionInfo) -> Iterator[StoredObject]:
+        own = f"{info.key.prefix}/index/"
+        place = info.prefix or info.key.prefix
+        return (one for one in self.store.objects(place) if not one.key.startswith(own))
+
+    def _local_file(self, info: SessionInfo, fingerprint: str) -> Path:
+        session = hashlib.sha256(info.key.path.encode()).hexdigest()[:16]
+        return self.cache / f"{session}-{VERSION}-{fingerprint}.db"
+
     def _forget_old(self, kept: Path) -> None:
-        files = sorted(self._cache.glob("*.db"), key=lambda one: one.stat().st_mtime)
+        files = sorted(self.cache.glob("*.db"), key=lambda one: one.stat().st_mtime)
         of_session = [one for one in files if one.name[:16] == kept.name[:16] and one != kept]
         for old in {*of_session, *files[:-CACHED_INDEXES]}:
             with contextlib.suppress(FileNotFoundError):
                 old.unlink()
 
-    def _build(self, info: SessionInfo, segments: list[StoredObject], path: Path) -> None:
-        builder = IndexBuilder(path)
-        prefix = info.key.prefix
-        try:
-            for one in segments:
-                if info.prefix:
-                    self._add_of_kuberay(builder, info.prefix, one)
-                elif is_event_key(prefix, one.key):
-                    builder.add_lines(self._lines(one.key))
-                elif (chunk := parse_log_key(prefix, one.key)) is not None:
-                    builder.add_log(chunk)
-                    if chunk.path.startswith(("events/", "export_events/")):
-                        self._add_event_log(builder, chunk)
-                elif (pod := parse_pod_key(prefix, one.key)) is not None:
-                    content = msgspec.json.decode(self.store.read(one.key) or b"{}")
-                    builder.add_pod(*pod, str(content.get("role", "")))
-            builder.add_fact("session", info.key.session)
-            builder.add_fact("ray_version", info.ray_version)
-            builder.close()
-        except BaseException:
-            builder.abort()
-            raise
 
-    def _add_of_kuberay(self, builder: IndexBuilder, prefix: str, one: StoredObject) -> None:
-        if node := kuberay.node_of(prefix, one.key):
-            builder.add_pod(node, node, "")
-        if kuberay.is_event_file(prefix, one.key):
-            builder.add_lines(self._lines(one.key))
-        for chunk in kuberay.log_ranges(prefix, one):
-            builder.add_log(chunk)
-        if "/logs/events/" in one.key and one.size <= _MAX_EVENT_LOG:
-            read_event_log(builder, self._lines(one.key))
-
-    def _add_event_log(self, builder: IndexBuilder, chunk: LogChunk) -> None:
-        if chunk.end - chunk.start <= _MAX_EVENT_LOG:
-            read_event_log(builder, self._lines(chunk.key))
-
-    def _lines(self, key: str) -> Iterator[bytes]:
-        """The lines of a compressed object. A truncated one gives the lines before its end."""
-        content = self.store.read(key)
-        if content is None:
-            return
-        try:
-            packed = content.startswith(b"\x1f\x8b")
-            with gzip.open(io.BytesIO(content)) if packed else io.BytesIO(content) as lines:
-                yield from lines
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            log.warning("%s is damaged, its readable part is used: %s", key, error)
+def _fingerprint(segments: Iterable[StoredObject]) -> str:
+    """The same for the same objects in any order: they are not held in memory to be sorted."""
+    total = 0
+    for one in segments:
+        digest = hashlib.sha256(f"{one.key}\0{one.size}".encode()).digest()
+        total += int.from_bytes(digest[:16], "big")
+    return f"{total % 2**128:032x}"
 
 
-def _is_index(key: SessionKey, one: StoredObject) -> bool:
-    return one.key.startswith(f"{key.prefix}/index/")
+def connect(path: Path) -> sqlite3.Connection:
+    """A read-only connection that several threads may use, with a small cache."""
+    connection = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)  # fmt: skip
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA cache_size=-4096")
+    return connection
 
 
 def is_complete(path: Path) -> bool:

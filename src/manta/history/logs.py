@@ -14,6 +14,8 @@ from manta.history.layout import is_log_chunk, quote_path
 from manta.history.store import Store
 
 MAX_LINES: Final = 100_000
+MAX_TAIL: Final = 16 * 1024 * 1024
+"""Bytes: a line may be as long as the file."""
 _CACHED_CHUNKS: Final = 8
 
 
@@ -33,9 +35,7 @@ class LogReader:
 
     def files(self, pod: str = "", glob: str = "*") -> list[LogFile]:
         """The log files of a Pod, or of all. `glob` is matched against the path."""
-        query = """SELECT pod, path, sum(size) AS size FROM
-          (SELECT pod, path, generation, inode, max(end) AS size FROM logs GROUP BY pod, path, generation, inode)
-          WHERE ? IN ('', pod) GROUP BY pod, path ORDER BY pod, path"""
+        query = "SELECT pod, path, size FROM log_files WHERE ? IN ('', pod) ORDER BY pod, path"
         found = (LogFile(*row) for row in self._database.execute(query, (pod,)))
         return [one for one in found if fnmatch.fnmatchcase(one.path, glob)]
 
@@ -51,7 +51,7 @@ class LogReader:
         return self.pod_of_node(name) or name if name else ""
 
     def pods_with(self, path: str) -> list[str]:
-        rows = self._database.execute("SELECT DISTINCT pod FROM logs WHERE path = ?", (path,))
+        rows = self._database.execute("SELECT pod FROM log_files WHERE path = ?", (path,))
         return [row[0] for row in rows]
 
     def read(self, pod: str, path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
@@ -87,16 +87,17 @@ class LogReader:
     def tail(
         self, pod: str, path: str, lines: int, before: tuple[int, int | None] = (0, None)
     ) -> bytes:
-        """The last lines of a file, or of a range of it; reads chunks from the end only."""
+        """The last lines of a file, or of a range of it, but at most MAX_TAIL bytes of them; reads chunks from
+        the end only."""
         lines = min(lines, MAX_LINES)
         start, end = before
         ranges = self._ranges(pod, path)
         size = max((base + chunk["end"] for base, chunk in ranges), default=0)
         stop = size if end is None else min(end, size)
         parts: list[bytes] = []
-        count, at = 0, stop
+        count, at, low = 0, stop, max(start, stop - MAX_TAIL)
         for base, chunk in reversed(ranges):
-            first = max(base + int(chunk["start"]), start)
+            first = max(base + int(chunk["start"]), low)
             if first >= at or count > lines:
                 continue
             part = b"".join(self.read(pod, path, first, at))
@@ -114,7 +115,7 @@ class LogReader:
         known = self._chunks.get((key, start))
         if known is None:
             if is_log_chunk(key):
-                plain = _decompress(self._store.read(key) or b"")
+                plain = _decompress(self._store.read(key) or b"", end - start)
             else:
                 plain = self._store.read_range(key, start, end) or b""
             known = plain[: end - start].ljust(end - start, b"\n")
@@ -124,9 +125,9 @@ class LogReader:
         return known
 
 
-def _decompress(content: bytes) -> bytes:
+def _decompress(content: bytes, size: int) -> bytes:
     reader = zlib.decompressobj(wbits=31)
     try:
-        return reader.decompress(content)
+        return reader.decompress(content, size) if size else b""
     except (zlib.error, gzip.BadGzipFile):
         return b""

@@ -7,7 +7,8 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from manta.history.index.queries import Words, task_attempt
+from manta.history.index.attempts import Words
+from manta.history.index.queries import task_attempt
 from manta.history.logs import LogReader
 
 _WORKER_PID = re.compile(r"(?:.*/)?worker-[0-9a-f]+-[0-9a-f]+-(\d+)\.(out|err)")
@@ -69,15 +70,17 @@ def _of_task(database: sqlite3.Connection, reader: LogReader, wanted: LogRequest
     if row is None:
         raise NoLog(f"no task {wanted.task}")
     words = Words(database)
-    side = wanted.suffix
-    path = words(row[f"{side}_file"])
+    pod = _pod(reader, words(row.node))
+    file, start, end = row.out_file, row.out_start, row.out_end
+    if wanted.suffix == "err":
+        file, start, end = row.err_file, row.err_start, row.err_end
+    path = words(file)
     if path is None:
-        if row["pid"]:
-            return _of_pid(reader, _pod(reader, words(row["node"])), row["pid"], side)
+        if row.pid:
+            return _of_pid(reader, pod, row.pid, wanted.suffix)
         raise NoLog(f"task {wanted.task} wrote no log that is known")
-    found = _of_file(reader, _pod(reader, words(row["node"])), path)
-    end = row[f"{side}_end"] or None
-    return LogRange(found.pod, path, row[f"{side}_start"] or 0, end)
+    found = _of_file(reader, pod, path)
+    return LogRange(found.pod, path, start or 0, end or None)
 
 
 def _of_actor(database: sqlite3.Connection, reader: LogReader, wanted: LogRequest) -> LogRange:

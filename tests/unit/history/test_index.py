@@ -204,3 +204,18 @@ def test_a_damaged_index_is_built_again(tmp_path: Path) -> None:
 def test_a_missing_session_has_no_index(tmp_path: Path) -> None:
     catalog = recorded_session(tmp_path)
     assert catalog.open_index(KEY._replace(name="other")) is None
+
+
+def test_the_tail_of_a_file_that_is_one_line_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from manta.history import logs
+    from manta.history.ship import SessionShipper
+    from support.history import write_session
+
+    monkeypatch.setattr(logs, "MAX_TAIL", 1000)
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"raylet.out": b"x" * 3_000_000})
+    SessionShipper(store, WHO, session, tmp_path / "state").ship()
+    database = opened(Catalog(store, tmp_path / "cache"))
+    assert logs.LogReader(store, database).tail(WHO.pod, "raylet.out", 10) == b"x" * 1000

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from manta.api.usage import UsageError
 from manta.cli.server.connection import open_client
 from manta.cli.server.history import open_catalog
+from manta.cli.server.history_index import in_child
 from manta.history.serve.access import Access, KubernetesAccess, OneToken
 from manta.history.serve.frontend import find_frontends
 from manta.history.serve.server import LIMITS, PREFIX, HistoryHandler
@@ -72,7 +73,9 @@ async def _serve(
         if args.kubernetes or not _is_loopback(address):
             client = await stack.enter_async_context(open_client(args))
             access = KubernetesAccess(client, args.gone_namespaces_group)
-        handler = HistoryHandler(catalog, access, frontends, secure=context is not None)
+        handler = HistoryHandler(
+            catalog, access, frontends, secure=context is not None, make_index=in_child(catalog)
+        )
         hosts = frozenset({"localhost"}) if _is_loopback(address) else frozenset()
         server = HttpServer(handler, hosts, LIMITS)
         try:
@@ -87,3 +90,4 @@ async def _serve(
             print("no frontend of Ray was found: only the API is served", flush=True)
         await stopping.wait()
         await server.stop()
+        await handler.close()

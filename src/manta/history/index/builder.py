@@ -25,7 +25,7 @@ from manta.history.index.rows import (
     profile_task,
     task_key,
 )
-from manta.history.index.schema import AFTER_TASKS, STATE_COLUMNS, TABLES, VERSION
+from manta.history.index.schema import AFTER_TASKS, DRIVER, STATE_COLUMNS, TABLES, VERSION
 from manta.history.layout import LogChunk
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 _BATCH: Final = 10_000
 """Task attempts that are merged in memory."""
 _WORDS: Final = 50_000
-_DRIVER: Final = b"\xff" * 20
+_DRIVER_ID: Final = b"\xff" * 20
 """A driver's task id is this and the job id."""
 _KEYS: Final = {"actors": "actor_id", "jobs": "job_id", "nodes": "node_id", "workers": "worker_id"}
 
@@ -77,6 +77,8 @@ class IndexBuilder:
         self._tasks: dict[tuple[bytes, int], TaskRow] = {}
         self._words: dict[str, int] = {}
         self._upsert = _upsert_tasks()
+        if self.word("DRIVER_TASK") != DRIVER:
+            raise AssertionError("DRIVER_TASK must be the first word of an index")
         self.invalid_lines = 0
 
     def add_lines(self, lines: Iterable[bytes]) -> None:
@@ -119,8 +121,10 @@ class IndexBuilder:
             if len(self._tasks) >= _BATCH:
                 self._flush()
             row = self._tasks[key] = TaskRow(task_id=key[0], attempt=attempt, state=0)
-            if key[0].startswith(_DRIVER):  # its definition may have been lost before the agent ran
-                row["type"] = self.word("DRIVER_TASK")
+            if key[0].startswith(
+                _DRIVER_ID
+            ):  # its definition may have been lost before the agent ran
+                row["type"] = DRIVER
         return row
 
     def _flush(self) -> None:

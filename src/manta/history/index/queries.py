@@ -6,16 +6,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
-from manta.history.index.rows import read_profile
-from manta.history.index.schema import STATE_COLUMNS, TASK_STATES
+from manta.history.index.attempts import Attempt, Words, attempts, task
+from manta.history.index.schema import COUNTED_COLUMNS, DRIVER, TASK_STATES
 
 MAX_ROWS: Final = 10_000
 """Of one page, as in Ray."""
-_RUNNING, _FINISHED, _FAILED = (f"s{TASK_STATES.index(one)}" for one in ("RUNNING", "FINISHED", "FAILED"))  # fmt: skip
-_CREATED: Final = ("s1", "s2", "s5", _RUNNING)
-_NO_DRIVERS: Final = "type IS NOT (SELECT id FROM words WHERE word = 'DRIVER_TASK')"
 _WORD_FILTERS: Final = {
     "name": "name", "func_or_class_name": "func", "type": "type", "actor_id": "actor", "node_id": "node",
     "worker_id": "worker", "error_type": "error_type", "language": "language",
@@ -43,6 +38,15 @@ class Page(NamedTuple):
     """Read from the index while it is iterated over: a page may be large."""
 
 
+class _Condition(NamedTuple):
+    column: str
+    operator: str
+    value: object
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.operator} ?"
+
+
 def tasks(
     database: sqlite3.Connection,
     filters: Sequence[Filter] = (),
@@ -53,62 +57,63 @@ def tasks(
     drivers: bool = False,
 ) -> Page:
     """A page of task attempts in the order of their first event. Raises FilterError."""
-    where, values = _where(database, filters, drivers=drivers)
-    total = database.execute(
-        f"SELECT coalesce(sum(count), 0) FROM counts WHERE {'1' if drivers else _NO_DRIVERS}"  # noqa: S608
-    ).fetchone()[0]
-    matching = total
-    if filters:
-        matching = database.execute(f"SELECT count(*) FROM tasks{where}", values).fetchone()[0]  # noqa: S608
-    page = f"SELECT * FROM tasks{where} ORDER BY rowid LIMIT ? OFFSET ?"  # noqa: S608
-    found = database.execute(page, (*values, min(limit, MAX_ROWS), offset))
+    conditions = [_condition(database, one) for one in filters]
+    total = _count(database, [], drivers=drivers)
+    matching = _count(database, conditions, drivers=drivers) if conditions else total
+    clauses = [*map(str, conditions), *([] if drivers else [f"type IS NOT {DRIVER}"])]
+    where = f"WHERE {' AND '.join(clauses)} " if clauses else ""
+    values = [one.value for one in conditions]
+    page = (*values, min(limit, MAX_ROWS), offset)
+    found = attempts(database, f"{where}ORDER BY rowid LIMIT ? OFFSET ?", page) if matching else ()
     words = Words(database)
-    return Page(total, matching, (task_row(row, words, detail=detail) for row in found))
+    return Page(total, matching, (task(row, words, detail=detail) for row in found))
+
+
+def _count(database: sqlite3.Connection, conditions: Sequence[_Condition], *, drivers: bool) -> int:
+    """How many tasks match. Drivers are subtracted: a condition on them would read every row."""
+    values = [one.value for one in conditions]
+    where = " AND ".join(map(str, conditions)) or "1"
+    if all(one.column in COUNTED_COLUMNS for one in conditions):
+        table, number = "counts", "coalesce(sum(count), 0)"
+    else:
+        table, number = "tasks", "count(*)"
+    select = f"SELECT {number} FROM {table} WHERE {where}"  # noqa: S608 - our own names
+    found = int(database.execute(select, values).fetchone()[0])
+    if drivers:
+        return found
+    of_drivers = f"{select} AND type = {DRIVER}"
+    return found - int(database.execute(of_drivers, values).fetchone()[0])
 
 
 def failed_tasks(
     database: sqlite3.Connection, *, limit: int, offset: int = 0
 ) -> list[dict[str, Any]]:
     """Task attempts with an error, the first failure first."""
+    failed, finished = (f"s{TASK_STATES.index(one)}" for one in ("FAILED", "FINISHED"))
     page = (
-        f"SELECT * FROM tasks INDEXED BY failed_tasks WHERE error_type IS NOT NULL"  # noqa: S608
-        f" ORDER BY coalesce({_FAILED}, {_FINISHED}, 0), rowid LIMIT ? OFFSET ?"
+        "INDEXED BY tasks_by_error_type WHERE error_type IS NOT NULL"
+        f" ORDER BY coalesce({failed}, {finished}, 0), rowid LIMIT ? OFFSET ?"
     )
     words = Words(database)
-    rows = database.execute(page, (min(limit, MAX_ROWS), offset)).fetchall()
-    return [task_row(row, words, detail=True) for row in rows]
+    rows = attempts(database, page, (min(limit, MAX_ROWS), offset))
+    return [task(row, words, detail=True) for row in rows]
 
 
-def task_attempt(
-    database: sqlite3.Connection, task_id: str, attempt: int | None
-) -> sqlite3.Row | None:
+def task_attempt(database: sqlite3.Connection, task_id: str, attempt: int | None) -> Attempt | None:
     """One attempt; None for `attempt`: the latest."""
     try:
         plain = bytes.fromhex(task_id)
     except ValueError:
         return None
-    query = (
-        "SELECT * FROM tasks WHERE task_id = ? AND (? IS NULL OR attempt = ?) ORDER BY attempt DESC"
-    )
-    found: sqlite3.Row | None = database.execute(query, (plain, attempt, attempt)).fetchone()
-    return found
+    which = "WHERE task_id = ? AND (? IS NULL OR attempt = ?) ORDER BY attempt DESC LIMIT 1"
+    return next(attempts(database, which, (plain, attempt, attempt)), None)
 
 
-def _where(
-    database: sqlite3.Connection, filters: Sequence[Filter], *, drivers: bool
-) -> tuple[str, list[object]]:
-    clauses: list[str] = []
-    values: list[object] = []
-    if not drivers:
-        clauses.append(_NO_DRIVERS)
-    for one in filters:
-        if one.predicate not in ("=", "!="):
-            raise FilterError(f"predicate {one.predicate!r}: must be = or !=")
-        operator = "IS" if one.predicate == "=" else "IS NOT"
-        column, value = _column(database, one)
-        clauses.append(f"{column} {operator} ?")
-        values.append(value)
-    return (f" WHERE {' AND '.join(clauses)}" if clauses else ""), values
+def _condition(database: sqlite3.Connection, one: Filter) -> _Condition:
+    if one.predicate not in ("=", "!="):
+        raise FilterError(f"predicate {one.predicate!r}: must be = or !=")
+    column, value = _column(database, one)
+    return _Condition(column, "=" if one.predicate == "=" else "IS NOT", value)
 
 
 def _column(database: sqlite3.Connection, one: Filter) -> tuple[str, object]:
@@ -126,97 +131,6 @@ def _column(database: sqlite3.Connection, one: Filter) -> tuple[str, object]:
         found = database.execute("SELECT id FROM words WHERE word = ?", (one.value,)).fetchone()
         return _WORD_FILTERS[one.key], found[0] if found else -1
     raise FilterError(f"filter {one.key!r}: tasks have {', '.join(TASK_FILTERS)}")
-
-
-class Words:
-    """Interned words by number."""
-
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-        self._known: dict[int, str] = {}
-
-    def __call__(self, number: int | None) -> str | None:
-        if number is None:
-            return None
-        if (known := self._known.get(number)) is not None:
-            return known
-        row = self._database.execute("SELECT word FROM words WHERE id = ?", (number,)).fetchone()
-        word: str = row[0] if row else ""
-        self._known[number] = word
-        return word
-
-
-def task_row(row: sqlite3.Row, words: Words, *, detail: bool) -> dict[str, Any]:
-    created = min((row[one] for one in _CREATED if row[one]), default=None)
-    found = {
-        "task_id": row["task_id"].hex(),
-        "attempt_number": row["attempt"],
-        "name": words(row["name"]) or "",
-        "state": TASK_STATES[row["state"]],
-        "job_id": _hex(row["job"]),
-        "actor_id": words(row["actor"]),
-        "type": words(row["type"]),
-        "func_or_class_name": words(row["func"]) or "",
-        "parent_task_id": _hex(row["parent"]),
-        "node_id": words(row["node"]),
-        "worker_id": words(row["worker"]),
-        "worker_pid": row["pid"],
-        "error_type": words(row["error_type"]),
-        "creation_time_ms": created,
-        "start_time_ms": row[_RUNNING],
-        "end_time_ms": row[_FINISHED] or row[_FAILED],
-    }
-    return found | _detail(row, words) if detail else found
-
-
-def _detail(row: sqlite3.Row, words: Words) -> dict[str, Any]:
-    reached = ((TASK_STATES[n + 1], row[one]) for n, one in enumerate(STATE_COLUMNS) if row[one])
-    return {
-        "language": words(row["language"]),
-        "required_resources": _json(words(row["resources"])),
-        "runtime_env_info": {"serialized_runtime_env": words(row["runtime_env"]) or "{}"},
-        "placement_group_id": words(row["placement_group"]),
-        "events": [{"state": state, "created_ms": at} for state, at in sorted(reached, key=lambda one: one[1])],
-        "profiling_data": {"component_type": "worker", "component_id": words(row["worker"]), "events": profile(row, words)},
-        "task_log_info": _log_info(row, words),
-        "error_message": row["error"],
-        "is_debugger_paused": None,
-        "call_site": None,
-        "label_selector": {},
-    }  # fmt: skip
-
-
-def profile(row: sqlite3.Row, words: Words) -> list[dict[str, Any]]:
-    return [
-        {
-            "event_name": words(name) or "",
-            "start_time": start / 1000,
-            "end_time": (start + took) / 1000,
-            "extra_data": {},
-        }
-        for name, start, took in read_profile(row["profile"] or b"")
-    ]
-
-
-def _log_info(row: sqlite3.Row, words: Words) -> dict[str, Any] | None:
-    if row["out_file"] is None and row["err_file"] is None:
-        return None
-    return {
-        "stdout_file": words(row["out_file"]),
-        "stderr_file": words(row["err_file"]),
-        "stdout_start": row["out_start"],
-        "stdout_end": row["out_end"],
-        "stderr_start": row["err_start"],
-        "stderr_end": row["err_end"],
-    }
-
-
-def _hex(value: bytes | None) -> str | None:
-    return value.hex() if value else None
-
-
-def _json(text: str | None) -> Any:
-    return msgspec.json.decode(text) if text else {}
 
 
 # ── everything but tasks ─────────────────────────────────────────────────────────────────
@@ -271,9 +185,7 @@ def summary(database: sqlite3.Connection) -> dict[str, Any]:
         table: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
         for table in ("jobs", "actors", "nodes", "workers")
     }
-    logs = database.execute(
-        "SELECT count(DISTINCT pod || path), coalesce(sum(end - start), 0) FROM logs"
-    )
+    logs = database.execute("SELECT count(*), coalesce(sum(size), 0) FROM log_files")
     files, size = logs.fetchone()
     facts = dict(database.execute("SELECT name, value FROM facts"))
     return {"tasks": by_state, **number, "log_files": files, "log_bytes": size, **facts}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 TASK_STATES: Final = (
     "NIL",
     "PENDING_ARGS_AVAIL",
@@ -65,6 +65,7 @@ CREATE TABLE logs (
   pod TEXT, path TEXT, generation INTEGER, inode INTEGER, start INTEGER, end INTEGER, key TEXT,
   PRIMARY KEY (pod, path, generation, start, end)
 ) WITHOUT ROWID;
+CREATE TABLE log_files (pod TEXT, path TEXT, size INTEGER, PRIMARY KEY (pod, path)) WITHOUT ROWID;
 CREATE TABLE ray_events (id TEXT PRIMARY KEY, at REAL, source TEXT, severity TEXT, label TEXT, message TEXT,
   hostname TEXT, pid INTEGER, fields TEXT) WITHOUT ROWID;
 CREATE TABLE counts (job BLOB, func INTEGER, type INTEGER, state INTEGER, count INTEGER);
@@ -72,8 +73,25 @@ CREATE TABLE counts (job BLOB, func INTEGER, type INTEGER, state INTEGER, count 
 
 TABLES: Final = _TABLES.replace("{states}", ", ".join(f"{one} INTEGER" for one in STATE_COLUMNS))
 
-AFTER_TASKS: Final = """
-CREATE INDEX tasks_by_job ON tasks (job, state);
-CREATE INDEX failed_tasks ON tasks (job) WHERE error_type IS NOT NULL;
+DRIVER: Final = 1
+"""The word `DRIVER_TASK`, the first one of every index: a partial index needs its number."""
+FILTER_COLUMNS: Final = ("job", "name", "func", "node", "worker", "actor", "error_type")
+"""Each has an index, in which rows with the same value are in the order of their rowid."""
+COUNTED_COLUMNS: Final = ("job", "func", "type", "state")
+"""Of `counts`: how many tasks match filters of these is known without a look at the tasks."""
+_INDEXES: Final = "".join(
+    f"CREATE INDEX tasks_by_{one} ON tasks ({one}) WHERE {one} IS NOT NULL;\n"
+    for one in FILTER_COLUMNS
+)
+
+_AFTER_TASKS: Final = """
+{indexes}
+CREATE INDEX tasks_by_state ON tasks (state);
+CREATE INDEX drivers ON tasks (type) WHERE type = {driver};
 INSERT INTO counts SELECT job, func, type, state, count(*) FROM tasks GROUP BY job, func, type, state;
+INSERT INTO log_files SELECT pod, path, sum(size) FROM
+  (SELECT pod, path, max(end) AS size FROM logs GROUP BY pod, path, generation, inode) GROUP BY pod, path;
+PRAGMA analysis_limit = 1000;
+ANALYZE;
 """
+AFTER_TASKS: Final = _AFTER_TASKS.format(indexes=_INDEXES, driver=DRIVER)

@@ -10,10 +10,10 @@ import asyncio
 import html
 import logging
 import secrets
-import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qs, quote
@@ -23,10 +23,11 @@ import msgspec
 from manta.history.catalog import Catalog
 from manta.history.index.queries import FilterError
 from manta.history.layout import InvalidName, SessionKey
-from manta.history.logs import MAX_LINES, LogReader
+from manta.history.logs import MAX_LINES
 from manta.history.serve.access import Access
 from manta.history.serve.answers import ENDPOINTS, ITEMS, UNAVAILABLE
 from manta.history.serve.frontend import Frontend, nearest
+from manta.history.serve.sessions import IndexPendingError, MakeIndex, OpenSessions, in_thread
 from manta.history.serve.shapes import JsonStream, NotFoundError, Query, Session
 from manta.history.store import StoreError
 from manta.history.task_logs import LogRange, LogRequest, NoLog, find_log
@@ -41,7 +42,6 @@ PREFIX: Final = "/history/"
 COOKIE: Final = "manta-history"
 _COOKIE_SECONDS: Final = 8 * 3600.0
 _MAX_COOKIES: Final = 1000
-_OPEN_SESSIONS: Final = 8
 _LISTED: Final = 500
 _MIB: Final = 1024 * 1024
 LIMITS: Final = Limits(body_bytes=64 * 1024, client_bytes=48 * _MIB, total_bytes=64 * _MIB)
@@ -61,15 +61,21 @@ class HistoryHandler(Handler):
     )
 
     def __init__(
-        self, catalog: Catalog, access: Access, frontends: Sequence[Frontend], *, secure: bool
+        self,
+        catalog: Catalog,
+        access: Access,
+        frontends: Sequence[Frontend],
+        *,
+        secure: bool,
+        make_index: MakeIndex | None = None,
     ) -> None:
-        """`secure`: the browser comes by HTTPS."""
+        """`secure`: the browser comes by HTTPS. `make_index`: a thread of this process by default."""
         self._catalog = catalog
         self._access = access
         self._frontends = frontends
         self._secure = secure
         self._cookies: OrderedDict[str, tuple[float, str]] = OrderedDict()
-        self._open: OrderedDict[SessionKey, tuple[float, sqlite3.Connection, str]] = OrderedDict()
+        self._open = OpenSessions(catalog, make_index or in_thread(catalog))
         self._turn = asyncio.Lock()
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
@@ -88,6 +94,11 @@ class HistoryHandler(Handler):
         except (StoreError, MantaError) as error:
             log.warning("%s: %s", request.path, error)
             return _error(503, f"the history cannot be read now: {error}")
+        except IndexPendingError as pending:
+            return _pending(request, str(pending))
+
+    async def close(self) -> None:
+        await self._open.close()
 
     # ── who asks ─────────────────────────────────────────────────────────────────────────
     async def _authenticated(self, request: HttpRequest) -> HttpResponse:
@@ -172,29 +183,14 @@ class HistoryHandler(Handler):
         query: dict[str, list[str]] = {}
         for name, value in request.query:
             query.setdefault(name, []).append(value)
-        async with self._turn:  # one query at a time: an index is one file, and memory stays small
-            opened = await asyncio.to_thread(self._session, key)
-            if opened is None:
-                return _error(404, "no such session")
+        opened = await self._open.get(key)
+        if opened is None:
+            return _error(404, "no such session")
+        async with self._turn:  # one query at a time: memory stays small
             answer = await asyncio.to_thread(self._answer, opened, rest, query)
         if isinstance(answer, LogRange):
             return self._log_response(opened, answer, query)
         return answer
-
-    def _session(self, key: SessionKey) -> Session | None:
-        now = time.monotonic()
-        known = self._open.get(key)
-        if known is None or now - known[0] > 60.0:  # it may have grown
-            database = self._catalog.open_index(key)
-            info = self._catalog.info(key)
-            if database is None or info is None:
-                return None
-            known = self._open[key] = (now, database, info.ray_version)
-        self._open.move_to_end(key)
-        while len(self._open) > _OPEN_SESSIONS:
-            self._open.popitem(last=False)
-        _, database, version = known
-        return Session(database, LogReader(self._catalog.store, database), version)
 
     def _answer(self, session: Session, rest: str, query: Query) -> HttpResponse | LogRange:
         path = rest.strip("/")
@@ -282,6 +278,14 @@ def _json(status: int, body: Any) -> HttpResponse:
     if isinstance(body, JsonStream):
         return HttpResponse(status, _in_thread(lambda: body.parts))
     return HttpResponse(status, _encode(body))
+
+
+def _pending(request: HttpRequest, message: str) -> HttpResponse:
+    """503, with a page that loads itself again for browsers."""
+    if "text/html" in request.headers.get("accept", ""):
+        return _page(503, "Please wait", f"<p>{html.escape(message)}</p>", (("Refresh", "5"),))
+    answer = _error(503, message)
+    return replace(answer, headers=(*answer.headers, ("Retry-After", "5")))
 
 
 def _error(status: int, message: str) -> HttpResponse:

@@ -61,6 +61,11 @@ def streamed_list(rows: Iterator[Any], total: int, matching: int) -> JsonStream:
     return JsonStream(_parts(before, rows, after))
 
 
+def streamed_array(rows: Iterator[Any]) -> JsonStream:
+    """An array in bounded memory."""
+    return JsonStream(_parts(b"[", rows, b"]"))
+
+
 def _parts(before: bytes, rows: Iterator[Any], after: bytes) -> Iterator[bytes]:
     part = [before]
     for number, row in enumerate(rows):

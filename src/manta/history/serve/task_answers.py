@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from manta.history.index import queries
-from manta.history.index.queries import MAX_ROWS, Filter, Words
+from manta.history.index.attempts import Attempt, Words, attempts, profile
+from manta.history.index.queries import MAX_ROWS, Filter
 from manta.history.serve.shapes import (
     Query,
     Session,
@@ -15,6 +15,7 @@ from manta.history.serve.shapes import (
     first,
     limit_of,
     state_list,
+    streamed_array,
     streamed_list,
 )
 
@@ -92,39 +93,40 @@ def _leaf(row: Mapping[str, Any]) -> dict[str, Any]:
 def timeline(session: Session, query: Query) -> Any:
     """Chrome's trace format: one row for each worker, the first 10,000 tasks with a profile."""
     job = first(query, "job_id")
-    where, values = "WHERE profile IS NOT NULL", []
-    if job:
-        where += " AND job = ?"
-        values.append(_bytes(job))
-    rows = session.database.execute(
-        f"SELECT * FROM tasks {where} ORDER BY rowid LIMIT {_TIMELINE_TASKS}",  # noqa: S608
-        values,
+    where = "profile IS NOT NULL AND job = ?" if job else "profile IS NOT NULL"
+    rows = attempts(
+        session.database,
+        f"WHERE {where} ORDER BY rowid LIMIT {_TIMELINE_TASKS}",
+        [_bytes(job)] if job else [],
     )
+    return streamed_array(_trace(session, rows))
+
+
+def _trace(session: Session, rows: Iterator[Attempt]) -> Iterator[dict[str, Any]]:
     words = Words(session.database)
     nodes: dict[str | None, int] = {}
     workers: dict[tuple[int, str | None], int] = {}
-    events: list[dict[str, Any]] = []
     for row in rows:
-        node = nodes.setdefault(words(row["node"]), len(nodes))
-        worker = workers.setdefault((node, words(row["worker"])), len(workers))
-        events += _spans(row, words, node, worker)
-    return events + _labels(session, nodes, workers)
+        node = nodes.setdefault(words(row.node), len(nodes))
+        worker = workers.setdefault((node, words(row.worker)), len(workers))
+        yield from _spans(row, words, node, worker)
+    yield from _labels(session, nodes, workers)
 
 
-def _spans(row: sqlite3.Row, words: Words, node: int, worker: int) -> list[dict[str, Any]]:
+def _spans(row: Attempt, words: Words, node: int, worker: int) -> list[dict[str, Any]]:
     about = {
-        "task_id": row["task_id"].hex(),
-        "job_id": row["job"].hex() if row["job"] else None,
-        "attempt_number": row["attempt"],
-        "func_or_class_name": words(row["func"]),
-        "actor_id": words(row["actor"]),
+        "task_id": row.task_id.hex(),
+        "job_id": row.job.hex() if row.job else None,
+        "attempt_number": row.attempt,
+        "func_or_class_name": words(row.func),
+        "actor_id": words(row.actor),
     }
     return [
         {
             "cat": one["event_name"], "name": one["event_name"], "pid": node, "tid": worker, "ph": "X",
             "ts": one["start_time"] * 1000, "dur": (one["end_time"] - one["start_time"]) * 1000, "args": about,
         }
-        for one in queries.profile(row, words)
+        for one in profile(row, words)
     ]  # fmt: skip
 
 

@@ -1,0 +1,105 @@
+"""Builds the index of a session from its stored segments, one after the other."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import logging
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from manta.history import kuberay
+from manta.history.index.builder import IndexBuilder
+from manta.history.index.submissions import read_event_log
+from manta.history.layout import (
+    LogChunk,
+    SessionKey,
+    is_event_key,
+    parse_log_key,
+    parse_pod_key,
+)
+from manta.history.store import Store, StoredObject
+
+log = logging.getLogger(__name__)
+_MAX_EVENT_LOG: Final = 16 * 1024 * 1024
+
+
+class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
+    """The content of `session.json`."""
+
+    namespace: str
+    kind: str
+    name: str
+    session: str
+    cluster: str = ""
+    ray_version: str = ""
+    prefix: str = ""
+    """Where KubeRay's collector stored it; empty: it is ours."""
+
+    @property
+    def key(self) -> SessionKey:
+        return SessionKey(self.namespace, self.kind, self.name, self.session)
+
+
+def build_index(
+    store: Store, info: SessionInfo, segments: Iterable[StoredObject], path: Path
+) -> None:
+    """Create the index file. Blocking. Raises StoreError."""
+    builder = IndexBuilder(path)
+    try:
+        for one in segments:
+            if info.prefix:
+                _add_of_kuberay(store, builder, info.prefix, one)
+            else:
+                _add_segment(store, builder, info.key.prefix, one.key)
+        builder.add_fact("session", info.session)
+        builder.add_fact("ray_version", info.ray_version)
+        builder.close()
+    except BaseException:
+        builder.abort()
+        raise
+
+
+def _add_segment(store: Store, builder: IndexBuilder, prefix: str, key: str) -> None:
+    if is_event_key(prefix, key):
+        builder.add_lines(_lines(store, key))
+    elif (chunk := parse_log_key(prefix, key)) is not None:
+        builder.add_log(chunk)
+        if chunk.path.startswith(("events/", "export_events/")):
+            _add_event_log(store, builder, chunk)
+    elif (pod := parse_pod_key(prefix, key)) is not None:
+        content = msgspec.json.decode(store.read(key) or b"{}")
+        builder.add_pod(*pod, str(content.get("role", "")))
+
+
+def _add_of_kuberay(store: Store, builder: IndexBuilder, prefix: str, one: StoredObject) -> None:
+    if node := kuberay.node_of(prefix, one.key):
+        builder.add_pod(node, node, "")
+    if kuberay.is_event_file(prefix, one.key):
+        builder.add_lines(_lines(store, one.key))
+    for chunk in kuberay.log_ranges(prefix, one):
+        builder.add_log(chunk)
+    if "/logs/events/" in one.key and one.size <= _MAX_EVENT_LOG:
+        read_event_log(builder, _lines(store, one.key))
+
+
+def _add_event_log(store: Store, builder: IndexBuilder, chunk: LogChunk) -> None:
+    if chunk.end - chunk.start <= _MAX_EVENT_LOG:
+        read_event_log(builder, _lines(store, chunk.key))
+
+
+def _lines(store: Store, key: str) -> Iterator[bytes]:
+    """The lines of a compressed object. A truncated one gives the lines before its end."""
+    content = store.read(key)
+    if content is None:
+        return
+    try:
+        packed = content.startswith(b"\x1f\x8b")
+        with gzip.open(io.BytesIO(content)) if packed else io.BytesIO(content) as lines:
+            yield from lines
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        log.warning("%s is damaged, its readable part is used: %s", key, error)
