@@ -1,11 +1,12 @@
 """Take each guard away, in a copy of this repository, and see its tests go red.
 
 python -m tools.knownbugs.check [NUMBER ...]      run and print
+python -m tools.knownbugs.check --real 20 81      the tests with real Ray too (root, Linux)
 python -m tools.knownbugs.check --write           also write docs/internals/known-bugs.md
 
 A test that stays green without its guard guards nothing. The copy is a worktree of HEAD below /tmp,
-removed at the end; the tree that you work in is never touched. Tests with real Ray are named and not
-run. About ten minutes on one core.
+removed at the end; the tree that you work in is never touched. Without --real, tests with real Ray
+are named and not run. About ten minutes on one core.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/internals/known-bugs.md"
 GUARDS = tuple(sorted((*CLUSTER_GUARDS, *PARENT_GUARDS), key=lambda one: one.number))
 SECONDS = 240
+SECONDS_WITH_RAY = 900
 _NAMED = re.compile(r"def (test(?:_c\d\d)+_\w+)")
 _FAILED = re.compile(r"^FAILED (\S+?)(?: - |$)", re.MULTILINE)
 
@@ -95,20 +97,23 @@ def without(guard: Guard, root: Path) -> Iterator[None]:
             (root / "src/manta" / file).write_text(text)
 
 
-def examine(guard: Guard, root: Path) -> Verdict:
+def examine(guard: Guard, root: Path, *, real: bool) -> Verdict:
+    """`real`: if only real Ray shows the bug, run the tests with real Ray."""
+    with_ray = real and guard.real
     named = tests_of(guard.number, root)
     all_of_them = tuple(name for names in named.values() for name in names)
-    files = [file for file in named if not file.startswith("tests/e2e")]
+    files = [file for file in named if with_ray or not file.startswith("tests/e2e")]
     if not files:
         return Verdict(guard, all_of_them, ())
     try:
         with without(guard, root):
-            return Verdict(guard, all_of_them, _run(root, guard.number, files))
+            seconds = SECONDS_WITH_RAY if with_ray else SECONDS
+            return Verdict(guard, all_of_them, _run(root, guard.number, files, seconds))
     except (LookupError, subprocess.TimeoutExpired) as error:
         return Verdict(guard, all_of_them, (), str(error))
 
 
-def _run(root: Path, number: int, files: Sequence[str]) -> tuple[str, ...]:
+def _run(root: Path, number: int, files: Sequence[str], seconds: int) -> tuple[str, ...]:
     words = ["-q", "-x", "-p", "no:cacheprovider", "--tb=no", "-k", f"_c{number:02}_", *files]
     ended = subprocess.run(  # our own interpreter
         [sys.executable, "-m", "pytest", *words],
@@ -116,7 +121,7 @@ def _run(root: Path, number: int, files: Sequence[str]) -> tuple[str, ...]:
         env=_environment(root),
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=seconds,
         check=False,
     )
     found = _FAILED.findall(ended.stdout)
@@ -160,14 +165,16 @@ def _row(one: Verdict) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("numbers", nargs="*", type=int)
+    parser.add_argument("--real", action="store_true", help="run the tests with real Ray too")
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
     chosen = [one for one in GUARDS if not args.numbers or one.number in args.numbers]
     verdicts = []
     with copy_of(ROOT) as root:
         for one in chosen:
-            verdicts.append(examine(one, root))
+            verdicts.append(examine(one, root, real=args.real))
             print(_row(verdicts[-1]), flush=True)
+    print(f"{len(verdicts)} guards, {sum(bool(one.red) for one in verdicts)} red")
     if args.write:
         PAGE.write_text(page(verdicts))
     return 0 if all(one.red or one.guard.real for one in verdicts) else 1
