@@ -14,10 +14,10 @@ from manta.api.usage import UsageError
 from manta.cli.events import event_table, events_of
 from manta.cli.get import selections
 from manta.cli.output.help import examples
-from manta.cli.output.object_state import one_line, state_of
 from manta.cli.output.tables import table
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.cli.server.discovery import Kinds
+from manta.client.object_state import one_line, state_of
 
 _KINDS_WITH_STATE = frozenset((PODS.kind, *(one.kind for one in RAY_RESOURCES)))
 

@@ -13,10 +13,10 @@ from manta.api.resources import CORE_EVENTS
 from manta.api.times import parse_time
 from manta.api.usage import UsageError
 from manta.cli.output.help import examples
-from manta.cli.output.object_state import one_line
 from manta.cli.output.tables import table
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.cli.server.discovery import Kinds
+from manta.client.object_state import one_line
 from manta.client.watch import watch_objects
 from manta.kube.client import Client
 from manta.runtime.clock import SystemClock

@@ -17,10 +17,10 @@ from manta.api.resources import Resource
 from manta.api.usage import UsageError
 from manta.cli.output import jsonpath
 from manta.cli.output.help import examples
-from manta.cli.output.object_state import one_line
 from manta.cli.output.tables import server_table, table
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.cli.server.discovery import Kinds
+from manta.client.object_state import one_line
 from manta.client.readiness import judge
 from manta.client.watch import watch_objects
 from manta.kube.client import Client

@@ -16,11 +16,11 @@ from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import NODES, PODS, Resource
 from manta.api.text import bytes_text
 from manta.cli.output.help import examples
-from manta.cli.output.object_state import one_line, state_of
 from manta.cli.output.tables import table
 from manta.cli.plane.operator import operator_health
 from manta.cli.plane.process import PlaneRecord, failure_reason, read_record
 from manta.cli.server.connection import add_directory_flag, open_plane
+from manta.client.object_state import one_line, state_of
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, NotFound
 

@@ -14,11 +14,11 @@ from typing import Any
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import DEPLOYMENTS, NODES, PODS, Resource
 from manta.cli.checks.finding import Finding, Level
-from manta.cli.output.object_state import State, state_of
 from manta.cli.plane.operator import operator_health, operator_log
 from manta.cli.plane.process import failure_reason, last_lines, read_record
 from manta.cli.server.connection import open_client, open_plane
 from manta.cli.status import node_trouble
+from manta.client.object_state import State, state_of
 from manta.client.readiness import judge
 from manta.install.plane import plane_directory
 from manta.kube.client import Client

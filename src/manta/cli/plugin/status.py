@@ -12,11 +12,11 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES
 from manta.api.resources import Resource
 from manta.cli.get import waits_for
 from manta.cli.output.help import examples
-from manta.cli.output.object_state import one_line, state_of
 from manta.cli.output.tables import table
 from manta.cli.plugin.waiting import states
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.cli.server.ray_targets import parse_target
+from manta.client.object_state import one_line, state_of
 
 Status = Mapping[str, Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from manta.cli.output.object_state import MAX_LENGTH, one_line, state_of
 from manta.cli.status import node_row
+from manta.client.object_state import MAX_LENGTH, one_line, state_of
 
 TRACEBACK = (
     "Job entrypoint command failed with exit code 1, last available logs:\n"
