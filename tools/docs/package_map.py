@@ -24,6 +24,7 @@ PACKAGES: Mapping[str, str] = {
     "cli": "commands, one file per verb",
     "install": "manifests and permissions of the operator",
     "compat": "KubeRay's Python client",
+    "console": "pages on which people see and steer clusters",
     "operator": "options, settings, composition root",
     "sdk": "import manta: clients for programs",
     "admission": "validating webhook",

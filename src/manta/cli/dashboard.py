@@ -84,13 +84,13 @@ async def _serve(args: argparse.Namespace) -> int:
             raise UsageError(f"the dashboard behind {namespace}/{service} does not answer: {why}")
         async with LocalProxy(client, base, args.port) as proxy:
             print(f"dashboard of {namespace}/{service}: {proxy.url}   (Ctrl-C to stop)", flush=True)
-            if not args.no_browser and _has_display():
+            if not args.no_browser and has_display():
                 webbrowser.open(proxy.url)
             await asyncio.Event().wait()
     return 0
 
 
-def _has_display() -> bool:
+def has_display() -> bool:
     """Without a display, a text browser would take over the terminal."""
     return sys.platform == "darwin" or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")

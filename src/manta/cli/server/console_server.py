@@ -1,0 +1,128 @@
+"""Runs the console of `manta console`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import secrets
+import socket
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from manta.api.usage import UsageError
+from manta.cli.console import DEFAULT_PORT, key_path
+from manta.cli.dashboard import has_display
+from manta.cli.server.connection import cluster_of
+from manta.cli.server.kubectl_flags import timeout_of
+from manta.console.router import Router
+from manta.console.server import LIMITS, ConsoleHandler, Settings
+from manta.console.sessions import KEY_BYTES, Cookies, OneTimeToken
+from manta.console.visitors import Visitors
+from manta.httpserver.server import HttpServer
+from manta.kube.client import DEFAULT_TIMEOUT, Client
+from manta.kube.cluster import Cluster
+from manta.kube.transport import HttpTransport
+from manta.localplane.private_files import make_private_directory, write_private_file
+from manta.runtime.clock import SystemClock
+from manta.runtime.process import loop_factory, stop_on_signals
+
+HOST = "manta-console.localhost"
+"""Browsers resolve it to this machine. A name of its own, because ports share the cookies of a host, and Ray
+dashboards, which run their users' content, are opened on 127.0.0.1 and localhost."""
+
+
+def serve(args: argparse.Namespace) -> int:
+    if not 0 <= args.port <= 65535:
+        raise UsageError(f"--port {args.port}: must be between 1 and 65535, or 0 for a free port")
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(args))
+    return 0
+
+
+async def _serve(args: argparse.Namespace) -> None:
+    stopping = stop_on_signals()
+    async with LocalConsole(args) as console:
+        print(f"console of {console.server}: {console.link}   (Ctrl-C to stop)", flush=True)
+        if args.open and has_display():
+            webbrowser.open(console.link)
+        await stopping.wait()
+
+
+class LocalConsole:
+    """The console of this machine's user, on 127.0.0.1."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._cluster = cluster_of(args)
+        self.server = self._cluster.server
+        self.link = ""
+
+    async def __aenter__(self) -> Self:
+        args, clock = self._args, SystemClock()
+        given = tuple((args.namespace or "").replace(",", " ").split())
+        namespaces = given or (self._cluster.namespace,)
+        self._visitors = Visitors(
+            lambda _token: connected(self._cluster, timeout_of(args)), clock, namespaces
+        )
+        key = await asyncio.to_thread(cookie_key, args.dir)
+        listener = listening(args.port)
+        port, token = listener.getsockname()[1], OneTimeToken()
+        settings = Settings(Cookies(key, port=port), token, self.server)
+        handler = ConsoleHandler(settings, self._visitors, Router(), clock)
+        self._server = HttpServer(handler, frozenset({HOST, "localhost"}), LIMITS)
+        await self._server.start_on(listener)
+        self.link = f"http://{HOST}:{port}/login?token={token.text}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._server.stop(grace_seconds=0.2)
+        await self._visitors.close()
+
+
+def listening(wanted: int) -> socket.socket:
+    """A socket on the wanted port, else on the default one if it is free, else on any."""
+    if wanted:
+        try:
+            return _bound(wanted)
+        except OSError as error:
+            raise UsageError(f"--port {wanted}: {error.strerror or error}") from error
+    with suppress(OSError):
+        return _bound(DEFAULT_PORT)
+    return _bound(0)
+
+
+def _bound(port: int) -> socket.socket:
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(("127.0.0.1", port))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def connected(cluster: Cluster, seconds: float | None = None) -> Client:
+    return Client(HttpTransport(cluster), timeout=seconds or DEFAULT_TIMEOUT)
+
+
+def cookie_key(directory: Path) -> bytes:
+    """The key of an earlier start, or a new one. Raises UsageError if it cannot be kept."""
+    path = key_path(directory)
+    try:
+        kept = bytes.fromhex(path.read_text())
+        if len(kept) == KEY_BYTES:
+            return kept
+    except (FileNotFoundError, ValueError):
+        pass
+    key = secrets.token_bytes(KEY_BYTES)
+    try:
+        make_private_directory(directory)
+        write_private_file(path, key.hex())
+    except OSError as error:
+        raise UsageError(
+            f"--dir {directory}: {error.strerror}; choose another directory"
+        ) from error
+    return key

@@ -1,0 +1,1 @@
+"""One file per page: a pure function of a snapshot."""

@@ -1,0 +1,322 @@
+"""The fleet: every Ray object that the user may see, and what each waits for. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from manta.api.ray.names import RESOURCE_NVIDIA_GPU
+from manta.console.capacity import Amount, amount, offered, requested
+from manta.console.html import Html, join, tag
+from manta.console.pages.page import Page, Section, Table
+from manta.console.pages.parts import SHORT, ago, cpus, link, memory, state_badge, tone
+from manta.console.snapshot import Item, Snapshot
+
+ROWS: Final = 200
+"""On one page."""
+TONES: Final[Mapping[str, str]] = {
+    "good": "ready or running",
+    "wait": "waiting",
+    "bad": "failed",
+    "calm": "suspended",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The query of the address."""
+
+    text: str = ""
+    kind: str = ""
+    namespace: str = ""
+    tone: str = ""
+    sort: str = "namespace"
+    down: bool = False
+    first: int = 0
+
+    def query(self) -> str:
+        """The query that asks for this; what is the default is left out."""
+        wanted = {
+            "q": self.text,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "state": self.tone,
+            "sort": "" if self.sort == "namespace" and not self.down else self.sort,
+            "down": "1" if self.down else "",
+            "first": str(self.first) if self.first else "",
+        }
+        return urlencode([pair for pair in wanted.items() if pair[1]])
+
+    def address(self) -> str:
+        return f"/?{self.query()}" if self.query() else "/"
+
+
+def filter_of(query: Sequence[tuple[str, str]]) -> Filter:
+    """Unknown values are ignored: an address that somebody edited still shows a page."""
+    given = dict(query)
+    first = given.get("first", "")
+    return Filter(
+        text=given.get("q", "").strip()[:200],
+        kind=given.get("kind", "") if given.get("kind", "") in SHORT else "",
+        namespace=given.get("namespace", ""),
+        tone=given.get("state", "") if given.get("state", "") in TONES else "",
+        sort=given["sort"] if given.get("sort") in _ORDERS else "namespace",
+        down=given.get("down") == "1",
+        first=int(first) if first.isdecimal() and len(first) < 7 else 0,
+    )
+
+
+def fleet(snapshot: Snapshot, chosen: Filter) -> Page:
+    found = [one for one in snapshot.items if matches(one, chosen)]
+    found.sort(key=_ORDERS["namespace"])
+    found.sort(key=_ORDERS[chosen.sort], reverse=chosen.down)
+    first = chosen.first if chosen.first < len(found) else 0
+    shown = found[first : first + ROWS]
+    table = Table(
+        "fleet",
+        tuple(_column(name, order, chosen) for name, order in _COLUMNS),
+        {f"object-{one.uid}": _row(one, snapshot) for one in shown},
+        _empty(snapshot),
+    )
+    heading = join([tag("h1", "Fleet"), tag("p", _summary(snapshot), class_="lead")])
+    return Page(
+        "Fleet",
+        heading,
+        (
+            Section("overview", "", _overview(snapshot, chosen), kind="overview"),
+            Section("filter", "", _form(snapshot, chosen), kind="plain"),
+            Section("paging", "", _paging(chosen, first, len(found)), table),
+        ),
+    )
+
+
+def matches(one: Item, chosen: Filter) -> bool:
+    words = f"{one.kind} {one.key} {one.state.word} {one.state.why}".lower()
+    return (
+        chosen.kind in ("", one.kind)
+        and chosen.namespace in ("", one.key.namespace)
+        and chosen.tone in ("", tone(one.state))
+        and all(word in words for word in chosen.text.lower().split())
+    )
+
+
+# ── overview ─────────────────────────────────────────────────────────────────────────────
+
+
+def _summary(snapshot: Snapshot) -> str:
+    kinds = Counter(one.kind for one in snapshot.items)
+    words = [
+        f"{kinds[kind]} {name.lower()}{'' if kinds[kind] == 1 else 's'}"
+        for kind, name in SHORT.items()
+        if kinds[kind]
+    ]
+    spaces = len({one.key.namespace for one in snapshot.items})
+    if not words:
+        return "No Ray objects yet."
+    return f"{', '.join(words)} in {spaces} namespace{'' if spaces == 1 else 's'}"
+
+
+def _overview(snapshot: Snapshot, chosen: Filter) -> Html:
+    tones = Counter(tone(one.state) for one in snapshot.items)
+    tiles = [
+        tag(
+            "a",
+            tag("strong", tones[look]),
+            tag("span", words),
+            href=replace(chosen, tone="" if chosen.tone == look else look, first=0).address(),
+            class_=f"tile {look}",
+            aria_current="true" if chosen.tone == look else None,
+        )
+        for look, words in TONES.items()
+    ]
+    return join([tag("div", tiles, class_="tiles"), _capacity(snapshot)])
+
+
+def _capacity(snapshot: Snapshot) -> Html:
+    used = requested(
+        pod for pods in snapshot.pods_by_cluster.values() for pod in pods if pod.spec.node_name
+    )
+    if why := snapshot.hidden.get("nodes"):
+        words = f"Ray's Pods request {cpus(used.cpu)} CPUs, {memory(used.memory)} and {cpus(used.gpu)} GPUs ({why})"
+        return tag("p", words, class_="note")
+    there = offered(snapshot.nodes)
+    count = len(snapshot.nodes)
+    meters = [
+        _meter("CPU", used.cpu, there.cpu, cpus),
+        _meter("Memory", used.memory, there.memory, memory),
+        _meter("GPU", used.gpu, there.gpu, cpus) if there.gpu or used.gpu else None,
+    ]
+    return tag(
+        "div",
+        meters,
+        tag("p", f"requested by Ray on {count} node{'' if count == 1 else 's'}", class_="note"),
+        class_="meters",
+    )
+
+
+def _meter(name: str, used: float, there: float, words: Callable[[float], str]) -> Html:
+    percent = round(100 * used / there) if there else 0
+    label = f"{words(used)} of {words(there)}"
+    bar = tag(
+        "meter", label, min=0, max=100, value=min(percent, 100), aria_label=f"{name}: {label}"
+    )
+    return tag("div", tag("span", name), bar, tag("span", label, class_="number"), class_="meter")
+
+
+# ── filter ───────────────────────────────────────────────────────────────────────────────
+
+
+def _form(snapshot: Snapshot, chosen: Filter) -> Html:
+    spaces = sorted({one.key.namespace for one in snapshot.items} | {chosen.namespace} - {""})
+    text = tag(
+        "input",
+        type="search",
+        name="q",
+        value=chosen.text,
+        placeholder="name, state or reason",
+        aria_label="Search",
+    )
+    hidden = [
+        tag("input", type="hidden", name=name, value=value)
+        for name, value in (("sort", chosen.sort), ("down", "1" if chosen.down else ""))
+        if value not in ("", "namespace")
+    ]
+    return tag(
+        "form",
+        text,
+        _select("kind", "All kinds", SHORT, chosen.kind),
+        _select("namespace", "All namespaces", {one: one for one in spaces}, chosen.namespace),
+        _select("state", "Any state", TONES, chosen.tone),
+        hidden,
+        tag("button", "Show"),
+        tag("a", "Clear", href="/", class_="quiet") if chosen.query() else None,
+        class_="filter",
+        role="search",
+    )
+
+
+def _select(name: str, everything: str, options: Mapping[str, str], chosen: str) -> Html:
+    shown = [
+        tag("option", words, value=value, selected=value == chosen)
+        for value, words in {"": everything, **options}.items()
+    ]
+    return tag("select", shown, name=name, aria_label=name)
+
+
+def _paging(chosen: Filter, first: int, found: int) -> Html:
+    if found <= ROWS:
+        return join([])
+    last = min(first + ROWS, found)
+    before = replace(chosen, first=max(first - ROWS, 0)).address() if first else None
+    after = replace(chosen, first=last).address() if last < found else None
+    return tag(
+        "p",
+        f"{first + 1} to {last} of {found}",
+        tag("a", "← previous", href=before) if before else None,
+        tag("a", "next →", href=after) if after else None,
+        class_="paging",
+    )
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────
+
+_COLUMNS: Final = (
+    ("Kind", "kind"),
+    ("Namespace", "namespace"),
+    ("Name", "name"),
+    ("State", "state"),
+    ("Waits for", ""),
+    ("Workers", "workers"),
+    ("CPU", "cpu"),
+    ("Memory", ""),
+    ("GPU", ""),
+    ("Age", "age"),
+)
+_WORST_FIRST: Final = {"bad": 0, "wait": 1, "calm": 2, "good": 3}
+_ORDERS: Final[Mapping[str, Callable[[Item], Any]]] = {
+    "namespace": lambda one: (one.key.namespace, one.kind, one.key.name),
+    "kind": lambda one: one.kind,
+    "name": lambda one: one.key.name,
+    "state": lambda one: (_WORST_FIRST[tone(one.state)], one.state.word),
+    "workers": lambda one: one.object.status.get("readyWorkerReplicas") or 0,
+    "cpu": lambda one: _desired(one).cpu,
+    "age": lambda one: one.object.metadata.creation_timestamp,
+}
+
+
+def _column(name: str, order: str, chosen: Filter) -> Html | str:
+    if not order:
+        return name
+    sorted_by = chosen.sort == order
+    to = replace(chosen, sort=order, down=sorted_by and not chosen.down, first=0)
+    arrow = (" ↓" if chosen.down else " ↑") if sorted_by else ""
+    return tag("a", name, tag("span", arrow, aria_hidden="true"), href=to.address())
+
+
+def _row(one: Item, snapshot: Snapshot) -> Html:
+    used = _desired(one)
+    return tag(
+        "tr",
+        tag("td", SHORT[one.kind], _owner(one), class_="kind"),
+        tag("td", one.key.namespace),
+        tag("td", link(one.kind, one.key), class_="name"),
+        tag("td", state_badge(one.state)),
+        tag("td", waits_for(one), class_="words"),
+        tag("td", _workers(one.object.status), class_="number"),
+        tag("td", cpus(used.cpu) if used.cpu else "", class_="number"),
+        tag("td", memory(used.memory) if used.memory else "", class_="number"),
+        tag("td", cpus(used.gpu) if used.gpu else "", class_="number"),
+        tag("td", _age(one, snapshot.now), class_="number"),
+        id=f"object-{one.uid}",
+    )
+
+
+def _owner(one: Item) -> Html | None:
+    owner = one.object.metadata.controller
+    return tag("small", f"of {owner.name}") if owner is not None else None
+
+
+def _age(one: Item, now: datetime) -> Html | None:
+    return ago(one.object.metadata.creation_timestamp, now)
+
+
+def waits_for(one: Item) -> str:
+    """What it waits for, in a sentence; also the upgrade of a ready RayService."""
+    for condition in one.object.status.get("conditions") or ():
+        if condition.get("type") == "UpgradeInProgress" and condition.get("status") == "True":
+            return f"upgrade: {condition.get('message', '')}"
+    return one.state.why
+
+
+def cluster_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The status of the RayCluster behind an object."""
+    active = status.get("activeServiceStatus") or status.get("pendingServiceStatus") or status
+    return active.get("rayClusterStatus") or active
+
+
+def _workers(status: Mapping[str, Any]) -> str:
+    inner = cluster_status(status)
+    ready, wanted = inner.get("readyWorkerReplicas", 0), inner.get("desiredWorkerReplicas", 0)
+    return f"{ready}/{wanted}" if ready or wanted else ""
+
+
+def _desired(one: Item) -> Amount:
+    inner = cluster_status(one.object.status)
+    found = amount(
+        {"cpu": inner.get("desiredCPU", 0) or 0, "memory": inner.get("desiredMemory", 0) or 0}
+    )
+    gpu = amount({RESOURCE_NVIDIA_GPU: inner.get("desiredGPU", 0) or 0}).gpu
+    return replace(found, gpu=gpu)
+
+
+def _empty(snapshot: Snapshot) -> str:
+    if snapshot.items:
+        return "no object matches this filter"
+    hidden = [why for plural, why in snapshot.hidden.items() if plural.startswith("ray")]
+    if hidden:
+        return hidden[0]
+    return "no Ray objects yet: apply one on the page Plan, or with `manta apply -f FILE`"

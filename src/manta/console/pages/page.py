@@ -1,0 +1,71 @@
+"""A page as regions that can be sent again by themselves when they change. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from manta.console.html import EMPTY, Child, Html, join, tag
+
+Regions = Mapping[str, str | Mapping[str, str]]
+"""Markup by element id; of a table: markup by id of the row, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table whose rows are merged one by one."""
+
+    id: str
+    columns: tuple[Child, ...]
+    rows: Mapping[str, Html] = field(default_factory=dict)
+    """By the id of the `<tr>`."""
+    empty: str = "nothing here"
+
+    def html(self) -> Html:
+        head = tag("thead", tag("tr", [tag("th", one, scope="col") for one in self.columns]))
+        body = tag("tbody", self.rows.values(), id=self.id, data_empty=self.empty)
+        return tag("div", tag("table", head, body), class_="scroll", tabindex="0")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    id: str
+    title: Child
+    body: Html = EMPTY
+    table: Table | None = None
+    kind: str = ""
+    """A class of the style sheet."""
+
+    def html(self) -> Html:
+        title = tag("h2", self.title) if self.title else None
+        body = tag("div", self.body, id=self.id) if self.body or not self.table else None
+        table = self.table.html() if self.table else None
+        return tag("section", title, body, table, class_=self.kind or None)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    title: str
+    heading: Html
+    """Beside the title: state, actions, links."""
+    sections: Sequence[Section] = ()
+    crumbs: Sequence[tuple[str, str]] = ()
+    """Names and addresses of what is above this page."""
+    status: int = 200
+    live: bool = True
+    """Whether a stream keeps it current."""
+    log: str = ""
+    """The address of a log that the stream appends; empty: none."""
+
+    def body(self) -> Html:
+        heading = tag("header", self.heading, id="heading", class_="heading")
+        return join([heading, [one.html() for one in self.sections]])
+
+    def regions(self) -> Regions:
+        found: dict[str, str | Mapping[str, str]] = {"heading": self.heading}
+        for one in self.sections:
+            if one.table is not None:
+                found[one.table.id] = one.table.rows
+            if one.body or not one.table:
+                found[one.id] = one.body
+        return found

@@ -1,0 +1,183 @@
+"""What several pages show: states, ages, conditions, Events, Pods. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from manta.api.ages import age
+from manta.api.core import Pod
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_RESOURCES
+from manta.api.text import bytes_text
+from manta.api.times import parse_time
+from manta.client.object_state import State, state_of
+from manta.console.html import Child, Html, tag
+from manta.console.pages.page import Section, Table
+from manta.console.views import Event
+
+PLURALS: Final[Mapping[str, str]] = {one.kind: one.plural for one in RAY_RESOURCES}
+KINDS: Final[Mapping[str, str]] = {one.plural: one.kind for one in RAY_RESOURCES}
+SHORT: Final[Mapping[str, str]] = {
+    "RayCluster": "Cluster",
+    "RayJob": "Job",
+    "RayService": "Service",
+    "RayCronJob": "Cron job",
+}
+MOST_EVENTS: Final = 30
+_BAD: Final = frozenset(("failed", "invalid"))
+_GOOD: Final = frozenset(("ready", "running", "finished", "scheduled", "completed"))
+_CALM: Final = frozenset(("suspended", "deleting"))
+
+
+def address(kind: str, key: Key) -> str:
+    return f"/{PLURALS[kind]}/{quote(key.namespace)}/{quote(key.name)}"
+
+
+def link(kind: str, key: Key, text: str = "") -> Html:
+    return tag("a", text or key.name, href=address(kind, key))
+
+
+def tone(state: State) -> str:
+    """`good`, `wait`, `bad` or `calm`: the colour; the word is always there too."""
+    if state.word in _BAD:
+        return "bad"
+    if state.word in _GOOD:
+        return "good"
+    return "calm" if state.word in _CALM else "wait"
+
+
+def badge(text: str, look: str) -> Html:
+    return tag("span", tag("span", class_="dot", aria_hidden="true"), text, class_=f"badge {look}")
+
+
+def state_badge(state: State) -> Html:
+    return badge(state.word, tone(state))
+
+
+def ago(text: str | None, now: datetime) -> Html | None:
+    """How long ago, with the exact time as a tooltip. None if it is no time."""
+    try:
+        moment = parse_time(text or "")
+    except ValueError:
+        return None
+    return tag("time", age(moment, now), datetime=text, title=text)
+
+
+def cpus(count: float) -> str:
+    return f"{count:.1f}".removesuffix(".0")
+
+
+def memory(count: float) -> str:
+    return bytes_text(count)
+
+
+def facts(pairs: Iterable[tuple[str, Child]]) -> Html:
+    """A list of names and values; empty values are left out."""
+    shown = [
+        tag("div", tag("dt", name), tag("dd", value))
+        for name, value in pairs
+        if value not in (None, "")
+    ]
+    return tag("dl", shown, class_="facts")
+
+
+# ── conditions ───────────────────────────────────────────────────────────────────────────
+
+
+def conditions_section(status: Mapping[str, Any], now: datetime) -> Section:
+    rows = {
+        f"condition-{one.get('type', '')}": _condition(one, now)
+        for one in status.get("conditions") or ()
+    }
+    table = Table("conditions", ("Condition", "", "Since", "In words"), rows, "no conditions yet")
+    return Section("conditions-section", "Conditions", table=table)
+
+
+_TROUBLES: Final = frozenset(("Blocked", "ReplicaFailure", "ReconcileError", "Failed"))
+
+
+def _condition(one: Mapping[str, Any], now: datetime) -> Html:
+    name, held = str(one.get("type", "")), one.get("status") == "True"
+    look = "calm"
+    if held:
+        look = "bad" if name in _TROUBLES else "good"
+    return tag(
+        "tr",
+        tag("td", name),
+        tag(
+            "td", badge("yes" if held else str(one.get("status", "")).replace("False", "no"), look)
+        ),
+        tag("td", ago(one.get("lastTransitionTime"), now)),
+        tag("td", sentence(one), class_="words"),
+        id=f"condition-{name}",
+    )
+
+
+def sentence(one: Mapping[str, Any]) -> str:
+    """The message of a condition, or its reason with spaces between the words."""
+    if one.get("message"):
+        return str(one["message"])
+    reason = str(one.get("reason", ""))
+    return "".join(f" {c.lower()}" if c.isupper() and at else c for at, c in enumerate(reason))
+
+
+# ── Events ───────────────────────────────────────────────────────────────────────────────
+
+
+def events_section(events: Iterable[Event], now: datetime, *, hidden: str = "") -> Section:
+    shown = sorted(events, key=lambda one: one.last_seen, reverse=True)[:MOST_EVENTS]
+    rows = {f"event-{one.metadata.uid}": _event(one, now) for one in shown}
+    table = Table(
+        "events", ("Last seen", "", "Reason", "Object", "Message"), rows, hidden or "no Events"
+    )
+    return Section("events-section", "Events", table=table)
+
+
+def _event(one: Event, now: datetime) -> Html:
+    about = one.involved_object
+    times = f" x{one.times}" if one.times > 1 else None
+    return tag(
+        "tr",
+        tag("td", ago(one.last_seen, now), times, class_="nowrap"),
+        tag("td", badge(one.type, "wait" if one.type == "Warning" else "calm")),
+        tag("td", one.reason),
+        tag("td", f"{about.kind}/{about.name}"),
+        tag("td", one.message, class_="words"),
+        id=f"event-{one.metadata.uid}",
+    )
+
+
+# ── Pods ─────────────────────────────────────────────────────────────────────────────────
+
+
+def pod_state(pod: Pod) -> State:
+    return state_of("Pod", msgspec.to_builtins(pod))
+
+
+def pods_section(pods: Iterable[Pod], now: datetime, *, hidden: str = "") -> Section:
+    ordered = sorted(pods, key=lambda one: (one.metadata.creation_timestamp, one.metadata.name))
+    rows = {f"pod-{one.metadata.uid}": _pod(one, now) for one in ordered}
+    columns = ("Pod", "State", "Waits for", "Node", "Restarts", "Age", "Log")
+    return Section("pods-section", "Pods", table=Table("pods", columns, rows, hidden or "no Pods"))
+
+
+def _pod(pod: Pod, now: datetime) -> Html:
+    meta, state = pod.metadata, pod_state(pod)
+    restarts = sum(one.restart_count for one in pod.status.container_statuses)
+    log = f"/pods/{quote(meta.namespace)}/{quote(meta.name)}/log"
+    return tag(
+        "tr",
+        tag("td", meta.name, class_="name"),
+        tag("td", state_badge(state)),
+        tag("td", state.why, class_="words"),
+        tag("td", pod.spec.node_name),
+        tag("td", restarts or "", class_="number"),
+        tag("td", ago(meta.creation_timestamp, now)),
+        tag("td", tag("a", "log", href=log, aria_label=f"log of {meta.name}")),
+        id=f"pod-{meta.uid}",
+    )

@@ -1,0 +1,99 @@
+"""What a user may do: Kubernetes answers, the console only asks.
+
+`Rights` is the answer of a SelfSubjectRulesReview, as a value; pages show a button only if it allows the request
+behind it. The request itself is sent with the user's own credentials, so a wrong answer here grants nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from manta.api.resources import (
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_REVIEWS,
+    SELF_SUBJECT_RULES_REVIEWS,
+    Resource,
+)
+from manta.kube.client import Client
+from manta.kube.errors import Forbidden, NotFound
+
+EVERYTHING = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    verbs: frozenset[str]
+    groups: frozenset[str]
+    resources: frozenset[str]
+    names: frozenset[str]
+
+    def allows(self, verb: str, resource: Resource, name: str, subresource: str) -> bool:
+        plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+        return (
+            not self.verbs.isdisjoint((verb, EVERYTHING))
+            and not self.groups.isdisjoint((resource.group, EVERYTHING))
+            and not self.resources.isdisjoint((plural, EVERYTHING, f"*/{subresource}"))
+            and (not self.names or name in self.names)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Of one user in one namespace."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def allows(self, verb: str, resource: Resource, name: str = "", subresource: str = "") -> bool:
+        return any(one.allows(verb, resource, name, subresource) for one in self.rules)
+
+
+NONE = Rights()
+
+
+def rights_of(review: Mapping[str, Any]) -> Rights:
+    """The rights in the status of a SelfSubjectRulesReview."""
+    rules = (review.get("status") or {}).get("resourceRules") or ()
+    return Rights(
+        tuple(
+            Rule(
+                _texts(one.get("verbs")),
+                _texts(one.get("apiGroups")),
+                _texts(one.get("resources")),
+                _texts(one.get("resourceNames")),
+            )
+            for one in rules
+        )
+    )
+
+
+def _texts(values: Sequence[str] | None) -> frozenset[str]:
+    return frozenset(values or ())
+
+
+async def ask_rights(client: Client, namespace: str) -> Rights:
+    body = {"spec": {"namespace": namespace}}
+    return rights_of(await client.create(SELF_SUBJECT_RULES_REVIEWS, "", body, into=dict[str, Any]))
+
+
+async def may(client: Client, verb: str, resource: Resource, namespace: str = "") -> bool:
+    """Whether this user may; an empty namespace means all of them."""
+    attributes = {
+        "verb": verb,
+        "group": resource.group,
+        "resource": resource.plural,
+        "namespace": namespace,
+    }
+    body = {"spec": {"resourceAttributes": attributes}}
+    answer = await client.create(SELF_SUBJECT_ACCESS_REVIEWS, "", body, into=dict[str, Any])
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
+async def user_name(client: Client) -> str:
+    """Who the API server says that this is; empty if it does not say (Kubernetes before 1.28)."""
+    try:
+        answer = await client.create(SELF_SUBJECT_REVIEWS, "", {}, into=dict[str, Any])
+    except (NotFound, Forbidden):
+        return ""
+    return str(((answer.get("status") or {}).get("userInfo") or {}).get("username", ""))

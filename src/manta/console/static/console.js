@@ -1,0 +1,89 @@
+// Keeps the page current: one stream, whose messages replace regions and merge rows. Without this script
+// every page still works; it is then as old as its last load.
+"use strict";
+(() => {
+  const body = document.body;
+  const address = body.dataset.stream;
+  const notice = document.getElementById("connection");
+  const parse = (markup) => {
+    const holder = document.createElement("template");
+    holder.innerHTML = markup; // escaped by the server
+    return holder.content.firstElementChild;
+  };
+
+  // The element with the focus is found again by its place when its row or region is replaced.
+  const keepFocus = (change) => {
+    const held = document.activeElement;
+    const row = held && held !== body ? held.closest("[id]") : null;
+    const place = row ? [...row.querySelectorAll("a,button,input,select")].indexOf(held) : -1;
+    change();
+    if (row && !held.isConnected && place >= 0) {
+      const again = document.getElementById(row.id);
+      const target = again && again.querySelectorAll("a,button,input,select")[place];
+      if (target) target.focus({ preventScroll: true });
+    }
+  };
+
+  // A row that only grew older did not change.
+  const words = (row) => [...row.cells].filter((one) => !one.querySelector("time")).map((one) => one.textContent).join("|");
+
+  const mergeRows = (table, change) => {
+    for (const [id, markup] of Object.entries(change.rows)) {
+      const made = parse(`<table><tbody>${markup}</tbody></table>`).querySelector("tr");
+      const held = document.getElementById(id);
+      if (held && held.parentNode === table) {
+        made.className = words(held) === words(made) ? "" : "changed";
+        held.replaceWith(made);
+      } else table.append(made);
+    }
+    if (!change.order) return;
+    const wanted = new Set(change.order);
+    for (const row of [...table.children]) if (!wanted.has(row.id)) row.remove();
+    change.order.forEach((id, at) => {
+      const row = document.getElementById(id);
+      if (row && table.children[at] !== row) table.insertBefore(row, table.children[at] || null);
+    });
+  };
+
+  const edited = (region) => region.contains(document.activeElement) && document.activeElement.matches("input,select,textarea");
+
+  const merge = (changes) => keepFocus(() => {
+    for (const [id, change] of Object.entries(changes)) {
+      const region = document.getElementById(id);
+      if (!region) continue;
+      if (typeof change !== "string") mergeRows(region, change);
+      else if (!edited(region)) region.innerHTML = change; // escaped by the server
+    }
+  });
+
+  if (address) {
+    let seen = body.dataset.seen || "";
+    const open = () => {
+      const stream = new EventSource(`${address}&seen=${encodeURIComponent(seen)}`);
+      seen = "";
+      stream.onopen = () => { notice.textContent = ""; };
+      stream.onmessage = (event) => merge(JSON.parse(event.data));
+      stream.onerror = () => {
+        notice.textContent = "Connection lost; trying again …";
+        stream.close();
+        setTimeout(open, 1000);
+      };
+      window.addEventListener("pagehide", () => stream.close(), { once: true });
+    };
+    open();
+  }
+
+  const log = document.querySelector("pre.log");
+  if (log) {
+    log.scrollTop = log.scrollHeight;
+    if (body.dataset.log) {
+      const lines = new EventSource(body.dataset.log);
+      lines.onmessage = (event) => {
+        const bottom = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+        log.append(JSON.parse(event.data)); // as text
+        if (bottom) log.scrollTop = log.scrollHeight;
+      };
+      lines.onerror = () => lines.close();
+    }
+  }
+})();

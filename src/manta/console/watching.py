@@ -1,0 +1,147 @@
+"""The objects that one user may see, kept current by watches with that user's credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from manta.api.core import Node, Pod
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_RESOURCES
+from manta.api.resources import CORE_EVENTS, NODES, PODS, Resource
+from manta.console.rights import may, user_name
+from manta.console.samples import values_of
+from manta.console.snapshot import Item, Sample, Snapshot, item
+from manta.console.views import Event, RayObject
+from manta.kube.client import Client
+from manta.runtime.clock import Clock
+from manta.runtime.informer import Informer
+
+SYNC_SECONDS: Final = 10.0
+"""How long the first page waits for the first lists."""
+MOST_SAMPLES: Final = 720
+_SEEN: Final[tuple[tuple[Resource, type[Any]], ...]] = (
+    *((one, RayObject) for one in RAY_RESOURCES),
+    (PODS, Pod),
+    (CORE_EVENTS, Event),
+    (NODES, Node),
+)
+
+
+class Watching:
+    def __init__(self, client: Client, clock: Clock, namespaces: Sequence[str] = ()) -> None:
+        """`namespaces`: where to look if this user may not list all of them."""
+        self._client = client
+        self._clock = clock
+        self._namespaces = tuple(namespaces)
+        self._informers: dict[str, Informer[Any]] = {}
+        self._refused: dict[str, str] = {}
+        self._items: dict[tuple[str, Key], Item] = {}
+        self._samples: dict[str, deque[Sample]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._changed = asyncio.Event()
+        self._user = ""
+        self.version = 0
+
+    async def start(self) -> None:
+        """List everything once. Raises the client's errors if the API server cannot be asked at all."""
+        self._user = await user_name(self._client)
+        scopes = await asyncio.gather(*(self._scope(resource) for resource, _ in _SEEN))
+        for (resource, into), scope in zip(_SEEN, scopes, strict=True):
+            if scope is None:
+                self._refused[resource.plural] = f"you may not list {resource.group_resource}"
+            else:
+                self._watch(resource, into, scope)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_SECONDS):
+                await asyncio.gather(*(one.synced.wait() for one in self._informers.values()))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(
+            now=self._clock.now(),
+            items=tuple(self._items.values()),
+            pods=self._all(PODS),
+            nodes=self._all(NODES),
+            events=self._all(CORE_EVENTS),
+            hidden=dict(self._hidden()),
+            user=self._user,
+            samples={uid: tuple(found) for uid, found in self._samples.items()},
+        )
+
+    async def wait_newer(self, version: int, seconds: float) -> None:
+        """Return when something has changed since this version, or after so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.version == version:
+                    await self._changed.wait()
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────
+
+    async def _scope(self, resource: Resource) -> tuple[str, ...] | None:
+        """The namespaces to watch: none means all of them; None: nothing may be seen."""
+        if await self._may_see(resource, ""):
+            return ()
+        if not resource.namespaced:
+            return None
+        return (
+            tuple([one for one in self._namespaces if await self._may_see(resource, one)]) or None
+        )
+
+    async def _may_see(self, resource: Resource, namespace: str) -> bool:
+        return await may(self._client, "list", resource, namespace) and await may(
+            self._client, "watch", resource, namespace
+        )
+
+    def _watch(self, resource: Resource, into: type[Any], scope: Sequence[str]) -> None:
+        informer: Informer[Any] = Informer(self._client, resource, into, namespaces=scope)
+        informer.add_handler(
+            self._keep(resource.kind) if into is RayObject else lambda _old, _new: self._notify()
+        )
+        self._informers[resource.plural] = informer
+        self._tasks.append(asyncio.create_task(informer.run(), name=f"watch {resource.plural}"))
+
+    def _keep(self, kind: str) -> Callable[[RayObject | None, RayObject | None], None]:
+        def changed(old: RayObject | None, new: RayObject | None) -> None:
+            if new is None:
+                assert old is not None
+                self._items.pop((kind, old.metadata.key), None)
+                self._samples.pop(old.metadata.uid, None)
+            else:
+                found = self._items[kind, new.metadata.key] = item(kind, new)
+                self._sample(found)
+            self._notify()
+
+        return changed
+
+    def _sample(self, found: Item) -> None:
+        values = values_of(found)
+        if not values:
+            return
+        kept = self._samples.setdefault(found.uid, deque(maxlen=MOST_SAMPLES))
+        if not kept or kept[-1].values != values:
+            kept.append(Sample(self._clock.now(), values))
+
+    def _notify(self) -> None:
+        self.version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _all(self, resource: Resource) -> tuple[Any, ...]:
+        found = self._informers.get(resource.plural)
+        return found.all() if found is not None else ()
+
+    def _hidden(self) -> Iterator[tuple[str, str]]:
+        yield from self._refused.items()
+        for plural, informer in self._informers.items():
+            if informer.watch_error:
+                yield plural, f"{plural} may be out of date: {informer.watch_error}"
+            elif not informer.has_synced:
+                yield plural, f"{plural} are still being listed"

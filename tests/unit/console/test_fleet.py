@@ -1,0 +1,94 @@
+"""The fleet: filters, order, and the page as a golden file."""
+
+from __future__ import annotations
+
+import pytest
+
+from manta.console.pages.fleet import ROWS, Filter, filter_of, fleet, matches
+from manta.console.pages.page import Page
+from manta.console.snapshot import Snapshot
+from support.console import condition, node, pod, ray, ready_cluster, snapshot
+
+STARTING = ray(
+    "RayCluster",
+    "big",
+    {"conditions": [condition("HeadPodReady", False, "Pod big-head cannot be scheduled: no GPU")]},
+    namespace="research",
+)
+FAILED = ray("RayJob", "train", {"jobDeploymentStatus": "Failed", "message": "Traceback: boom"})
+UPGRADING = ray(
+    "RayService",
+    "shop",
+    {"conditions": [condition("Ready", True), condition("UpgradeInProgress", True, "40 % moved")]},
+)
+
+
+def names(page: Page) -> list[str]:
+    [table] = [one.table for one in page.sections if one.table]
+    return [row.rpartition("-")[2] for row in table.rows]
+
+
+def some() -> Snapshot:
+    return snapshot(
+        ready_cluster("small"),
+        STARTING,
+        FAILED,
+        UPGRADING,
+        pods=(pod("small-head", "small"),),
+        nodes=(node(),),
+    )
+
+
+def test_a_starting_cluster_waits_and_has_not_failed() -> None:
+    assert matches(STARTING, Filter(tone="wait"))
+    assert not matches(STARTING, Filter(tone="bad"))
+
+
+def test_the_search_looks_at_names_states_and_reasons() -> None:
+    assert names(fleet(some(), Filter(text="GPU scheduled"))) == ["big"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ((("kind", "RayJob"),), ["train"]),
+        ((("namespace", "research"),), ["big"]),
+        ((("state", "bad"),), ["train"]),
+        ((("sort", "name"),), ["big", "shop", "small", "train"]),
+        ((("sort", "name"), ("down", "1")), ["train", "small", "shop", "big"]),
+        ((("sort", "state"),), ["train", "big", "small", "shop"]),
+        ((("sort", "nonsense"), ("first", "x")), ["small", "train", "shop", "big"]),
+    ],
+)
+def test_the_query_filters_and_sorts(query: tuple[tuple[str, str], ...], found: list[str]) -> None:
+    assert names(fleet(some(), filter_of(query))) == found
+
+
+def test_a_filter_survives_its_own_address() -> None:
+    chosen = Filter("a b", "RayJob", "x&y", "bad", "age", down=True, first=200)
+    from urllib.parse import parse_qsl
+
+    assert filter_of(parse_qsl(chosen.query())) == chosen
+
+
+def test_an_upgrade_of_a_ready_service_is_said() -> None:
+    [table] = [one.table for one in fleet(some(), Filter()).sections if one.table]
+    assert "upgrade: 40 % moved" in table.rows["object-uid-RayService-shop"]
+
+
+def test_a_large_fleet_is_shown_in_pages() -> None:
+    many = snapshot(*(ready_cluster(f"c{number:04}") for number in range(ROWS + 5)))
+    assert len(names(fleet(many, Filter()))) == ROWS
+    assert names(fleet(many, Filter(first=ROWS))) == [f"c{ROWS + at:04}" for at in range(5)]
+    assert f"1 to {ROWS} of {ROWS + 5}" in fleet(many, Filter()).body()
+
+
+def test_capacity_says_what_is_requested_and_what_the_nodes_have() -> None:
+    body = fleet(some(), Filter()).body()
+    assert "2 of 16" in body
+    assert "4.0 GiB of 64.0 GiB" in body
+
+
+def test_a_user_who_may_not_see_nodes_is_told_so() -> None:
+    body = fleet(snapshot(hidden={"nodes": "you may not list nodes"}), Filter()).body()
+    assert "you may not list nodes" in body

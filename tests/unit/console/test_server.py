@@ -1,0 +1,143 @@
+"""Requests to a console on the embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import cast
+
+import msgspec
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.httpserver.messages import HttpResponse
+from support.console import HOST, running_console
+
+CLUSTER = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayCluster",
+    "metadata": {"name": "demo"},
+    "spec": {
+        "rayVersion": "2.52.0",
+        "headGroupSpec": {
+            "rayStartParams": {},
+            "template": {"spec": {"containers": [{"name": "ray", "image": "ray"}]}},
+        },
+    },
+}
+
+
+def text(answer: HttpResponse) -> str:
+    return cast("bytes", answer.body).decode()
+
+
+async def test_the_fleet_shows_an_object_of_the_server() -> None:
+    async with running_console() as console:
+        await console.plane.client.create(RAY_CLUSTERS, "default", CLUSTER)
+        answer = await console.get("/")
+        assert answer.status == 200
+        assert "/rayclusters/default/demo" in text(answer)
+
+
+async def test_a_stream_sends_the_row_of_a_new_object() -> None:
+    async with running_console() as console:
+        await console.get("/")
+        answer = await console.get("/stream", "page=%2F")
+        body = cast("AsyncIterator[bytes]", answer.body)
+        assert await anext(body) == b"retry: 1000\n\n"
+        assert b"fleet" in await anext(body)
+        await console.plane.client.create(RAY_CLUSTERS, "default", CLUSTER)
+        async with asyncio.timeout(20):
+            while b"/rayclusters/default/demo" not in (sent := await anext(body)):
+                assert sent
+        await body.aclose()  # type: ignore[attr-defined]
+        change = msgspec.json.decode(sent.removeprefix(b"data: "))
+        uid = (await console.plane.client.get(RAY_CLUSTERS, Key("default", "demo")))["metadata"][
+            "uid"
+        ]
+        assert change["fleet"]["order"] == [f"object-{uid}"]
+
+
+async def test_a_user_without_rights_sees_the_reason_instead_of_objects() -> None:
+    from manta.httpserver.messages import User
+
+    nobody = User("nobody", ("system:authenticated",))
+    async with running_console(user=nobody) as console:
+        assert "you may not list rayclusters.ray.io" in text(await console.get("/"))
+
+
+async def test_an_unknown_page_is_not_found() -> None:
+    async with running_console() as console:
+        assert (await console.get("/rayclusters/default/none")).status == 404
+        assert (await console.get("/nonsense")).status == 404
+
+
+async def test_static_files_have_their_type_and_no_other_file_is_served() -> None:
+    async with running_console(kinds=False, log_in=False) as console:
+        style = await console.get("/static/console.css")
+        assert (style.status, style.content_type) == (200, "text/css; charset=utf-8")
+        assert (await console.get("/static/../server.py")).status == 404
+
+
+# ── login ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_stranger_sees_nothing() -> None:
+    async with running_console(kinds=False, log_in=False) as console:
+        for path in ("/", "/rayclusters/default/demo", "/stream", "/plan"):
+            assert (await console.get(path)).status == 401
+
+
+async def test_the_link_logs_in_once() -> None:
+    async with running_console(kinds=False, log_in=False) as console:
+        token = console.link.text
+        first = await console.get("/login", f"token={token}")
+        again = await console.get("/login", f"token={token}")
+        assert (first.status, again.status) == (200, 401)
+        cookie = dict(first.headers)["Set-Cookie"]
+        assert "HttpOnly; SameSite=Strict" in cookie
+        assert token not in cookie
+        assert token not in text(first)
+
+
+async def test_a_forged_cookie_is_a_stranger() -> None:
+    async with running_console(kinds=False) as console:
+        name, _, value = console.cookie.partition("=")
+        middle = len(value) // 2
+        other = "A" if value[middle] != "A" else "B"
+        console.cookie = f"{name}={value[:middle]}{other}{value[middle + 1 :]}"
+        assert (await console.get("/")).status == 401
+
+
+async def test_logging_out_removes_the_cookie() -> None:
+    async with running_console(kinds=False) as console:
+        answer = await console.post("/logout")
+        assert answer.status == 303
+        assert "Max-Age=0" in dict(answer.headers)["Set-Cookie"]
+
+
+async def test_an_unsafe_request_of_another_site_is_refused() -> None:
+    async with running_console(kinds=False) as console:
+        for headers in (
+            {"sec_fetch_site": "cross-site"},
+            {"sec_fetch_site": "same-site"},
+            {"sec_fetch_site": "none"},
+            {"sec_fetch_site": "cross-site", "origin": f"http://{HOST}"},
+        ):
+            assert (await console.post("/logout", b"", **headers)).status == 403
+
+
+async def test_an_old_browser_must_name_this_host_as_origin() -> None:
+    from manta.console.sessions import is_same_origin
+
+    assert is_same_origin({"origin": f"http://{HOST}", "host": HOST})
+    assert not is_same_origin({"origin": "http://evil.example", "host": HOST})
+    assert not is_same_origin({"host": HOST})
+
+
+async def test_every_page_has_a_strict_policy_and_sends_no_referrer() -> None:
+    async with running_console(kinds=False) as console:
+        headers = dict(console.handler.default_headers)
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert headers["Referrer-Policy"] == "no-referrer"
