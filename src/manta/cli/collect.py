@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from manta.api.ray import names
 from manta.api.usage import UsageError
 from manta.cli.output.help import examples
+
+if TYPE_CHECKING:
+    from manta.history.ship import Identity
+
+log = logging.getLogger(__name__)
+_RETRY: Final = 30.0
 
 
 def add_parser(subparsers: Any) -> None:
@@ -54,14 +61,74 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--budget", type=float, default=25.0, metavar="SECONDS", help="after SIGTERM"
     )
+    parser.add_argument(
+        "--never-exit",
+        action="store_true",
+        help="after an error, also in the flags, say why and try again: a Ray Pod must not fail with its sidecar",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    from manta.history.layout import InvalidName
-    from manta.history.ship import Identity
-    from manta.history.store import open_store
-
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    return asyncio.run(_run(args))
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from manta.runtime.process import stop_on_signals
+
+    stopping = stop_on_signals()
+    while True:
+        try:
+            await _collect(args, stopping)
+        except Exception as error:
+            if not args.never_exit:
+                raise
+            log.warning("nothing is collected, trying again in %.0f s: %s", _RETRY, error)
+        else:
+            return 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_RETRY):
+                await stopping.wait()
+                return 0
+
+
+async def _collect(args: argparse.Namespace, stopping: asyncio.Event) -> None:
+    from manta.history.collector import LIMITS, Collector, CollectorOptions
+    from manta.history.store import open_store
+    from manta.httpserver.server import HttpServer
+
+    who = _identity(args)
+    store = open_store(args.store, os.environ)
+    options = CollectorOptions(
+        args.root,
+        args.spool or args.root / ".manta-history",
+        interval=args.interval,
+        spool_bytes=args.spool_mib * 1024 * 1024,
+        budget=args.budget,
+    )
+    collector = Collector(store, who, options)
+    server = HttpServer(collector, limits=LIMITS)
+    try:
+        port = await server.start("127.0.0.1", args.port)
+    except OSError as error:
+        raise UsageError(f"--port {args.port}: {error.strerror or error}") from error
+    try:
+        print(f"collecting {args.root} to {store.url}; events on 127.0.0.1:{port}", flush=True)
+        await collector.run(stopping)
+    finally:
+        await server.stop(0.5)
+    totals = collector.totals
+    print(
+        f"shipped {totals.objects} objects, {totals.bytes} bytes; dropped {totals.dropped}",
+        flush=True,
+    )
+
+
+def _identity(args: argparse.Namespace) -> Identity:
+    """Whose Pod it is. Raises UsageError, which names the invalid flag."""
+    from manta.history.layout import InvalidName, check_dns_name
+    from manta.history.ship import Identity
+
     if not args.store:
         raise UsageError(f"--store URL, or the variable {names.ENV_HISTORY_STORE}, must be set")
     for flag in ("interval", "budget", "spool_mib"):
@@ -76,38 +143,8 @@ def run(args: argparse.Namespace) -> int:
     )
     try:
         who.session("session_x")
+        check_dns_name("Pod", args.pod)
     except InvalidName as error:
-        raise UsageError(
-            f"{error} (--namespace, --owner-kind, --owner-name or --cluster)"
-        ) from error
-    return asyncio.run(_collect(args, open_store(args.store, os.environ), who))
-
-
-async def _collect(args: argparse.Namespace, store: Any, who: Any) -> int:
-    from manta.history.collector import LIMITS, Collector, CollectorOptions
-    from manta.httpserver.server import HttpServer
-    from manta.runtime.process import stop_on_signals
-
-    stopping = stop_on_signals()
-    options = CollectorOptions(
-        args.root,
-        args.spool or args.root / ".manta-history",
-        interval=args.interval,
-        spool_bytes=args.spool_mib * 1024 * 1024,
-        budget=args.budget,
-    )
-    collector = Collector(store, who, options)
-    server = HttpServer(collector, limits=LIMITS)
-    try:
-        port = await server.start("127.0.0.1", args.port)
-    except OSError as error:
-        raise UsageError(f"--port {args.port}: {error.strerror or error}") from error
-    print(f"collecting {args.root} to {store.url}; events on 127.0.0.1:{port}", flush=True)
-    await collector.run(stopping)
-    await server.stop(0.5)
-    totals = collector.totals
-    print(
-        f"shipped {totals.objects} objects, {totals.bytes} bytes; dropped {totals.dropped}",
-        flush=True,
-    )
-    return 0
+        flags = "--namespace, --owner-kind, --owner-name, --cluster or --pod"
+        raise UsageError(f"{error} ({flags})") from error
+    return who

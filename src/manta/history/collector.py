@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import logging
 import threading
-import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +21,12 @@ import msgspec
 from manta.history.events import posted_session
 from manta.history.layout import InvalidName
 from manta.history.ship import Identity, SessionShipper, session_directories, ship_events
+from manta.history.spool import Spool
 from manta.history.store import Store, StoreError
 from manta.httpserver.handler import Handler
 from manta.httpserver.limits import Limits
 from manta.httpserver.messages import HttpRequest, HttpResponse, text_response
+from manta.runtime.process import until_first_ends
 
 log = logging.getLogger(__name__)
 
@@ -68,18 +70,18 @@ class Totals:
 
 class Collector(Handler):
     def __init__(self, store: Store, who: Identity, options: CollectorOptions) -> None:
+        """Raises OSError if the spool cannot be made."""
         self.totals = Totals()
         self._store = store
         self._who = who
         self._options = options
-        self._events = options.spool / "events"
-        self._events.mkdir(parents=True, exist_ok=True)
-        self._current: dict[str, Path] = {}
-        self._waiting = 0
-        self._writing = threading.Lock()
+        self._spool = Spool(
+            options.spool / "events", options.spool_bytes, partial(self._dropped, "events")
+        )
         self._due = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._shippers: dict[str, SessionShipper] = {}
+        self._shipping = threading.Lock()
+        self._shippers: dict[str, SessionShipper | None] = {}
 
     # ── events ───────────────────────────────────────────────────────────────────────────
     async def handle(self, request: HttpRequest) -> HttpResponse:
@@ -93,40 +95,17 @@ class Collector(Handler):
                 self._who.session(session)
         except (msgspec.MsgspecError, InvalidName) as error:
             return text_response(400, f"not an array of Ray events: {error}\n")
-        if session:
-            await asyncio.to_thread(self._append, session, request.body)
+        try:
+            if session:
+                await asyncio.to_thread(self._append, session, request.body)
+        except OSError as error:  # Ray sends them again
+            log.warning("cannot keep events until they are shipped: %s", error)
+            return text_response(503, f"{error}\n")
         return text_response(200, "")
 
     def _append(self, session: str, body: bytes) -> None:
-        with self._writing:
-            file = self._current.get(session)
-            if file is None:
-                file = self._events / f"{session}~{time.time_ns()}.jsonl"
-                self._current[session] = file
-            with file.open("ab") as lines:
-                lines.write(body.replace(b"\n", b" ") + b"\n")
-            self._waiting += len(body)
-        if self._waiting >= self._options.round_bytes:
+        if self._spool.append(session, body) >= self._options.round_bytes:
             self._loop.call_soon_threadsafe(self._due.set)
-
-    def _complete_files(self) -> list[Path]:
-        """The files that nobody writes to: posts from now on go to new ones."""
-        with self._writing:
-            self._current.clear()
-            self._waiting = 0
-            return sorted(self._events.glob("*.jsonl"), key=lambda one: one.name.partition("~")[2])
-
-    def _drop_oldest(self) -> None:
-        """Keep the spool within its limit."""
-        files = self._complete_files()
-        left = sum(one.stat().st_size for one in files)
-        for one in files:
-            if left <= self._options.spool_bytes:
-                return
-            size = one.stat().st_size
-            one.unlink()
-            left -= size
-            self._dropped("events", size)
 
     def _dropped(self, what: str, size: int) -> None:
         self.totals.dropped[what] = self.totals.dropped.get(what, 0) + size
@@ -134,14 +113,14 @@ class Collector(Handler):
 
     # ── rounds ───────────────────────────────────────────────────────────────────────────
     async def run(self, stopping: asyncio.Event) -> None:
-        """Ship until `stopping`, then once more within the budget."""
+        """Ship until `stopping`, then once more within the budget, also if a round hangs."""
         while not stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._options.interval):
-                    await _first(self._due.wait(), stopping.wait())
+                    await _first_of(self._due.wait(), stopping.wait())
             self._due.clear()
             if not stopping.is_set():
-                await self._round()
+                await _first_of(self._round(), stopping.wait())
         try:
             async with asyncio.timeout(self._options.budget):
                 while not await self._round():  # noqa: ASYNC110 - a store does not call back
@@ -151,40 +130,72 @@ class Collector(Handler):
 
     async def _round(self) -> bool:
         try:
-            await asyncio.to_thread(self.ship)
+            await in_daemon_thread(self.ship)
         except (StoreError, OSError) as error:
             log.warning("not shipped, trying again: %s", error)
-            await asyncio.to_thread(self._drop_oldest)
             return False
         return True
 
     def ship(self) -> None:
         """One round. Blocking. Raises StoreError or OSError; what was shipped until then stays shipped."""
-        for file in self._complete_files():
+        with self._shipping:
+            for file in self._spool.complete_files():
+                self._ship_events(file)
+            for directory in session_directories(self._options.root):
+                if shipper := self._shipper(directory):
+                    self._ship_logs(shipper)
+
+    def _ship_events(self, file: Path) -> None:
+        try:
+            size = file.stat().st_size
             ship_events(self._store, self._who, file.name.partition("~")[0], file)
-            self.totals.objects += 1
-            self.totals.bytes += file.stat().st_size
-            file.unlink()
-        for directory in session_directories(self._options.root):
-            done = self._shipper(directory).ship()
-            self.totals.objects += done.objects
-            self.totals.bytes += done.bytes
-            for path, size in done.dropped.items():
-                self._dropped(path, size)
+        except FileNotFoundError:
+            return  # dropped a moment ago, to make room
+        self.totals.objects += 1
+        self.totals.bytes += size
+        self._spool.remove(file)
 
-    def _shipper(self, directory: Path) -> SessionShipper:
-        known = self._shippers.get(directory.name)
-        if known is None:
+    def _ship_logs(self, shipper: SessionShipper) -> None:
+        done = shipper.ship()
+        self.totals.objects += done.objects
+        self.totals.bytes += done.bytes
+        for path, size in done.dropped.items():
+            self._dropped(path, size)
+
+    def _shipper(self, directory: Path) -> SessionShipper | None:
+        """None for a directory that only looks like a session's; that is said once."""
+        if directory.name not in self._shippers:
             state = self._options.spool / f"{directory.name}.json"
-            known = SessionShipper(self._store, self._who, directory, state)
+            try:
+                known = SessionShipper(self._store, self._who, directory, state)
+            except InvalidName as error:
+                log.warning("%s is not kept: %s", directory, error)
+                known = None
             self._shippers[directory.name] = known
-        return known
+        return self._shippers[directory.name]
 
 
-async def _first(*waits: Coroutine[Any, Any, Any]) -> None:
-    tasks = [asyncio.create_task(one) for one in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
+async def in_daemon_thread(work: Callable[[], None]) -> None:
+    """Run blocking work that may hang. Unlike that of `asyncio.to_thread`, it never holds up the exit."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def settle(error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result(None) if error is None else done.set_exception(error)
+
+    def work_and_settle() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as caught:  # noqa: BLE001 - raised where it is awaited
+            error = caught
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, error)
+
+    threading.Thread(target=work_and_settle, daemon=True, name="ship").start()
+    await done
+
+
+async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    await until_first_ends([asyncio.create_task(one) for one in waits])

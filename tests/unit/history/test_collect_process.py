@@ -28,7 +28,9 @@ KEY = WHO.session(SESSION)
 class Process:
     """The sidecar of one Pod."""
 
-    def __init__(self, tmp_path: Path, url: str, environment: dict[str, str]) -> None:
+    def __init__(
+        self, tmp_path: Path, url: str, environment: dict[str, str], *more: str, ready: bool = True
+    ) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -39,12 +41,14 @@ class Process:
             "pod": WHO.pod, "role": "Head", "ray-version": "2.60.0",
         }  # fmt: skip
         words = [word for name, value in flags.items() for word in (f"--{name}", value)]
+        words += more
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "manta.cli.main", "collect", *words],
                 env={**os.environ, **environment}, stdout=log, stderr=log,
             )  # fmt: skip
-        self.until(lambda: self.get("/healthz"))
+        if ready:
+            self.until(lambda: self.get("/healthz"))
 
     def get(self, path: str) -> bool:
         try:
@@ -65,7 +69,7 @@ class Process:
 
     def end(self, number: int) -> None:
         self.process.send_signal(number)
-        self.process.wait(60)
+        self.process.wait(20)
 
 
 @pytest.fixture
@@ -99,6 +103,37 @@ def test_what_was_posted_and_logged_reaches_s3_through_kill_9_and_sigterm(
     assert queries.tasks(database).total == 600
     reader = LogReader(store, database)
     assert b"".join(reader.read(WHO.pod, "job-driver-x.log")) == b"one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("ftp://nowhere", "must start with file://"),
+        ("file:///dev/null/x", "history store file:///dev/null/x"),
+    ],
+)
+def test_a_sidecar_that_cannot_collect_says_why_and_stays(
+    tmp_path: Path, url: str, words: str
+) -> None:
+    """A container that ends makes its Pod not ready."""
+    own = Process(tmp_path, url, {}, "--never-exit", ready=False)
+    own.until(lambda: words in own.log.read_text())
+    own.end(signal.SIGTERM)
+    assert own.process.returncode == 0, own.log.read_text()
+
+
+def test_a_store_that_never_answers_does_not_hold_the_end(tmp_path: Path) -> None:
+    write_session(tmp_path / "ray", {"raylet.out": b"x"})
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "x"}
+        own = Process(tmp_path, "s3://b", {"AWS_ENDPOINT_URL": endpoint, **keys}, "--budget", "1")
+        taken, _ = silent.accept()
+        with taken:
+            own.end(signal.SIGTERM)
+    assert own.process.returncode == 0, own.log.read_text()
+    assert "did not take everything within 1 s" in own.log.read_text()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -11,6 +15,7 @@ import pytest
 from manta.history.catalog import Catalog
 from manta.history.collector import Collector, CollectorOptions
 from manta.history.index import queries
+from manta.history.logs import LogReader
 from manta.history.store import Store, StoreError
 from manta.httpserver.messages import HttpRequest
 from support.history import (
@@ -84,19 +89,16 @@ async def test_nothing_is_lost_in_an_outage_and_a_restart(tmp_path: Path) -> Non
 async def test_a_full_spool_drops_the_oldest_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = Flaky(file_store(tmp_path))
+    store = file_store(tmp_path)
     write_session(tmp_path / "ray", {})
     lines = list(generated_lines(600))
     own = collector(tmp_path, store, spool_bytes=int(2.5 * len(lines[0])))
-    store.down = True
     for line in lines:
         await post(own, line)
-        await own._round()
     assert own.totals.dropped == {"events": pytest.approx(len(lines[0]), rel=0.1)}
     assert "dropped" in caplog.text
-    store.down = False
     own.ship()
-    assert tasks(tmp_path, store.inner) == 400
+    assert tasks(tmp_path, store) == 400
 
 
 async def test_the_last_round_ships_what_came_after_sigterm_was_sent(tmp_path: Path) -> None:
@@ -119,6 +121,94 @@ async def test_a_store_that_stays_down_does_not_hold_the_pod(tmp_path: Path) -> 
     stopping = asyncio.Event()
     stopping.set()
     await own.run(stopping)  # returns
+
+
+async def test_a_store_that_hangs_does_not_hold_the_pod(tmp_path: Path) -> None:
+    """Also if SIGTERM comes while a round hangs."""
+
+    class Hanging(Store):
+        def __init__(self) -> None:
+            self.url, self.asked, self.answer = "hanging", threading.Event(), threading.Event()
+
+        def create(self, key: str, content: bytes) -> bool:
+            self.asked.set()
+            self.answer.wait()
+            return True
+
+    store = Hanging()
+    write_session(tmp_path / "ray", {"raylet.out": b"x"})
+    own = collector(tmp_path, store, interval=0.01, budget=0.2)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(own.run(stopping))
+    await asyncio.to_thread(store.asked.wait)
+    stopping.set()
+    await running  # returns
+    store.answer.set()
+
+
+async def test_events_of_a_clock_that_jumps_back_are_all_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same moment twice would be the same object twice, and the second one would not be stored."""
+    store = file_store(tmp_path)
+    write_session(tmp_path / "ray", {})
+    own = collector(tmp_path, store)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_000_000_000)
+    for line in generated_lines(600):
+        await post(own, line)
+        own.ship()
+    assert tasks(tmp_path, store) == 600
+
+
+async def test_a_session_without_events_keeps_its_logs(tmp_path: Path) -> None:
+    store = file_store(tmp_path)
+    write_session(tmp_path / "ray", {"raylet.out": b"no events\n"})
+    own = collector(tmp_path, store)
+    assert await post(own, b"[]") == 200
+    own.ship()
+    assert tasks(tmp_path, store) == 0
+    database = Catalog(store, tmp_path / "cache").open_index(WHO.session(SESSION))
+    assert database is not None
+    assert b"".join(LogReader(store, database).read(WHO.pod, "raylet.out")) == b"no events\n"
+
+
+async def test_a_directory_with_an_odd_name_does_not_stop_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = file_store(tmp_path)
+    write_session(tmp_path / "ray", {"raylet.out": b"x"})
+    (tmp_path / "ray/session_\u00e4/logs").mkdir(parents=True)
+    own = collector(tmp_path, store)
+    own.ship()
+    own.ship()
+    assert own.totals.bytes == 1
+    assert caplog.text.count("is not kept: session") == 1
+
+
+async def test_a_full_disk_is_answered_with_503_and_leaves_no_half_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray sends the events again; what came before stays readable."""
+    store = file_store(tmp_path)
+    write_session(tmp_path / "ray", {})
+    own = collector(tmp_path, store)
+    first, second = list(generated_lines(400))
+    await post(own, first)
+    real, done = os.write, []
+
+    def half(descriptor: int, content: memoryview) -> int:
+        if done:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        done.append(real(descriptor, content[:1000]))
+        return done[0]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", half)
+        refused = await post(own, second)
+    assert refused == 503
+    assert await post(own, second) == 200
+    own.ship()
+    assert tasks(tmp_path, store) == 400
 
 
 @pytest.mark.parametrize(
