@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from manta.api.usage import UsageError
+from manta.rules.history import store_url_problem, without_credentials
 
-SCHEMES = ("file", "s3", "gs", "az")
 _READ_BYTES = 5 * 1024 * 1024
 
 
@@ -131,21 +131,8 @@ def _cause(error: BaseException) -> str:
 
 def check_url(url: str) -> str:
     """The URL. Raises UsageError with a cure."""
-    parts = urlsplit(url)
-    if parts.scheme not in SCHEMES:
-        raise UsageError(
-            f"history store {url!r}: must start with file://, s3://, gs:// or az://,"
-            " such as s3://bucket/prefix"
-        )
-    if parts.username or parts.password or parts.query:
-        raise UsageError(
-            f"history store {parts.scheme}://{parts.hostname or ''}: must hold no credentials and no"
-            " query; set the variables of the provider, such as AWS_ACCESS_KEY_ID"
-        )
-    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
-        raise UsageError(f"history store {url!r}: write three slashes, as in file:///var/history")
-    if parts.scheme != "file" and not parts.netloc:
-        raise UsageError(f"history store {url!r}: names no bucket")
+    if problem := store_url_problem(url):
+        raise UsageError(f"history store {without_credentials(url)}: {problem}")
     return url
 
 

@@ -11,14 +11,7 @@ from manta.manifests import gcs_fault_tolerance as fault_tolerance
 from manta.manifests.autoscaler import add_version_env, build_autoscaler
 from manta.manifests.containers import Json, add_env, copy_json, ray_container
 from manta.manifests.gang import supports_scheduling_gates
-from manta.manifests.history_collector import (
-    build_collector,
-    build_sidecar,
-    collector_options,
-    history_annotations,
-    kept_by_node,
-    kept_by_sidecar,
-)
+from manta.manifests.history_collector import add_collector, history_annotations
 from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_labels
 from manta.manifests.ray_node import (
     Node,
@@ -105,7 +98,7 @@ def build_head_spec(cluster: RayCluster, settings: Settings, *, overwritten: boo
     add_credentials(node, spec, container)
     complete_ray_container(node, container, params, overwritten=overwritten)
     add_shared_memory(spec, params)
-    _add_collector(node, spec, container)
+    add_collector(cluster, settings, spec, container, head=True, fqdn=node.fqdn)
     spec["containers"] += copy_json(settings.head_sidecar_containers)
     for init in spec.get("initContainers") or ():
         add_env(init, head_address_env(node))
@@ -134,17 +127,3 @@ def _add_autoscaler(node: Node, spec: Json, container: Json) -> None:
     if pods_never_restart(cluster.spec) and not spec.get("restartPolicy"):
         spec["restartPolicy"] = "Never"
     share_logs(spec, (container, sidecar))
-
-
-def _add_collector(node: Node, spec: Json, container: Json) -> None:
-    if kept_by_node(node.cluster, node.settings):
-        share_logs(spec, (container,))
-    if kept_by_sidecar(node.cluster, node.settings):
-        sidecar = build_sidecar(node.cluster, node.settings, head=True, fqdn=node.fqdn)
-        spec["initContainers"] = [sidecar, *(spec.get("initContainers") or ())]
-        share_logs(spec, (container, sidecar))
-    options = collector_options(node.cluster)
-    if options is not None:
-        collector = build_collector(node.cluster, spec, options, head=True, fqdn=node.fqdn)
-        spec["containers"].append(collector)
-        share_logs(spec, (container, collector))

@@ -1,8 +1,8 @@
-"""The history collector: a sidecar that uploads logs and events before the Pod is deleted."""
+"""What keeps the history of a Ray Pod: our sidecar, KubeRay's collector, or the node agent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,14 +16,16 @@ from manta.manifests.containers import (
     Json,
     add_env,
     add_missing_env,
+    add_mount,
+    add_volume,
     copy_json,
     env_from_field,
     env_value,
 )
+from manta.manifests.volumes import share_logs
+from manta.rules.history import Keeper, collector_options, history_keeper, history_store
 from manta.rules.settings import Settings
 
-HISTORY_BY_NODE: Final = "node"
-"""The value of `--history-store` on `manta up`."""
 _EVENTS_URL = f"http://localhost:{names.PORT_COLLECTOR_EVENTS}/v1/events"
 _EVENT_TYPES = (
     "TASK_DEFINITION_EVENT,TASK_LIFECYCLE_EVENT,ACTOR_TASK_DEFINITION_EVENT,TASK_PROFILE_EVENT,"
@@ -35,40 +37,32 @@ _RESOURCES = {
     "requests": {"cpu": "50m", "memory": "64Mi"},
     "limits": {"cpu": "200m", "memory": "256Mi"},
 }
+_SAME_AS_RAY: Final = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile")
 
 
-def collector_options(cluster: RayCluster) -> Mapping[str, Any] | None:
-    """The collector's options as the user wrote them; None if the cluster keeps no history."""
-    options = cluster.spec.history_server_options
-    if options is None or options.collector_options is None:
-        return None
-    plain: Mapping[str, Any] = msgspec.to_builtins(options.collector_options)
-    return plain
+def add_collector(
+    cluster: RayCluster, settings: Settings, spec: Json, ray: Json, *, head: bool, fqdn: str
+) -> None:
+    """Add what keeps the history of this Pod: a container, or a volume that the node agent keeps."""
+    match history_keeper(cluster, settings):
+        case Keeper.NOBODY:
+            return
+        case Keeper.NODE:
+            share_logs(spec, (ray,))
+        case Keeper.SIDECAR:
+            sidecar = _build_sidecar(cluster, settings, ray, head=head, fqdn=fqdn)
+            _mount_volumes(spec, ray, sidecar, history_store(cluster.spec, settings))
+            _place_sidecar(spec, sidecar, native=settings.native_sidecars)
+        case Keeper.KUBERAY:
+            collector = _build_collector(cluster, spec, head=head, fqdn=fqdn)
+            spec["containers"].append(collector)
+            share_logs(spec, (ray, collector))
 
 
-def _wants_history(cluster: RayCluster) -> bool:
-    """A collector of the user's own goes first."""
-    refused = cluster.metadata.annotations.get(names.ANNOTATION_HISTORY, "") == "false"
-    return collector_options(cluster) is None and not refused
-
-
-def kept_by_sidecar(cluster: RayCluster, settings: Settings) -> bool:
-    """Whether a sidecar of ours ships the history of this cluster."""
-    chosen = settings.history_store not in ("", HISTORY_BY_NODE) and bool(settings.history_image)
-    return chosen and _wants_history(cluster)
-
-
-def exports_events(cluster: RayCluster, settings: Settings) -> bool:
-    """Whether somebody takes the events of this cluster's Ray nodes."""
-    return (
-        collector_options(cluster) is not None
-        or kept_by_node(cluster, settings)
-        or kept_by_sidecar(cluster, settings)
-    )
-
-
-def build_sidecar(cluster: RayCluster, settings: Settings, *, head: bool, fqdn: str) -> Json:
-    """`manta collect` as a native sidecar: it starts before Ray and ends after it.
+def _build_sidecar(
+    cluster: RayCluster, settings: Settings, ray: Json, *, head: bool, fqdn: str
+) -> Json:
+    """`manta collect`, which never ends by itself: a store that fails must not fail the Pod.
 
     The Secret `manta-history` of the namespace may hold the credentials of the store.
     """
@@ -76,13 +70,11 @@ def build_sidecar(cluster: RayCluster, settings: Settings, *, head: bool, fqdn: 
         "name": names.CONTAINER_HISTORY,
         "image": settings.history_image,
         "command": ["manta", "collect"],
-        "restartPolicy": "Always",
+        "args": ["--never-exit", "--spool", names.MOUNT_HISTORY_SPOOL],
         "resources": copy_json(_RESOURCES),
+        **_options(cluster, ("imagePullPolicy", "resources")),
         "envFrom": [{"secretRef": {"name": names.SECRET_HISTORY, "optional": True}}],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": _security_context(ray),
     }
     add_env(container, _environment(cluster, head=head, fqdn=fqdn))
     add_env(
@@ -93,17 +85,57 @@ def build_sidecar(cluster: RayCluster, settings: Settings, *, head: bool, fqdn: 
             env_value(names.ENV_RAY_VERSION, cluster.spec.ray_version or ""),
         ],
     )
+    add_env(container, _options(cluster, ("env",)).get("env") or ())
     return container
 
 
-def kept_by_node(cluster: RayCluster, settings: Settings) -> bool:
-    """Whether the node agent keeps the history of this cluster."""
-    return settings.history_store == HISTORY_BY_NODE and _wants_history(cluster)
+def _options(cluster: RayCluster, fields: Iterable[str]) -> Json:
+    """These fields of the collector's options, as far as the user wrote them."""
+    options = collector_options(cluster.spec)
+    written: Mapping[str, Any] = {} if options is None else msgspec.to_builtins(options)
+    return {name: copy_json(written[name]) for name in fields if name in written}
+
+
+def _security_context(ray: Json) -> Json:
+    """The least rights, as the user of the Ray container: it can read Ray's logs, and where a namespace
+    or OpenShift restricts users, the Pod stays as admissible as it was."""
+    chosen = ray.get("securityContext") or {}
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        **{name: copy_json(chosen[name]) for name in _SAME_AS_RAY if name in chosen},
+    }
+
+
+def _mount_volumes(spec: Json, ray: Json, sidecar: Json, store: str) -> None:
+    """Ray's own `/tmp/ray`, wherever the user put it; a spool that only the sidecar sees."""
+    own = [one for one in ray.get("volumeMounts") or () if one["mountPath"] == names.MOUNT_LOGS]
+    for mount in own[:1]:
+        add_mount(sidecar, copy_json(mount))
+    share_logs(spec, (ray, sidecar))
+    add_volume(spec, {"name": names.VOLUME_HISTORY_SPOOL, "emptyDir": {}})
+    spool = {"name": names.VOLUME_HISTORY_SPOOL, "mountPath": names.MOUNT_HISTORY_SPOOL}
+    add_mount(sidecar, spool)
+    if store.startswith("file://"):
+        path = store.removeprefix("file://")
+        add_mount(sidecar, {"name": names.VOLUME_HISTORY, "mountPath": path})
+
+
+def _place_sidecar(spec: Json, sidecar: Json, *, native: bool) -> None:
+    """A native sidecar starts before Ray and ends after it. Before Kubernetes 1.29 it would be an init
+    container that never ends, and no Ray Pod would start: there it is an ordinary container."""
+    if not native:
+        spec["containers"].append(sidecar)
+        return
+    sidecar["restartPolicy"] = "Always"
+    spec["initContainers"] = [sidecar, *(spec.get("initContainers") or ())]
 
 
 def history_annotations(cluster: RayCluster, settings: Settings) -> dict[str, str]:
     """What the node agent, and whoever reads what it kept, must know of a Pod."""
-    if not kept_by_node(cluster, settings):
+    if history_keeper(cluster, settings) is not Keeper.NODE:
         return {}
     meta = cluster.metadata
     kind = (meta.labels.get(names.LABEL_ORIGIN_KIND) or RAY_CLUSTERS.kind).lower()
@@ -116,14 +148,16 @@ def history_annotations(cluster: RayCluster, settings: Settings) -> dict[str, st
     }
 
 
-def add_event_export(container: Json, *, ours: bool = False, promptly: bool = False) -> None:
-    """Configure this Ray node to send its events to localhost.
+def add_event_export(cluster: RayCluster, settings: Settings, container: Json) -> None:
+    """Configure this Ray node to send its events to localhost, if somebody takes them there.
 
-    `ours`: those of workers too, which KubeRay's collector does not get. `promptly`: twice a second instead
-    of once.
+    KubeRay's collector does not get the events of workers. On `manta up` they come twice a second.
     """
-    types = f"{_EVENT_TYPES},{_WORKER_EVENT_TYPES}" if ours else _EVENT_TYPES
-    if promptly:
+    keeper = history_keeper(cluster, settings)
+    if keeper is Keeper.NOBODY:
+        return
+    types = _EVENT_TYPES if keeper is Keeper.KUBERAY else f"{_EVENT_TYPES},{_WORKER_EVENT_TYPES}"
+    if keeper is Keeper.NODE:
         add_missing_env(container, [env_value(names.ENV_TASK_EVENTS_INTERVAL, "500")])
     add_missing_env(
         container,
@@ -137,17 +171,15 @@ def add_event_export(container: Json, *, ours: bool = False, promptly: bool = Fa
     )
 
 
-def build_collector(
-    cluster: RayCluster, pod_spec: Json, options: Mapping[str, Any], *, head: bool, fqdn: str
-) -> Json:
+def _build_collector(cluster: RayCluster, pod_spec: Json, *, head: bool, fqdn: str) -> Json:
     container: Json = {
         "name": names.CONTAINER_COLLECTOR,
         "imagePullPolicy": "IfNotPresent",
         "resources": copy_json(_RESOURCES),
-        **{key: copy_json(value) for key, value in options.items() if key != "env"},
+        **_options(cluster, ("image", "imagePullPolicy", "resources")),
     }
     add_env(container, _environment(cluster, head=head, fqdn=fqdn))
-    add_env(container, options.get("env") or ())
+    add_env(container, _options(cluster, ("env",)).get("env") or ())
     add_auth(cluster, pod_spec, container)
     return container
 

@@ -17,12 +17,7 @@ from manta.manifests.containers import (
     env_from_label,
     env_value,
 )
-from manta.manifests.history_collector import (
-    add_event_export,
-    collector_options,
-    exports_events,
-    kept_by_node,
-)
+from manta.manifests.history_collector import add_event_export
 from manta.manifests.probes import add_probes
 from manta.manifests.ray_start import Params, bash, container_args, render, with_container_resources
 from manta.manifests.tls import add_tls, add_tls_volume, prepend_wait_container
@@ -127,12 +122,7 @@ def _add_environment(node: Node, container: Json, command: str) -> None:
         tags = f"kuberay_version={node.settings.version};kuberay_crd={node.creator}"
         add_env(container, [env_value(names.ENV_USAGE_STATS_TAGS, tags)])
     add_missing_env(container, [env_value(names.ENV_DASHBOARD_K8S_DISK_USAGE, "1")])
-    if exports_events(node.cluster, node.settings):
-        add_event_export(
-            container,
-            ours=collector_options(node.cluster) is None,
-            promptly=kept_by_node(node.cluster, node.settings),
-        )
+    add_event_export(node.cluster, node.settings, container)
 
 
 def head_address_env(node: Node) -> list[Json]:

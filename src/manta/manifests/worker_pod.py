@@ -20,14 +20,7 @@ from manta.manifests.containers import (
     ray_container,
 )
 from manta.manifests.draining import add_drain
-from manta.manifests.history_collector import (
-    build_collector,
-    build_sidecar,
-    collector_options,
-    history_annotations,
-    kept_by_node,
-    kept_by_sidecar,
-)
+from manta.manifests.history_collector import add_collector, history_annotations
 from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_labels
 from manta.manifests.ray_node import (
     Node,
@@ -42,7 +35,7 @@ from manta.manifests.ray_start import (
     with_group_labels,
     with_group_resources,
 )
-from manta.manifests.volumes import add_shared_memory, share_logs
+from manta.manifests.volumes import add_shared_memory
 from manta.rules.settings import Settings
 from manta.rules.traits import overwrites_command, pods_never_restart
 
@@ -122,7 +115,7 @@ def build_worker_spec(
     complete_ray_container(node, container, params, overwritten=overwritten)
     add_drain(cluster, spec, container)
     add_shared_memory(spec, params)
-    _add_collector(node, spec, container)
+    add_collector(cluster, settings, spec, container, head=False, fqdn=node.fqdn)
     spec["containers"] += copy_json(settings.worker_sidecar_containers)
     for init in spec.get("initContainers") or ():
         add_env(init, head_address_env(node))
@@ -170,17 +163,3 @@ until {{ {check} > /dev/null 2>&1 & wait $!; }}; do
 done
 echo "The GCS is ready."
 """
-
-
-def _add_collector(node: Node, spec: Json, container: Json) -> None:
-    if kept_by_node(node.cluster, node.settings):
-        share_logs(spec, (container,))
-    if kept_by_sidecar(node.cluster, node.settings):
-        sidecar = build_sidecar(node.cluster, node.settings, head=False, fqdn=node.fqdn)
-        spec["initContainers"] = [sidecar, *(spec.get("initContainers") or ())]
-        share_logs(spec, (container, sidecar))
-    options = collector_options(node.cluster)
-    if options is not None:
-        collector = build_collector(node.cluster, spec, options, head=False, fqdn=node.fqdn)
-        spec["containers"].append(collector)
-        share_logs(spec, (container, collector))

@@ -12,10 +12,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from manta.api.ray.names import OPERATOR_ENV_INIT_CONTAINER, OPERATOR_ENV_PODS
-from manta.api.usage import UsageError
 from manta.httpserver.address import Address
 from manta.manifests.gang import SCHEDULERS
-from manta.manifests.history_collector import HISTORY_BY_NODE
+from manta.rules.history import HISTORY_BY_NODE, store_url_problem, without_credentials
 from manta.rules.settings import OperatorPods
 
 ENCODERS: Final = ("json", "console")
@@ -60,14 +59,9 @@ def split_names(text: str) -> tuple[str, ...]:
 
 def parse_history_store(text: str) -> str:
     """The URL itself. Raises ValueError."""
-    if text in ("", HISTORY_BY_NODE):
-        return text
-    from manta.history.store import check_url
-
-    try:
-        return check_url(text)
-    except UsageError as error:
-        raise ValueError(str(error)) from error
+    if text not in ("", HISTORY_BY_NODE) and (problem := store_url_problem(text)):
+        raise ValueError(f"history store {without_credentials(text)}: {problem}")
+    return text
 
 
 FLAGS: Final = (

@@ -17,10 +17,10 @@ from typing import Any, Final, Literal
 from manta.api.usage import UsageError
 from manta.httpserver.address import Address
 from manta.manifests.gang import SCHEDULERS
-from manta.manifests.history_collector import HISTORY_BY_NODE
 from manta.operator.configuration import API_VERSION, KIND, Configuration, read_configuration
 from manta.operator.feature_gates import gate_help, parse_bool, parse_feature_gates
 from manta.operator.option_table import ENCODERS, FLAGS, VARIABLES, VARIABLES_WITHOUT_EFFECT, Flag
+from manta.rules.history import HISTORY_BY_NODE
 from manta.rules.settings import Settings
 
 Encoder = Literal["json", "console"]

@@ -110,7 +110,10 @@ async def detect_with_retries(client: Client, random: Random) -> Platform:
 def settings_on(platform: Platform, settings: Settings) -> Settings:
     """The settings, completed with the features of the API server."""
     return dataclasses.replace(
-        settings, openshift=platform.openshift, cert_manager=platform.cert_manager
+        settings,
+        openshift=platform.openshift,
+        cert_manager=platform.cert_manager,
+        native_sidecars=platform.version >= (1, 29),
     )
 
 

@@ -75,6 +75,9 @@ class Settings:
     history_image: str = ""
     """Image with `manta`, for the sidecars that ship to `history_store`."""
 
+    native_sidecars: bool = True
+    """Whether the API server knows init containers that stay (Kubernetes 1.29)."""
+
     # how clusters are run
     batch_scheduler: str = ""
     """The gang scheduler; empty: each Pod is scheduled by itself."""

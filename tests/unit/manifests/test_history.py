@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -73,6 +74,71 @@ def test_a_cluster_can_opt_out(settings: Settings) -> None:
     )
     refused = msgspec.structs.replace(CLUSTER, metadata=meta)
     assert pod(settings, refused) == pod(replace(settings, history_store=""), refused)
+
+
+def with_spec(head: dict[str, Any] | None = None, **spec: Any) -> RayCluster:
+    plain = msgspec.to_builtins(CLUSTER)
+    plain["spec"] |= spec
+    plain["spec"]["headGroupSpec"]["template"]["spec"] |= head or {}
+    return msgspec.convert(plain, RayCluster)
+
+
+def collector(**options: Any) -> dict[str, Any]:
+    return {"historyServerOptions": {"collectorOptions": options}}
+
+
+def sidecars(made: dict[str, Any]) -> list[dict[str, Any]]:
+    spec = made["spec"]
+    both = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    return [one for one in both if one["name"] == names.CONTAINER_HISTORY]
+
+
+@pytest.mark.parametrize("image", ["", "manta:1"])
+def test_a_cluster_without_an_image_of_its_own_gets_our_sidecar(image: str) -> None:
+    store = {"name": "MANTA_HISTORY_STORE", "value": "gs://own"}
+    limits = {"limits": {"memory": "1Gi"}}
+    cluster = with_spec(**collector(image=image, env=[store], resources=limits))
+    [sidecar] = sidecars(pod(Settings(history_image="manta:1"), cluster))
+    assert env_of(sidecar)["MANTA_HISTORY_STORE"] == "gs://own"
+    assert sidecar["resources"] == limits
+
+
+def test_another_image_is_kuberays_collector_as_before() -> None:
+    cluster = with_spec(**collector(image="collector:1", env=[]))
+    assert pod(SIDECAR, cluster) == pod(Settings(), cluster)
+
+
+def test_the_sidecar_runs_as_the_user_of_ray() -> None:
+    """So that it can read the logs, and a namespace that restricts users admits the Pod."""
+    rights = {"runAsUser": 1000, "runAsNonRoot": True, "privileged": True}
+    ray = {"name": "ray", "image": "ray:2.60.0", "securityContext": rights}
+    [sidecar] = sidecars(pod(SIDECAR, with_spec({"containers": [ray]})))
+    context = sidecar["securityContext"]
+    assert (context["runAsUser"], context["runAsNonRoot"]) == (1000, True)
+    assert "privileged" not in context
+
+
+def test_the_sidecar_mounts_what_the_user_mounts_at_tmp_ray() -> None:
+    mount = {"name": "fast", "mountPath": "/tmp/ray", "subPath": "x"}
+    ray = {"name": "ray", "image": "ray:2.60.0", "volumeMounts": [mount]}
+    [sidecar] = sidecars(pod(SIDECAR, with_spec({"containers": [ray]})))
+    assert mount in sidecar["volumeMounts"]
+
+
+def test_a_store_in_a_directory_needs_its_volume_in_every_template() -> None:
+    settings = replace(SIDECAR, history_store="file:///history")
+    volume = {"name": "manta-history", "persistentVolumeClaim": {"claimName": "x"}}
+    assert sidecars(pod(settings)) == []
+    [sidecar] = sidecars(pod(settings, with_spec({"volumes": [volume]})))
+    assert {"name": "manta-history", "mountPath": "/history"} in sidecar["volumeMounts"]
+
+
+def test_a_container_of_the_same_name_stays_the_only_one() -> None:
+    """The API server would refuse a Pod with two."""
+    ray = {"name": "ray", "image": "ray:2.60.0"}
+    cluster = with_spec({"containers": [ray, {"name": "manta-history", "image": "own"}]})
+    [own] = sidecars(pod(SIDECAR, cluster))
+    assert own["image"] == "own"
 
 
 @pytest.mark.parametrize(

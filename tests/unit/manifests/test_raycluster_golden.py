@@ -255,6 +255,19 @@ CASES: dict[str, tuple[dict[str, Any], Settings]] = {
         ),
         EVERYTHING,
     ),
+    "history-sidecar": (
+        ray_cluster(groups=[group(replicas=1)]),
+        replace(DEFAULT, history_store="s3://bucket/ray", history_image="manta:1"),
+    ),
+    "history-sidecar-before-1.29": (
+        ray_cluster(groups=[]),
+        replace(
+            DEFAULT,
+            history_store="s3://bucket/ray",
+            history_image="manta:1",
+            native_sidecars=False,
+        ),
+    ),
     "network-policy": (
         ray_cluster(
             groups=[group("a"), group("b")],

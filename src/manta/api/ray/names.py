@@ -217,11 +217,15 @@ CONTAINER_WAIT_TLS: Final = "wait-for-tls-ip-san"
 VOLUME_SHARED_MEMORY: Final = "shared-mem"
 VOLUME_LOGS: Final = "ray-logs"
 VOLUME_GCS_STORAGE: Final = "gcs-storage"
+VOLUME_HISTORY: Final = "manta-history"
+"""Of the user's Pod template: where a `file://` store is."""
+VOLUME_HISTORY_SPOOL: Final = "manta-history-spool"
 VOLUME_TOKEN: Final = "ray-token"  # noqa: S105 - the name of a volume
 VOLUME_TLS: Final = "ray-tls"
 MOUNT_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - where Ray's object store lives
 MOUNT_LOGS: Final = "/tmp/ray"  # noqa: S108 - where Ray writes its session
 MOUNT_GCS_STORAGE: Final = "/data/gcs"
+MOUNT_HISTORY_SPOOL: Final = "/var/spool/manta"
 MOUNT_TOKEN: Final = "/var/run/secrets/ray.io/serviceaccount"  # noqa: S105 - a path
 MOUNT_TLS: Final = "/etc/ray/tls"
 

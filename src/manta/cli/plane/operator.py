@@ -27,8 +27,8 @@ from manta.install.plane import OPERATOR, install, operator_token
 from manta.kube.client import Client
 from manta.localplane.node.host.libc import end_with_parent
 from manta.localplane.private_files import write_private_file
-from manta.manifests.history_collector import HISTORY_BY_NODE
 from manta.operator.deployed_options import parse_command_line
+from manta.rules.history import HISTORY_BY_NODE
 
 TOKEN_SECONDS = 3600
 GATES = "GCSFaultToleranceEmbeddedStorage=true"

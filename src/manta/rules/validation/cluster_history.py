@@ -1,4 +1,4 @@
-"""Rules of the history collector: RC42 to RC48."""
+"""Rules of the history collector: RC42 to RC48 for KubeRay's, and those of our sidecar."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from typing import Any
 
 from manta.api.ray import names
 from manta.api.ray.cluster import CollectorOptions, RayClusterSpec
+from manta.rules.history import (
+    HISTORY_BY_NODE,
+    container_names,
+    history_store,
+    names_kuberays_collector,
+    store_url_problem,
+    without_credentials,
+)
 from manta.rules.settings import Settings
 from manta.rules.traits import group_templates
 from manta.rules.validation.violation import Violation
@@ -41,23 +49,48 @@ def history_violations(spec: RayClusterSpec, settings: Settings, at: str) -> Ite
     if options is None:
         return
     where = f"{at}.historyServerOptions"
+    collector = options.collector_options
+    if collector is not None and not names_kuberays_collector(collector, settings):
+        yield from _sidecar(collector, spec, settings, f"{where}.collectorOptions")
+        yield from _taken_name(spec, at, names.CONTAINER_HISTORY)
+        return
     if not settings.gates.ray_cluster_history_server:
         yield Violation(where, "set", "needs the feature gate RayClusterHistoryServer")
-    collector = options.collector_options
     if collector is None:
         yield Violation(f"{where}.collectorOptions", None, "must be set")
         return
     yield from _collector(collector, f"{where}.collectorOptions")
-    yield from _taken_name(spec, at)
+    yield from _taken_name(spec, at, names.CONTAINER_COLLECTOR)
+
+
+def _sidecar(
+    options: CollectorOptions, spec: RayClusterSpec, settings: Settings, where: str
+) -> Iterator[Violation]:
+    yield from _set_by_operator(options, where)
+    if settings.history_store == HISTORY_BY_NODE:
+        return
+    store = history_store(spec, settings)
+    if not store:
+        cure = f"must contain {names.ENV_HISTORY_STORE}: the operator has no --history-store"
+        yield Violation(f"{where}.env", [one.get("name", "") for one in options.env], cure)
+    elif problem := store_url_problem(store):
+        value = f"{names.ENV_HISTORY_STORE}={without_credentials(store)}"
+        yield Violation(f"{where}.env", value, problem)
+
+
+def _set_by_operator(options: CollectorOptions, where: str) -> Iterator[Violation]:
+    given = {one.get("name", "") for one in options.env}
+    for name in _OURS:
+        if name in given:
+            yield Violation(f"{where}.env", name, "is set by the operator; remove it")
 
 
 def _collector(options: CollectorOptions, where: str) -> Iterator[Violation]:
     if not options.image:
-        yield Violation(f"{where}.image", options.image, "must be set: there is no default image")
+        cure = "must be set: there is no default image, as the operator has no --history-image"
+        yield Violation(f"{where}.image", options.image, cure)
+    yield from _set_by_operator(options, where)
     env = {one.get("name", ""): one for one in options.env}
-    for name in _OURS:
-        if name in env:
-            yield Violation(f"{where}.env", name, "is set by the operator; remove it")
     backend = _value(env, names.ENV_STORAGE_BACKEND)
     if not backend:
         cure = "must contain STORAGE_BACKEND with a plain value, such as S3 or GCS"
@@ -84,9 +117,8 @@ def _value(env: Mapping[str, Mapping[str, Any]], name: str) -> str:
     return env.get(name, {}).get("value") or ""
 
 
-def _taken_name(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
+def _taken_name(spec: RayClusterSpec, at: str, name: str) -> Iterator[Violation]:
     for where, template in group_templates(spec, at).items():
-        for container in (template.get("spec") or {}).get("containers") or ():
-            if container.get("name") == names.CONTAINER_COLLECTOR:
-                cure = "is the name of the container that the operator adds; choose another"
-                yield Violation(f"{where}.template.spec.containers", container["name"], cure)
+        if name in container_names(template.get("spec") or {}):
+            cure = "is the name of the container that the operator adds; choose another"
+            yield Violation(f"{where}.template.spec.containers", name, cure)

@@ -742,6 +742,28 @@ def test_rc47_a_reference_is_as_good_as_a_value(mode: str) -> None:
     assert cluster_violations(decode(manifest), OPEN) == ()
 
 
+@pytest.mark.parametrize(
+    ("variables", "store", "message"),
+    [
+        ({}, "", "must contain MANTA_HISTORY_STORE"),
+        ({"MANTA_HISTORY_STORE": "bucket"}, "s3://b", "must start with file://"),
+        ({"MANTA_HISTORY_STORE": "s3://k:secret@b"}, "", "no credentials"),
+        ({"POD_IP": "1"}, "s3://b", "is set by the operator"),
+    ],
+)
+def test_our_sidecar_needs_a_store(variables: dict[str, str], store: str, message: str) -> None:
+    settings = replace(CLOSED, history_image="manta:1", history_store=store)
+    [found] = cluster_violations(decode(ray_cluster(**history(image="", **variables))), settings)
+    assert found.field == "spec.historyServerOptions.collectorOptions.env"
+    assert message in found.message
+    assert "secret" not in str(found)
+
+
+def test_our_sidecar_needs_neither_the_gate_nor_kuberays_variables() -> None:
+    settings = replace(CLOSED, history_image="manta:1", history_store="s3://b")
+    assert cluster_violations(decode(ray_cluster(**history(image=""))), settings) == ()
+
+
 def test_all_that_is_wrong_is_reported_at_once() -> None:
     found = cluster_violations(
         decode(ray_cluster("X" * 60, groups=[group(minReplicas=-1)])), CLOSED
