@@ -1,0 +1,93 @@
+"""GPUs as values: what one is, and what a container that was given some sees of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+NVIDIA: Final = "nvidia.com/gpu"
+AMD: Final = "amd.com/gpu"
+INTEL: Final = {"i915": "gpu.intel.com/i915", "xe": "gpu.intel.com/xe"}
+"""By driver of the kernel, as the vendor's device plugin names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    id: str
+    """Unique on the machine, and the same after a restart."""
+    resource: str
+    model: str
+    index: int
+    """The number that the vendor's tools show."""
+    memory: int = 0
+    """Bytes; 0 if unknown."""
+    nodes: tuple[str, ...] = ()
+    """Its own device nodes below /dev."""
+    visible_as: str = ""
+    """How the vendor's variables name it; empty: by `id`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHealth:
+    """A GPU that a container holds."""
+
+    resource: str
+    id: str
+    error: str
+    """Why it cannot be used; empty if it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    variables: tuple[str, ...] = ()
+    """They list the GPUs that a program may use."""
+    without: Mapping[str, str] = field(default_factory=dict)
+    """The variables of a container that was given none."""
+    families: tuple[str, ...] = ()
+    """How the names of its device nodes below /dev begin."""
+    shared: tuple[str, ...] = ()
+    """Device nodes that each container with a GPU needs."""
+
+
+VENDORS: Final[Mapping[str, Vendor]] = {
+    NVIDIA: Vendor(
+        variables=("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
+        without={"NVIDIA_VISIBLE_DEVICES": "void"},
+        families=("nvidia",),
+        shared=("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"),
+    ),
+    AMD: Vendor(variables=("ROCR_VISIBLE_DEVICES",), families=("kfd", "dri"), shared=("kfd",)),
+    **dict.fromkeys(INTEL.values(), Vendor(variables=("ZE_AFFINITY_MASK",), families=("dri",))),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNodes:
+    """The device nodes of accelerators that a container sees. Pure text: names below /dev."""
+
+    families: tuple[str, ...] = ()
+    """Of the names that begin so, only those in `given` are shown."""
+    given: tuple[str, ...] = ()
+
+
+def device_nodes(given: Sequence[Gpu], found: Iterable[Gpu]) -> DeviceNodes:
+    """`found`: all GPUs of the machine, also those that are not offered to Pods."""
+    families = {name for gpu in found for name in VENDORS[gpu.resource].families}
+    shared = {name for gpu in given for name in VENDORS[gpu.resource].shared}
+    own = {name for gpu in given for name in gpu.nodes}
+    return DeviceNodes(tuple(sorted(families)), tuple(sorted(shared | own)))
+
+
+def variables(given: Sequence[Gpu], found: Iterable[Gpu], *, isolated: bool) -> dict[str, str]:
+    """Where device nodes cannot be hidden, only empty variables keep a program from using all GPUs."""
+    env: dict[str, str] = {}
+    for resource in sorted({gpu.resource for gpu in found}):
+        vendor = VENDORS[resource]
+        mine = [gpu.visible_as or gpu.id for gpu in given if gpu.resource == resource]
+        if mine:
+            env |= dict.fromkeys(vendor.variables, ",".join(mine))
+        else:
+            env |= {} if isolated else dict.fromkeys(vendor.variables, "")
+            env |= vendor.without
+    return env

@@ -1,0 +1,54 @@
+"""GPUs without hardware, for tests and demonstrations: `manta up --fake-gpus N`.
+
+A process holds a fake GPU if its environment names it. A file `broken-gpus` in the node's directory lists
+the ids of those that have fallen off, one a line.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Final
+
+from manta.localplane.node.gpus.device import NVIDIA, Gpu
+from manta.localplane.node.gpus.reading import Holder, Reading
+from manta.localplane.node.sandbox.processes import find_processes
+
+MEMORY: Final = 16 << 30
+BROKEN: Final = "broken-gpus"
+
+
+class FakeGpus:
+    """Implements `GpuSource`."""
+
+    def __init__(self, count: int, directory: Path) -> None:
+        self._broken = directory / BROKEN
+        self.gpus = tuple(
+            Gpu(f"GPU-{_uuid(directory, index)}", NVIDIA, "fake", index, MEMORY)
+            for index in range(count)
+        )
+
+    def errors(self) -> dict[str, str]:
+        try:
+            broken = self._broken.read_text().split()
+        except FileNotFoundError:
+            return {}
+        return {gpu.id: "the fake GPU has fallen off" for gpu in self.gpus if gpu.id in broken}
+
+    def read(self) -> dict[str, Reading]:
+        errors = self.errors()
+        return {
+            gpu.id: Reading(error=errors[gpu.id])
+            if gpu.id in errors
+            else Reading(busy=0, used=0, holders=_holders(gpu))
+            for gpu in self.gpus
+        }
+
+
+def _holders(gpu: Gpu) -> tuple[Holder, ...]:
+    return tuple(Holder(pid) for pid in find_processes("environ", gpu.id.encode()))
+
+
+def _uuid(directory: Path, index: int) -> uuid.UUID:
+    """The same at each start of the plane, and another in each plane."""
+    return uuid.uuid5(uuid.NAMESPACE_URL, f"{directory.resolve().as_uri()}#{index}")

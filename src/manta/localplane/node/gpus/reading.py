@@ -1,0 +1,43 @@
+"""What a source of GPUs tells about one GPU at a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from manta.localplane.node.gpus.device import Gpu
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that holds memory of a GPU."""
+
+    pid: int
+    memory: int | None = None
+    """Bytes; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    error: str = ""
+    """Why the GPU cannot be used; empty if it can."""
+    busy: int | None = None
+    """Percent of the last moments in which it computed; None if unknown."""
+    used: int | None = None
+    """Bytes of its memory; None if unknown."""
+    holders: tuple[Holder, ...] = ()
+
+
+class GpuSource(Protocol):
+    """NVML, the kernel, or a fake. `errors` and `read` are blocking."""
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """What was found at the start."""
+
+    def errors(self) -> Mapping[str, str]:
+        """By id, why a GPU cannot be used; those that can are left out."""
+
+    def read(self) -> Mapping[str, Reading]:
+        """By id, one for each of `gpus`. A GPU that fell off has a reading with its error."""
