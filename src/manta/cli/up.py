@@ -21,6 +21,7 @@ from manta.cli.output.progress import Progress, open_progress
 from manta.cli.plane.bring_up import START_SECONDS, complete
 from manta.cli.plane.cleanup import remove_before_start
 from manta.cli.plane.examples import example
+from manta.cli.plane.gpus import gpu_wish
 from manta.cli.plane.operator import check_flags
 from manta.cli.plane.process import last_lines, log_path, plane_processes, read_record, spawn
 from manta.cli.plane.ranges import parse_range
@@ -39,6 +40,7 @@ def add_parser(subparsers: Any) -> None:
             ("manta up --quickstart", "with a small real Ray cluster"),
             ("manta up --with cluster.yaml", "apply manifests, and wait until they are ready"),
             ("manta up --nodes 0 --fake-nodes 20", "simulate a thousand Pods"),
+            ("manta up --fake-gpus 2", "Pods get GPUs on a machine without any"),
             ("manta up --foreground", "in this terminal, until Ctrl-C"),
             ("manta up --dir ~/other", "a second plane beside the first"),
         ),
@@ -50,6 +52,19 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--nodes", type=int, default=1, metavar="N", help="number of nodes")
     parser.add_argument("--cpus", type=float, metavar="N", help="CPUs of each node (default: all)")
     parser.add_argument("--memory", metavar="QUANTITY", help="memory of each node, such as 8Gi")
+    parser.add_argument(
+        "--gpus",
+        default="auto",
+        metavar="N|auto|none",
+        help="GPUs of this machine that the nodes offer together (default: auto, all that are found)",
+    )
+    parser.add_argument(
+        "--fake-gpus",
+        type=int,
+        default=0,
+        metavar="N",
+        help="pretend to have N GPUs instead, for tests without hardware",
+    )
     parser.add_argument(
         "--fake-nodes", type=int, default=0, metavar="N", help="nodes that simulate Pods"
     )
@@ -159,9 +174,11 @@ def _restore(args: argparse.Namespace) -> None:
 def _check_arguments(args: argparse.Namespace) -> None:
     from manta.api.quantity import Quantity
 
-    for flag, count in (("--nodes", args.nodes), ("--fake-nodes", args.fake_nodes)):
+    for flag in ("nodes", "fake_nodes", "fake_gpus"):
+        count, name = getattr(args, flag), f"--{flag.replace('_', '-')}"
         if count < 0:
-            raise UsageError(f"{flag} {count}: must be 0 or more")
+            raise UsageError(f"{name} {count}: must be 0 or more")
+    gpu_wish(args)
     if not 0 <= args.port <= 65535:
         raise UsageError(f"--port {args.port}: must be between 1 and 65535, or 0 for a free port")
     if args.timeout <= 0:
@@ -228,6 +245,8 @@ def _flags_for_new_planes(args: argparse.Namespace) -> str:
     defaults = {
         "nodes": 1,
         "fake_nodes": 0,
+        "gpus": "auto",
+        "fake_gpus": 0,
         "port": 0,
         "isolation": "auto",
         "feature_gates": "",
@@ -254,6 +273,7 @@ def _foreground_arguments(args: argparse.Namespace) -> list[str]:
     arguments = ["--nodes", str(args.nodes), "--fake-nodes", str(args.fake_nodes)]
     arguments += ["--port", str(args.port), "--isolation", args.isolation]
     arguments += ["--feature-gates", args.feature_gates]
+    arguments += ["--gpus", args.gpus, "--fake-gpus", str(args.fake_gpus)]
     if args.history:
         arguments += ["--history", args.history]
     if args.cpus is not None:

@@ -15,6 +15,7 @@ from manta import __version__
 from manta.api.usage import UsageError
 from manta.cli.output.progress import open_progress
 from manta.cli.plane.bring_up import complete
+from manta.cli.plane.gpus import gpu_wish
 from manta.cli.plane.history import HistoryTaker
 from manta.cli.plane.operator import operate, operator_log
 from manta.cli.plane.process import FAILURE_PREFIX, write_record
@@ -154,6 +155,7 @@ def node_options(plane: Plane, args: argparse.Namespace, ranges: Ranges) -> Node
         nodes=args.nodes,
         cpus=args.cpus,
         memory=None if args.memory is None else Quantity.parse(args.memory).value(),
+        gpus=gpu_wish(args),
         isolation="none" if args.isolation == "none" else "namespaces",
         ranges=ranges,
         programs=RAY_PROGRAMS,

@@ -11,17 +11,23 @@ import logging
 from random import Random
 
 from manta.api.meta import Key
-from manta.api.resources import PODS
+from manta.api.resources import NODES, PODS
 from manta.kube.client import Client
+from manta.kube.errors import MantaError
 from manta.localplane.node.connector import LocalConnector
 from manta.localplane.node.failure_injection import FailureInjector
-from manta.localplane.node.machine import Machine, NodeOptions
+from manta.localplane.node.machine import Machine, NodeOptions, node_names
 from manta.localplane.node.net.relay import Streams
 from manta.localplane.node.pod.api_reader import ApiReader
 from manta.localplane.node.pod.events import DNS_UNAVAILABLE, PodEvents
 from manta.localplane.node.pod.runtime import PodRuntime, keep_and_remove, pod_directories
 from manta.localplane.node.pod.worker import PodWorker
-from manta.localplane.node.registration import Registrar, capacity, node_names
+from manta.localplane.node.registration import (
+    GPU_UNAVAILABLE,
+    RENEW_EVERY,
+    Registrar,
+    capacity,
+)
 from manta.localplane.node.sandbox.launcher import NetworkLost
 from manta.localplane.node.sandbox.sandbox import end_sandbox
 from manta.localplane.node.services.cluster_network import ClusterNetwork
@@ -30,7 +36,7 @@ from manta.localplane.node.spec.pod_spec import NodePod
 from manta.localplane.node.storage.claims import ClaimBinder
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
-from manta.runtime.recorder import Recorder
+from manta.runtime.recorder import ObjectReference, Recorder
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +76,10 @@ class NodeAgent:
                 return worker
         return None
 
+    @property
+    def machine(self) -> Machine:
+        return self._machine
+
     async def dial_service(self, service: Key, port: str | int) -> Streams:
         """Connect to a Service from this process, which is not on the Pod network. Raises OSError."""
         return await self._network.dial(service, port)
@@ -98,14 +108,7 @@ class NodeAgent:
 
     async def _start(self, group: asyncio.TaskGroup) -> None:
         machine = self._machine
-        registrar = Registrar(
-            self._client,
-            self._clock,
-            self.options,
-            machine.host_address,
-            lambda: machine.dns_error,
-            machine.egress_error,
-        )
+        registrar = Registrar(self._client, self._clock, machine)
         injector = FailureInjector(
             self._client, self.names, self._lose_node, self._restore_node, registrar
         )
@@ -125,9 +128,37 @@ class NodeAgent:
         group.create_task(registrar.run(), name="leases")
         group.create_task(injector.run(), name="nodes")
         group.create_task(self._refresh_volumes(), name="volumes")
+        if machine.gpus.found:
+            group.create_task(self._watch_gpus(registrar), name="gpus")
         for worker in tuple(self._workers.values()):
             await worker.restored.wait()
         self.ready.set()
+
+    async def _watch_gpus(self, registrar: Registrar) -> None:
+        """In a task of its own: the driver of a broken GPU may not answer for long."""
+        while True:
+            try:
+                if await self._machine.gpus.check():
+                    await registrar.report()
+                    self._tell_gpus_changed()
+            except MantaError as error:
+                log.warning("the state of the GPUs was not written: %s", error)
+            await asyncio.sleep(RENEW_EVERY)
+
+    def _tell_gpus_changed(self) -> None:
+        for node in self.names:
+            trouble = self._machine.gpus.trouble(node)
+            about = ObjectReference(NODES.api_version, NODES.kind, "", node, node)
+            self._recorder.event(
+                about,
+                "Warning" if trouble else "Normal",
+                GPU_UNAVAILABLE if trouble else "GpusAvailable",
+                "Running",
+                trouble or "all GPUs can be used",
+                controller="kubelet",
+            )
+        for worker in tuple(self._workers.values()):
+            worker.gpus_changed()
 
     # ── Pods ───────────────────────────────────────────────────────────────────────────
     def _pod_changed(self, old: NodePod | None, new: NodePod | None) -> None:
@@ -210,6 +241,7 @@ class NodeAgent:
             if directory.name not in known:
                 end_sandbox(directory)
                 self._machine.cgroups.remove(directory.name)
+                self._machine.gpus.pool.release(directory.name)
                 await asyncio.to_thread(keep_and_remove, self._machine, directory)
 
     async def _stop(self) -> None:

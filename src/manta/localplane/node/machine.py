@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from manta.localplane.node.gpus.machine_gpus import GpuWish, MachineGpus
 from manta.localplane.node.host import plane_register
 from manta.localplane.node.host.cgroups import Cgroups
 from manta.localplane.node.host.netlink import SOCKET, Netlink
@@ -44,6 +45,8 @@ class NodeOptions:
     """Of each node. None: what the machine has."""
     memory: int | None = None
     """Bytes of each node. None: what the machine has."""
+    gpus: GpuWish = field(default_factory=GpuWish)
+    """Which GPUs of the machine the nodes offer together."""
     pods: int = 110
     isolation: Isolation = "namespaces"
     rootless: bool = False
@@ -65,6 +68,12 @@ class NodeOptions:
     """Enforce the CPU limits of containers."""
     on_kept: Callable[[], None] | None = None
     """Called when something of a Pod was kept below `kept_directory`. None: nothing is kept."""
+
+
+def node_names(options: NodeOptions) -> tuple[str, ...]:
+    if options.nodes == 1:
+        return (options.name,)
+    return tuple(f"{options.name}-{number}" for number in range(1, options.nodes + 1))
 
 
 def launcher_mode(options: NodeOptions) -> Mode:
@@ -104,6 +113,7 @@ class Machine:
         self.images = ImageStore(cache, directory / "images.yaml")
         self.volumes = Volumes(self.plane, directory / "claims")
         self.cgroups = Cgroups(directory)
+        self.gpus = MachineGpus.none(directory / "pods")
 
     @classmethod
     async def open(cls, options: NodeOptions) -> Machine:
@@ -113,6 +123,7 @@ class Machine:
         try:
             await launcher.open()
             machine = cls(options, directory, launcher)
+            machine.gpus = await MachineGpus.open(options.gpus, directory, node_names(options))
             if machine.isolated:
                 await machine._open_network()
         except BaseException:

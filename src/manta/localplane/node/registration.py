@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,20 +28,16 @@ from manta.localplane.kubelet import (
     node_conditions,
 )
 from manta.localplane.node.host.pressure import measure, pressures
-from manta.localplane.node.machine import NodeOptions
+from manta.localplane.node.machine import Machine, NodeOptions, node_names
 from manta.localplane.node.spec.pod_spec import Quantities
 from manta.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
 RENEW_EVERY = 10.0
-Shortages = Mapping[str, tuple[str, str]]
-
-
-def node_names(options: NodeOptions) -> tuple[str, ...]:
-    if options.nodes == 1:
-        return (options.name,)
-    return tuple(f"{options.name}-{number}" for number in range(1, options.nodes + 1))
+GPU_UNAVAILABLE = "GpuUnavailable"
+"""The condition of a node one of whose GPUs cannot be used."""
+Conditions = Mapping[str, tuple[str, str]]
 
 
 def capacity(options: NodeOptions) -> Quantities:
@@ -90,25 +86,19 @@ def node_status(
     address: str,
     now: datetime,
     *,
-    dns_error: str = "",
-    egress_error: str = "",
-    shortages: Shortages | None = None,
+    allocatable: Quantities | None = None,
+    shortages: Conditions | None = None,
+    troubles: Conditions | None = None,
 ) -> dict[str, Any]:
-    """`dns_error`: why Pods cannot resolve names. `egress_error`: why they have no egress. `shortages`:
-    condition type -> reason and message."""
+    """`shortages`, `troubles`: condition type -> reason and message. A trouble is shown only while it
+    lasts. `allocatable`: None if it is the capacity."""
     stamp = format_time(now)
     conditions = node_conditions(stamp, shortages)
-    if dns_error:
-        conditions.append(
-            node_condition("DnsUnavailable", "True", "AddressTaken", dns_error, stamp)
-        )
-    if egress_error:
-        conditions.append(
-            node_condition(EGRESS_UNAVAILABLE, "True", "NoUplink", egress_error, stamp)
-        )
+    for type_, (reason, message) in (troubles or {}).items():
+        conditions.append(node_condition(type_, "True", reason, message, stamp))
     return {
         "capacity": capacity_,
-        "allocatable": capacity_,
+        "allocatable": capacity_ if allocatable is None else allocatable,
         "conditions": conditions,
         "addresses": [
             {"type": "InternalIP", "address": address},
@@ -129,6 +119,15 @@ def node_status(
     }
 
 
+def _troubles(machine: Machine, node: str) -> Conditions:
+    found = {
+        "DnsUnavailable": ("AddressTaken", machine.dns_error),
+        EGRESS_UNAVAILABLE: ("NoUplink", machine.egress_error),
+        GPU_UNAVAILABLE: ("FallenOff", machine.gpus.trouble(node)),
+    }
+    return {type_: known for type_, known in found.items() if known[1]}
+
+
 class Registrar:
     """Creates the Node objects of this agent and renews their Leases."""
 
@@ -136,19 +135,14 @@ class Registrar:
         self,
         client: Client,
         clock: Clock,
-        options: NodeOptions,
-        address: str,
-        dns_error: Callable[[], str],
-        egress_error: str = "",
+        machine: Machine,
     ) -> None:
         self._client = client
         self._clock = clock
-        self._options = options
-        self._address = address
-        self._dns_error = dns_error
-        self._egress_error = egress_error
+        self._machine = machine
+        self._options = machine.options
         self._paused: set[str] = set()
-        self._shortages: Shortages = {}
+        self._shortages: Conditions = {}
 
     def pause(self, name: str) -> None:
         """Stop renewing the Lease of a node."""
@@ -173,17 +167,24 @@ class Registrar:
     async def _report(self, name: str) -> None:
         """Write status and Lease of a registered node. Like a kubelet, does not re-create a deleted Node
         until the agent restarts."""
+        machine, usual = self._machine, capacity(self._options)
         status = node_status(
             name,
-            capacity(self._options),
-            self._address,
+            usual | machine.gpus.capacity(name),
+            machine.host_address,
             self._clock.now(),
-            dns_error=self._dns_error(),
-            egress_error=self._egress_error,
+            allocatable=usual | machine.gpus.allocatable(name),
             shortages=self._shortages,
+            troubles=_troubles(machine, name),
         )
         await self._client.patch(NODES, Key("", name), {"status": status}, subresource="status")
         await self._renew(name)
+
+    async def report(self) -> None:
+        """Write the status of all nodes at once."""
+        for name in node_names(self._options):
+            if name not in self._paused:
+                await self._report(name)
 
     async def run(self) -> None:
         while True:
@@ -198,7 +199,7 @@ class Registrar:
                 except MantaError as error:
                     log.warning("lease of node %s not renewed: %s", name, error)
 
-    def _measure(self) -> Shortages:
+    def _measure(self) -> Conditions:
         return pressures(measure(self._options.dir), self._options.dir)
 
     async def _renew(self, name: str) -> None:

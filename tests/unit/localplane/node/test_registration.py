@@ -3,8 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from manta.localplane.node.machine import NodeOptions
-from manta.localplane.node.registration import capacity, node_names, node_status
+from manta.localplane.node.machine import NodeOptions, node_names
+from manta.localplane.node.registration import capacity, node_status
 
 
 def test_one_node_has_the_name_and_several_are_counted(tmp_path: Path) -> None:

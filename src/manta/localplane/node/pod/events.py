@@ -32,6 +32,7 @@ MOUNT_FAILED = Reason("FailedMount", "Mounting", "Warning")
 NOT_MOUNTED = Reason("VolumesNotMounted", "Mounting", "Warning")
 SANDBOX_FAILED = Reason("FailedCreatePodSandBox", "Starting", "Warning")
 SANDBOX_CHANGED = Reason("SandboxChanged", "Starting")
+GPU_UNAVAILABLE = Reason("GpuUnavailable", "Running", "Warning")
 DNS_UNAVAILABLE = Reason("DnsUnavailable", "Starting", "Warning")
 
 

@@ -103,6 +103,13 @@ def is_over(snapshot: PodSnapshot) -> bool:
     )
 
 
+def holds_nothing(snapshot: PodSnapshot) -> bool:
+    """The Pod has ended and no process of it is left, so that others can have its devices."""
+    ended = is_terminating(snapshot) or is_over(snapshot)
+    gone = snapshot.facts.sandbox.step in (Step.NOT_STARTED, Step.FAILED)
+    return ended and gone and not _any_running(snapshot, snapshot.pod.containers())
+
+
 def failed_init(snapshot: PodSnapshot) -> Container | None:
     """The init container that failed and will not restart, or None."""
     for container in snapshot.pod.spec.init_containers:

@@ -10,11 +10,12 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from manta.api.well_known import ANNOTATION_POSTS_PORT
+from manta.localplane.node.gpus.device import GpuHealth
 from manta.localplane.node.host import wire
 from manta.localplane.node.host.cgroups import Limits
 from manta.localplane.node.host.confined_files import Directory, remove_tree
@@ -158,6 +159,7 @@ class PodRuntime:
         self.directory.mkdir(parents=True, exist_ok=True)
         if not self._machine.isolated:
             await self._end_runaways()
+        await self._machine.gpus.pool.give_when_returned(self._pod)
         self._address.allocate(self._pod)
         self._write_pod_files()
         meta = self._pod.metadata
@@ -240,11 +242,13 @@ class PodRuntime:
     async def start(self, container: Container, attempt: int) -> None:
         """Start one attempt. `on_event` reports whether it started, and its end."""
         sources = await self._reader.sources(self._pod)
-        env = container_environment(
+        gpus, uid = self._machine.gpus, self._pod.metadata.uid
+        env = gpus.variables(uid, container.name, isolated=self._machine.isolated)
+        env |= container_environment(
             self._pod, container, self._place(), sources, self._reader.services()
         )
         if not self._machine.isolated:
-            env[POD_VARIABLE] = self._pod.metadata.uid
+            env[POD_VARIABLE] = uid
             env[PLANE_VARIABLE] = str(self._machine.directory)
             env = self._address.scratch_variables() | env
         directory = attempt_directory(self.directory, container.name, attempt)
@@ -258,10 +262,11 @@ class PodRuntime:
             self._environments[container.name],
             self._volumes.paths,
             AttemptPaths(self.directory, directory),
-            self._machine.cgroups.create(self._pod.metadata.uid, container.name, limits),
+            self._machine.cgroups.create(uid, container.name, limits),
             isolated=self._machine.isolated,
             userns=self._machine.userns,
             hidden=self._machine.hidden,
+            accelerators=asdict(gpus.device_nodes(uid, container.name)),
         )
         spec = container_spec(launch)
         if (rewriter := self._address.rewriter()) is not None:
@@ -338,6 +343,15 @@ class PodRuntime:
         """The sandbox ended by itself."""
         self._sandbox = None
 
+    @property
+    def gpus(self) -> Mapping[str, tuple[GpuHealth, ...]]:
+        """The GPUs that the Pod holds, by container."""
+        return self._machine.gpus.health(self._pod.metadata.uid)
+
+    def release_gpus(self) -> None:
+        """Only when no process of the Pod is left."""
+        self._machine.gpus.pool.release(self._pod.metadata.uid)
+
     def release_address(self) -> None:
         self._address.release(self._pod)
 
@@ -350,6 +364,7 @@ class PodRuntime:
             if self._machine.cgroups.remove(self._pod.metadata.uid):
                 break
             await asyncio.sleep(0.01)
+        self.release_gpus()
         await asyncio.to_thread(keep_and_remove, self._machine, self.directory)
 
     def detach(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from manta.localplane.kubelet import termination_reason
+from manta.localplane.node.gpus.device import GpuHealth
 from manta.localplane.node.spec.pod_spec import Container, NodePod
 
 
@@ -133,6 +134,8 @@ class PodSnapshot:
     """The Pod's startTime: when the node accepted it."""
     dns_error: str = ""
     """Why the Pod cannot resolve names; empty if it can."""
+    gpus: Mapping[str, tuple[GpuHealth, ...]] = field(default_factory=dict)
+    """What the Pod holds, by container."""
 
     @property
     def is_deleted(self) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from manta.localplane.kubelet import crash_loop
+from manta.localplane.node.gpus.device import GpuHealth
 from manta.localplane.node.pod.conditions import api_time, is_ready, pod_conditions
 from manta.localplane.node.pod.plan import (
     failed_init,
@@ -119,11 +120,28 @@ def _container_status(snapshot: PodSnapshot, container: Container) -> dict[str, 
             "limits": container.resources.limits,
             "requests": container.resources.requests,
         }
+    if gpus := snapshot.gpus.get(container.name):
+        status["allocatedResourcesStatus"] = _allocated(gpus)
     if facts.attempt >= 0:
         status["containerID"] = container_id(
             snapshot.pod.metadata.uid, container.name, facts.attempt
         )
     return status
+
+
+def _allocated(gpus: Sequence[GpuHealth]) -> list[dict[str, Any]]:
+    """The devices of the container and their health, as a kubelet shows them."""
+    return [
+        {
+            "name": resource,
+            "resources": [
+                {"resourceID": gpu.id, "health": "Unhealthy" if gpu.error else "Healthy"}
+                for gpu in gpus
+                if gpu.resource == resource
+            ],
+        }
+        for resource in sorted({gpu.resource for gpu in gpus})
+    ]
 
 
 def _shown_ready(

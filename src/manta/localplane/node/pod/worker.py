@@ -26,6 +26,7 @@ from manta.localplane.node.pod.plan import (
     PullImage,
     StartContainer,
     StopContainer,
+    holds_nothing,
     plan_pod,
 )
 from manta.localplane.node.pod.runtime import RUNTIME_ERRORS, PodRuntime
@@ -87,6 +88,15 @@ class PodWorker:
         self._node_lost = True
         self._state.changed.set()
 
+    def gpus_changed(self) -> None:
+        """A GPU of the machine has fallen off or come back: tell it if it is one of this Pod."""
+        for container, gpus in self.runtime.gpus.items():
+            for gpu in gpus:
+                if gpu.error:
+                    note = f"{gpu.resource} {gpu.id} of container {container}: {gpu.error}"
+                    self._events.record(events.GPU_UNAVAILABLE, note)
+        self._state.changed.set()
+
     async def refresh_volumes(self) -> None:
         """Update files made from API objects. An error is logged; the next refresh tries again."""
         if self.facts.volumes.step is not Step.DONE or not has_changing_files(self.pod):
@@ -134,6 +144,7 @@ class PodWorker:
             self.runtime.host_address,
             self._state.start_time,
             self.runtime.dns_error,
+            self.runtime.gpus,
         )
 
     async def _restore(self) -> None:
@@ -149,6 +160,7 @@ class PodWorker:
             self._stop_tasks()
             await self.runtime.kill_sandbox()
             self.runtime.release_address()
+            self.runtime.release_gpus()
             self._done = True
             return
         if self._object_gone:
@@ -156,7 +168,10 @@ class PodWorker:
             await self.runtime.remove()
             self._done = True
             return
-        plan = plan_pod(self._snapshot())
+        before = self._snapshot()
+        if holds_nothing(before):
+            self.runtime.release_gpus()
+        plan = plan_pod(before)
         for action in plan.actions:
             self._perform(action)
         if self._done:

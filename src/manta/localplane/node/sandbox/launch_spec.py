@@ -47,6 +47,8 @@ class Launch:
     userns: bool = False
     hidden: tuple[str, ...] = ()
     """Directories of planes, which no container may see."""
+    accelerators: Mapping[str, Any] = field(default_factory=dict)
+    """Device nodes: `given` are shown, others that begin with one of `families` are not."""
 
 
 def container_spec(launch: Launch) -> dict[str, Any]:
@@ -83,6 +85,7 @@ def container_spec(launch: Launch) -> dict[str, Any]:
         "userns": launch.userns,
         "read_only": security.read_only_root_filesystem,
         "hidden": list(launch.hidden),
+        "accelerators": dict(launch.accelerators),
         "capabilities": kept_capabilities(security) if launch.isolated else None,
         "no_new_privs": launch.isolated and not security.allow_privilege_escalation,
         **_user(launch, security.run_as_user, pod_security.run_as_user),

@@ -143,7 +143,7 @@ def _mount_own(root: Path, scratch: Path, spec: Mapping[str, Any]) -> None:
         libc.bind(str(own), str(root / name))
     for name in ("proc", "sys", "dev"):
         (root / name).mkdir()
-    _mount_devices(root / "dev", spec.get("shm"))
+    _mount_devices(root / "dev", spec.get("shm"), spec.get("accelerators", {}))
     libc.bind("/sys", str(root / "sys"))
     for target, source in spec.get("cgroup_views", {}).items():
         libc.bind(source, str(root) + target)
@@ -169,22 +169,32 @@ def _guard_proc(proc: Path, null: Path) -> None:
             libc.bind(str(null), str(path))
 
 
-def _mount_devices(devices: Path, shm: str | None) -> None:
-    """Mount the usual devices, terminals and accelerators, but not the machine's disks."""
+def _mount_devices(devices: Path, shm: str | None, accelerators: Mapping[str, Any]) -> None:
+    """Mount the usual devices, terminals and the container's accelerators, but not the machine's disks."""
     libc.mount("tmpfs", str(devices), "tmpfs", libc.MS_NOSUID, "mode=755,size=1m")
+    managed = tuple(accelerators.get("families", ()))
     for entry in os.scandir("/dev"):
-        if entry.name in _DEVICES or entry.name.startswith(_ACCELERATORS):
-            target = devices / entry.name
-            if entry.is_dir():
-                target.mkdir()
-            else:
-                target.touch()
-            libc.bind(entry.path, str(target))
+        usual = entry.name in _DEVICES or entry.name.startswith(_ACCELERATORS)
+        if usual and not (managed and entry.name.startswith(managed)):
+            _mount_device(devices, entry.name)
+    for name in accelerators.get("given", ()):
+        if os.path.exists(f"/dev/{name}"):  # noqa: PTH110 - text; not all machines have all
+            _mount_device(devices, name)
     for name, goal in _DEVICE_LINKS.items():
         (devices / name).symlink_to(goal)
     if shm:
         (devices / "shm").mkdir()
         libc.bind(shm, str(devices / "shm"))
+
+
+def _mount_device(devices: Path, name: str) -> None:
+    source, target = Path("/dev", name), devices / name
+    target.parent.mkdir(exist_ok=True)
+    if source.is_dir():
+        target.mkdir()
+    else:
+        target.touch()
+    libc.bind(str(source), str(target))
 
 
 # ── hidden directories ───────────────────────────────────────────────────────────────────

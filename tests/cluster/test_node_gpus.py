@@ -1,0 +1,127 @@
+"""GPUs of Pods on a node, with real processes and fake GPUs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manta.api.meta import Key
+from manta.api.resources import NODES
+from manta.localplane.node.gpus.device import NVIDIA
+from manta.localplane.node.gpus.fake import BROKEN
+from manta.localplane.node.gpus.machine_gpus import GpuWish
+from support.nodeplane import NodePlane, Pod, node_plane, state
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces and a bridge"),
+]
+
+SHOW = "echo ${CUDA_VISIBLE_DEVICES-unset} $NVIDIA_VISIBLE_DEVICES; "
+
+
+def gpu_container(count: int, **more: Any) -> dict[str, Any]:
+    return {"resources": {"limits": {NVIDIA: str(count)}}, **more}
+
+
+async def run_with_gpu(node: NodePlane, name: str, then: str = "sleep 1000") -> None:
+    container = gpu_container(1)
+    script = SHOW + then
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0}
+    await node.run(name, "sh", "-c", script, container=container, **spec)
+
+
+def held(pod: Pod) -> dict[str, str]:
+    """GPU -> health, as the Pod's status shows them."""
+    (container,) = pod["status"]["containerStatuses"]
+    return {
+        one["resourceID"]: one["health"]
+        for group in container.get("allocatedResourcesStatus", ())
+        for one in group["resources"]
+    }
+
+
+async def until_holding(node: NodePlane, name: str) -> dict[str, str]:
+    return held(await node.until(lambda pod: "running" in state(pod) and held(pod), name))
+
+
+def ids(node: NodePlane) -> list[str]:
+    return [gpu.id for gpu in node.agent.machine.gpus.found]
+
+
+async def test_each_pod_has_a_gpu_of_its_own_and_pods_without_a_request_have_none(
+    tmp_path: Path,
+) -> None:
+    async with node_plane(tmp_path, gpus=GpuWish(fake=2)) as node:
+        await run_with_gpu(node, "one")
+        await run_with_gpu(node, "two")
+        await node.run("none", "sh", "-c", SHOW, restartPolicy="Never")
+        shown = {**await until_holding(node, "one"), **await until_holding(node, "two")}
+        assert shown == dict.fromkeys(ids(node), "Healthy")
+        await node.until_phase("Succeeded", "none")
+        assert await node.logs("none") == "unset void\n"
+        said = sorted([await node.logs("one"), await node.logs("two")])
+        assert said == sorted(f"{id_} {id_}\n" for id_ in ids(node))
+
+
+async def test_the_node_offers_its_gpus(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, gpus=GpuWish(fake=3), nodes=2) as node:
+        offered = {
+            one["metadata"]["name"]: one["status"]["allocatable"][NVIDIA]
+            for one in (await node.client.list(NODES)).items
+        }
+        assert offered == {"manta-1": "2", "manta-2": "1"}
+
+
+async def test_a_gpu_stays_with_its_pod_over_a_restart_of_the_agent(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, gpus=GpuWish(fake=1)) as node:
+        await run_with_gpu(node, "one")
+        before = await until_holding(node, "one")
+        await node.restart_agent()
+        await run_with_gpu(node, "late")
+        late = await node.until(lambda pod: state(pod).get("waiting", {}).get("message"), "late")
+        assert "1 nvidia.com/gpu wanted, 0 free of 1 on node manta" in str(state(late))
+        assert held(await node.get("one")) == before
+        await node.delete("one", grace=0)
+        assert await until_holding(node, "late") == before
+
+
+async def test_a_pod_that_has_ended_returns_its_gpu_at_once(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, gpus=GpuWish(fake=1)) as node:
+        await run_with_gpu(node, "one", then="exit 0")
+        await node.until_phase("Succeeded", "one")
+        await run_with_gpu(node, "two")
+        await until_holding(node, "two")
+        assert "FailedCreatePodSandBox" not in await node.reasons("two")
+
+
+async def test_a_gpu_that_falls_off_is_told_by_the_node_and_by_its_pod(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, gpus=GpuWish(fake=2)) as node:
+        await run_with_gpu(node, "one")
+        (broken,) = await until_holding(node, "one")
+        (tmp_path / BROKEN).write_text(f"{broken}\n")
+        await node.restart_agent()  # it looks at once, and then every ten seconds
+        await node.until(lambda pod: held(pod) == {broken: "Unhealthy"}, "one")
+        manta = await node.client.get(NODES, Key("", "manta"))
+        assert (manta["status"]["capacity"][NVIDIA], manta["status"]["allocatable"][NVIDIA]) == (
+            "2",
+            "1",
+        )
+        said = {one["type"]: one["message"] for one in manta["status"]["conditions"]}
+        assert said["GpuUnavailable"] == f"fake {broken}: the fake GPU has fallen off"
+        while "GpuUnavailable" not in await node.reasons("one"):
+            await asyncio.sleep(0.02)
+
+
+async def test_without_isolation_the_variables_say_which_gpu_a_pod_may_use(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, gpus=GpuWish(fake=1), isolation="none") as node:
+        await node.run("none", "sh", "-c", SHOW, restartPolicy="Never")
+        await node.until_phase("Succeeded", "none")
+        await run_with_gpu(node, "one")
+        await until_holding(node, "one")
+        (own,) = ids(node)
+        assert (await node.logs("none"), await node.logs("one")) == ("void\n", f"{own} {own}\n")
