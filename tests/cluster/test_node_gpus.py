@@ -11,7 +11,7 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.resources import NODES
-from manta.localplane.node.gpus.device import NVIDIA
+from manta.api.well_known import RESOURCE_NVIDIA_GPU
 from manta.localplane.node.gpus.fake import BROKEN
 from manta.localplane.node.gpus.machine_gpus import GpuWish
 from support.nodeplane import NodePlane, Pod, node_plane, state
@@ -25,7 +25,7 @@ SHOW = "echo ${CUDA_VISIBLE_DEVICES-unset} $NVIDIA_VISIBLE_DEVICES; "
 
 
 def gpu_container(count: int, **more: Any) -> dict[str, Any]:
-    return {"resources": {"limits": {NVIDIA: str(count)}}, **more}
+    return {"resources": {"limits": {RESOURCE_NVIDIA_GPU: str(count)}}, **more}
 
 
 async def run_with_gpu(node: NodePlane, name: str, then: str = "sleep 1000") -> None:
@@ -71,7 +71,7 @@ async def test_each_pod_has_a_gpu_of_its_own_and_pods_without_a_request_have_non
 async def test_the_node_offers_its_gpus(tmp_path: Path) -> None:
     async with node_plane(tmp_path, gpus=GpuWish(fake=3), nodes=2) as node:
         offered = {
-            one["metadata"]["name"]: one["status"]["allocatable"][NVIDIA]
+            one["metadata"]["name"]: one["status"]["allocatable"][RESOURCE_NVIDIA_GPU]
             for one in (await node.client.list(NODES)).items
         }
         assert offered == {"manta-1": "2", "manta-2": "1"}
@@ -107,7 +107,10 @@ async def test_a_gpu_that_falls_off_is_told_by_the_node_and_by_its_pod(tmp_path:
         await node.restart_agent()  # it looks at once, and then every ten seconds
         await node.until(lambda pod: held(pod) == {broken: "Unhealthy"}, "one")
         manta = await node.client.get(NODES, Key("", "manta"))
-        assert (manta["status"]["capacity"][NVIDIA], manta["status"]["allocatable"][NVIDIA]) == (
+        assert (
+            manta["status"]["capacity"][RESOURCE_NVIDIA_GPU],
+            manta["status"]["allocatable"][RESOURCE_NVIDIA_GPU],
+        ) == (
             "2",
             "1",
         )

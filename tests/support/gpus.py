@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-from manta.localplane.node.gpus.device import NVIDIA, Gpu
+from manta.api.well_known import RESOURCE_NVIDIA_GPU
+from manta.localplane.node.gpus.device import Gpu
 from manta.localplane.node.spec.pod_spec import NodePod
 
 
-def gpus(count: int, resource: str = NVIDIA) -> tuple[Gpu, ...]:
+def gpus(count: int, resource: str = RESOURCE_NVIDIA_GPU) -> tuple[Gpu, ...]:
     prefix = resource.partition(".")[0]
     return tuple(
         Gpu(f"GPU-{prefix}-{index}", resource, "test", index, nodes=(f"{prefix}{index}",))
@@ -20,7 +21,10 @@ def gpus(count: int, resource: str = NVIDIA) -> tuple[Gpu, ...]:
 
 def asking(count: int, name: str = "main", **more: Any) -> dict[str, Any]:
     """A container that asks for so many GPUs of NVIDIA's."""
-    resources = {"limits": {NVIDIA: str(count)}, "requests": {NVIDIA: str(count)}}
+    resources = {
+        "limits": {RESOURCE_NVIDIA_GPU: str(count)},
+        "requests": {RESOURCE_NVIDIA_GPU: str(count)},
+    }
     return {"name": name, **({"resources": resources} if count else {}), **more}
 
 

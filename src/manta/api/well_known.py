@@ -90,3 +90,9 @@ EXTENSION_EXEC_CONFIG: Final = "client.authentication.k8s.io/exec"
 """Of a cluster in a kubeconfig: configuration for exec plugins."""
 EXTRA_POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 EXTRA_POD_UID: Final = "authentication.kubernetes.io/pod-uid"
+
+# ── GPUs, as the device plugins of their vendors name them ───────────────────────────────
+RESOURCE_AMD_GPU: Final = "amd.com/gpu"
+RESOURCE_INTEL_I915: Final = "gpu.intel.com/i915"
+RESOURCE_INTEL_XE: Final = "gpu.intel.com/xe"
+RESOURCE_NVIDIA_GPU: Final = "nvidia.com/gpu"

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from manta.api.ray.names import RESOURCE_NVIDIA_GPU
 from manta.api.usage import InvalidValue
+from manta.api.well_known import RESOURCE_NVIDIA_GPU
 from manta.client.amounts import AmountError, check_cpu, check_memory
 from manta.rules.traits import parse_ray_version
 

@@ -235,7 +235,6 @@ RESOURCE_AWS_NEURON_CORE: Final = "aws.amazon.com/neuroncore"
 RESOURCE_GOOGLE_TPU: Final = "google.com/tpu"
 NODE_SELECTOR_GKE_TPU_ACCELERATOR: Final = "cloud.google.com/gke-tpu-accelerator"
 NODE_SELECTOR_GKE_TPU_TOPOLOGY: Final = "cloud.google.com/gke-tpu-topology"
-RESOURCE_NVIDIA_GPU: Final = "nvidia.com/gpu"
 
 # ── fixed names ──────────────────────────────────────────────────────────────────────────
 DEFAULT_SERVE_APPLICATION: Final = "default"

@@ -17,9 +17,9 @@ from manta.api.ray.names import (
     NODE_SELECTOR_GKE_TPU_ACCELERATOR,
     NODE_SELECTOR_GKE_TPU_TOPOLOGY,
     RESOURCE_GOOGLE_TPU,
-    RESOURCE_NVIDIA_GPU,
 )
 from manta.api.usage import UsageError
+from manta.api.well_known import RESOURCE_NVIDIA_GPU
 
 Document = dict[str, Any]
 RAY_VERSION: Final = "2.52.0"

@@ -7,9 +7,10 @@ import asyncio
 from typing import Any
 
 from manta.api.meta import Key
-from manta.api.ray.names import RESOURCE_GOOGLE_TPU, RESOURCE_NVIDIA_GPU
+from manta.api.ray.names import RESOURCE_GOOGLE_TPU
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.usage import UsageError
+from manta.api.well_known import RESOURCE_NVIDIA_GPU
 from manta.cli.plugin import cluster_config as short
 from manta.cli.plugin.create import add_image_flags, add_worker_flags
 from manta.cli.plugin.flags import add_pairs, amount, count

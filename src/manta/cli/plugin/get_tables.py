@@ -15,9 +15,9 @@ from manta.api.ray.names import (
     LABEL_NODE_TYPE,
     NODE_WORKER,
     RESOURCE_GOOGLE_TPU,
-    RESOURCE_NVIDIA_GPU,
 )
 from manta.api.times import parse_time
+from manta.api.well_known import RESOURCE_NVIDIA_GPU
 
 Document = Mapping[str, Any]
 Row = list[str]

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from manta.api.ray.names import RESOURCE_NVIDIA_GPU
+from manta.api.well_known import RESOURCE_NVIDIA_GPU
 from manta.console.capacity import Amount, amount, offered, requested
 from manta.console.html import Html, join, tag
 from manta.console.pages.page import Page, Section, Table

@@ -6,10 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-NVIDIA: Final = "nvidia.com/gpu"
-AMD: Final = "amd.com/gpu"
-INTEL: Final = {"i915": "gpu.intel.com/i915", "xe": "gpu.intel.com/xe"}
-"""By driver of the kernel, as the vendor's device plugin names them."""
+from manta.api.well_known import (
+    RESOURCE_AMD_GPU,
+    RESOURCE_INTEL_I915,
+    RESOURCE_INTEL_XE,
+    RESOURCE_NVIDIA_GPU,
+)
+
+INTEL: Final = {"i915": RESOURCE_INTEL_I915, "xe": RESOURCE_INTEL_XE}
+"""By driver of the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,15 @@ class Vendor:
 
 
 VENDORS: Final[Mapping[str, Vendor]] = {
-    NVIDIA: Vendor(
+    RESOURCE_NVIDIA_GPU: Vendor(
         variables=("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
         without={"NVIDIA_VISIBLE_DEVICES": "void"},
         families=("nvidia",),
         shared=("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"),
     ),
-    AMD: Vendor(variables=("ROCR_VISIBLE_DEVICES",), families=("kfd", "dri"), shared=("kfd",)),
+    RESOURCE_AMD_GPU: Vendor(
+        variables=("ROCR_VISIBLE_DEVICES",), families=("kfd", "dri"), shared=("kfd",)
+    ),
     **dict.fromkeys(INTEL.values(), Vendor(variables=("ZE_AFFINITY_MASK",), families=("dri",))),
 }
 

@@ -10,7 +10,8 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from manta.localplane.node.gpus.device import NVIDIA, Gpu
+from manta.api.well_known import RESOURCE_NVIDIA_GPU
+from manta.localplane.node.gpus.device import Gpu
 from manta.localplane.node.gpus.reading import Holder, Reading
 from manta.localplane.node.sandbox.processes import find_processes
 
@@ -24,7 +25,7 @@ class FakeGpus:
     def __init__(self, count: int, directory: Path) -> None:
         self._broken = directory / BROKEN
         self.gpus = tuple(
-            Gpu(f"GPU-{_uuid(directory, index)}", NVIDIA, "fake", index, MEMORY)
+            Gpu(f"GPU-{_uuid(directory, index)}", RESOURCE_NVIDIA_GPU, "fake", index, MEMORY)
             for index in range(count)
         )
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from manta.localplane.node.gpus.device import NVIDIA, Gpu
+from manta.api.well_known import RESOURCE_NVIDIA_GPU
+from manta.localplane.node.gpus.device import Gpu
 from manta.localplane.node.gpus.fake import FakeGpus
 from manta.localplane.node.gpus.kernel import KernelGpus
 from manta.localplane.node.gpus.nvml import open_nvml
@@ -48,7 +49,7 @@ def permitted(gpus: Sequence[Gpu], env: Mapping[str, str]) -> tuple[Gpu, ...]:
     return tuple(
         gpu
         for gpu in gpus
-        if gpu.resource != NVIDIA
+        if gpu.resource != RESOURCE_NVIDIA_GPU
         or any(word == str(gpu.index) or gpu.id.startswith(word) for word in words)
     )
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from manta.localplane.node.gpus.device import AMD, INTEL, NVIDIA, Gpu
+from manta.api.well_known import RESOURCE_AMD_GPU, RESOURCE_NVIDIA_GPU
+from manta.localplane.node.gpus.device import INTEL, Gpu
 from manta.localplane.node.gpus.reading import Reading
 
 _AMD_VENDOR, _INTEL_VENDOR = "0x1002", "0x8086"
@@ -55,11 +56,11 @@ def _nvidia(root: Path) -> Iterator[Gpu]:
         id_, minor = fields.get("GPU UUID", ""), fields.get("Device Minor", "")
         if id_ and "?" not in id_ and minor.isdecimal():
             model = fields.get("Model", "NVIDIA")
-            yield Gpu(id_, NVIDIA, model, int(minor), nodes=(f"nvidia{minor}",))
+            yield Gpu(id_, RESOURCE_NVIDIA_GPU, model, int(minor), nodes=(f"nvidia{minor}",))
 
 
 def _drm(root: Path) -> Iterator[Gpu]:
-    counted = {AMD: 0, **dict.fromkeys(INTEL.values(), 0)}
+    counted = {RESOURCE_AMD_GPU: 0, **dict.fromkeys(INTEL.values(), 0)}
     for render in sorted((root / "sys/class/drm").glob("renderD*")):
         device = render / "device"
         if (resource := _resource(root, device)) is None:
@@ -83,7 +84,7 @@ def _resource(root: Path, device: Path) -> str | None:
     """None: no GPU that computes, as the one in an Intel processor, which is on PCI bus 0."""
     vendor, driver = _text(device / "vendor"), (device / "driver").resolve().name
     if vendor == _AMD_VENDOR and (root / "dev/kfd").exists():
-        return AMD
+        return RESOURCE_AMD_GPU
     if vendor == _INTEL_VENDOR and not device.resolve().name.startswith("0000:00:"):
         return INTEL.get(driver)
     return None

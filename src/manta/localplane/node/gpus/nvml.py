@@ -6,7 +6,8 @@ import importlib
 import logging
 from typing import Any
 
-from manta.localplane.node.gpus.device import NVIDIA, Gpu
+from manta.api.well_known import RESOURCE_NVIDIA_GPU
+from manta.localplane.node.gpus.device import Gpu
 from manta.localplane.node.gpus.reading import Holder, Reading
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class NvmlGpus:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             return Gpu(
                 id=_text(nvml.nvmlDeviceGetUUID(handle)),
-                resource=NVIDIA,
+                resource=RESOURCE_NVIDIA_GPU,
                 model=_text(nvml.nvmlDeviceGetName(handle)),
                 index=index,
                 memory=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),

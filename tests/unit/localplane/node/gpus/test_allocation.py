@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from manta.api.well_known import RESOURCE_AMD_GPU
 from manta.localplane.node.gpus.allocation import NoDeviceError, assign
-from manta.localplane.node.gpus.device import AMD
 from support.gpus import a_pod, asking, gpus
 
 
@@ -33,5 +33,5 @@ def test_a_pod_that_asks_for_more_than_is_free_gets_nothing() -> None:
 
 
 def test_a_pod_gets_gpus_of_the_vendor_that_it_asks_for() -> None:
-    given = assign(a_pod(asking(1)), (*gpus(1, AMD), *gpus(1)))
+    given = assign(a_pod(asking(1)), (*gpus(1, RESOURCE_AMD_GPU), *gpus(1)))
     assert given == {"main": ("GPU-nvidia-0",)}

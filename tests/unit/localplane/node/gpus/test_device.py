@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from manta.localplane.node.gpus.device import AMD, DeviceNodes, device_nodes, variables
+from manta.api.well_known import RESOURCE_AMD_GPU
+from manta.localplane.node.gpus.device import DeviceNodes, device_nodes, variables
 from support.gpus import gpus
 
 
@@ -36,5 +37,5 @@ def test_a_container_has_the_device_nodes_of_its_own_gpus_only() -> None:
 
 
 def test_a_container_without_gpus_has_no_device_nodes_of_the_vendors_that_are_there() -> None:
-    found = (*gpus(1), *gpus(1, AMD))
+    found = (*gpus(1), *gpus(1, RESOURCE_AMD_GPU))
     assert device_nodes((), found) == DeviceNodes(("dri", "kfd", "nvidia"), ())

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from manta.localplane.node.gpus.device import AMD
+from manta.api.well_known import RESOURCE_AMD_GPU
 from manta.localplane.node.gpus.inventory import permitted, take_inventory
 from manta.localplane.node.gpus.pool import deal
 from support.gpus import gpus
 
 
 def test_a_plane_offers_only_what_it_may_use_itself() -> None:
-    found = (*gpus(3), *gpus(1, AMD))
+    found = (*gpus(3), *gpus(1, RESOURCE_AMD_GPU))
     by_number = permitted(found, {"CUDA_VISIBLE_DEVICES": "2,0"})
     by_uuid = permitted(found, {"CUDA_VISIBLE_DEVICES": "GPU-nvidia-1"})
     assert [gpu.id for gpu in by_number] == ["GPU-nvidia-0", "GPU-nvidia-2", "GPU-amd-0"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from manta.localplane.node.gpus.device import AMD, NVIDIA
+from manta.api.well_known import RESOURCE_AMD_GPU, RESOURCE_NVIDIA_GPU
 from manta.localplane.node.gpus.kernel import KernelGpus
 from manta.localplane.node.gpus.reading import Reading
 
@@ -45,7 +45,7 @@ def test_the_kernel_shows_nvidia_gpus_without_nvml(tmp_path: Path) -> None:
     (gpu,) = KernelGpus(tmp_path).gpus
     assert (gpu.id, gpu.resource, gpu.model, gpu.nodes) == (
         "GPU-5e1bf1b5-0000-4000-8000-000000000001",
-        NVIDIA,
+        RESOURCE_NVIDIA_GPU,
         "NVIDIA H200",
         ("nvidia3",),
     )
@@ -64,7 +64,7 @@ def test_the_kernel_shows_amd_gpus_and_their_use(tmp_path: Path) -> None:
     drm(tmp_path, 128, "0000:03:00.0", "0x1002", "amdgpu", **files, **use)
     found = KernelGpus(tmp_path)
     (gpu,) = found.gpus
-    assert (gpu.id, gpu.resource, gpu.memory) == ("GPU-9f3c0000deadbeef", AMD, 1000)
+    assert (gpu.id, gpu.resource, gpu.memory) == ("GPU-9f3c0000deadbeef", RESOURCE_AMD_GPU, 1000)
     assert gpu.nodes == ("dri/renderD128", "dri/card0")
     assert found.read() == {gpu.id: Reading(busy=7, used=300)}
 
