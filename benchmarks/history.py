@@ -55,10 +55,10 @@ async def serve(url: str, directory: Path, tasks: int) -> dict[str, Any]:
     """Index the session, then ask for pages, as `manta history serve` does. Runs in a process of its own, whose
     peak memory counts."""
     from manta.cli.server.history_index import in_child
-    from manta.history.serve.access import OneToken
+    from manta.history.serve.access import OwnerAccess
     from manta.history.serve.server import HistoryHandler
 
-    access = OneToken()
+    access = OwnerAccess()
     catalog = Catalog(open_store(url, {}), directory / "cache")
     [key] = catalog.sessions("default")
     info = catalog.info(key)

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -100,7 +102,8 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
 
 
 def test_what_a_killed_pod_left_is_there_after_its_deletion_and_a_restart(plane: Plane) -> None:
-    plane.run("up", "--history")
+    started = plane.run("up", "--history")
+    assert dashboard_of(started.stderr) == [200, 401]
     plane.run("apply", "-f", "-", text=json.dumps(POD))
     name = POD["metadata"]["name"]  # type: ignore[index]
     plane.until(lambda: "posted" in plane.run("logs", name).stdout if _running(plane) else False)
@@ -116,6 +119,23 @@ def test_what_a_killed_pod_left_is_there_after_its_deletion_and_a_restart(plane:
     assert fallen_back.stdout == "the driver says hello\n"
     assert "this is from its history" in fallen_back.stderr
     assert list((plane.directory / "node/kept").iterdir()) == []
+    assert dashboard_of(plane.run("history", "open").stdout) == [200, 401]
+    logs = (plane.directory / "logs").glob("*.log")
+    assert not any("token=" in one.read_text() for one in logs)
+
+
+def dashboard_of(text: str) -> list[int]:
+    """The answers to a printed link, asked for twice."""
+    link = next(word for word in text.split() if "/history/login?token=" in word)
+    found = []
+    for _ in range(2):
+        try:
+            with urllib.request.urlopen(link) as answer:
+                found.append(answer.status)
+        except urllib.error.HTTPError as error:
+            found.append(error.code)
+            error.close()
+    return found
 
 
 def _running(plane: Plane) -> bool:

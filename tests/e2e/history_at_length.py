@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from manta.history.serve.access import OneToken
+from manta.history.serve.access import OwnerAccess
 from manta.history.serve.frontend import Frontend, find_frontends
 from manta.history.serve.server import LIMITS, HistoryHandler
 from manta.httpserver.server import HttpServer
@@ -32,7 +32,7 @@ async def test_rays_frontend_shows_sessions_that_are_gone(tmp_path: Path) -> Non
     catalog = recorded_session(tmp_path)
     other = replace(WHO, name="other")
     recorded_session(tmp_path, other, catalog.store)
-    access = OneToken()
+    access = OwnerAccess()
     server = HttpServer(HistoryHandler(catalog, access, frontends(), secure=False), limits=LIMITS)
     port = await server.start("127.0.0.1", 0)
     base = f"http://127.0.0.1:{port}/history/default/rayjob/train/{SESSION}/"

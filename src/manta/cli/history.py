@@ -14,7 +14,7 @@ from manta.api.documents.writer import to_yaml
 from manta.api.usage import UsageError
 from manta.cli.output.help import examples
 from manta.cli.output.tables import table
-from manta.cli.server.connection import namespace_of
+from manta.cli.server.connection import add_directory_flag, namespace_of
 from manta.cli.server.history import add_store_flags, find_session, open_catalog
 from manta.cli.server.history_prune import add_prune_flags, prune
 
@@ -32,7 +32,11 @@ def add_parser(subparsers: Any) -> None:
             ("manta history tasks rayjob/train --state FAILED", "tasks by state, name or job"),
             ("manta history logs rayjob/train", "the log of the driver"),
             ("manta history logs rayjob/train --task ID", "what one task printed"),
-            ("manta history serve", "Ray's dashboard for all of them, on loopback"),
+            (
+                "manta history open",
+                "a link to Ray's dashboard for all of them, on `manta up --history`",
+            ),
+            ("manta history serve", "the same dashboard for any store, on loopback"),
         ),
     )
     verbs = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -47,6 +51,9 @@ def add_parser(subparsers: Any) -> None:
         pages.add_argument("--limit", type=_count, default=100, metavar="N", help="rows of a page")
         pages.add_argument("--offset", type=_count, default=0, metavar="N", help="rows to skip")
     _add_serve_flags(verbs)
+    about = "print a link to the history server of the plane; it can be used once"
+    opening = verbs.add_parser("open", help=about, description=about)
+    add_directory_flag(opening)
     add_prune_flags(_action(verbs, "prune", "delete old sessions from the store", target=False))
     _add_log_flags(_action(verbs, "logs", "a log file; by default the log of the driver"))
 
@@ -79,6 +86,7 @@ def _add_serve_flags(verbs: Any) -> None:
         metavar="DIR",
         help="an environment with Ray, whose frontend is served (default: those of `manta up`)",
     )
+    parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)  # for `manta up`
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate, to serve HTTPS")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
     add_store_flags(parser)
@@ -125,6 +133,11 @@ def run(args: argparse.Namespace) -> int:
         from manta.cli.server.history_server import serve
 
         return serve(args)
+    if args.action == "open":
+        from manta.cli.plane.history_server import new_link
+
+        print(new_link(args.dir.resolve()))
+        return 0
     actions = {
         "list": _list,
         "show": _show,

@@ -145,7 +145,9 @@ def run(args: argparse.Namespace) -> int:
         _start(args, progress)
         print(f"export KUBECONFIG={args.dir / 'kubeconfig'}")
         try:
-            return asyncio.run(complete(args, documents, progress))
+            code = asyncio.run(complete(args, documents, progress))
+            _print_history_link(args)
+            return code  # noqa: TRY300 - also printed for objects that are not ready
         except KeyboardInterrupt:
             print("the plane keeps running; `manta down` stops it", file=sys.stderr)
             raise
@@ -211,6 +213,17 @@ def _check_history(args: argparse.Namespace) -> None:
     if args.history == "here":
         args.history = default_url(args.dir)
     check_store(args.history)
+
+
+def _print_history_link(args: argparse.Namespace) -> None:
+    """To standard error, as everything that is not for programs. A plane that runs without history has none."""
+    if not args.history:
+        return
+    from manta.cli.plane.history import recorded_url
+    from manta.cli.plane.history_server import await_link
+
+    if recorded_url(args.dir):
+        print(f"history at {await_link(args.dir)}", file=sys.stderr)
 
 
 def _check_gates(gates: str) -> None:

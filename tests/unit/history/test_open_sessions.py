@@ -13,7 +13,7 @@ from manta.history.index import queries
 from manta.history.indexing import SessionInfo
 from manta.history.layout import event_key
 from manta.history.serve import sessions
-from manta.history.serve.access import OneToken
+from manta.history.serve.access import OwnerAccess
 from manta.history.serve.server import HistoryHandler
 from manta.history.serve.sessions import OpenSessions, in_thread
 from manta.history.store import StoreError
@@ -44,7 +44,7 @@ async def test_a_request_does_not_wait_for_ever_for_an_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "_PATIENCE", 0.01)
-    catalog, access = recorded_session(tmp_path), OneToken()
+    catalog, access = recorded_session(tmp_path), OwnerAccess()
     gate = asyncio.Event()
 
     async def slow(info: SessionInfo) -> Path:

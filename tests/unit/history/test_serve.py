@@ -12,9 +12,9 @@ import pytest
 
 from manta.history.catalog import Catalog
 from manta.history.layout import SessionKey
-from manta.history.serve.access import Access, OneToken
+from manta.history.serve.access import Access, OwnerAccess
 from manta.history.serve.frontend import Frontend, find_frontends, nearest
-from manta.history.serve.server import COOKIE, HistoryHandler
+from manta.history.serve.server import HistoryHandler
 from manta.httpserver.messages import HttpRequest, HttpResponse, User
 from support.history import FAILED_TASK, NODE, SESSION, WHO, recorded_session
 
@@ -226,22 +226,61 @@ def test_only_get_is_answered(handler: HistoryHandler) -> None:
     assert asyncio.run(handler.handle(request)).status == 405
 
 
-def test_a_token_is_exchanged_for_a_cookie(tmp_path: Path, build: Frontend) -> None:
-    access = OneToken()
+def test_a_link_is_exchanged_once_for_a_cookie(tmp_path: Path, build: Frontend) -> None:
+    access = OwnerAccess()
     handler = HistoryHandler(recorded_session(tmp_path), access, [build], secure=True)
-    bad = asyncio.run(handler.handle(HttpRequest("GET", "/history/login", (("token", "x"),))))
-    assert bad.status == 401
-    good = asyncio.run(
-        handler.handle(HttpRequest("GET", "/history/login", (("token", access.token),)))
-    )
+    token = access.new_link(access.token)
+    assert token is not None
+    good = login(handler, token)
     cookie = dict(good.headers)["Set-Cookie"]
+    assert token not in cookie
     assert access.token not in cookie
     assert all(
         word in cookie for word in ("HttpOnly", "SameSite=Strict", "Secure", "Path=/history")
     )
     value = cookie.partition(";")[0]
     assert ask(handler, BASE, authorization="", cookie=value).status == 200
-    assert ask(handler, BASE, authorization="", cookie=f"{COOKIE}=other").status == 401
+    assert ask(handler, BASE, authorization="", cookie=f"{handler.cookie}=other").status == 401
+    again = login(handler, token)
+    assert again.status == 401
+    assert isinstance(again.body, bytes)
+    assert b"manta history open" in again.body
+
+
+def login(handler: HistoryHandler, token: str, method: str = "GET") -> HttpResponse:
+    return asyncio.run(handler.handle(HttpRequest(method, "/history/login", (("token", token),))))
+
+
+def test_what_is_no_link_does_not_log_in(tmp_path: Path) -> None:
+    now = [0.0]
+    access = OwnerAccess(clock=lambda: now[0])
+    handler = HistoryHandler(recorded_session(tmp_path), access, [], secure=False)
+    assert login(handler, "x").status == 401
+    assert login(handler, access.token).status == 401
+    old = access.new_link(access.token)
+    assert old is not None
+    assert login(handler, old, "HEAD").status == 405
+    now[0] = 86_401.0
+    assert login(handler, old).status == 401
+
+
+def test_a_link_is_made_for_the_owner_only(tmp_path: Path) -> None:
+    access = OwnerAccess()
+    handler = HistoryHandler(recorded_session(tmp_path), access, [], secure=False)
+    token = access.new_link(access.token)
+    assert token is not None
+    cookie = dict(login(handler, token).headers)["Set-Cookie"].partition(";")[0]
+
+    def link(**headers: str) -> HttpResponse:
+        return asyncio.run(handler.handle(HttpRequest("POST", "/history/link", (), headers)))
+
+    assert link().status == 403
+    assert link(cookie=cookie).status == 403
+    assert link(authorization=f"Bearer {token}").status == 403
+    made = link(authorization=f"Bearer {access.token}")
+    assert isinstance(made.body, bytes)
+    path: str = msgspec.json.decode(made.body)["path"]
+    assert login(handler, path.partition("=")[2]).status == 200
 
 
 def test_a_login_from_another_site_is_refused(handler: HistoryHandler) -> None:

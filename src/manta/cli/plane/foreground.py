@@ -109,7 +109,13 @@ async def _run_beside(
     tasks = [asyncio.create_task(running, name="operator")]
     history = HistoryTaker(args.dir, args.history) if args.history else None
     if history is not None:
+        from manta.cli.plane.history_server import serve_history
+
         tasks.append(asyncio.create_task(history.run(), name="history"))
+        serving = serve_history(args.dir, args.history)
+        tasks.append(asyncio.create_task(serving, name="history server"))
+        # No link: the output of a plane in the background is a log file.
+        print("`manta history open` prints a link to Ray's dashboard of what is gone", flush=True)
     if args.nodes:
         on_kept = history.notify if history is not None else None
         nodes = _run_nodes(plane, args, ranges, on_kept)

@@ -7,7 +7,6 @@ here. `operator.json` records its state for `manta up`, `status` and `doctor`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import http.client
 import os
 import socket
@@ -22,10 +21,10 @@ import msgspec
 from manta.api.documents.reader import read_yaml
 from manta.api.documents.writer import to_yaml
 from manta.api.ray.names import OPERATOR_ENV_INIT_CONTAINER
+from manta.cli.plane.child import child
 from manta.cli.plane.process import log_path, start_ticks
 from manta.install.plane import OPERATOR, install, operator_token
 from manta.kube.client import Client
-from manta.localplane.node.host.libc import end_with_parent
 from manta.localplane.private_files import write_private_file
 from manta.operator.deployed_options import parse_command_line
 from manta.rules.history import HISTORY_BY_NODE
@@ -207,30 +206,11 @@ def _free_port() -> int:
 async def _run_once(
     kubeconfig: Path, directory: Path, flags: list[str], record: OperatorRecord
 ) -> int:
-    log, port = operator_log(directory), _free_port()
-    log.parent.mkdir(parents=True, exist_ok=True)
+    port = _free_port()
     command = [sys.executable, "-m", "manta.cli.main", "operator", "--kubeconfig", str(kubeconfig)]
     command += [*flags, "--metrics-addr", "127.0.0.1:0"]
     command += ["--health-probe-bind-address", f"127.0.0.1:{port}"]
-    with log.open("ab") as sink:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=sink,
-            stderr=sink,
-            env=_environment(),
-            preexec_fn=end_with_parent,  # ends together with a killed plane
-        )
-    ticks = start_ticks(process.pid) or 0
-    _write(directory, msgspec.structs.replace(record, pid=process.pid, ticks=ticks, port=port))
-    try:
+    async with child(command, operator_log(directory), _environment()) as process:
+        ticks = start_ticks(process.pid) or 0
+        _write(directory, msgspec.structs.replace(record, pid=process.pid, ticks=ticks, port=port))
         return await process.wait()
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(10):
-                    await process.wait()
-            if process.returncode is None:
-                process.kill()
-                await process.wait()

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manta.api.usage import UsageError
+from manta.cli.plane.history_server import write_server_record
 from manta.cli.server.connection import open_client
 from manta.cli.server.history import open_catalog
 from manta.cli.server.history_index import in_child
-from manta.history.serve.access import Access, KubernetesAccess, OneToken
+from manta.history.serve.access import Access, KubernetesAccess, OwnerAccess
 from manta.history.serve.frontend import find_frontends
 from manta.history.serve.server import LIMITS, PREFIX, HistoryHandler
 from manta.httpserver.address import Address
@@ -69,7 +70,8 @@ async def _serve(
     images = sorted((Path.home() / ".cache" / "manta" / "images").glob("*"))
     frontends = await asyncio.to_thread(find_frontends, [*args.frontend, *images])
     async with contextlib.AsyncExitStack() as stack:
-        access: Access = OneToken()
+        own = OwnerAccess(lambda: announce(" (the link before it was used)"))
+        access: Access = own
         if args.kubernetes or not _is_loopback(address):
             client = await stack.enter_async_context(open_client(args))
             access = KubernetesAccess(client, args.gone_namespaces_group)
@@ -83,9 +85,19 @@ async def _serve(
         except OSError as error:
             raise UsageError(f"--address {args.address}: {error.strerror or error}") from error
         scheme = "http" if context is None else "https"
-        link = f"{scheme}://{address.host or 'localhost'}:{port}{PREFIX}"
-        token = f"login?token={access.token}" if isinstance(access, OneToken) else ""
-        print(f"history of {catalog.store.url} at {link}{token}", flush=True)
+        base = f"{scheme}://{address.host or 'localhost'}:{port}{PREFIX}"
+
+        def announce(why: str = "") -> None:
+            """With a link that can be used once; a server of a plane records its secret instead."""
+            link = (
+                "" if access is not own or args.record else f"login?token={own.new_link(own.token)}"
+            )
+            if link or not why:
+                print(f"history of {catalog.store.url} at {base}{link}{why}", flush=True)
+
+        if args.record is not None:
+            write_server_record(args.record, port, own.token)
+        announce()
         if not frontends:
             print("no frontend of Ray was found: only the API is served", flush=True)
         await stopping.wait()

@@ -2,7 +2,7 @@
 
 On Kubernetes the caller's own token decides: a TokenReview says who it is, and a SubjectAccessReview whether
 that user may `get` the owner of the session. A namespace that is gone has no rules, so there a named group
-decides. On a laptop there is one token, made at the start.
+decides. On a laptop there is one owner: a browser comes in by a link that can be used once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, Final
 
 from manta.api.meta import Key
@@ -24,30 +25,75 @@ from manta.kube.errors import NotFound
 _REMEMBERED: Final = 60.0
 _MAX_ANSWERS: Final = 10_000
 _MAX_TOKEN: Final = 16_384
+_LINK_SECONDS: Final = 86_400.0
+_MAX_LINKS: Final = 100
 _PLURALS: Final = {"raycluster": "rayclusters", "rayjob": "rayjobs", "rayservice": "rayservices"}
 
 
 class Access(ABC):
+    refused = "This token is not valid."
+    """What a browser is told whose login fails."""
+
     @abstractmethod
     async def user(self, token: str) -> User | None:
-        """The user of this token; None if the token is not valid."""
+        """The user of this bearer token; None if it is not valid."""
 
     @abstractmethod
     async def may_read(self, user: User, session: SessionKey) -> bool: ...
 
+    async def login(self, token: str) -> str | None:
+        """The bearer token that a browser with this token may use from now on; None: it may not."""
+        return token if await self.user(token) is not None else None
 
-class OneToken(Access):
-    """Whoever has the token may read everything."""
+    def new_link(self, token: str) -> str | None:
+        """The token of a new link for the browser, for the bearer of this token; None: there are none."""
+        return None
 
-    def __init__(self) -> None:
+
+class OwnerAccess(Access):
+    """The owner of the plane may read everything. Links for the browser hold a token that logs in once."""
+
+    refused = (
+        "This link was used before, or is older than a day. <code>manta history open</code> prints a new one;"
+        " <code>manta history serve</code> in a terminal has printed it already."
+    )
+
+    def __init__(
+        self,
+        on_login: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_login` is called when a link was used."""
         self.token = secrets.token_urlsafe(32)
+        """Of commands, never in a link."""
+        self._on_login = on_login
+        self._clock = clock
+        self._links: OrderedDict[str, float] = OrderedDict()
 
     async def user(self, token: str) -> User | None:
-        same = hmac.compare_digest(token.encode(), self.token.encode())
-        return User("owner of the plane") if same else None
+        return User("owner of the plane") if self._is_owner(token) else None
 
     async def may_read(self, user: User, session: SessionKey) -> bool:
         return True
+
+    def _is_owner(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self.token.encode())
+
+    async def login(self, token: str) -> str | None:
+        since = self._links.pop(token, None)
+        if since is None or self._clock() - since > _LINK_SECONDS:
+            return None
+        self._on_login()
+        return self.token
+
+    def new_link(self, token: str) -> str | None:
+        if not self._is_owner(token):
+            return None
+        made = secrets.token_urlsafe(32)
+        self._links[made] = self._clock()
+        while len(self._links) > _MAX_LINKS:
+            self._links.popitem(last=False)
+        return made
 
 
 class KubernetesAccess(Access):

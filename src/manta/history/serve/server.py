@@ -14,6 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qs, quote
@@ -39,9 +40,8 @@ from manta.kube.errors import MantaError
 log = logging.getLogger(__name__)
 
 PREFIX: Final = "/history/"
-COOKIE: Final = "manta-history"
-_COOKIE_SECONDS: Final = 8 * 3600.0
-_MAX_COOKIES: Final = 1000
+_LOGIN_SECONDS: Final = 8 * 3600.0
+_MAX_LOGINS: Final = 1000
 _LISTED: Final = 500
 _MIB: Final = 1024 * 1024
 LIMITS: Final = Limits(body_bytes=64 * 1024, client_bytes=48 * _MIB, total_bytes=64 * _MIB)
@@ -74,7 +74,10 @@ class HistoryHandler(Handler):
         self._access = access
         self._frontends = frontends
         self._secure = secure
-        self._cookies: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        # Browsers send cookies to every port of a host: two servers on one machine need two names.
+        self.cookie = f"manta-history-{sha256(catalog.store.url.encode()).hexdigest()[:8]}"
+        self._logins: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        """Bearer tokens by the value of their cookie."""
         self._open = OpenSessions(catalog, make_index or in_thread(catalog))
         self._turn = asyncio.Lock()
 
@@ -83,6 +86,8 @@ class HistoryHandler(Handler):
             return text_response(200, "ok")
         if request.path == f"{PREFIX}login":
             return await self._login(request)
+        if request.path == f"{PREFIX}link" and request.method == "POST":
+            return self._link(request)
         if request.method not in ("GET", "HEAD"):
             return _error(405, "only GET")
         if request.path in ("/", "/history"):
@@ -112,37 +117,53 @@ class HistoryHandler(Handler):
         return await self._of_session(request, user)
 
     def _token(self, request: HttpRequest) -> str:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return token.strip()
+        if (token := _bearer(request)) is not None:
+            return token
         try:
-            cookie = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(request.headers.get("cookie", "")).get(self.cookie)
         except CookieError:
             return ""
-        since, known = self._cookies.get(cookie.value if cookie else "", (0.0, ""))
-        return known if time.monotonic() - since < _COOKIE_SECONDS else ""
+        since, known = self._logins.get(cookie.value if cookie else "", (0.0, ""))
+        return known if time.monotonic() - since < _LOGIN_SECONDS else ""
 
     async def _login(self, request: HttpRequest) -> HttpResponse:
-        """Exchange a token for a cookie: from a form, or once from the link that `manta history serve` prints."""
+        """Exchange a token for a cookie: from a form, or once from a link."""
         if request.method == "POST":
             site = request.headers.get("sec-fetch-site", "same-origin")
             if site not in ("same-origin", "none"):
                 return _error(403, "a login must come from this page")
             fields = parse_qs(request.body.decode("latin-1"))
             token = fields.get("token", [""])[0].strip()
-        else:
+        elif request.method == "GET":
             token = request.param("token")
+        else:  # above all HEAD: what only looks at a link must not use it up
+            return _error(405, "only GET and POST")
         if not token:
             return _page(200, "Log in", _LOGIN)
-        if await self._access.user(token) is None:
-            return _page(401, "Log in", f"<p>This token is not valid.</p>{_LOGIN}")
+        try:
+            bearer = await self._access.login(token)
+        except MantaError as error:
+            log.warning("login: %s", error)
+            return _error(503, f"the token cannot be checked now: {error}")
+        if bearer is None:
+            return _page(401, "Log in", f"<p>{self._access.refused}</p>{_LOGIN}")
+        return self._logged_in(bearer)
+
+    def _logged_in(self, bearer: str) -> HttpResponse:
         name = secrets.token_urlsafe(32)
-        self._cookies[name] = (time.monotonic(), token)
-        while len(self._cookies) > _MAX_COOKIES:
-            self._cookies.popitem(last=False)
+        self._logins[name] = (time.monotonic(), bearer)
+        while len(self._logins) > _MAX_LOGINS:
+            self._logins.popitem(last=False)
         more = "; Secure" if self._secure else ""
-        cookie = f"{COOKIE}={name}; Path=/history; HttpOnly; SameSite=Strict{more}"
+        cookie = f"{self.cookie}={name}; Path=/history; HttpOnly; SameSite=Strict{more}"
         return _page(200, "History", f'<p>Logged in. <a href="{PREFIX}">Sessions</a></p>', (("Set-Cookie", cookie), ("Refresh", f"0; url={PREFIX}")))  # fmt: skip
+
+    def _link(self, request: HttpRequest) -> HttpResponse:
+        """A new link, for a command that has the owner's secret; a cookie is not enough."""
+        token = self._access.new_link(_bearer(request) or "")
+        if token is None:
+            return _error(403, "links are for the owner of the plane")
+        return _json(200, {"path": f"{PREFIX}login?token={token}"})
 
     # ── pages ────────────────────────────────────────────────────────────────────────────
     async def _overview(self, user: User) -> HttpResponse:
@@ -246,6 +267,11 @@ class HistoryHandler(Handler):
             count = min(max(int(lines), 0), MAX_LINES)
             body = _in_thread(lambda: iter([reader.tail(found.pod, found.path, count, span)]))
         return HttpResponse(200, body, headers, content_type="text/plain; charset=utf-8")
+
+
+def _bearer(request: HttpRequest) -> str | None:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
 
 
 async def _in_thread(start: Callable[[], Any]) -> AsyncIterator[bytes]:
