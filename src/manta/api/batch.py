@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from manta.api.core import PodCondition
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, View
 
 JOB_COMPLETE: Final = "Complete"
 JOB_FAILED: Final = "Failed"
@@ -46,8 +46,7 @@ class JobStatus(View, frozen=True, kw_only=True):
     uncounted_terminated_pods: UncountedPods | None = None
 
 
-class Job(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Job(Object, frozen=True, kw_only=True):
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
 

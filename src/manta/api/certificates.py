@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manta.api.conditions import find
-from manta.api.meta import Condition, ObjectMeta, View
+from manta.api.meta import Condition, Object, View
 
 
 class CertificateSpec(View, frozen=True, kw_only=True):
@@ -23,8 +23,7 @@ class CertificateStatus(View, frozen=True, kw_only=True):
     revision: int = 0
 
 
-class Certificate(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Certificate(Object, frozen=True, kw_only=True):
     spec: CertificateSpec = CertificateSpec()
     status: CertificateStatus = CertificateStatus()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, View
 
 
 class LeaseSpec(View, frozen=True, kw_only=True):
@@ -13,6 +13,5 @@ class LeaseSpec(View, frozen=True, kw_only=True):
     lease_transitions: int | None = None
 
 
-class Lease(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Lease(Object, frozen=True, kw_only=True):
     spec: LeaseSpec = LeaseSpec()

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, View
 
 EGRESS_UNAVAILABLE = "EgressUnavailable"
 """A condition of the embedded plane's Node: its Pods cannot reach the network outside of the plane."""
@@ -101,8 +101,7 @@ class PodStatus(View, frozen=True, kw_only=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class Pod(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Pod(Object, frozen=True, kw_only=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -137,8 +136,7 @@ class NodeStatus(View, frozen=True, kw_only=True):
     addresses: tuple[NodeAddress, ...] = ()
 
 
-class Node(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Node(Object, frozen=True, kw_only=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
@@ -183,8 +181,7 @@ class ServiceStatus(View, frozen=True, kw_only=True):
     load_balancer: LoadBalancerStatus = LoadBalancerStatus()
 
 
-class Service(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Service(Object, frozen=True, kw_only=True):
     spec: ServiceSpec = ServiceSpec()
     status: ServiceStatus = ServiceStatus()
 
@@ -199,18 +196,17 @@ class Service(View, frozen=True, kw_only=True):
 # ── other kinds ──────────────────────────────────────────────────────────────────────────
 
 
-class SecretData(View, frozen=True, kw_only=True):
+class SecretData(Object, frozen=True, kw_only=True):
     """A Secret with its data (base64). Never cached; its repr shows no value."""
 
-    metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"SecretData({self.metadata.key}, keys={sorted(self.data)})"
 
 
-class ServiceAccount(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ServiceAccount(Object, frozen=True, kw_only=True):
+    """Only its metadata."""
 
 
 class PersistentVolumeClaimSpec(View, frozen=True, kw_only=True):
@@ -225,8 +221,7 @@ class PersistentVolumeClaimStatus(View, frozen=True, kw_only=True):
     capacity: dict[str, str | int | float] = msgspec.field(default_factory=dict)
 
 
-class PersistentVolumeClaim(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
 
@@ -241,8 +236,3 @@ class ObjectReference(View, frozen=True, kw_only=True):
     uid: str = ""
     resource_version: str = ""
     field_path: str = ""
-
-
-class EventSource(View, frozen=True, kw_only=True):
-    component: str = ""
-    host: str = ""

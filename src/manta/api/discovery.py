@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from manta.api.core import ObjectReference
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, View
 
 
 class EndpointConditions(View, frozen=True, kw_only=True):
@@ -35,8 +35,7 @@ class EndpointPort(View, frozen=True, kw_only=True):
     app_protocol: str = ""
 
 
-class EndpointSlice(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class EndpointSlice(Object, frozen=True, kw_only=True):
     address_type: str = "IPv4"
     listed_endpoints: tuple[Endpoint, ...] | None = msgspec.field(default=None, name="endpoints")
     listed_ports: tuple[EndpointPort, ...] | None = msgspec.field(default=None, name="ports")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from manta.api.meta import Condition, ObjectMeta, View
+from manta.api.meta import Condition, Object, View
 
 
 class Listener(View, frozen=True, kw_only=True):
@@ -22,8 +22,7 @@ class GatewayStatus(View, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Gateway(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Gateway(Object, frozen=True, kw_only=True):
     spec: GatewaySpec = GatewaySpec()
     status: GatewayStatus = GatewayStatus()
 
@@ -68,7 +67,6 @@ class HTTPRouteStatus(View, frozen=True, kw_only=True):
     parents: tuple[RouteParentStatus, ...] = ()
 
 
-class HTTPRoute(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class HTTPRoute(Object, frozen=True, kw_only=True):
     spec: HTTPRouteSpec = HTTPRouteSpec()
     status: HTTPRouteStatus = HTTPRouteStatus()

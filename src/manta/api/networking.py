@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, View
 
 
 class IngressSpec(View, frozen=True, kw_only=True):
@@ -15,8 +15,7 @@ class IngressSpec(View, frozen=True, kw_only=True):
     tls: tuple[dict[str, Any], ...] = ()
 
 
-class Ingress(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Ingress(Object, frozen=True, kw_only=True):
     spec: IngressSpec = IngressSpec()
 
 
@@ -27,8 +26,7 @@ class RouteSpec(View, frozen=True, kw_only=True):
     port: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Route(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Route(Object, frozen=True, kw_only=True):
     spec: RouteSpec = RouteSpec()
 
 
@@ -39,6 +37,5 @@ class NetworkPolicySpec(View, frozen=True, kw_only=True):
     egress: tuple[dict[str, Any], ...] = ()
 
 
-class NetworkPolicy(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class NetworkPolicy(Object, frozen=True, kw_only=True):
     spec: NetworkPolicySpec = NetworkPolicySpec()

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, View
 
 
 class PodDisruptionBudgetSpec(View, frozen=True, kw_only=True):
@@ -15,6 +15,5 @@ class PodDisruptionBudgetSpec(View, frozen=True, kw_only=True):
     selector: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class PodDisruptionBudget(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PodDisruptionBudget(Object, frozen=True, kw_only=True):
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, View
 
 
 class PolicyRule(View, frozen=True, kw_only=True):
@@ -14,8 +14,7 @@ class PolicyRule(View, frozen=True, kw_only=True):
     verbs: tuple[str, ...] = ()
 
 
-class Role(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Role(Object, frozen=True, kw_only=True):
     listed_rules: tuple[PolicyRule, ...] | None = msgspec.field(default=None, name="rules")
 
     @property
@@ -37,7 +36,6 @@ class RoleRef(View, frozen=True, kw_only=True):
     name: str = ""
 
 
-class RoleBinding(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class RoleBinding(Object, frozen=True, kw_only=True):
     subjects: tuple[Subject, ...] = ()
     role_ref: RoleRef = RoleRef()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, View
 
 
 class PodGroupSpec(View, frozen=True, kw_only=True):
@@ -12,8 +12,7 @@ class PodGroupSpec(View, frozen=True, kw_only=True):
     min_resources: dict[str, str | int | float] = msgspec.field(default_factory=dict)
 
 
-class PodGroup(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PodGroup(Object, frozen=True, kw_only=True):
     spec: PodGroupSpec = PodGroupSpec()
 
 

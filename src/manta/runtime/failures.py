@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from manta.api.meta import Key, ObjectMeta, View
+from manta.api.meta import Key, Object, ObjectMeta
 from manta.api.resources import Resource
 from manta.api.text import without_credentials
 from manta.api.times import format_time
@@ -61,10 +61,9 @@ _PHASES_WITHOUT_SECRETS: Final = frozenset((Phase.DECODE, Phase.PLAN, Phase.STAT
 names fields and types, but no values."""
 
 
-class _AnyObject(View, frozen=True, kw_only=True):
+class _AnyObject(Object, frozen=True, kw_only=True):
     """An object of any kind: only its metadata has to be valid."""
 
-    metadata: ObjectMeta = ObjectMeta()
     status: Any = None
 
 

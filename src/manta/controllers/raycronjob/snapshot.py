@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, View
 from manta.api.ray.cronjob import RayCronJob
 from manta.api.ray.job import JobDeploymentStatus, JobStatus
 from manta.api.ray.names import ANNOTATION_CRON_SCHEDULED_TIME
@@ -19,10 +19,9 @@ class _ChildStatus(View, frozen=True, kw_only=True):
     job_deployment_status: str = ""
 
 
-class ChildJob(View, frozen=True, kw_only=True):
+class ChildJob(Object, frozen=True, kw_only=True):
     """A RayJob that a RayCronJob created, with the fields that say how it ended."""
 
-    metadata: ObjectMeta = ObjectMeta()
     status: _ChildStatus = _ChildStatus()
 
     @property

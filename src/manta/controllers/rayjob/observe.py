@@ -12,7 +12,7 @@ import msgspec
 
 from manta.api.batch import Job
 from manta.api.core import Pod, Service
-from manta.api.meta import Key, ObjectMeta, View
+from manta.api.meta import Key, Object, View
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob, RayJobSpec, RayJobStatus
@@ -47,10 +47,9 @@ BY_JOB = "by-job"
 BY_USED_CLUSTER = "by-used-cluster"
 
 
-class CachedRayJob(View, frozen=True, kw_only=True):
+class CachedRayJob(Object, frozen=True, kw_only=True):
     """A RayJob with its spec as the user wrote it, so that unknown fields reach the cluster."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: RayJobStatus = RayJobStatus()
 

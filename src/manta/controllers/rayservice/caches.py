@@ -11,7 +11,7 @@ import msgspec
 from manta.api.core import Pod, Service
 from manta.api.discovery import EndpointSlice
 from manta.api.gateway import Gateway, HTTPRoute
-from manta.api.meta import Key, ObjectMeta, View
+from manta.api.meta import Key, Object
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_SERVICES
@@ -28,10 +28,9 @@ SERVE_SLICES: Final = names.LABEL_SERVE
 """EndpointSlices have the labels of their Service. All serve Services have this one."""
 
 
-class CachedRayService(View, frozen=True, kw_only=True):
+class CachedRayService(Object, frozen=True, kw_only=True):
     """A RayService with its spec as the user wrote it, so that unknown fields reach its clusters."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: RayServiceStatuses = RayServiceStatuses()
 

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import field
 
-from manta.api.core import ContainerState, SchedulingGate
+from manta.api import core
+from manta.api.core import ContainerState, ObjectReference, SchedulingGate
 from manta.api.discovery import EndpointConditions
-from manta.api.meta import Condition, ObjectMeta, View
+from manta.api.meta import Condition, Object, View
 
 Amount = str | int | float
 """A quantity as clients write it; the server canonicalises it to text."""
@@ -145,15 +146,8 @@ class ContainerStatus(View, frozen=True, kw_only=True):
     state: ContainerState | None = None
 
 
-class PodCondition(View, frozen=True, kw_only=True):
-    """Times may be null: the writer of a status may omit them."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
+class PodCondition(core.PodCondition, frozen=True, kw_only=True):
     last_probe_time: str | None = None
-    last_transition_time: str | None = None
     observed_generation: int = 0
 
 
@@ -169,8 +163,7 @@ class PodStatus(View, frozen=True, kw_only=True):
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
 
 
-class Pod(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Pod(Object, frozen=True, kw_only=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -207,16 +200,12 @@ class ClaimSpec(View, frozen=True, kw_only=True):
     resources: Resources | None = None
 
 
-class Claim(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Claim(Object, frozen=True, kw_only=True):
     spec: ClaimSpec = ClaimSpec()
 
 
 # ── nodes ────────────────────────────────────────────────────────────────────────────────
-class Taint(View, frozen=True, kw_only=True):
-    key: str
-    value: str = ""
-    effect: str = ""
+class Taint(core.Taint, frozen=True, kw_only=True):
     time_added: str | None = None
 
 
@@ -225,13 +214,8 @@ class NodeSpec(View, frozen=True, kw_only=True):
     taints: tuple[Taint, ...] | None = None
 
 
-class NodeCondition(View, frozen=True, kw_only=True):
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
+class NodeCondition(core.PodCondition, frozen=True, kw_only=True):
     last_heartbeat_time: str | None = None
-    last_transition_time: str | None = None
 
 
 class NodeStatus(View, frozen=True, kw_only=True):
@@ -240,8 +224,7 @@ class NodeStatus(View, frozen=True, kw_only=True):
     conditions: tuple[NodeCondition, ...] | None = None
 
 
-class Node(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Node(Object, frozen=True, kw_only=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
@@ -260,13 +243,8 @@ class Uncounted(View, frozen=True, kw_only=True):
     failed: tuple[str, ...] | None = None
 
 
-class JobCondition(View, frozen=True, kw_only=True):
-    type: str
-    status: str
+class JobCondition(core.PodCondition, frozen=True, kw_only=True):
     last_probe_time: str | None = None
-    last_transition_time: str | None = None
-    reason: str = ""
-    message: str = ""
 
 
 class JobStatus(View, frozen=True, kw_only=True):
@@ -316,21 +294,15 @@ class JobSpec(View, frozen=True, kw_only=True):
     template: Json = field(default_factory=dict)
 
 
-class Job(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Job(Object, frozen=True, kw_only=True):
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
 
 
-class WorkloadCondition(View, frozen=True, kw_only=True):
+class WorkloadCondition(core.PodCondition, frozen=True, kw_only=True):
     """A condition of a Deployment or ReplicaSet."""
 
-    type: str
-    status: str
     last_update_time: str | None = None
-    last_transition_time: str | None = None
-    reason: str = ""
-    message: str = ""
 
 
 class ReplicaSetStatus(View, frozen=True, kw_only=True):
@@ -350,8 +322,7 @@ class ReplicaSetSpec(View, frozen=True, kw_only=True):
     template: Json = field(default_factory=dict)
 
 
-class ReplicaSet(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ReplicaSet(Object, frozen=True, kw_only=True):
     spec: ReplicaSetSpec = ReplicaSetSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()
 
@@ -392,8 +363,7 @@ class DeploymentStatus(View, frozen=True, kw_only=True):
     conditions: tuple[WorkloadCondition, ...] | None = None
 
 
-class Deployment(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Deployment(Object, frozen=True, kw_only=True):
     spec: DeploymentSpec = DeploymentSpec()
     status: DeploymentStatus = DeploymentStatus()
 
@@ -419,8 +389,7 @@ class ServiceSpec(View, frozen=True, kw_only=True):
     publish_not_ready_addresses: bool = False
 
 
-class Service(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Service(Object, frozen=True, kw_only=True):
     spec: ServiceSpec = ServiceSpec()
 
     @property
@@ -428,19 +397,12 @@ class Service(View, frozen=True, kw_only=True):
         return self.spec.cluster_ip == "None"
 
 
-class TargetRef(View, frozen=True, kw_only=True):
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-
-
 class Endpoint(View, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
     conditions: EndpointConditions = EndpointConditions()
     hostname: str | None = None
     node_name: str | None = None
-    target_ref: TargetRef | None = None
+    target_ref: ObjectReference | None = None
     zone: str | None = None
 
 
@@ -451,8 +413,7 @@ class EndpointPort(View, frozen=True, kw_only=True):
     app_protocol: str | None = None
 
 
-class EndpointSlice(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class EndpointSlice(Object, frozen=True, kw_only=True):
     address_type: str = ""
     endpoints: tuple[Endpoint, ...] | None = None
     ports: tuple[EndpointPort, ...] | None = None
@@ -468,8 +429,7 @@ class NamespaceStatus(View, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] | None = None
 
 
-class Namespace(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Namespace(Object, frozen=True, kw_only=True):
     spec: NamespaceSpec = NamespaceSpec()
     status: NamespaceStatus = NamespaceStatus()
 
@@ -493,7 +453,6 @@ class QuotaStatus(View, frozen=True, kw_only=True):
     used: dict[str, Amount] | None = None
 
 
-class Quota(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Quota(Object, frozen=True, kw_only=True):
     spec: QuotaSpec = QuotaSpec()
     status: QuotaStatus = QuotaStatus()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from msgspec import field
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.core import ObjectReference
+from manta.api.meta import Object, View
 from manta.localplane.builtin.views import Json, WorkloadCondition
 
 
-class ControllerRevision(View, frozen=True, kw_only=True):
+class ControllerRevision(Object, frozen=True, kw_only=True):
     """One template that a StatefulSet or DaemonSet had; the highest `revision` is the newest."""
 
-    metadata: ObjectMeta = ObjectMeta()
     revision: int = 0
     data: Json = field(default_factory=dict)
 
@@ -66,8 +66,7 @@ class StatefulSetStatus(View, frozen=True, kw_only=True):
     conditions: tuple[WorkloadCondition, ...] | None = None
 
 
-class StatefulSet(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class StatefulSet(Object, frozen=True, kw_only=True):
     spec: StatefulSetSpec = StatefulSetSpec()
     status: StatefulSetStatus = StatefulSetStatus()
 
@@ -103,22 +102,12 @@ class DaemonSetStatus(View, frozen=True, kw_only=True):
     conditions: tuple[WorkloadCondition, ...] | None = None
 
 
-class DaemonSet(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class DaemonSet(Object, frozen=True, kw_only=True):
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus = DaemonSetStatus()
 
 
 # ── CronJob ──────────────────────────────────────────────────────────────────────────────
-class JobReference(View, frozen=True, kw_only=True):
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
 class CronJobSpec(View, frozen=True, kw_only=True):
     schedule: str = ""
     time_zone: str | None = None
@@ -131,12 +120,11 @@ class CronJobSpec(View, frozen=True, kw_only=True):
 
 
 class CronJobStatus(View, frozen=True, kw_only=True):
-    active: tuple[JobReference, ...] | None = None
+    active: tuple[ObjectReference, ...] | None = None
     last_schedule_time: str | None = None
     last_successful_time: str | None = None
 
 
-class CronJob(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class CronJob(Object, frozen=True, kw_only=True):
     spec: CronJobSpec = CronJobSpec()
     status: CronJobStatus = CronJobStatus()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from manta.api.core import ObjectReference
 from manta.api.resources import JOBS
 from manta.api.schedule import ScheduleError
 from manta.api.times import format_time
@@ -9,7 +10,7 @@ from manta.localplane.builtin.cronjob.plan import Cause
 from manta.localplane.builtin.cronjob.snapshot import CronJobSnapshot
 from manta.localplane.builtin.cronjob.timing import due, schedule_of
 from manta.localplane.builtin.job.verdict import condition
-from manta.localplane.builtin.workload_views import CronJobStatus, JobReference
+from manta.localplane.builtin.workload_views import CronJobStatus
 from manta.reconcile.outcome import Outcome, Result
 
 
@@ -34,7 +35,7 @@ def _last_schedule_time(snapshot: CronJobSnapshot, outcome: Outcome) -> str | No
     return snapshot.cron_job.status.last_schedule_time
 
 
-def _active(snapshot: CronJobSnapshot, outcome: Outcome) -> tuple[JobReference, ...]:
+def _active(snapshot: CronJobSnapshot, outcome: Outcome) -> tuple[ObjectReference, ...]:
     replaced = {one.key for one in outcome.done if one.action.cause is Cause.REPLACE}
     found = [
         _reference(meta.name, meta.namespace, meta.uid, meta.resource_version)
@@ -49,8 +50,8 @@ def _active(snapshot: CronJobSnapshot, outcome: Outcome) -> tuple[JobReference, 
     return tuple(known.get(one.uid, one) for one in found)
 
 
-def _reference(name: str, namespace: str, uid: str, version: str) -> JobReference:
-    return JobReference(
+def _reference(name: str, namespace: str, uid: str, version: str) -> ObjectReference:
+    return ObjectReference(
         api_version=JOBS.api_version,
         kind=JOBS.kind,
         name=name,

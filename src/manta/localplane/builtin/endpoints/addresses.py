@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from manta.api.core import ObjectReference
 from manta.api.discovery import EndpointConditions
 from manta.api.well_known import LABEL_ZONE
 from manta.localplane.builtin.endpoints.snapshot import ServiceSnapshot
@@ -13,7 +14,6 @@ from manta.localplane.builtin.views import (
     Pod,
     Service,
     ServicePort,
-    TargetRef,
 )
 
 Ports = tuple[EndpointPort, ...]
@@ -46,7 +46,9 @@ def _endpoint(snapshot: ServiceSnapshot, service: Service, pod: Pod) -> Endpoint
         conditions=EndpointConditions(ready=ready, serving=serving, terminating=leaving),
         hostname=hostname(service, pod),
         node_name=pod.spec.node_name,
-        target_ref=TargetRef(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid),
+        target_ref=ObjectReference(
+            kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid
+        ),
         zone=node.metadata.labels.get(LABEL_ZONE),
     )
 

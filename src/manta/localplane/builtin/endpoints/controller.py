@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from manta.api.meta import Key, Object, ObjectMeta, View
+from manta.api.meta import Key, Object, ObjectMeta
 from manta.api.resources import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES
 from manta.api.well_known import (
     LABEL_ENDPOINT_SLICE_MANAGED_BY,
@@ -25,8 +25,7 @@ from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key
 
 
-class Endpoints(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Endpoints(Object, frozen=True, kw_only=True):
     subsets: tuple[Json, ...] | None = None
 
 

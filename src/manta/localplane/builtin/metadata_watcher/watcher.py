@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from manta.api.meta import Condition, ObjectMeta, View
+from manta.api.meta import Condition, Object, ObjectMeta, View
 from manta.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from manta.kube.errors import MantaError
 from manta.localplane.builtin.metadata_watcher.partial_metadata import PartialObjectMetadata
@@ -82,10 +82,9 @@ class DefinitionStatus(View, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] | None = None
 
 
-class Definition(View, frozen=True, kw_only=True):
+class Definition(Object, frozen=True, kw_only=True):
     """A CustomResourceDefinition, without its schemas: they can be megabytes."""
 
-    metadata: ObjectMeta = ObjectMeta()
     status: DefinitionStatus = DefinitionStatus()
 
     @property

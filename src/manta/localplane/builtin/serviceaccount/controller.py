@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from manta.api.meta import Key, Object, ObjectMeta, View
+from manta.api.meta import Key, Object
 from manta.api.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from manta.localplane.builtin.serviceaccount.plan import (
     DEFAULT_ACCOUNT,
@@ -21,8 +21,7 @@ from manta.runtime.controller import Watch, own_key
 from manta.runtime.manager import Manager
 
 
-class ConfigMap(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ConfigMap(Object, frozen=True, kw_only=True):
     data: dict[str, str] | None = None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, ObjectMeta
 from manta.api.resources import SECRETS
 from manta.api.well_known import ANNOTATION_SERVICE_ACCOUNT_NAME, ANNOTATION_SERVICE_ACCOUNT_UID
 from manta.reconcile.actions import Call, Delete
@@ -23,8 +23,7 @@ class Cause(ActionCause):
     NO_ACCOUNT = NO_EVENT, "the ServiceAccount of the Secret is gone"
 
 
-class TokenSecret(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class TokenSecret(Object, frozen=True, kw_only=True):
     data: dict[str, str] | None = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, ObjectMeta, View
 from manta.api.resources import PERSISTENT_VOLUME_CLAIMS, Resource
 from manta.api.well_known import FINALIZER_CLAIM_PROTECTION, FINALIZER_VOLUME_PROTECTION
 from manta.reconcile.actions import Patch
@@ -29,8 +29,7 @@ class VolumeSpec(View, frozen=True, kw_only=True):
     claim_ref: ClaimRef | None = None
 
 
-class Volume(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Volume(Object, frozen=True, kw_only=True):
     spec: VolumeSpec = VolumeSpec()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from manta.api.core import Service
-from manta.api.meta import Key, Object, ObjectMeta, View
+from manta.api.meta import Key, Object
 from manta.api.resources import (
     CONFIG_MAPS,
     PERSISTENT_VOLUME_CLAIMS,
@@ -23,10 +23,9 @@ from manta.localplane.node.spec.environment import Sources
 from manta.localplane.node.spec.pod_spec import NodePod, Projection, TokenProjection, Volume
 
 
-class _Data(View, frozen=True, kw_only=True):
+class _Data(Object, frozen=True, kw_only=True):
     """A ConfigMap or Secret with its content; never cached."""
 
-    metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] = msgspec.field(default_factory=dict)
     binary_data: dict[str, str] = msgspec.field(default_factory=dict)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from manta.api import core
 from manta.api.core import Resources
-from manta.api.meta import ObjectMeta, View
+from manta.api.meta import Object, View
 
 Port = int | str
 Quantities = dict[str, str | int | float]
@@ -332,8 +332,7 @@ class PodStatus(View, frozen=True, kw_only=True):
     init_container_statuses: tuple[dict[str, Any], ...] = ()
 
 
-class NodePod(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class NodePod(Object, frozen=True, kw_only=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
