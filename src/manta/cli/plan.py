@@ -21,11 +21,7 @@ from manta.api.meta import Key
 from manta.api.usage import UsageError
 from manta.cli.output.help import examples
 from manta.cli.output.plan_report import as_document, describe
-from manta.cli.server.connection import (
-    add_connection_flags,
-    namespace_of,
-    open_client,
-)
+from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.cli.server.manifests import Document, add_filename_flag, read_manifests
 from manta.cli.server.operator_settings import add_settings_flags, find_origins, origin_for
 from manta.client.connection import NoServerError

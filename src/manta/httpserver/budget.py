@@ -41,10 +41,7 @@ class MemoryBudget:
     """The bytes of all clients. Every byte belongs to one `Reservation`."""
 
     def __init__(
-        self,
-        client_bytes: int,
-        total_bytes: int,
-        elapsed: Callable[[], float] = time.monotonic,
+        self, client_bytes: int, total_bytes: int, elapsed: Callable[[], float] = time.monotonic
     ) -> None:
         self.client_bytes = client_bytes
         self.total_bytes = total_bytes

@@ -139,11 +139,7 @@ class Client:
             return await self._pages(resource, paged, into, (first, selection, 0))
 
     async def _pages(
-        self,
-        resource: Resource,
-        request: Request,
-        into: type[T],
-        queries: tuple[Query, Query, int],
+        self, resource: Resource, request: Request, into: type[T], queries: tuple[Query, Query, int]
     ) -> Listing[T]:
         first, selection, page_size = queries
         limit = requests.query_of(limit=page_size)

@@ -114,11 +114,7 @@ class HttpTransport:
     """Keeps connections alive in a pool. Watches do not count against its limit."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        now: Callable[[], datetime] | None = None,
-        connections: int = 64,
+        self, cluster: Cluster, *, now: Callable[[], datetime] | None = None, connections: int = 64
     ) -> None:
         from manta.kube.credentials import credential_provider_for
 

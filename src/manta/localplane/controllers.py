@@ -29,10 +29,7 @@ from manta.localplane.builtin.replicaset.controller import ReplicaSetController
 from manta.localplane.builtin.serviceaccount.controller import ServiceAccountController
 from manta.localplane.builtin.serviceaccount.token_controller import TokenController
 from manta.localplane.builtin.statefulset.controller import StatefulSetController
-from manta.localplane.builtin.storageprotection.controller import (
-    ClaimProtection,
-    VolumeProtection,
-)
+from manta.localplane.builtin.storageprotection.controller import ClaimProtection, VolumeProtection
 from manta.localplane.builtin.views import (
     Claim,
     Deployment,

@@ -90,7 +90,4 @@ def find_port(container: Mapping[str, Any], name: str, default: int) -> int:
 
 
 def limits_equal_requests(cpu: str, memory: str) -> Json:
-    return {
-        "limits": {"cpu": cpu, "memory": memory},
-        "requests": {"cpu": cpu, "memory": memory},
-    }
+    return {"limits": {"cpu": cpu, "memory": memory}, "requests": {"cpu": cpu, "memory": memory}}

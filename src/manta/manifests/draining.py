@@ -72,10 +72,7 @@ def head_pdb_name(cluster: RayCluster) -> str:
 
 
 def build_head_pdb(cluster: RayCluster) -> Json:
-    labels = {
-        names.LABEL_CLUSTER: cluster.metadata.name,
-        names.LABEL_NODE_TYPE: names.NODE_HEAD,
-    }
+    labels = {names.LABEL_CLUSTER: cluster.metadata.name, names.LABEL_NODE_TYPE: names.NODE_HEAD}
     meta = {
         "name": head_pdb_name(cluster),
         "namespace": cluster.metadata.namespace,

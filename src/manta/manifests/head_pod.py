@@ -13,12 +13,7 @@ from manta.manifests.containers import Json, add_env, copy_json, ray_container
 from manta.manifests.gang import supports_scheduling_gates
 from manta.manifests.history_collector import add_collector, history_annotations
 from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_labels
-from manta.manifests.ray_node import (
-    Node,
-    add_credentials,
-    complete_ray_container,
-    head_address_env,
-)
+from manta.manifests.ray_node import Node, add_credentials, complete_ray_container, head_address_env
 from manta.manifests.ray_start import Params, complete_head, with_group_labels, with_group_resources
 from manta.manifests.volumes import add_shared_memory, share_logs
 from manta.rules.settings import Settings

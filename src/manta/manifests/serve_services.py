@@ -17,11 +17,7 @@ from manta.manifests.containers import Json, copy_json
 from manta.manifests.ownership import owned_by
 from manta.manifests.propagated_metadata import propagated_metadata
 from manta.manifests.service_cluster import origin_labels, service_reference
-from manta.manifests.services import (
-    build_head_service,
-    custom_head_annotations,
-    serve_ports,
-)
+from manta.manifests.services import build_head_service, custom_head_annotations, serve_ports
 from manta.rules.settings import Settings
 
 

@@ -30,10 +30,7 @@ def build_head_service(cluster: RayCluster, settings: Settings, head: Pod | None
 
 
 def _standard(
-    cluster: RayCluster,
-    settings: Settings,
-    selector: Mapping[str, str],
-    numbers: Mapping[str, int],
+    cluster: RayCluster, settings: Settings, selector: Mapping[str, str], numbers: Mapping[str, int]
 ) -> Json:
     ports = sorted(_service_ports(numbers.items()), key=lambda port: port["name"])
     type_ = cluster.spec.head_group_spec.service_type or "ClusterIP"

@@ -22,12 +22,7 @@ from manta.manifests.containers import (
 from manta.manifests.draining import add_drain
 from manta.manifests.history_collector import add_collector, history_annotations
 from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_labels
-from manta.manifests.ray_node import (
-    Node,
-    add_credentials,
-    complete_ray_container,
-    head_address_env,
-)
+from manta.manifests.ray_node import Node, add_credentials, complete_ray_container, head_address_env
 from manta.manifests.ray_start import (
     Params,
     bash,

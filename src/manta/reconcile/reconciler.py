@@ -193,12 +193,7 @@ class Reconciler(ABC, Generic[S, T]):
             return None, error
 
     async def _write_status(
-        self,
-        owner: Owner,
-        snapshot: S,
-        step: Step[T],
-        outcome: Outcome,
-        record: Reconciled | None,
+        self, owner: Owner, snapshot: S, step: Step[T], outcome: Outcome, record: Reconciled | None
     ) -> timedelta | None:
         resource, metadata, old = self.subject(snapshot)
         new = self.next_status(snapshot, step, outcome)

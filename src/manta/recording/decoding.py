@@ -48,12 +48,7 @@ def decode_snapshot(recorded: Recorded) -> tuple[Any, list[str]]:
 
 
 def _part(
-    kind: Any,
-    fields: Json,
-    segment: Segment,
-    module: ModuleType,
-    path: str,
-    notes: list[str],
+    kind: Any, fields: Json, segment: Segment, module: ModuleType, path: str, notes: list[str]
 ) -> Any:
     hints = _hints(kind)
     given: dict[str, Any] = {}

@@ -66,9 +66,7 @@ class ApiMetrics:
     def __init__(self, registry: Registry, server: str) -> None:
         self._host = urlsplit(server).netloc.rpartition("@")[2]
         self._requests = registry.counter(
-            "rest_client_requests_total",
-            "Requests to the API server.",
-            ("code", "host", "method"),
+            "rest_client_requests_total", "Requests to the API server.", ("code", "host", "method")
         )
         self._seconds = registry.histogram(
             "rest_client_request_duration_seconds",

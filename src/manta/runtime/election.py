@@ -23,16 +23,7 @@ from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, Conflict, MantaError, NotFound
 from manta.runtime.clock import Clock
 from manta.runtime.gate import WriteGate
-from manta.runtime.lease import (
-    Lease,
-    Memory,
-    Take,
-    Timing,
-    Watch,
-    released,
-    step,
-    write_until,
-)
+from manta.runtime.lease import Lease, Memory, Take, Timing, Watch, released, step, write_until
 
 log = logging.getLogger(__name__)
 

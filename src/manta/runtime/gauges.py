@@ -29,10 +29,7 @@ def register_caches(registry: Registry, informers: Collection[Informer[Any]]) ->
         "gauge",
     )
     family(
-        "manta_watch_restarts_total",
-        "Restarts of watches.",
-        lambda one: one.restarts,
-        "counter",
+        "manta_watch_restarts_total", "Restarts of watches.", lambda one: one.restarts, "counter"
     )
     family(
         "manta_watch_trouble",

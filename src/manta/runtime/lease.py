@@ -66,13 +66,7 @@ Decision = Take | Watch
 
 
 def step(
-    lease: Lease | None,
-    memory: Memory,
-    me: str,
-    *,
-    now: datetime,
-    monotonic: float,
-    timing: Timing,
+    lease: Lease | None, memory: Memory, me: str, *, now: datetime, monotonic: float, timing: Timing
 ) -> tuple[Decision, Memory]:
     """What to do about the lease as read (None: it does not exist), and what to remember."""
     if lease is None:

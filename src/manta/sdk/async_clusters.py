@@ -30,10 +30,7 @@ class AsyncCluster(AsyncObject[RayCluster]):
         return self.object.status
 
     async def wait_ready(
-        self,
-        *,
-        timeout: float | None = TIMEOUT,
-        progress: Progress = None,
+        self, *, timeout: float | None = TIMEOUT, progress: Progress = None
     ) -> Self:
         """Wait until the head and all workers are ready. Raises WaitTimeout, WaitFailed and Deleted."""
         await self._wait(cluster_is_ready, timeout, "ready", progress)
@@ -99,10 +96,7 @@ class AsyncClusters(AsyncCollection[RayCluster, AsyncCluster]):
     async def create(self, /, **options: Unpack[ClusterOptions]) -> AsyncCluster: ...
 
     async def create(
-        self,
-        manifest: RayCluster | Mapping[str, Any] | str | None = None,
-        /,
-        **options: Any,
+        self, manifest: RayCluster | Mapping[str, Any] | str | None = None, /, **options: Any
     ) -> AsyncCluster:
         """Create a RayCluster from arguments (`ClusterOptions`) or from a manifest.
 

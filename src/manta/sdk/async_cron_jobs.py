@@ -81,10 +81,7 @@ class AsyncCronJobs(AsyncCollection[RayCronJob, AsyncCronJob]):
     async def create(self, /, **options: Unpack[CronJobOptions]) -> AsyncCronJob: ...
 
     async def create(
-        self,
-        manifest: RayCronJob | Mapping[str, Any] | str | None = None,
-        /,
-        **options: Any,
+        self, manifest: RayCronJob | Mapping[str, Any] | str | None = None, /, **options: Any
     ) -> AsyncCronJob:
         """Create a RayCronJob from arguments (`CronJobOptions`) or from a manifest.
 

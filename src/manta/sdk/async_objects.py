@@ -150,10 +150,7 @@ class AsyncObject(Generic[M]):
                 report(why)
 
     async def reasons(
-        self,
-        judged: Callable[[Document], Verdict],
-        timeout: float | None,
-        what: str,
+        self, judged: Callable[[Document], Verdict], timeout: float | None, what: str
     ) -> AsyncGenerator[str, None]:
         """A line for each change of what the object waits for; ends when it is ready.
 

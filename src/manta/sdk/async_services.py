@@ -33,10 +33,7 @@ class AsyncService(AsyncObject[RayService]):
         return f"http://{self.name}-serve-svc.{self.namespace}.svc:{SERVE_PORT}"
 
     async def wait_ready(
-        self,
-        *,
-        timeout: float | None = TIMEOUT,
-        progress: Progress = None,
+        self, *, timeout: float | None = TIMEOUT, progress: Progress = None
     ) -> Self:
         """Wait until the service answers requests with its current spec.
 
@@ -91,10 +88,7 @@ class AsyncServices(AsyncCollection[RayService, AsyncService]):
     async def create(self, /, **options: Unpack[ServiceOptions]) -> AsyncService: ...
 
     async def create(
-        self,
-        manifest: RayService | Mapping[str, Any] | str | None = None,
-        /,
-        **options: Any,
+        self, manifest: RayService | Mapping[str, Any] | str | None = None, /, **options: Any
     ) -> AsyncService:
         """Create a RayService from arguments (`ServiceOptions`) or from a manifest.
 

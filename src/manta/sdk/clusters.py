@@ -65,10 +65,7 @@ class Clusters(Collection[RayCluster, Cluster, AsyncClusters]):
     def create(self, /, **options: Unpack[ClusterOptions]) -> Cluster: ...
 
     def create(
-        self,
-        manifest: RayCluster | Mapping[str, Any] | str | None = None,
-        /,
-        **options: Any,
+        self, manifest: RayCluster | Mapping[str, Any] | str | None = None, /, **options: Any
     ) -> Cluster:
         """Create a RayCluster from arguments (`ClusterOptions`) or from a manifest.
 

@@ -53,10 +53,7 @@ class CronJobs(Collection[RayCronJob, CronJob, AsyncCronJobs]):
     def create(self, /, **options: Unpack[CronJobOptions]) -> CronJob: ...
 
     def create(
-        self,
-        manifest: RayCronJob | Mapping[str, Any] | str | None = None,
-        /,
-        **options: Any,
+        self, manifest: RayCronJob | Mapping[str, Any] | str | None = None, /, **options: Any
     ) -> CronJob:
         """Create a RayCronJob from arguments (`CronJobOptions`) or from a manifest.
 

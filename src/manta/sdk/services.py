@@ -62,10 +62,7 @@ class Services(Collection[RayService, Service, AsyncServices]):
     def create(self, /, **options: Unpack[ServiceOptions]) -> Service: ...
 
     def create(
-        self,
-        manifest: RayService | Mapping[str, Any] | str | None = None,
-        /,
-        **options: Any,
+        self, manifest: RayService | Mapping[str, Any] | str | None = None, /, **options: Any
     ) -> Service:
         """Create a RayService from arguments (`ServiceOptions`) or from a manifest.
 

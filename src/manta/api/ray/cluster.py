@@ -123,8 +123,7 @@ class AutoscalerOptions(View, frozen=True, kw_only=True):
         info("Resources of the sidecar; default 500m and 512Mi.", model="ResourceRequirements"),
     ] = None
     security_context: Annotated[
-        dict[str, Any] | None,
-        info("Security context of the sidecar.", model="SecurityContext"),
+        dict[str, Any] | None, info("Security context of the sidecar.", model="SecurityContext")
     ] = None
     idle_timeout_seconds: Annotated[
         int | None, info("Seconds until an idle worker may be removed.")
@@ -220,8 +219,7 @@ class WorkerGroupNetworkPolicyRules(NetworkPolicyRules, frozen=True, kw_only=Tru
 
 class NetworkPolicyConfig(View, frozen=True, kw_only=True):
     mode: Annotated[
-        str,
-        info("What is denied by default.", enum=list(NetworkPolicyMode), default="DenyAll"),
+        str, info("What is denied by default.", enum=list(NetworkPolicyMode), default="DenyAll")
     ] = "DenyAll"
     head: Annotated[NetworkPolicyRules | None, info("Rules of the head.")] = None
     worker: Annotated[NetworkPolicyRules | None, info("Rules of every worker group.")] = None

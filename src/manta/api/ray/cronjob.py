@@ -27,8 +27,7 @@ class RayCronJobSpec(View, frozen=True, kw_only=True):
     ] = _EMPTY_TEMPLATE
     """As the user wrote it: fields that we do not know reach the RayJob unchanged."""
     successful_jobs_history_limit: Annotated[
-        int | None,
-        info("Succeeded RayJobs to keep; all if unset. Manta only.", minimum=0),
+        int | None, info("Succeeded RayJobs to keep; all if unset. Manta only.", minimum=0)
     ] = None
     failed_jobs_history_limit: Annotated[
         int | None, info("Failed RayJobs to keep; all if unset. Manta only.", minimum=0)
@@ -40,8 +39,7 @@ class RayCronJobStatus(View, frozen=True, kw_only=True):
         Time | None, info("The last tick for which a RayJob was created.")
     ] = None
     conditions: Annotated[
-        tuple[Condition, ...],
-        info("Conditions of the RayCronJob. Manta only.", **list_map("type")),
+        tuple[Condition, ...], info("Conditions of the RayCronJob. Manta only.", **list_map("type"))
     ] = ()
 
 

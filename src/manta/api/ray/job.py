@@ -239,8 +239,7 @@ class RayJobStatus(View, frozen=True, kw_only=True):
     ] = None
     observed_generation: Annotated[Int64, info("The generation that this status is of.")] = 0
     conditions: Annotated[
-        tuple[Condition, ...],
-        info("Conditions of the RayJob.", **list_map("type")),
+        tuple[Condition, ...], info("Conditions of the RayJob.", **list_map("type"))
     ] = ()
 
 

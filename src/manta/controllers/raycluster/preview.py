@@ -17,9 +17,7 @@ from manta.api.meta import Key
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster, RayClusterSpec
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import (
-    PODS,
-)
+from manta.api.resources import PODS
 from manta.controllers.raycluster.caches import BY_CLUSTER, Caches, by_cluster, selections
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import recreates

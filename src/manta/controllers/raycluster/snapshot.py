@@ -10,12 +10,7 @@ from functools import cached_property
 from manta.api.batch import Job
 from manta.api.certificates import Certificate
 from manta.api.conditions import is_true
-from manta.api.core import (
-    PersistentVolumeClaim,
-    Pod,
-    Service,
-    ServiceAccount,
-)
+from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
 from manta.api.meta import Object
 from manta.api.networking import Ingress, NetworkPolicy, Route
 from manta.api.policy import PodDisruptionBudget

@@ -32,10 +32,7 @@ class RayCronJobReconciler(Reconciler[CronSnapshot, RayCronJobStatus]):
     def __init__(self, manager: Manager, settings: Settings) -> None:
         self.subjects = self._crons = manager.informer(RAY_CRON_JOBS, RayCronJob)
         self._jobs = manager.informer(
-            RAY_JOBS,
-            ChildJob,
-            labels=LABEL_CRON_JOB_NAME,
-            indexes={BY_CONTROLLER: controller_uid},
+            RAY_JOBS, ChildJob, labels=LABEL_CRON_JOB_NAME, indexes={BY_CONTROLLER: controller_uid}
         )
         self._observer = Observer(self._crons, self._jobs, manager.clock, settings)
         super().__init__(manager)

@@ -58,10 +58,7 @@ from manta.rules.selection import RAY_PODS, SUBMITTER_PODS
 from manta.rules.settings import Settings
 from manta.runtime.clock import Clock
 
-_INDEXES: Indexes = {
-    BY_CLUSTER: by_cluster,
-    BY_JOB: by_job,
-}
+_INDEXES: Indexes = {BY_CLUSTER: by_cluster, BY_JOB: by_job}
 
 
 class Effect(StrEnum):

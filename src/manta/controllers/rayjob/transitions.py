@@ -33,12 +33,7 @@ NOT_RETRIED = frozenset(
     (JobFailedReason.DEADLINE_EXCEEDED, JobFailedReason.STATUS_CHECK_TIMEOUT_EXCEEDED)
 )
 SIDE_CAUSES = frozenset(
-    (
-        Cause.HEAD_SERVICE,
-        Cause.HEAD_SERVICE_DRIFT,
-        Cause.POD_GROUP_DRIFT,
-        Cause.POD_GROUP_CLEANUP,
-    )
+    (Cause.HEAD_SERVICE, Cause.HEAD_SERVICE_DRIFT, Cause.POD_GROUP_DRIFT, Cause.POD_GROUP_CLEANUP)
 )
 """Actions beside the stage: when one fails, the stage goes on."""
 

@@ -28,11 +28,7 @@ from manta.controllers.rayservice.planners.services import plan_services
 from manta.controllers.rayservice.planners.suspension import plan_suspension
 from manta.controllers.rayservice.planners.worker_replacement import plan_worker_replacement
 from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
-from manta.controllers.rayservice.status_changes import (
-    ServiceStep,
-    clear_traffic_split,
-    promoted,
-)
+from manta.controllers.rayservice.status_changes import ServiceStep, clear_traffic_split, promoted
 from manta.reconcile.plan import NOTHING, do
 from manta.reconcile.step import Step, join, step_then
 

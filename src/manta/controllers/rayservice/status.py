@@ -62,11 +62,7 @@ def _set(
     conditions, generation = status.conditions, snapshot.service.metadata.generation
     for type_, truth, reason, message in wanted:
         condition = Condition(
-            type=type_,
-            status=truth,
-            reason=reason,
-            message=message,
-            observed_generation=generation,
+            type=type_, status=truth, reason=reason, message=message, observed_generation=generation
         )
         conditions = set_condition(conditions, condition, snapshot.now)
     return msgspec.structs.replace(status, conditions=conditions)

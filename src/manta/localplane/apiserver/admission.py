@@ -71,11 +71,7 @@ class Admission:
             raise forbidden(resource.plural, resource.group, name, why, [cause])
 
     def admit(
-        self,
-        call: Call,
-        obj: dict[str, Any],
-        old: dict[str, Any] | None,
-        subresource: str = "",
+        self, call: Call, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str = ""
     ) -> dict[str, Any]:
         check_escalation(self._authorizer, call, obj, old)
         check_endpoint_addresses(self._core, call, obj, old)

@@ -24,11 +24,7 @@ _read_service = fields_reader(("spec.clusterIP", "spec.type"))
 
 class AdmissionContext:
     def __init__(
-        self,
-        core: Core,
-        *,
-        demand_accounts: bool,
-        network: ipaddress.IPv4Network = SERVICE_NETWORK,
+        self, core: Core, *, demand_accounts: bool, network: ipaddress.IPv4Network = SERVICE_NETWORK
     ) -> None:
         self._core = core
         self._demand_accounts = demand_accounts

@@ -11,12 +11,7 @@ from typing import Any
 
 import msgspec
 
-from manta.httpserver.messages import (
-    HttpRequest,
-    HttpResponse,
-    json_response,
-    text_response,
-)
+from manta.httpserver.messages import HttpRequest, HttpResponse, json_response, text_response
 from manta.localplane.apiserver.api_resources import ApiResource, Subresource
 from manta.localplane.apiserver.negotiation import wants_aggregated_discovery
 from manta.localplane.apiserver.registry import Registry

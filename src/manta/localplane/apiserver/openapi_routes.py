@@ -6,12 +6,7 @@ The URL of a document holds a hash of its content, so that clients can cache it 
 
 from __future__ import annotations
 
-from manta.httpserver.messages import (
-    HttpRequest,
-    HttpResponse,
-    json_response,
-    text_response,
-)
+from manta.httpserver.messages import HttpRequest, HttpResponse, json_response, text_response
 from manta.localplane.apiserver.api_resources import ApiResource
 from manta.localplane.apiserver.openapi.documents import (
     document,

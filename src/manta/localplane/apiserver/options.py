@@ -10,11 +10,7 @@ from typing import Any, Final
 from manta.httpserver.messages import HttpRequest
 from manta.localplane.apiserver.schema.causes import Cause, too_long
 from manta.localplane.apiserver.schema.causes import invalid as invalid_value
-from manta.localplane.apiserver.status_errors import (
-    bad_request,
-    invalid_options,
-    plain_failure,
-)
+from manta.localplane.apiserver.status_errors import bad_request, invalid_options, plain_failure
 
 _INTEGER = re.compile("[-+]?[0-9]+")
 _INT64 = 1 << 63

@@ -179,12 +179,7 @@ class ResourceStore:
         return Written(self._put(call.resource, key, new, options))
 
     def _remove_updated(
-        self,
-        resource: ApiResource,
-        key: str,
-        new: Object,
-        record: Record,
-        options: WriteOptions,
+        self, resource: ApiResource, key: str, new: Object, record: Record, options: WriteOptions
     ) -> Written:
         """The update took the last finalizer: answer with the object, and remove it."""
         body = rendering.stored_form(resource, new)

@@ -67,12 +67,5 @@ def _below(root: Route, parts: list[str]) -> Route | None:
         namespace, parts = parts[1], parts[2:]
     plural, name, subresource = (*parts[:3], "", "", "")[:3]
     return Route(
-        root.group,
-        root.version,
-        plural,
-        namespace,
-        name,
-        subresource,
-        "/".join(parts[3:]),
-        watch,
+        root.group, root.version, plural, namespace, name, subresource, "/".join(parts[3:]), watch
     )

@@ -72,11 +72,7 @@ def _qualified(kind: str, group: str) -> str:
     return f"{kind}.{group}" if group else kind
 
 
-_HTTP_REASONS = {
-    401: "Unauthorized",
-    403: "Forbidden",
-    413: "RequestEntityTooLarge",
-}
+_HTTP_REASONS = {401: "Unauthorized", 403: "Forbidden", 413: "RequestEntityTooLarge"}
 
 
 def from_http_error(error: HttpError) -> StatusError:

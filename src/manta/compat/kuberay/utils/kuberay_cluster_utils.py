@@ -136,12 +136,7 @@ class ClusterUtils:
         return group, True
 
     def update_worker_group_replicas(
-        self,
-        cluster: Dict,
-        group_name: str,
-        max_replicas: int,
-        min_replicas: int,
-        replicas: int,
+        self, cluster: Dict, group_name: str, max_replicas: int, min_replicas: int, replicas: int
     ) -> Result:
         """Set the numbers of a group. False if it does not exist. Raises AssertionError."""
         given = {"group_name": group_name, "max_replicas": max_replicas, "replicas": replicas}

@@ -21,12 +21,7 @@ from manta.manifests.redis_cleanup import build_cleanup_job
 from manta.reconcile.actions import Create
 from manta.reconcile.finalizers import add_finalizer, remove_finalizer
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
-from manta.rules.traits import (
-    StorageBackend,
-    ray_container_of,
-    storage_backend,
-    storage_namespace,
-)
+from manta.rules.traits import StorageBackend, ray_container_of, storage_backend, storage_namespace
 
 DEFAULT_TIMEOUT: Final = timedelta(seconds=300)
 HEAD_RETRY: Final = timedelta(seconds=10)

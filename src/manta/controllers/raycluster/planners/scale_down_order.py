@@ -31,8 +31,4 @@ def usefulness(pod: Pod) -> int:
 
 def _age(pod: Pod) -> tuple[str, int, str]:
     index = parse_count(pod.metadata.labels.get(names.LABEL_REPLICA_INDEX, ""))
-    return (
-        pod.metadata.creation_timestamp,
-        -1 if index is None else index,
-        pod.metadata.name,
-    )
+    return (pod.metadata.creation_timestamp, -1 if index is None else index, pod.metadata.name)

@@ -50,8 +50,7 @@ from manta.reconcile.plan import NOTHING, Plan, do
 from manta.rules.validation.job import lacks_entrypoint
 
 FOR_USER: Final = Blockage(
-    "WaitingForJobId",
-    "the cluster is ready; set spec.jobId to the id of the job that you submit",
+    "WaitingForJobId", "the cluster is ready; set spec.jobId to the id of the job that you submit"
 )
 
 

@@ -23,11 +23,7 @@ from manta.controllers.rayservice.planners.old_clusters import delete_cluster
 from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
 from manta.controllers.rayservice.status_changes import ServiceStep, without_pending
 from manta.manifests.containers import copy_json
-from manta.manifests.service_cluster import (
-    build_service_cluster,
-    identity,
-    replicas_asked_for,
-)
+from manta.manifests.service_cluster import build_service_cluster, identity, replicas_asked_for
 from manta.reconcile.actions import Create, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
 from manta.reconcile.step import Step, step_then

@@ -20,10 +20,7 @@ from manta.localplane.apiserver.status_errors import StatusError, forbidden, not
 
 Object = dict[str, Any]
 
-_CLUSTER_ADMIN = (
-    Rule(("*",), ("*",), ("*",)),
-    Rule(("*",), non_resource_urls=("*",)),
-)
+_CLUSTER_ADMIN = (Rule(("*",), ("*",), ("*",)), Rule(("*",), non_resource_urls=("*",)))
 _ROLES = ("roles", "clusterroles")
 _BINDINGS = ("rolebindings", "clusterrolebindings")
 

@@ -39,11 +39,7 @@ def issue_token(
             "uid": uid_of(account),
             "creationTimestamp": core.now_text(),
         },
-        "spec": {
-            "audiences": audiences,
-            "expirationSeconds": seconds,
-            "boundObjectRef": reference,
-        },
+        "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": reference},
         "status": {"token": token, "expirationTimestamp": format_time(end)},
     }
     answer["metadata"]["managedFields"] = _owners(core, call, spec | {"expirationSeconds": seconds})

@@ -196,8 +196,7 @@ CORE: Final[tuple[ApiResource, ...]] = (
         check_name=dns1035_label_errors,
         allow_create_on_update=True,
         table=table(
-            "Name, Type, Cluster-IP, External-IP, Port(s), Age, *Selector",
-            networking.service_cells,
+            "Name, Type, Cluster-IP, External-IP, Port(s), Age, *Selector", networking.service_cells
         ),
         short_names=("svc",),
         categories=ALL,

@@ -227,8 +227,7 @@ WORKLOADS: Final[tuple[ApiResource, ...]] = (
         set_defaults=objects.default_autoscaler,
         check=cluster.check_autoscaler,
         table=table(
-            "Name, Reference, Targets, MinPods, MaxPods, Replicas, Age",
-            cells.autoscaler_cells,
+            "Name, Reference, Targets, MinPods, MaxPods, Replicas, Age", cells.autoscaler_cells
         ),
         short_names=("hpa",),
         categories=ALL,

@@ -70,10 +70,7 @@ class SubresourceHandlers:
             raise bad_request("name in URL does not match name in Binding object")
         node = _bound_node(binding.get("target") or {})
         written = self._store.amend(
-            call,
-            call.key,
-            lambda pod: self._bound(pod, node, binding),
-            options,
+            call, call.key, lambda pod: self._bound(pod, node, binding), options
         )
         await self._core.store.wait_durable(written.record.revision)
         return created_response()

@@ -30,10 +30,7 @@ _SCALARS: Final[dict[str, dict[str, Any]]] = {
     "MicroTime": {"type": "string", "format": "date-time"},
     "Duration": {"type": "string"},
     "Quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
-    "IntOrString": {
-        "format": "int-or-string",
-        "oneOf": [{"type": "integer"}, {"type": "string"}],
-    },
+    "IntOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
     "Raw": {"type": "object"},
     "Strings": {"type": "array", "items": {"type": "string"}},
 }

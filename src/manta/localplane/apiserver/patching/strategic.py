@@ -186,10 +186,7 @@ def _merge_in_order(result: Json, patch: Json, key: str, node: Node | None) -> N
 
 
 def _in_order(
-    merged: list[Any],
-    wanted: Sequence[Any],
-    current: list[Any],
-    identity: Callable[[Any], Any],
+    merged: list[Any], wanted: Sequence[Any], current: list[Any], identity: Callable[[Any], Any]
 ) -> list[Any]:
     places = _places(wanted)
     named = [item for item in merged if identity(item) in places]

@@ -14,12 +14,7 @@ import msgspec
 
 from manta.localplane.apiserver.schema.combinators import compile_combinators
 from manta.localplane.apiserver.schema.formats import known_format
-from manta.localplane.apiserver.schema.node import (
-    NO_DEFAULT,
-    NO_PROPERTIES,
-    PYTHON_TYPES,
-    Node,
-)
+from manta.localplane.apiserver.schema.node import NO_DEFAULT, NO_PROPERTIES, PYTHON_TYPES, Node
 from manta.localplane.apiserver.schema.rules import Rule, compile_rules
 from manta.localplane.apiserver.schema.values import ValueCheck, compile_checks
 

@@ -16,12 +16,7 @@ from manta.localplane.apiserver.builtin_kinds.nodes import node_of_kind
 from manta.localplane.apiserver.builtin_kinds.reading import WrongTypeError, read_object
 from manta.localplane.apiserver.decoding import escaped_json, not_registered, version_mismatch
 from manta.localplane.apiserver.events import from_stored, to_stored
-from manta.localplane.apiserver.patches import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_PATCH,
-)
+from manta.localplane.apiserver.patches import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from manta.localplane.apiserver.schema.causes import Cause
 from manta.localplane.apiserver.schema.causes import invalid as invalid_value
 from manta.localplane.apiserver.schema.defaulting import copy_json

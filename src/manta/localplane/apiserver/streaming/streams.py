@@ -11,14 +11,8 @@ from manta.httpserver.messages import HttpRequest, HttpResponse
 from manta.httpserver.upgrade import UpgradedConnection, switching_protocols
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.status_errors import StatusError, bad_request
-from manta.localplane.apiserver.streaming import (
-    spdy_command,
-    websocket_command,
-)
-from manta.localplane.apiserver.streaming.connector import (
-    ContainerUnavailable,
-    NodeConnector,
-)
+from manta.localplane.apiserver.streaming import spdy_command, websocket_command
+from manta.localplane.apiserver.streaming.connector import ContainerUnavailable, NodeConnector
 from manta.localplane.apiserver.streaming.logs import read_logs
 from manta.localplane.apiserver.streaming.port_forward import (
     PORTS_LIMIT,
@@ -125,12 +119,7 @@ class Streams:
                 namespace, pod, options.container, stdin=options.stdin, tty=options.tty
             )
         return lambda: node.exec(
-            namespace,
-            pod,
-            options.container,
-            options.command,
-            stdin=options.stdin,
-            tty=options.tty,
+            namespace, pod, options.container, options.command, stdin=options.stdin, tty=options.tty
         )
 
     async def _websocket_command(

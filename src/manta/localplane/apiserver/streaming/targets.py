@@ -7,11 +7,7 @@ from typing import Any
 
 from manta.api.well_known import LABEL_SERVICE_NAME
 from manta.localplane.apiserver.core import Core
-from manta.localplane.apiserver.status_errors import (
-    StatusError,
-    bad_request,
-    not_found,
-)
+from manta.localplane.apiserver.status_errors import StatusError, bad_request, not_found
 from manta.localplane.store.objects import key_of
 
 Object = dict[str, Any]

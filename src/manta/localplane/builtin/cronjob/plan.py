@@ -27,11 +27,7 @@ from manta.reconcile.causes import ActionCause, Reasons
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
 _DELETED = Reasons(
-    "Delete",
-    "SuccessfulDelete",
-    "FailedDelete",
-    "Deleted job {key.name}",
-    "Deleted job: {error}",
+    "Delete", "SuccessfulDelete", "FailedDelete", "Deleted job {key.name}", "Deleted job: {error}"
 )
 
 

@@ -160,10 +160,7 @@ def _scale(snapshot: DeploymentSnapshot, target: ReplicaSet, size: int) -> Patch
     return Patch(
         REPLICA_SETS,
         meta.key,
-        {
-            "metadata": {"annotations": _targets(snapshot.deployment)},
-            "spec": {"replicas": size},
-        },
+        {"metadata": {"annotations": _targets(snapshot.deployment)}, "spec": {"replicas": size}},
         cause,
         why=f"from {target.wanted} to {size}",
         uid=meta.uid,

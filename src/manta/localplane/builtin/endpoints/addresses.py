@@ -8,13 +8,7 @@ from manta.api.core import ObjectReference
 from manta.api.discovery import EndpointConditions
 from manta.api.well_known import LABEL_ZONE
 from manta.localplane.builtin.endpoints.snapshot import ServiceSnapshot
-from manta.localplane.builtin.views import (
-    Endpoint,
-    EndpointPort,
-    Pod,
-    Service,
-    ServicePort,
-)
+from manta.localplane.builtin.views import Endpoint, EndpointPort, Pod, Service, ServicePort
 
 Ports = tuple[EndpointPort, ...]
 
@@ -64,10 +58,7 @@ def _ports(service: Service, pod: Pod) -> Iterator[EndpointPort]:
         number = target_port(port, pod)
         if number is not None:
             yield EndpointPort(
-                name=port.name,
-                port=number,
-                protocol=port.protocol,
-                app_protocol=port.app_protocol,
+                name=port.name, port=number, protocol=port.protocol, app_protocol=port.app_protocol
             )
 
 

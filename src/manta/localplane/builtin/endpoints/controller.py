@@ -14,11 +14,7 @@ from manta.api.well_known import (
 )
 from manta.localplane.builtin.endpoints.membership import Membership
 from manta.localplane.builtin.endpoints.plan import plan
-from manta.localplane.builtin.endpoints.snapshot import (
-    MANAGER,
-    Legacy,
-    ServiceSnapshot,
-)
+from manta.localplane.builtin.endpoints.snapshot import MANAGER, Legacy, ServiceSnapshot
 from manta.localplane.builtin.views import EndpointSlice, Json, Node, Pod, Service
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step

@@ -63,10 +63,7 @@ def _plan_slices(snapshot: ServiceSnapshot, service: Service) -> Plan:
 
 
 def _write(snapshot: ServiceSnapshot, service: Service, one: Packed) -> Create | Patch:
-    content = {
-        "endpoints": as_json(one.endpoints) or None,
-        "ports": as_json(one.ports) or None,
-    }
+    content = {"endpoints": as_json(one.endpoints) or None, "ports": as_json(one.ports) or None}
     meta = {
         "labels": slice_labels(service),
         "annotations": {ANNOTATION_LAST_CHANGE_TRIGGER_TIME: format_time(snapshot.now)},
@@ -136,8 +133,5 @@ def _plan_legacy(snapshot: ServiceSnapshot, service: Service) -> Plan:
     held = snapshot.legacy.meta.metadata
     if list(snapshot.legacy.subsets) == subsets and labels.items() <= held.labels.items():
         return NOTHING
-    patch = {
-        "metadata": {"labels": labels, "annotations": triggered},
-        "subsets": subsets or None,
-    }
+    patch = {"metadata": {"labels": labels, "annotations": triggered}, "subsets": subsets or None}
     return do(Patch(ENDPOINTS, held.key, patch, Cause.CHANGED, uid=held.uid))

@@ -35,10 +35,7 @@ BACKOFF_LIMIT = Verdict(
     "FailureTarget", "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
 )
 DEADLINE = Verdict(
-    "FailureTarget",
-    "Failed",
-    "DeadlineExceeded",
-    "Job was active longer than specified deadline",
+    "FailureTarget", "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
 )
 _FINAL = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 

@@ -27,10 +27,7 @@ _DISCOVERED = (
     ),
 )
 """Always set, as by Kubernetes: here discovery cannot fail for a single kind."""
-_DELETED = (
-    "ContentDeleted",
-    "All content successfully deleted, may be waiting on finalization",
-)
+_DELETED = ("ContentDeleted", "All content successfully deleted, may be waiting on finalization")
 
 
 def next_status(snapshot: NamespaceSnapshot, outcome: Outcome) -> NamespaceStatus:

@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from manta.api.meta import Key, ObjectMeta
-from manta.api.resources import (
-    PERSISTENT_VOLUME_CLAIMS,
-    PODS,
-    RESOURCE_QUOTAS,
-    SERVICES,
-    Resource,
-)
+from manta.api.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
 from manta.localplane.builtin.metadata_watcher.watcher import MetadataWatcher
 from manta.localplane.builtin.quota.usage import Holdings, next_status
 from manta.localplane.builtin.views import Claim, Pod, Quota, QuotaStatus, Service

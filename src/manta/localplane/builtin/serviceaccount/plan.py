@@ -52,8 +52,4 @@ def plan(snapshot: AccountSnapshot) -> Plan:
 
 
 def _object(kind: str, namespace: str, name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": kind,
-        "metadata": {"name": name, "namespace": namespace},
-    }
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}

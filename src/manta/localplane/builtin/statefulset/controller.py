@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from manta.api.meta import Key
-from manta.api.resources import (
-    CONTROLLER_REVISIONS,
-    PERSISTENT_VOLUME_CLAIMS,
-    PODS,
-    STATEFUL_SETS,
-)
+from manta.api.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from manta.localplane.builtin.owned_pods import POD_INDEXES, adopters, controller_uid
 from manta.localplane.builtin.statefulset.plan import plan
 from manta.localplane.builtin.statefulset.snapshot import StatefulSetSnapshot

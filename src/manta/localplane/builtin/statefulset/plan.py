@@ -214,11 +214,7 @@ def _missing_claims(snapshot: StatefulSetSnapshot, pod: str) -> list[Create]:
     names = claim_names(stateful_set, pod)
     templates = zip(stateful_set.spec.volume_claim_templates or (), names.values(), strict=True)
     return [
-        Create(
-            PERSISTENT_VOLUME_CLAIMS,
-            new_claim(stateful_set, template, pod),
-            Cause.CLAIM,
-        )
+        Create(PERSISTENT_VOLUME_CLAIMS, new_claim(stateful_set, template, pod), Cause.CLAIM)
         for template, name in templates
         if name not in there
     ]

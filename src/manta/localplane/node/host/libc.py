@@ -72,11 +72,7 @@ def setns(fd: int, kind: int) -> None:
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
     _check(
         _libc.mount(
-            source.encode(),
-            target.encode(),
-            kind.encode() or None,
-            flags,
-            data.encode() or None,
+            source.encode(), target.encode(), kind.encode() or None, flags, data.encode() or None
         ),
         f"mount {kind or source} on {target}",
     )

@@ -104,10 +104,7 @@ def _of_secret(volume: SecretVolume, sources: Sources) -> Iterator[VolumeFile]:
 
 
 def _chosen(
-    kind: str,
-    name: str,
-    known: Mapping[str, bytes] | None,
-    volume: ConfigMapVolume | SecretVolume,
+    kind: str, name: str, known: Mapping[str, bytes] | None, volume: ConfigMapVolume | SecretVolume
 ) -> Iterator[VolumeFile]:
     if known is None:
         if volume.optional:

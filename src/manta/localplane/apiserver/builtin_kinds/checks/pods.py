@@ -11,12 +11,7 @@ from manta.localplane.apiserver.builtin_kinds.checks.containers import (
     check_init_containers,
     check_mounts,
 )
-from manta.localplane.apiserver.builtin_kinds.checks.rules import (
-    MAX_INT32,
-    Causes,
-    Json,
-    json_diff,
-)
+from manta.localplane.apiserver.builtin_kinds.checks.rules import MAX_INT32, Causes, Json, json_diff
 from manta.localplane.apiserver.builtin_kinds.checks.volumes import check_volume_source
 from manta.localplane.apiserver.builtin_kinds.defaults.pods import quality_of_service
 from manta.localplane.apiserver.schema.causes import (

@@ -56,10 +56,7 @@ def default_claim(claim: Json) -> None:
 
 def default_volume(volume: Json) -> None:
     spec = volume.setdefault("spec", {})
-    for name, value in (
-        ("persistentVolumeReclaimPolicy", "Retain"),
-        ("volumeMode", "Filesystem"),
-    ):
+    for name, value in (("persistentVolumeReclaimPolicy", "Retain"), ("volumeMode", "Filesystem")):
         if not spec.get(name):
             spec[name] = value
     if spec.get("hostPath") is not None and spec["hostPath"].get("type") is None:

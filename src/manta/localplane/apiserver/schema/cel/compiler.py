@@ -33,12 +33,7 @@ from manta.localplane.apiserver.schema.cel.values import BINARY, Maybe, is_numbe
 MAX_STEPS = 200_000
 """Loop iterations of one evaluation; kube-apiserver has a similar cost limit."""
 
-_ESCAPES = {
-    "__underscores__": "__",
-    "__dot__": ".",
-    "__dash__": "-",
-    "__slash__": "/",
-}
+_ESCAPES = {"__underscores__": "__", "__dot__": ".", "__dash__": "-", "__slash__": "/"}
 _TYPE_CONSTANTS = {
     "bool": "bool",
     "int": "int",

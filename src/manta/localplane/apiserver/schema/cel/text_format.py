@@ -152,7 +152,4 @@ GLOBALS: dict[tuple[str, int], Function] = {
     ("format.named", 1): _named,
     **{(f"format.{name}", 0): _constant(found) for name, found in _NAMED.items()},
 }
-METHODS: dict[tuple[str, int], Function] = {
-    ("format", 1): format_text,
-    ("validate", 1): _validate,
-}
+METHODS: dict[tuple[str, int], Function] = {("format", 1): format_text, ("validate", 1): _validate}
