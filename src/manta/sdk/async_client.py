@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, Unpack
 
 from manta.kube.client import Client as KubeClient
 from manta.sdk.async_clusters import AsyncClusters
 from manta.sdk.async_cron_jobs import AsyncCronJobs
 from manta.sdk.async_jobs import AsyncJobs
 from manta.sdk.async_services import AsyncServices
-from manta.sdk.session import AnyPath, Session, choose_cluster, open_session
+from manta.sdk.options import ServerOptions
+from manta.sdk.session import Session, choose_cluster, open_session
 
 
 class AsyncClient:
     """Ray on a Kubernetes API server, for asyncio programs.
 
-    Without arguments it connects as kubectl does: KUBECONFIG, `~/.kube/config`, the service account of
-    this Pod; and if none of these exists, to the plane of `manta up`.
+    Without arguments it connects as kubectl does; if nothing is configured, to the plane of `manta up`.
     """
 
     clusters: AsyncClusters
@@ -28,36 +28,19 @@ class AsyncClient:
     cron_jobs: AsyncCronJobs
     """RayCronJobs."""
 
-    def __init__(  # noqa: PLR0913  # the ways to name a server
+    def __init__(
         self,
         *,
         namespace: str | None = None,
-        kubeconfig: AnyPath | None = None,
-        context: str | None = None,
-        server: str | None = None,
-        token: str | None = None,
-        ca: AnyPath | bytes | None = None,
-        insecure: bool = False,
-        plane: AnyPath | None = None,
         cleanup: bool = False,
+        **server: Unpack[ServerOptions],
     ) -> None:
         """Choose the server; nothing is sent yet. Raises NoServerError, InvalidValue, CredentialsError.
 
-        `namespace`: default that of the context. `kubeconfig`, `context`: as kubectl's flags. `server`,
-        `token`, `ca` (a file, or PEM as bytes), `insecure`: without a kubeconfig; a `token` alone replaces
-        the user of the kubeconfig. `plane`: the directory of a `manta up --dir`. `cleanup`: delete what
-        this client made when it is closed.
+        `namespace`: default that of the context. `cleanup`: delete what this client made when it is
+        closed. The server: `ServerOptions`.
         """
-        cluster = choose_cluster(
-            kubeconfig=kubeconfig,
-            context=context,
-            server=server,
-            token=token,
-            ca=ca,
-            insecure=insecure,
-            plane=plane,
-        )
-        self._attach(open_session(cluster, namespace, cleanup=cleanup))
+        self._attach(open_session(choose_cluster(**server), namespace, cleanup=cleanup))
 
     @classmethod
     def from_kube(

@@ -12,7 +12,7 @@ from manta.client.readiness import judge
 from manta.client.scaling import scale_group
 from manta.client.workload_readiness import Verdict
 from manta.sdk.async_jobs import AsyncJob, AsyncJobs
-from manta.sdk.async_objects import TIMEOUT, AsyncCollection, AsyncObject, check_one_of
+from manta.sdk.async_objects import TIMEOUT, AsyncCollection, AsyncObject
 from manta.sdk.builders import build_cluster
 from manta.sdk.errors import as_invalid_value
 from manta.sdk.options import ClusterOptions, SubmitOptions
@@ -57,14 +57,6 @@ class AsyncCluster(AsyncObject[RayCluster]):
             await scale_group(self._session.kube, self._key, group, replicas, widen=True)
         return await self.refresh()
 
-    async def suspend(self) -> Self:
-        """Delete all Pods; `resume` creates them again."""
-        return await self.patch({"spec": {"suspend": True}})
-
-    async def resume(self) -> Self:
-        """Create the Pods of a suspended cluster again."""
-        return await self.patch({"spec": {"suspend": False}})
-
     def _columns(self) -> dict[str, str]:
         status = self.status
         workers = f"{status.ready_worker_replicas} of {status.desired_worker_replicas}"
@@ -88,6 +80,7 @@ class AsyncClusters(AsyncCollection[RayCluster, AsyncCluster]):
     """All RayClusters."""
 
     handle: ClassVar[type[AsyncObject[Any]]] = AsyncCluster
+    _build = staticmethod(build_cluster)
 
     @overload
     async def create(self, manifest: RayCluster | Mapping[str, Any] | str, /) -> AsyncCluster: ...
@@ -103,10 +96,3 @@ class AsyncClusters(AsyncCollection[RayCluster, AsyncCluster]):
         Raises InvalidValue and AlreadyExists.
         """
         return await self.create_from(manifest, options)
-
-    async def create_from(
-        self, manifest: RayCluster | Mapping[str, Any] | str | None, options: Mapping[str, Any]
-    ) -> AsyncCluster:
-        """Create it from the one of both that is given."""
-        check_one_of(manifest, options)
-        return await self._create(build_cluster(**options) if manifest is None else manifest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Self, Unpack, overload
+from typing import Any, ClassVar, Final, Unpack, overload
 
 from manta.api.ray.cronjob import RayCronJob, RayCronJobStatus
 from manta.api.ray.job import RayJob
@@ -12,7 +12,7 @@ from manta.api.ray.manifest import Document, Manifest
 from manta.api.ray.names import LABEL_CRON_JOB_NAME
 from manta.api.ray.naming import MAX_RAY_JOB_NAME
 from manta.sdk.async_jobs import AsyncJob, AsyncJobs
-from manta.sdk.async_objects import AsyncCollection, AsyncObject, check_one_of
+from manta.sdk.async_objects import AsyncCollection, AsyncObject
 from manta.sdk.builders import build_cron_job
 from manta.sdk.html import Table
 from manta.sdk.options import CronJobOptions
@@ -29,14 +29,6 @@ class AsyncCronJob(AsyncObject[RayCronJob]):
     def status(self) -> RayCronJobStatus:
         """The status, as it was last read."""
         return self.object.status
-
-    async def suspend(self) -> Self:
-        """Start no further jobs."""
-        return await self.patch({"spec": {"suspend": True}})
-
-    async def resume(self) -> Self:
-        """Start jobs again, from the next tick on."""
-        return await self.patch({"spec": {"suspend": False}})
 
     async def jobs(self) -> Table[AsyncJob]:
         """The RayJobs of this schedule that still exist."""
@@ -73,6 +65,7 @@ class AsyncCronJobs(AsyncCollection[RayCronJob, AsyncCronJob]):
     """All RayCronJobs."""
 
     handle: ClassVar[type[AsyncObject[Any]]] = AsyncCronJob
+    _build = staticmethod(build_cron_job)
 
     @overload
     async def create(self, manifest: RayCronJob | Mapping[str, Any] | str, /) -> AsyncCronJob: ...
@@ -88,10 +81,3 @@ class AsyncCronJobs(AsyncCollection[RayCronJob, AsyncCronJob]):
         Raises InvalidValue and AlreadyExists.
         """
         return await self.create_from(manifest, options)
-
-    async def create_from(
-        self, manifest: RayCronJob | Mapping[str, Any] | str | None, options: Mapping[str, Any]
-    ) -> AsyncCronJob:
-        """Create it from the one of both that is given."""
-        check_one_of(manifest, options)
-        return await self._create(build_cron_job(**options) if manifest is None else manifest)

@@ -75,14 +75,6 @@ class AsyncJob(AsyncObject[RayJob]):
         """Stop the job: in Ray if it runs there, else by deleting the RayJob. Returns what happened."""
         return await jobs.stop(self._session.kube, self._key)
 
-    async def suspend(self) -> Self:
-        """Stop the job and delete its cluster; `resume` runs it again from the start."""
-        return await self.patch({"spec": {"suspend": True}})
-
-    async def resume(self) -> Self:
-        """Run a suspended job on a new cluster."""
-        return await self.patch({"spec": {"suspend": False}})
-
     def _columns(self) -> dict[str, str]:
         status = self.status
         return {

@@ -118,6 +118,14 @@ class AsyncObject(Generic[M]):
         if wait:
             await self._until_gone(timeout)
 
+    async def suspend(self) -> Self:
+        """Delete its Pods and clusters, or start no further jobs; `resume` undoes it."""
+        return await self.patch({"spec": {"suspend": True}})
+
+    async def resume(self) -> Self:
+        """Create what `suspend` deleted again. A job runs from its start, on a new cluster."""
+        return await self.patch({"spec": {"suspend": False}})
+
     async def wait_for(
         self,
         condition: Callable[[M], bool],
@@ -214,6 +222,8 @@ class AsyncCollection(Generic[M, H]):
     """All objects of one kind."""
 
     handle: ClassVar[type[AsyncObject[Any]]]
+    _build: ClassVar[Callable[..., Manifest]]
+    """Makes the manifest of the keyword arguments of `create`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -260,6 +270,14 @@ class AsyncCollection(Generic[M, H]):
         """Delete the object of this name. Whether it existed."""
         key = Key(namespace or self._session.namespace, name)
         return await self._session.kube.delete(self._resource, key)
+
+    async def create_from(
+        self, manifest: M | Mapping[str, Any] | str | None, options: Mapping[str, Any]
+    ) -> H:
+        """Create the object from the one of both that is given. Raises InvalidValue, AlreadyExists."""
+        check_one_of(manifest, options)
+        built: Any = self._build(**options) if manifest is None else manifest
+        return await self._create(built)
 
     async def _create(self, manifest: M | Mapping[str, Any] | str) -> H:
         document = self._manifest(manifest)

@@ -9,7 +9,7 @@ from manta.api.ray.manifest import Document, Manifest
 from manta.api.ray.service import RayService, RayServiceStatuses
 from manta.client.readiness import judge
 from manta.client.workload_readiness import Verdict
-from manta.sdk.async_objects import TIMEOUT, AsyncCollection, AsyncObject, check_one_of
+from manta.sdk.async_objects import TIMEOUT, AsyncCollection, AsyncObject
 from manta.sdk.builders import build_service, serve_config_text
 from manta.sdk.options import ServiceOptions
 from manta.sdk.progress import Progress
@@ -46,14 +46,6 @@ class AsyncService(AsyncObject[RayService]):
         """Give the applications another config. `wait_ready` then waits for the operator to see it."""
         return await self.patch({"spec": {"serveConfigV2": serve_config_text(serve_config)}})
 
-    async def suspend(self) -> Self:
-        """Delete the clusters; `resume` creates them again."""
-        return await self.patch({"spec": {"suspend": True}})
-
-    async def resume(self) -> Self:
-        """Create the clusters of a suspended service again."""
-        return await self.patch({"spec": {"suspend": False}})
-
     def _columns(self) -> dict[str, str]:
         active = self.status.active_service_status
         apps = active.application_statuses.items()
@@ -80,6 +72,7 @@ class AsyncServices(AsyncCollection[RayService, AsyncService]):
     """All RayServices."""
 
     handle: ClassVar[type[AsyncObject[Any]]] = AsyncService
+    _build = staticmethod(build_service)
 
     @overload
     async def create(self, manifest: RayService | Mapping[str, Any] | str, /) -> AsyncService: ...
@@ -95,10 +88,3 @@ class AsyncServices(AsyncCollection[RayService, AsyncService]):
         Raises InvalidValue and AlreadyExists.
         """
         return await self.create_from(manifest, options)
-
-    async def create_from(
-        self, manifest: RayService | Mapping[str, Any] | str | None, options: Mapping[str, Any]
-    ) -> AsyncService:
-        """Create it from the one of both that is given."""
-        check_one_of(manifest, options)
-        return await self._create(build_service(**options) if manifest is None else manifest)

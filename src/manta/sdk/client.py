@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, Unpack
 
 from manta.sdk.async_client import AsyncClient
 from manta.sdk.clusters import Clusters
 from manta.sdk.cron_jobs import CronJobs
 from manta.sdk.jobs import Jobs
 from manta.sdk.loop_thread import LoopThread
+from manta.sdk.options import ServerOptions
 from manta.sdk.services import Services
-from manta.sdk.session import AnyPath
 
 
 class Client:
     """Ray on a Kubernetes API server.
 
-    Without arguments it connects as kubectl does: KUBECONFIG, `~/.kube/config`, the service account of
-    this Pod; and if none of these exists, to the plane of `manta up`.
+    Without arguments it connects as kubectl does; if nothing is configured, to the plane of `manta up`.
 
     Requests run in a thread of their own, so it also works where an event loop runs, as in Jupyter.
     """
@@ -31,38 +30,19 @@ class Client:
     cron_jobs: CronJobs
     """RayCronJobs."""
 
-    def __init__(  # noqa: PLR0913  # the ways to name a server
+    def __init__(
         self,
         *,
         namespace: str | None = None,
-        kubeconfig: AnyPath | None = None,
-        context: str | None = None,
-        server: str | None = None,
-        token: str | None = None,
-        ca: AnyPath | bytes | None = None,
-        insecure: bool = False,
-        plane: AnyPath | None = None,
         cleanup: bool = False,
+        **server: Unpack[ServerOptions],
     ) -> None:
         """Choose the server; nothing is sent yet. Raises NoServerError, InvalidValue, CredentialsError.
 
-        `namespace`: default that of the context. `kubeconfig`, `context`: as kubectl's flags. `server`,
-        `token`, `ca` (a file, or PEM as bytes), `insecure`: without a kubeconfig; a `token` alone replaces
-        the user of the kubeconfig. `plane`: the directory of a `manta up --dir`. `cleanup`: delete what
-        this client made when it is closed.
+        `namespace`: default that of the context. `cleanup`: delete what this client made when it is
+        closed. The server: `ServerOptions`.
         """
-        core = AsyncClient(
-            namespace=namespace,
-            kubeconfig=kubeconfig,
-            context=context,
-            server=server,
-            token=token,
-            ca=ca,
-            insecure=insecure,
-            plane=plane,
-            cleanup=cleanup,
-        )
-        self._attach(LoopThread(), core)
+        self._attach(LoopThread(), AsyncClient(namespace=namespace, cleanup=cleanup, **server))
 
     @classmethod
     def from_async(cls, core: AsyncClient, loop: LoopThread) -> Self:

@@ -39,18 +39,7 @@ class Cluster(Object[RayCluster, AsyncCluster]):
 
         Without an autoscaler, the group's bounds are widened to the number.
         """
-        self._loop.run(self._core.scale(replicas, group))
-        return self
-
-    def suspend(self) -> Self:
-        """Delete all Pods; `resume` creates them again."""
-        self._loop.run(self._core.suspend())
-        return self
-
-    def resume(self) -> Self:
-        """Create the Pods of a suspended cluster again."""
-        self._loop.run(self._core.resume())
-        return self
+        return self._done(self._core.scale(replicas, group))
 
 
 class Clusters(Collection[RayCluster, Cluster, AsyncClusters]):

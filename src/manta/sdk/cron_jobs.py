@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, Unpack, overload
+from typing import Any, ClassVar, Unpack, overload
 
 from manta.api.ray.cronjob import RayCronJob, RayCronJobStatus
 from manta.sdk.async_cron_jobs import AsyncCronJob, AsyncCronJobs
@@ -20,16 +20,6 @@ class CronJob(Object[RayCronJob, AsyncCronJob]):
     def status(self) -> RayCronJobStatus:
         """The status, as it was last read."""
         return self._core.status
-
-    def suspend(self) -> Self:
-        """Start no further jobs."""
-        self._loop.run(self._core.suspend())
-        return self
-
-    def resume(self) -> Self:
-        """Start jobs again, from the next tick on."""
-        self._loop.run(self._core.resume())
-        return self
 
     def jobs(self) -> Table[Job]:
         """The RayJobs of this schedule that still exist."""

@@ -43,16 +43,6 @@ class Job(Object[RayJob, AsyncJob]):
         """Stop the job: in Ray if it runs there, else by deleting the RayJob. Returns what happened."""
         return self._loop.run(self._core.stop())
 
-    def suspend(self) -> Self:
-        """Stop the job and delete its cluster; `resume` runs it again from the start."""
-        self._loop.run(self._core.suspend())
-        return self
-
-    def resume(self) -> Self:
-        """Run a suspended job on a new cluster."""
-        self._loop.run(self._core.resume())
-        return self
-
 
 class Jobs(Collection[RayJob, Job, AsyncJobs]):
     """All RayJobs."""

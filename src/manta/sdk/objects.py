@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from manta.api.ray.manifest import Document, Manifest
@@ -67,17 +67,23 @@ class Object(Generic[M, A]):
 
     def refresh(self) -> Self:
         """Read the object again. Raises NotFound."""
-        self._loop.run(self._core.refresh())
-        return self
+        return self._done(self._core.refresh())
 
     def patch(self, body: Mapping[str, Any]) -> Self:
         """Merge this into the object (JSON merge patch): `{"metadata": {"labels": {"a": "b"}}}`."""
-        self._loop.run(self._core.patch(body))
-        return self
+        return self._done(self._core.patch(body))
 
     def delete(self, *, wait: bool = False, timeout: float | None = TIMEOUT) -> None:
         """Delete the object; nothing happens if it is gone. `wait`: until it and its finalizers are gone."""
         self._loop.run(self._core.delete(wait=wait, timeout=timeout))
+
+    def suspend(self) -> Self:
+        """Delete its Pods and clusters, or start no further jobs; `resume` undoes it."""
+        return self._done(self._core.suspend())
+
+    def resume(self) -> Self:
+        """Create what `suspend` deleted again. A job runs from its start, on a new cluster."""
+        return self._done(self._core.resume())
 
     def wait_for(
         self,
@@ -87,7 +93,10 @@ class Object(Generic[M, A]):
         what: str = "the condition",
     ) -> Self:
         """Wait, by a watch, until the condition is true of the object. Raises WaitTimeout and Deleted."""
-        self._loop.run(self._core.wait_for(condition, timeout=timeout, what=what))
+        return self._done(self._core.wait_for(condition, timeout=timeout, what=what))
+
+    def _done(self, work: Coroutine[Any, Any, Any]) -> Self:
+        self._loop.run(work)
         return self
 
     def _shown(self, reasons: AsyncGenerator[str, None], progress: Progress) -> None:

@@ -1,6 +1,6 @@
-"""The keyword arguments that create objects, each written down once.
+"""The keyword arguments that connect and that create objects, each written down once.
 
-Builders, `create` and `submit` of the synchronous and the asynchronous client take the same ones.
+Builders, constructors, `create` and `submit` of the synchronous and the asynchronous client take the same ones.
 """
 
 from __future__ import annotations
@@ -10,6 +10,26 @@ from os import PathLike
 from typing import Any, Required, TypedDict
 
 from manta.client.cluster_spec import HeadGroup, WorkerGroup
+
+
+class ServerOptions(TypedDict, total=False):
+    """Which API server, and as whom. Without any: KUBECONFIG, `~/.kube/config`, the service account of
+    this Pod; and if none of these exists, the plane of `manta up`."""
+
+    kubeconfig: str | PathLike[str] | None
+    """As kubectl's flag."""
+    context: str | None
+    """As kubectl's flag."""
+    server: str | None
+    """The URL of the server, without a kubeconfig."""
+    token: str | None
+    """A bearer token; without `server`, it replaces the user of the kubeconfig."""
+    ca: str | PathLike[str] | bytes | None
+    """The certificate authority of `server`: a file, or PEM as bytes."""
+    insecure: bool
+    """Do not verify the certificate of `server` (default: False)."""
+    plane: str | PathLike[str] | None
+    """The directory of a `manta up --dir`."""
 
 
 class ObjectOptions(TypedDict, total=False):

@@ -36,18 +36,7 @@ class Service(Object[RayService, AsyncService]):
 
     def update(self, *, serve_config: Mapping[str, Any] | str) -> Self:
         """Give the applications another config. `wait_ready` then waits for the operator to see it."""
-        self._loop.run(self._core.update(serve_config=serve_config))
-        return self
-
-    def suspend(self) -> Self:
-        """Delete the clusters; `resume` creates them again."""
-        self._loop.run(self._core.suspend())
-        return self
-
-    def resume(self) -> Self:
-        """Create the clusters of a suspended service again."""
-        self._loop.run(self._core.resume())
-        return self
+        return self._done(self._core.update(serve_config=serve_config))
 
 
 class Services(Collection[RayService, Service, AsyncServices]):

@@ -347,6 +347,8 @@ def test_example_a_job_runs_on_a_cluster_that_is_there(scenario) -> None:
     end_job(scenario)
     assert jobs.wait_until_job_finished("demo", "default", timeout=60) is True
     assert jobs.get_job_status("demo", "default")["jobStatus"] == "SUCCEEDED"
+    ended = scenario[0].jobs.get("demo")
+    ended.wait_for(lambda job: job.status.job_deployment_status == "Complete")
     assert jobs.wait_until_job_running("demo") is False
     assert [one["metadata"]["name"] for one in jobs.list_jobs()["items"]] == ["demo"]
     assert jobs.get_job("demo")["spec"]["entrypoint"] == "python -c 'print(1)'"

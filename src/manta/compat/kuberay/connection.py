@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from manta.api.meta import Key
@@ -50,6 +51,11 @@ class Connection:
         self._loop = LoopThread()
         self._kube = KubeClient(HttpTransport(choose_cluster()))
         weakref.finalize(self, _close, self._loop, self._kube)
+
+    @cached_property
+    def api(self) -> Any:
+        """`CustomObjectsApi` of the `kubernetes` package, if it is installed. Raises ImportError."""
+        return official_client("CustomObjectsApi")
 
     def _answer(self, what: str, work: Coroutine[Any, Any, T]) -> T | None:
         return self._loop.run(_logged(what, work))
@@ -95,9 +101,7 @@ class Connection:
             async with asyncio.timeout(seconds), aclosing(watch) as changes:
                 async for document in changes:
                     if document is None:
-                        await self._get(
-                            name, namespace
-                        )  # raises NotFound with the server's message
+                        await self._get(name, namespace)  # NotFound with the server's message
                         return None
                     status: Document = document.get("status") or {}
                     if status and condition(status):

@@ -15,11 +15,6 @@ class RayClusterApi(Connection):
     resource = RAY_CLUSTERS
 
     @cached_property
-    def api(self) -> Any:
-        """`CustomObjectsApi` of the `kubernetes` package, if it is installed. Raises ImportError."""
-        return official_client("CustomObjectsApi")
-
-    @cached_property
     def core_v1_api(self) -> Any:
         """`CoreV1Api` of the `kubernetes` package, if it is installed. Raises ImportError."""
         return official_client("CoreV1Api")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, Final
 
 from manta.api.ray.manifest import Document
 from manta.api.ray.resources import RAY_JOBS
-from manta.compat.kuberay.connection import Connection, official_client
+from manta.compat.kuberay.connection import Connection
 
 TERMINAL_JOB_STATUSES: Final = ["STOPPED", "SUCCEEDED", "FAILED"]
 _FINISHED: Final = ("Complete", "Failed")
@@ -18,11 +17,6 @@ class RayjobApi(Connection):
     """Submit, read, wait for, suspend and delete RayJobs."""
 
     resource = RAY_JOBS
-
-    @cached_property
-    def api(self) -> Any:
-        """`CustomObjectsApi` of the `kubernetes` package, if it is installed. Raises ImportError."""
-        return official_client("CustomObjectsApi")
 
     def submit_job(self, k8s_namespace: str = "default", job: Any = None) -> Any:
         """The created RayJob as a dict; None after an error."""
