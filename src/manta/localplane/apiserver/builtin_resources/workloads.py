@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, Unpack
 
 from manta.localplane.apiserver.api_resources import ApiResource, Subresource
 from manta.localplane.apiserver.builtin_kinds import preparation
@@ -18,6 +18,7 @@ from manta.localplane.apiserver.builtin_resources.registration import (
     SCALE,
     VIEW,
     VIEW_AND_EDIT,
+    Options,
     builtin,
 )
 from manta.localplane.apiserver.tables import workloads as cells
@@ -109,6 +110,19 @@ REPLICATION_CONTROLLER: Final = builtin(
     roles=VIEW_AND_EDIT,
 )
 
+
+def _workload(path: str, kind: str, **options: Unpack[Options]) -> ApiResource:
+    """A resource with a Pod template at `spec.template`."""
+    shared: dict[str, Any] = {
+        "warn": template_warnings,
+        "pod_template": _TEMPLATE,
+        "categories": ALL,
+        "generation": True,
+        "roles": VIEW_AND_EDIT,
+    }
+    return builtin(path, kind, status=True, **(shared | {**options}))
+
+
 WORKLOADS: Final[tuple[ApiResource, ...]] = (
     builtin(
         "apps/v1/controllerrevisions",
@@ -116,73 +130,49 @@ WORKLOADS: Final[tuple[ApiResource, ...]] = (
         check=templates.check_controller_revision,
         roles=VIEW,
     ),
-    builtin(
+    _workload(
         "apps/v1/daemonsets",
         "DaemonSet",
         set_defaults=defaults.default_daemon_set,
         on_update=preparation.prepare_changed_daemon_set,
         check=workloads.check_daemon_set,
-        warn=template_warnings,
-        pod_template=_TEMPLATE,
         table=table(
             "Name, Desired, Current, Ready:integer, Up-to-date:integer, Available:integer, "
             "Node Selector, Age, *Containers, *Images, *Selector",
             cells.daemon_set_cells,
         ),
         short_names=("ds",),
-        categories=ALL,
-        status=True,
-        generation=True,
-        roles=VIEW_AND_EDIT,
     ),
-    builtin(
+    _workload(
         "apps/v1/deployments",
         "Deployment",
         set_defaults=defaults.default_deployment,
         check=workloads.check_deployment,
-        warn=template_warnings,
         annotations_count=True,
-        pod_template=_TEMPLATE,
         table=table(
             "Name, Ready, Up-to-date, Available, Age, *Containers, *Images, *Selector",
             cells.deployment_cells,
         ),
         short_names=("deploy",),
-        categories=ALL,
         subresources=(SCALE,),
-        status=True,
-        generation=True,
-        roles=VIEW_AND_EDIT,
     ),
-    builtin(
+    _workload(
         "apps/v1/replicasets",
         "ReplicaSet",
         set_defaults=defaults.default_replica_set,
         check=workloads.check_replica_set,
-        warn=template_warnings,
-        pod_template=_TEMPLATE,
         table=_REPLICAS,
         short_names=("rs",),
-        categories=ALL,
         subresources=(SCALE,),
-        status=True,
-        generation=True,
-        roles=VIEW_AND_EDIT,
     ),
-    builtin(
+    _workload(
         "apps/v1/statefulsets",
         "StatefulSet",
         set_defaults=defaults.default_stateful_set,
         check=workloads.check_stateful_set,
-        warn=template_warnings,
-        pod_template=_TEMPLATE,
         table=table("Name, Ready, Age, *Containers, *Images", cells.stateful_set_cells),
         short_names=("sts",),
-        categories=ALL,
         subresources=(SCALE,),
-        status=True,
-        generation=True,
-        roles=VIEW_AND_EDIT,
     ),
     builtin(
         "batch/v1/cronjobs",
@@ -201,25 +191,19 @@ WORKLOADS: Final[tuple[ApiResource, ...]] = (
         generation=True,
         roles=VIEW_AND_EDIT,
     ),
-    builtin(
+    _workload(
         "batch/v1/jobs",
         "Job",
         set_defaults=defaults.default_job,
         on_create=preparation.prepare_new_job,
         check=workloads.check_job,
-        warn=template_warnings,
         default_propagation="Orphan",
         delete_warning=_JOB_WARNING,
-        pod_template=_TEMPLATE,
         table=table(
             "Name, Status, Completions, Duration, Age, *Containers, *Images, *Selector",
             cells.job_cells,
         ),
-        categories=ALL,
-        status=True,
-        generation=True,
         fields=("status.successful",),
-        roles=VIEW_AND_EDIT,
     ),
     builtin(
         "autoscaling/v2/horizontalpodautoscalers",

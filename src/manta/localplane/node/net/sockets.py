@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from manta.localplane.node.net.relay import Streams
 from manta.localplane.node.sandbox.launcher import Launcher
@@ -41,35 +41,23 @@ class PodSockets:
 
     async def listener(self, host: str, port: int, device: str) -> socket.socket:
         """A listener for connections that arrive on `device`, the plane's bridge."""
-        made = await self._make(socket.SOCK_STREAM)
-        try:
+        with _closed_on_error(await self._make(socket.SOCK_STREAM)) as made:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if not self._inside:
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode() + b"\0")
             made.bind((host, port))
             made.listen(256)
-        except OSError:
-            made.close()
-            raise
         return made
 
     async def datagrams_to(self, host: str, port: int) -> socket.socket:
         """A UDP socket connected to an address on the Pod network."""
-        made = await self._make(socket.SOCK_DGRAM)
-        try:
+        with _closed_on_error(await self._make(socket.SOCK_DGRAM)) as made:
             made.connect((host, port))
-        except OSError:
-            made.close()
-            raise
         return made
 
     async def datagrams(self, host: str, port: int) -> socket.socket:
-        made = await self._make(socket.SOCK_DGRAM)
-        try:
+        with _closed_on_error(await self._make(socket.SOCK_DGRAM)) as made:
             made.bind((host, port))
-        except OSError:
-            made.close()
-            raise
         return made
 
 
@@ -98,24 +86,25 @@ async def serve_on(
 
 
 def machine_datagrams(host: str, port: int) -> socket.socket:
-    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
+    with _closed_on_error(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as made:
         made.bind((host, port))
-    except OSError:
-        made.close()
-        raise
     made.setblocking(False)
     return made
+
+
+@contextmanager
+def _closed_on_error(made: socket.socket) -> Iterator[socket.socket]:
+    try:
+        yield made
+    except BaseException:
+        made.close()
+        raise
 
 
 async def _connected(
     made: socket.socket, host: str, port: int, context: ssl.SSLContext | None = None
 ) -> Streams:
-    try:
+    with _closed_on_error(made):
         await asyncio.get_running_loop().sock_connect(made, (host, port))
         name = host if context is not None else None
         return await asyncio.open_connection(sock=made, ssl=context, server_hostname=name)
-    except BaseException:
-        with suppress(OSError):
-            made.close()
-        raise
