@@ -133,7 +133,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = _tokens(text)
+        self.tokens = tuple(match[1] for match in _TOKEN.finditer(text))
         self.next = 0
 
     def requirements(self) -> Iterator[Requirement]:
@@ -210,10 +210,6 @@ class _Parser:
 
 
 _SIGNS: Final = frozenset(("!=", "==", "=", "!", ",", "(", ")", ">", "<"))
-
-
-def _tokens(text: str) -> tuple[str, ...]:
-    return tuple(match[1] for match in _TOKEN.finditer(text))
 
 
 def _requirement(key: str, operator: Operator, values: Iterable[str]) -> Requirement:

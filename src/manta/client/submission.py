@@ -73,7 +73,7 @@ def build_job(submission: Submission, package: Package | None, uploaded: str = "
     entrypoint = submission.entrypoint or shlex.join(submission.command)
     spec: Document = {"entrypoint": entrypoint, "submissionMode": "K8sJobMode"}
     if environment:
-        spec["runtimeEnvYAML"] = _yaml(environment)
+        spec["runtimeEnvYAML"] = to_yaml(dict(sorted(environment.items())))
     if package is not None and not uploaded:
         spec["submitterPodTemplate"] = _submitter(submission, package_names(submission, package))
     if submission.deadline is not None:
@@ -172,10 +172,6 @@ def _container(submission: Submission, name: str, mounts: list[Document]) -> Doc
         },
         "volumeMounts": mounts,
     }
-
-
-def _yaml(value: Mapping[str, Any]) -> str:
-    return to_yaml(dict(sorted(value.items())))
 
 
 # ── result ───────────────────────────────────────────────────────────────────────────────

@@ -48,7 +48,7 @@ def _pace(*, head: bool, delay: int, failures: int) -> Json:
 def _health_check(params: Params, *, head: bool, ray_version: str) -> Json:
     if ray_version_at_least(ray_version, UNIFIED_HEALTH_SINCE):
         return {"httpGet": {"path": "/api/healthz", "port": _agent_port(params)}}
-    paths = [_raylet(params)]
+    paths = [f"{_agent_port(params)}/api/local_raylet_healthz"]
     if head:
         port = _port(params, "dashboard-port", names.PORT_DASHBOARD)
         paths.append(f"{port}/api/gcs_healthz")
@@ -60,10 +60,6 @@ def _serve_check(container: Json) -> Json:
     without wget takes a worker out of service."""
     port = find_port(container, names.PORT_NAME_SERVE, names.PORT_SERVE)
     return {"httpGet": {"path": "/-/healthz", "port": port}}
-
-
-def _raylet(params: Params) -> str:
-    return f"{_agent_port(params)}/api/local_raylet_healthz"
 
 
 def _agent_port(params: Params) -> int:

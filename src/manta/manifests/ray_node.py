@@ -52,7 +52,7 @@ def complete_ray_container(
 ) -> None:
     """Complete the first container of a Ray Pod. `overwritten`: the user's command stays."""
     command = render(with_container_resources(params, container), head=node.head)
-    _add_defaults(node, container)
+    add_missing_env(container, node.settings.default_container_envs)
     _add_environment(node, container, command)
     if not overwritten and not _starts_ray_itself(container):
         _wrap_command(node, container, command)
@@ -79,10 +79,6 @@ def add_credentials(node: Node, spec: Json, container: Json) -> None:
     for one in (container, *waits):
         add_tls(one)
     prepend_wait_container(spec)
-
-
-def _add_defaults(node: Node, container: Json) -> None:
-    add_missing_env(container, node.settings.default_container_envs)
 
 
 def _starts_ray_itself(container: Mapping[str, Any]) -> bool:

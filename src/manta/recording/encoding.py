@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -242,12 +242,8 @@ def _outcome(values: Values, step: Step[Any], outcome: Outcome) -> Json:
             for one in outcome.failures
         ]
     if outcome.skipped:
-        found["skipped"] = _numbers(numbers, outcome.skipped)
+        found["skipped"] = [numbers.get(id(one), -1) for one in outcome.skipped]
     return {"outcome": found} if found else {}
-
-
-def _numbers(numbers: Mapping[int, int], actions: Sequence[Action]) -> list[int]:
-    return [numbers.get(id(one), -1) for one in actions]
 
 
 def _error(values: Values, error: BaseException) -> Json:

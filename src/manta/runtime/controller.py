@@ -166,7 +166,7 @@ class Controller:
             if not freshness.is_fresh(owner):
                 # Not reconciled now: `when_fresh` puts the key back.
                 queue.done(key)
-                freshness.when_fresh(owner, self._adder(key))
+                freshness.when_fresh(owner, _Adder(self.queue, key))
                 continue
             try:
                 with tracing.span("reconcile", controller=self.name, object=str(key)):
@@ -179,9 +179,6 @@ class Controller:
                 raise
             queue.finish(key, result)
             await asyncio.sleep(0)  # let other tasks run even if the queue is full
-
-    def _adder(self, key: Key) -> Callable[[], None]:
-        return _Adder(self.queue, key)
 
     async def _reconcile_key(self, key: Key) -> Done | Retry:
         token = begin_reconcile(self.name, key)

@@ -126,7 +126,7 @@ class Observer:
             head_pod=self._head_pod(cluster),
             cluster_head_service=self._head_service(cluster),
             job_head_service=self.caches.services.get(Key(namespace, f"{name}-head-svc")),
-            submitter=self._submitter(job),
+            submitter=_owned(job, self.caches.submitters.get(job.metadata.key)),
             pod_group=self._pod_group(job),
             submitter_pods=self.caches.submitter_pods.by(BY_JOB, str(job.metadata.key)),
         )
@@ -148,9 +148,6 @@ class Observer:
         groups = self.caches.pod_groups
         key = Key(job.metadata.namespace, f"ray-{job.metadata.name}-pg")
         return _owned(job, groups.get(key) if groups is not None else None)
-
-    def _submitter(self, job: RayJob) -> Job | None:
-        return _owned(job, self.caches.submitters.get(job.metadata.key))
 
     def _answer(self, key: Key, snapshot: JobSnapshot) -> DashboardAnswer:
         query = due_query(snapshot)
