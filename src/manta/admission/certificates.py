@@ -6,7 +6,6 @@ published beside the old one, then the server certificate is signed with it.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,13 +13,19 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from manta.runtime.x509 import (
+    alternative_names,
+    certificate_builder,
+    new_key,
+    pem,
+    pem_key,
+    subject_name,
+)
 
 AUTHORITY_LIFETIME = timedelta(days=5 * 365)
 LEAF_LIFETIME = timedelta(days=365)
-SKEW = timedelta(hours=1)
-"""Certificates are valid from before their creation, since clocks differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ def next_chain(chain: Chain | None, names: Sequence[str], now: datetime) -> Chai
         raise InvalidChain(str(error)) from error
     alive = [one for one in authorities if one.not_valid_after_utc > now]
     if len(alive) < len(authorities):
-        return replace(chain, authorities="".join(map(_pem, alive)))
+        return replace(chain, authorities="".join(map(pem, alive)))
     return None
 
 
@@ -83,7 +88,7 @@ def _is_valid(
     except Exception:  # noqa: BLE001  many types of errors
         return False
     shown = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return shown == _alternative_names(names)
+    return shown == alternative_names(names)
 
 
 def _with_authority(chain: Chain, now: datetime) -> Chain:
@@ -94,63 +99,26 @@ def _with_authority(chain: Chain, now: datetime) -> Chain:
 def _with_leaf(chain: Chain, names: Sequence[str], now: datetime) -> Chain:
     authority = x509.load_pem_x509_certificates(chain.authorities.encode())[0]
     signer: Any = serialization.load_pem_private_key(chain.authority_key.encode(), password=None)
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = new_key()
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     builder = (
-        _builder(_named("manta-webhook"), authority.subject, key.public_key(), now)
+        certificate_builder(subject_name("manta-webhook"), authority.subject, key, now)
         .not_valid_after(min(now + LEAF_LIFETIME, authority.not_valid_after_utc))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(usage, critical=False)
-        .add_extension(_alternative_names(names), critical=False)
+        .add_extension(alternative_names(names), critical=False)
     )
     certificate = builder.sign(signer, hashes.SHA256())
-    return replace(chain, certificate=_pem(certificate), key=_pem_key(key))
+    return replace(chain, certificate=pem(certificate), key=pem_key(key))
 
 
 def _new_authority(now: datetime) -> tuple[str, str]:
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = new_key()
     # The name contains the time, so that two CAs have different names.
-    name = _named(f"manta-webhook-ca-{int(now.timestamp())}")
+    name = subject_name(f"manta-webhook-ca-{int(now.timestamp())}")
     builder = (
-        _builder(name, name, key.public_key(), now)
+        certificate_builder(name, name, key, now)
         .not_valid_after(now + AUTHORITY_LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     )
-    return _pem(builder.sign(key, hashes.SHA256())), _pem_key(key)
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - SKEW)
-    )
-
-
-def _named(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _alternative_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
-    shown: list[x509.GeneralName] = []
-    for name in dict.fromkeys(names):
-        try:
-            shown.append(x509.IPAddress(ipaddress.ip_address(name)))
-        except ValueError:
-            shown.append(x509.DNSName(name))
-    return x509.SubjectAlternativeName(shown)
-
-
-def _pem(certificate: x509.Certificate) -> str:
-    return certificate.public_bytes(serialization.Encoding.PEM).decode()
-
-
-def _pem_key(key: ec.EllipticCurvePrivateKey) -> str:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ).decode()
+    return pem(builder.sign(key, hashes.SHA256())), pem_key(key)

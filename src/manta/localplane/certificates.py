@@ -6,7 +6,6 @@ server names need a new server certificate, never a new authority, so that kubec
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,7 +86,9 @@ class Authority:
         """Return the path of the key that signs service account tokens."""
         path = self._path("sa.key")
         if not path.exists():
-            write_private_file(path, _pem_key(_new_key()))
+            from manta.runtime.x509 import new_key, pem_key
+
+            write_private_file(path, pem_key(new_key()))
         return path
 
     # ── issuing ──────────────────────────────────────────────────────────────────────────
@@ -98,15 +99,12 @@ class Authority:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes
 
-        key = _new_key()
-        name = _subject("manta-ca")
+        from manta.runtime.x509 import certificate_builder, new_key, pem, pem_key, subject_name
+
+        key = new_key()
+        name = subject_name("manta-ca")
         builder = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(self._now - timedelta(hours=1))
+            certificate_builder(name, name, key, self._now)
             .not_valid_after(self._now + AUTHORITY_LIFE)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_key_usage(signs=True), critical=True)
@@ -114,8 +112,8 @@ class Authority:
                 x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
             )
         )
-        write_private_file(self._path("ca.key"), _pem_key(key))
-        write_private_file(self.certificate_path, _pem(builder.sign(key, hashes.SHA256())))
+        write_private_file(self._path("ca.key"), pem_key(key))
+        write_private_file(self.certificate_path, pem(builder.sign(key, hashes.SHA256())))
 
     def _ensure_leaf(
         self,
@@ -145,19 +143,24 @@ class Authority:
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
+        from manta.runtime.x509 import (
+            alternative_names,
+            certificate_builder,
+            new_key,
+            pem,
+            pem_key,
+            subject_name,
+        )
+
         authority = x509.load_pem_x509_certificate(self.certificate.encode())
         signer: Any = serialization.load_pem_private_key(
             self._path("ca.key").read_bytes(), password=None
         )
-        key = _new_key()
+        key = new_key()
+        subject = subject_name(user or "manta-apiserver", groups)
         usage = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
         builder = (
-            x509.CertificateBuilder()
-            .subject_name(_subject(user or "manta-apiserver", groups))
-            .issuer_name(authority.subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(self._now - timedelta(hours=1))
+            certificate_builder(subject, authority.subject, key, self._now)
             .not_valid_after(self._now + LEAF_LIFE)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs=False), critical=True)
@@ -168,34 +171,8 @@ class Authority:
             )
         )
         if names:
-            builder = builder.add_extension(_alternative_names(names), critical=False)
-        return Pair(_pem(builder.sign(signer, hashes.SHA256())), _pem_key(key))
-
-
-def _new_key() -> Any:
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    return ec.generate_private_key(ec.SECP256R1())
-
-
-def _subject(user: str, groups: Sequence[str] = ()) -> Any:
-    from cryptography import x509
-    from cryptography.x509.oid import NameOID
-
-    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-    return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, user)])
-
-
-def _alternative_names(names: Sequence[str]) -> Any:
-    from cryptography import x509
-
-    shown: list[x509.GeneralName] = []
-    for name in dict.fromkeys(names):
-        try:
-            shown.append(x509.IPAddress(ipaddress.ip_address(name)))
-        except ValueError:
-            shown.append(x509.DNSName(name))
-    return x509.SubjectAlternativeName(shown)
+            builder = builder.add_extension(alternative_names(names), critical=False)
+        return Pair(pem(builder.sign(signer, hashes.SHA256())), pem_key(key))
 
 
 def _key_usage(*, signs: bool) -> Any:
@@ -212,17 +189,3 @@ def _key_usage(*, signs: bool) -> Any:
         encipher_only=False,
         decipher_only=False,
     )
-
-
-def _pem(certificate: Any) -> str:
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    text: bytes = certificate.public_bytes(Encoding.PEM)
-    return text.decode()
-
-
-def _pem_key(key: Any) -> str:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    text: bytes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return text.decode()
