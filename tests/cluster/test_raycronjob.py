@@ -17,7 +17,6 @@ from manta.api.times import parse_time
 from manta.kube.transport import Request
 from manta.rules.settings import Settings
 from manta.runtime.manager import Manager
-from manta.runtime.simulation import EPOCH
 from support.faults import FaultTransport, is_write, touches, watches
 from support.plane import MemoryPlane
 from support.raycronjob import (
@@ -31,6 +30,7 @@ from support.raycronjob import (
     ray_cron_job,
 )
 from support.virtual import faulty, running, virtual_plane, virtually
+from support.virtual_time import EPOCH
 
 CRON = Key(NAMESPACE, "tick")
 MINUTE = 60.0

@@ -27,13 +27,13 @@ from manta.api.resources import EVENTS, Resource
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, NotFound
 from manta.localplane.inprocess import InProcessTransport
-from manta.runtime.simulation import run_virtual
 from support.fakenodes import FakeCluster, fake_cluster
 from support.faults import FaultTransport
 from support.raycluster import NAMESPACE, ray_cluster
 from support.raycrds import ray_crds
 from support.rayservice import GATEWAY_CRDS
 from support.reconcile_failures import operated
+from support.virtual_time import run_virtual
 
 BATCH = 25
 LARGEST = 12

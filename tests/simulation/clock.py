@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from manta.runtime.simulation import EPOCH
+from support.virtual_time import EPOCH
 
 
 class ReplicaClock:

@@ -24,8 +24,8 @@ from manta.localplane.apiserver.schema.compiled import compile_schema
 from manta.localplane.store.objects import Change, Record
 from manta.localplane.store.store import Store
 from manta.runtime.clock import Clock
-from manta.runtime.simulation import EPOCH
 from support.rayservice import GATEWAY_CRDS
+from support.virtual_time import EPOCH
 
 ACTOR: ContextVar[str] = ContextVar("actor", default="")
 """Who sends the request that is being served."""

@@ -22,12 +22,12 @@ from manta.localplane.fakenodes.options import FakeNodeOptions
 from manta.localplane.fakenodes.script import Script
 from manta.reconcile import executor
 from manta.rules.settings import FeatureGates, Settings
-from manta.runtime.simulation import run_virtual, virtual_clock
 from simulation.operators import Replica
 from simulation.plane import ACTOR, ObservedStore, Written, new_app
 from simulation.ray import JobScript, SimulatedRay
 from simulation.story import Story
 from simulation.transport import Sent, SimulatedTransport
+from support.virtual_time import run_virtual, virtual_clock
 
 Object = dict[str, Any]
 NAMESPACE = "default"

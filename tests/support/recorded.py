@@ -23,7 +23,6 @@ from manta.recording.reader import Recorded, files_of, read_recording
 from manta.recording.recorder import FlightRecorder
 from manta.rules.settings import FeatureGates, Settings
 from manta.runtime.manager import Manager
-from manta.runtime.simulation import run_virtual
 from support.fakenodes import FakeCluster, fake_cluster
 from support.raycluster import NAMESPACE, container, group, ray_cluster, template
 from support.raycrds import ray_crds
@@ -31,6 +30,7 @@ from support.raycronjob import ray_cron_job
 from support.rayjob import ray_job
 from support.rayservice_objects import ray_service
 from support.virtual import running
+from support.virtual_time import run_virtual
 
 Json = dict[str, Any]
 SECRETS = tuple(f"planted{number:02d}Secret9x" for number in range(20))

@@ -15,9 +15,9 @@ from datetime import datetime
 from typing import Any, ParamSpec
 
 from manta.localplane.inprocess import InProcessTransport
-from manta.runtime.simulation import EPOCH, run_virtual, virtual_clock
 from support.faults import FaultTransport
 from support.plane import MemoryPlane, memory_plane
+from support.virtual_time import EPOCH, run_virtual, virtual_clock
 
 P = ParamSpec("P")
 

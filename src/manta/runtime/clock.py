@@ -1,14 +1,9 @@
-"""The only module that reads a clock.
-
-`SystemClock` is the machine's. `LoopClock` follows the running event loop, so that a loop on
-virtual time (see `simulation`) moves every deadline, timestamp and lease with it.
-"""
+"""The only module that reads a clock. Tests pass another `Clock`, on virtual time."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -28,16 +23,3 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
-
-
-class LoopClock:
-    """`epoch` is the time of day when the loop's time is zero."""
-
-    def __init__(self, epoch: datetime) -> None:
-        self._epoch = epoch
-
-    def now(self) -> datetime:
-        return self._epoch + timedelta(seconds=self.monotonic())
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from manta.ray.poller import DashboardPoller, PollInterval
-from manta.runtime.simulation import run_virtual
+from support.virtual_time import run_virtual
 
 
 class FakeDashboard:

@@ -25,7 +25,7 @@ from manta.runtime.clock import SystemClock
 from manta.runtime.controller import Watch
 from manta.runtime.manager import Manager
 from manta.runtime.queue import Done, Retry
-from manta.runtime.simulation import run_virtual
+from support.virtual_time import run_virtual
 
 KEY = Key("default", "x")
 SECONDS = timedelta(seconds=10)

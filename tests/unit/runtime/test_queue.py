@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from manta.runtime.queue import Closed, Done, Retry, WorkQueue
-from manta.runtime.simulation import run_virtual
+from support.virtual_time import run_virtual
 
 
 def virtually(main: Coroutine[Any, Any, None]) -> None:

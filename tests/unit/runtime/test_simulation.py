@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from manta.runtime.simulation import EPOCH, Stuck, run_virtual, virtual_clock
+from support.virtual_time import EPOCH, Stuck, run_virtual, virtual_clock
 
 
 def test_a_day_passes_without_waiting() -> None:

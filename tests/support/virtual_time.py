@@ -11,12 +11,10 @@ import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import ceil
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple
-
-from manta.runtime.clock import LoopClock
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -100,6 +98,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._ticks += round(max(seconds, 0.0) * _TICKS)
 
 
+class LoopClock:
+    """A clock that follows the running loop. `epoch` is the time of day when the loop's time is zero."""
+
+    def __init__(self, epoch: datetime) -> None:
+        self._epoch = epoch
+
+    def now(self) -> datetime:
+        return self._epoch + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
 def virtual_clock(epoch: datetime = EPOCH) -> LoopClock:
     """The clock for code that runs under `run_virtual`."""
     return LoopClock(epoch)
@@ -113,6 +124,6 @@ def run_virtual(
     A function is called with a random source made from the seed, the only one that a simulated program may
     use.
     """
-    coroutine = main if isinstance(main, Coroutine) else main(Random(seed))  # noqa: S311
+    coroutine = main if isinstance(main, Coroutine) else main(Random(seed))
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(coroutine)
