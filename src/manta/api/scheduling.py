@@ -36,8 +36,7 @@ class WorkloadSpec(View, frozen=True, kw_only=True):
     pod_group_templates: tuple[PodGroupTemplate, ...] = ()
 
 
-class Workload(View, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Workload(Object, frozen=True, kw_only=True):
     spec: WorkloadSpec = WorkloadSpec()
 
 
@@ -45,8 +44,7 @@ class WorkloadPodGroupSpec(View, frozen=True, kw_only=True):
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
 
 
-class WorkloadPodGroup(View, frozen=True, kw_only=True):
+class WorkloadPodGroup(Object, frozen=True, kw_only=True):
     """The PodGroup of Kubernetes itself, made from a template of a Workload."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadPodGroupSpec = WorkloadPodGroupSpec()
