@@ -12,6 +12,10 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from manta.api.core import Node, Pod
+from manta.api.documents.reader import read_yaml
+from manta.api.meta import Key
+from manta.console.acting import Commands
+from manta.console.pages.actions import RESOURCES, Forecast
 from manta.console.router import Router
 from manta.console.server import ConsoleHandler, Settings
 from manta.console.sessions import Cookies, OneTimeToken
@@ -19,6 +23,7 @@ from manta.console.snapshot import Item, Snapshot, item
 from manta.console.views import Event, RayObject
 from manta.console.visitors import Visitors
 from manta.httpserver.messages import HttpRequest, HttpResponse, User
+from manta.kube.client import Client
 from manta.localplane.apiserver.auth.authenticator import ADMIN
 from manta.runtime.clock import SystemClock
 from support.plane import MemoryPlane, memory_plane
@@ -149,6 +154,21 @@ def snapshot(*items: Item, **more: Any) -> Snapshot:
     return Snapshot(now=NOW, items=items, user="ada", **more)
 
 
+async def _planned(
+    _client: Client, kind: str, key: Key, manifest: Mapping[str, Any] | None
+) -> Forecast:
+    return Forecast(f"{kind} {key}: planned", ("create Pod demo-head",))
+
+
+async def _applied(client: Client, document: Mapping[str, Any]) -> str:
+    resource = RESOURCES[document["kind"]]
+    await client.create(resource, document["metadata"].get("namespace", "default"), document)
+    return "created"
+
+
+COMMANDS = Commands(_planned, _applied, lambda text: [read_yaml(text.encode())])
+
+
 # ── a console that answers requests ──────────────────────────────────────────────────────
 
 
@@ -191,7 +211,9 @@ async def running_console(
         visitors = Visitors(lambda _token: plane.client_as(user), clock, namespaces)
         link = OneTimeToken()
         settings = Settings(Cookies(KEY, port=8267), link)
-        console = RunningConsole(plane, ConsoleHandler(settings, visitors, Router(), clock), link)
+        console = RunningConsole(
+            plane, ConsoleHandler(settings, visitors, Router(COMMANDS), clock), link
+        )
         try:
             if log_in:
                 await console.log_in()

@@ -8,6 +8,7 @@ from typing import Any
 
 from manta.cli.output.help import examples
 from manta.cli.server.connection import add_connection_flags
+from manta.cli.server.operator_settings import add_settings_flags
 
 DEFAULT_PORT = 8267
 
@@ -31,6 +32,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--open", action="store_true", help="open the browser")
     add_connection_flags(parser, namespace=True)
+    add_settings_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:

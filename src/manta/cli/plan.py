@@ -97,7 +97,7 @@ def _named(words: list[str], namespace: str) -> Iterator[Wanted]:
         yield _kind(kind), Key(namespace, name), None
 
 
-def _previewer(kind: str) -> Previewer:
+def previewer_of(kind: str) -> Previewer:
     module = importlib.import_module(f"manta.controllers.{kind.lower()}.preview")
     previewer: Previewer = module.preview
     return previewer
@@ -162,7 +162,7 @@ async def _previews(
         async def preview(
             kind: str, key: Key, manifest: Mapping[str, Any] | None, settings: Settings = settings
         ) -> Preview | None:
-            return await _previewer(kind)(client, settings, SystemClock(), key, manifest)
+            return await previewer_of(kind)(client, settings, SystemClock(), key, manifest)
 
         preview_found = await checked_preview(client, preview, kind, key, manifest, accounts)
         found.append(((kind, key, manifest), preview_found, origin.what))

@@ -1,33 +1,191 @@
-"""Which page an address means."""
+"""Which page an address means, and what its forms do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
+from urllib.parse import parse_qsl
 
+import msgspec
+
+from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
+from manta.api.resources import PODS
+from manta.api.usage import UsageError
+from manta.client.job_logs import NoLogError, job_log, pod_log
+from manta.console.acting import Acting, Commands
 from manta.console.pages import messages
+from manta.console.pages.actions import BY_WORD, RESOURCES, Action, confirmation
+from manta.console.pages.events import events_page
 from manta.console.pages.fleet import filter_of, fleet
+from manta.console.pages.logs import SHOWN, log_page
+from manta.console.pages.objects import object_page
 from manta.console.pages.page import Page
-from manta.console.pages.parts import KINDS
+from manta.console.pages.parts import KINDS, PLURALS, address
+from manta.console.pages.plan import EXAMPLE, plan_page
+from manta.console.rights import Rights
+from manta.console.snapshot import Item
 from manta.console.visitors import Visitor
 from manta.httpserver.messages import HttpRequest, HttpResponse
+from manta.kube.client import Client
+from manta.kube.errors import MantaError
 
 Query = Sequence[tuple[str, str]]
+MOST_LOG: Final = 4 * 1024 * 1024
+"""Bytes of a log that are read for its page."""
+_HIDDEN: Final = frozenset(
+    ("managedFields", "resourceVersion", "uid", "generation", "creationTimestamp")
+)
 
 
 class Router:
+    def __init__(self, commands: Commands) -> None:
+        self._acting = Acting(commands)
+
     async def page(self, visitor: Visitor, path: str, query: Query) -> Page:
-        snapshot = visitor.watching.snapshot()
+        """The page at this address; one that says so if there is none."""
+        snapshot, given = visitor.watching.snapshot(), dict(query)
         if path == "/":
             return fleet(snapshot, filter_of(query))
+        if path == "/events":
+            return events_page(snapshot, warnings=given.get("type") == "Warning")
+        if path == "/plan":
+            return plan_page(await self._yaml(visitor, given.get("object", "")))
         parts = path.strip("/").split("/")
-        if len(parts) == 3 and parts[0] in KINDS:
-            return messages.missing(f"{KINDS[parts[0]]} {Key(parts[1], parts[2])}")
-        return messages.missing(f"The page {path}")
+        if len(parts) == 4 and parts[3] == "log":
+            return await self._log(visitor, path, parts)
+        one = self._item(visitor, parts)
+        if one is None:
+            return messages.missing(path)
+        rights = await visitor.rights(one.key.namespace)
+        if len(parts) == 3:
+            return object_page(snapshot, one, rights.allows)
+        return await self._confirm(visitor, one, parts[3], given, rights)
+
+    # ── objects and actions ──────────────────────────────────────────────────────────────
+
+    @staticmethod
+    def _item(visitor: Visitor, parts: Sequence[str]) -> Item | None:
+        if len(parts) not in (3, 4) or parts[0] not in KINDS:
+            return None
+        return visitor.watching.snapshot().get(KINDS[parts[0]], Key(parts[1], parts[2]))
+
+    async def _confirm(
+        self, visitor: Visitor, one: Item, word: str, fields: Mapping[str, str], rights: Rights
+    ) -> Page:
+        action = _action(one, word, rights)
+        kept = {name: fields[name] for name in ("group", "replicas") if name in fields}
+        snapshot = visitor.watching.snapshot()
+        forecast = await self._acting.forecast(visitor.client, snapshot, one, action, kept)
+        return confirmation(one, action, forecast, kept)
+
+    async def post(self, visitor: Visitor, request: HttpRequest) -> HttpResponse | Page:
+        """Carry out a form. A redirect, or a page that says what is wrong. Raises UsageError."""
+        fields = dict(parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True))
+        if request.path == "/plan":
+            return await self._plan(visitor, fields)
+        parts = request.path.strip("/").split("/")
+        one = self._item(visitor, parts)
+        if one is None or len(parts) != 4:
+            return messages.missing(request.path)
+        action = _action(one, parts[3], await visitor.rights(one.key.namespace))
+        await self._acting.perform(visitor.client, one, action, fields)
+        to = "/" if action.word == "delete" else address(one.kind, one.key)
+        return _see(f"{to}?done={action.word}")
+
+    async def _plan(self, visitor: Visitor, fields: Mapping[str, str]) -> HttpResponse | Page:
+        text = fields.get("yaml", "").replace("\r\n", "\n")
+        forecasts = await self._acting.forecast_text(visitor.client, text)
+        if fields.get("do") != "apply" or any(one.problems for one in forecasts):
+            return plan_page(text, forecasts)
+        await self._acting.apply_text(visitor.client, text)
+        return _see("/?done=apply")
+
+    async def _yaml(self, visitor: Visitor, which: str) -> str:
+        """The YAML of an object as a person would write it; the example without one."""
+        one = self._item(visitor, which.strip("/").split("/"))
+        if one is None:
+            return EXAMPLE
+        live = await visitor.client.get(RESOURCES[one.kind], one.key)
+        meta = {name: value for name, value in live["metadata"].items() if name not in _HIDDEN}
+        shown = {
+            "apiVersion": live["apiVersion"],
+            "kind": live["kind"],
+            "metadata": meta,
+            "spec": live["spec"],
+        }
+        return to_yaml(shown)
+
+    # ── logs ─────────────────────────────────────────────────────────────────────────────
+
+    async def _log(self, visitor: Visitor, path: str, parts: Sequence[str]) -> Page:
+        key = Key(parts[1], parts[2])
+        to = address("RayJob", key) if parts[0] == PLURALS["RayJob"] else "/"
+        try:
+            text = await _tail(_log_of(visitor.client, parts[0], key, follow=False))
+        except (NoLogError, MantaError) as error:
+            return log_page(f"Log of {key.name}", (str(key), to), path, "", str(error))
+        return log_page(f"Log of {key.name}", (str(key), to), path, text)
 
     async def download(self, visitor: Visitor, request: HttpRequest) -> HttpResponse | None:
-        """A response that is not a page; None: it is one."""
-        return None
+        """A log as a file, or as it grows; None: a page is asked for."""
+        parts = request.path.strip("/").split("/")
+        if (
+            len(parts) != 4
+            or parts[3] != "log"
+            or not (request.flag("download") or request.flag("follow"))
+        ):
+            return None
+        key = Key(parts[1], parts[2])
+        if request.flag("follow"):
+            lines = _followed(visitor, _log_of(visitor.client, parts[0], key, follow=True))
+            return HttpResponse(200, lines, content_type="text/event-stream")
+        name = "".join(one for one in key.name if one.isalnum() or one in "-.")
+        headers = (
+            ("Content-Disposition", f'attachment; filename="{name}.log"'),
+            ("Content-Security-Policy", "sandbox"),
+        )
+        whole = _log_of(visitor.client, parts[0], key, follow=False)
+        return HttpResponse(200, whole, headers, "text/plain; charset=utf-8")
 
-    async def post(self, visitor: Visitor, request: HttpRequest) -> HttpResponse:
-        raise NotImplementedError
+
+def _log_of(client: Client, plural: str, key: Key, *, follow: bool) -> AsyncIterator[bytes]:
+    """Raises UsageError for something without a log."""
+    if plural == PLURALS["RayJob"]:
+        return job_log(client, key, follow=follow)
+    if plural == PODS.plural:
+        return pod_log(client, key, follow=follow)
+    raise UsageError(f"{plural} have no log: open the log of one of its Pods")
+
+
+async def _tail(chunks: AsyncIterator[bytes]) -> str:
+    held = b""
+    async for chunk in chunks:
+        held = (held + chunk)[-MOST_LOG:]
+    return "\n".join(held.decode("utf-8", "replace").splitlines()[-SHOWN:]) + ("\n" if held else "")
+
+
+async def _followed(visitor: Visitor, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The log from its beginning and as it grows, as messages of text, which replace the text of the page."""
+    visitor.streams += 1
+    try:
+        async for chunk in chunks:
+            yield b"data: %b\n\n" % msgspec.json.encode(chunk.decode("utf-8", "replace"))
+    except MantaError as error:
+        yield b"data: %b\n\n" % msgspec.json.encode(f"\n[the log cannot be followed: {error}]\n")
+    finally:
+        visitor.streams -= 1
+
+
+def _action(one: Item, word: str, rights: Rights) -> Action:
+    """Raises UsageError if it is unknown, does not fit, or is not allowed."""
+    action = BY_WORD.get(word)
+    if action is None or not action.offered(one):
+        raise UsageError(f"{word}: this cannot be done to {one.kind} {one.key} now")
+    if not rights.allows(action.verb, RESOURCES[one.kind], one.key.name):
+        raise UsageError(f"{word}: you may not {action.verb} {RESOURCES[one.kind].plural}")
+    return action
+
+
+def _see(to: str) -> HttpResponse:
+    return HttpResponse(303, b"", (("Location", to),), "text/html; charset=utf-8")

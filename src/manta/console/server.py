@@ -142,7 +142,8 @@ class ConsoleHandler(Handler):
         if request.path == "/stream":
             return self._stream(request, visitor)
         if request.method == "POST":
-            return await self._router.post(visitor, request)
+            answer = await self._router.post(visitor, request)
+            return self._page(answer, visitor, request) if isinstance(answer, Page) else answer
         if request.method not in _READS:
             return self._page(messages.refused("This method is not used here.", 405))
         if (download := await self._router.download(visitor, request)) is not None:

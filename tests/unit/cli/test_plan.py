@@ -7,7 +7,7 @@ import pytest
 from manta.api.meta import Key
 from manta.cli.main import main
 from manta.cli.output.plan_report import describe
-from manta.cli.plan import KINDS, _previewer
+from manta.cli.plan import KINDS, previewer_of
 from manta.controllers.raycluster.preview import preview_of
 from support.raycluster import container, group, ray_cluster, template
 from support.raycluster_scenario import HEAD, Scenario, decode
@@ -62,4 +62,4 @@ def test_a_kind_without_a_plan_is_reported_those_that_have_one(
 
 
 def test_every_kind_with_a_plan_can_be_loaded() -> None:
-    assert all(callable(_previewer(kind)) for kind in KINDS)
+    assert all(callable(previewer_of(kind)) for kind in KINDS)

@@ -15,6 +15,7 @@ from manta.api.usage import UsageError
 from manta.cli.console import DEFAULT_PORT, key_path
 from manta.cli.dashboard import has_display
 from manta.cli.server.connection import cluster_of
+from manta.cli.server.console_commands import commands
 from manta.cli.server.kubectl_flags import timeout_of
 from manta.console.router import Router
 from manta.console.server import LIMITS, ConsoleHandler, Settings
@@ -70,7 +71,7 @@ class LocalConsole:
         listener = listening(args.port)
         port, token = listener.getsockname()[1], OneTimeToken()
         settings = Settings(Cookies(key, port=port), token, self.server)
-        handler = ConsoleHandler(settings, self._visitors, Router(), clock)
+        handler = ConsoleHandler(settings, self._visitors, Router(commands(args)), clock)
         self._server = HttpServer(handler, frozenset({HOST, "localhost"}), LIMITS)
         await self._server.start_on(listener)
         self.link = f"http://{HOST}:{port}/login?token={token.text}"

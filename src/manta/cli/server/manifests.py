@@ -34,15 +34,15 @@ def read_manifests(names: Sequence[str]) -> list[Document]:
 
 def _read_one(name: str) -> Iterator[Document]:
     if name == "-":
-        yield from _parse(sys.stdin.buffer.read(), "standard input")
+        yield from parse_manifests(sys.stdin.buffer.read(), "standard input")
         return
     path = Path(name)
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml", ".json"))
         for file in files:
-            yield from _parse(_bytes_of(file), str(file))
+            yield from parse_manifests(_bytes_of(file), str(file))
         return
-    yield from _parse(_bytes_of(path), name)
+    yield from parse_manifests(_bytes_of(path), name)
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -52,7 +52,8 @@ def _bytes_of(path: Path) -> bytes:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _parse(text: bytes, origin: str) -> Iterator[Document]:
+def parse_manifests(text: bytes, origin: str) -> Iterator[Document]:
+    """The objects of a text. Raises UsageError, which names the origin, if it is invalid."""
     try:
         documents = read_documents(text)
     except DocumentError as error:

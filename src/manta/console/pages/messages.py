@@ -13,8 +13,7 @@ DONE: Final[Mapping[str, str]] = {
     "resume": "Resumed: its Pods are being created again.",
     "scale": "Scaled.",
     "delete": "Deleted.",
-    "retry": "Started again.",
-    "stop": "Stopped.",
+    "stop": "Stopped: the job and its cluster are being deleted; Resume starts it from the beginning.",
     "apply": "Applied.",
 }
 

@@ -129,8 +129,10 @@ def sentence(one: Mapping[str, Any]) -> str:
 # ── Events ───────────────────────────────────────────────────────────────────────────────
 
 
-def events_section(events: Iterable[Event], now: datetime, *, hidden: str = "") -> Section:
-    shown = sorted(events, key=lambda one: one.last_seen, reverse=True)[:MOST_EVENTS]
+def events_section(
+    events: Iterable[Event], now: datetime, *, hidden: str = "", most: int = MOST_EVENTS
+) -> Section:
+    shown = sorted(events, key=lambda one: one.last_seen, reverse=True)[:most]
     rows = {f"event-{one.metadata.uid}": _event(one, now) for one in shown}
     table = Table(
         "events", ("Last seen", "", "Reason", "Object", "Message"), rows, hidden or "no Events"
@@ -175,8 +177,8 @@ def _pod(pod: Pod, now: datetime) -> Html:
         tag("td", meta.name, class_="name"),
         tag("td", state_badge(state)),
         tag("td", state.why, class_="words"),
-        tag("td", pod.spec.node_name),
-        tag("td", restarts or "", class_="number"),
+        tag("td", pod.spec.node_name, class_="node"),
+        tag("td", restarts or "", class_="number", data_label="restarts"),
         tag("td", ago(meta.creation_timestamp, now)),
         tag("td", tag("a", "log", href=log, aria_label=f"log of {meta.name}")),
         id=f"pod-{meta.uid}",

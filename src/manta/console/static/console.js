@@ -78,7 +78,10 @@
     log.scrollTop = log.scrollHeight;
     if (body.dataset.log) {
       const lines = new EventSource(body.dataset.log);
+      let first = true; // the stream begins with what the page shows already
       lines.onmessage = (event) => {
+        if (first) log.textContent = "";
+        first = false;
         const bottom = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
         log.append(JSON.parse(event.data)); // as text
         if (bottom) log.scrollTop = log.scrollHeight;

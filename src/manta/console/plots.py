@@ -1,0 +1,116 @@
+"""Plots as inline SVG. Pure: points in, markup out; colours are classes of the style sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from manta.api.ages import age
+from manta.console.html import Html, join, tag
+from manta.console.snapshot import Sample
+
+WIDTH: Final = 640
+HEIGHT: Final = 150
+LEFT: Final = 34
+BOTTOM: Final = 20
+TOP: Final = 8
+LOOKS: Final = ("one", "two", "three")
+ROW: Final = 26
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    name: str
+    column: int
+    """Of the values of each sample."""
+
+
+def steps(
+    samples: Sequence[Sample], lines: Sequence[Line], now: datetime, highest: float = 0
+) -> Html:
+    """Values that stay until they change, from the first sample until now, with a legend."""
+    if not samples:
+        return tag("p", "nothing to plot yet", class_="note")
+    top = max([highest, 1.0, *(one.values[line.column] for one in samples for line in lines)])
+    begin, end = samples[0].at, max(now, samples[-1].at)
+    span = max((end - begin).total_seconds(), 1.0)
+
+    def x(moment: datetime) -> float:
+        return LEFT + (WIDTH - LEFT - 4) * (moment - begin).total_seconds() / span
+
+    def y(value: float) -> float:
+        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top)
+
+    drawn = []
+    for look, line in zip(LOOKS, lines, strict=False):
+        points, before = [], None
+        for one in samples:
+            if before is not None:
+                points.append(f"{x(one.at):.1f},{y(before):.1f}")
+            before = one.values[line.column]
+            points.append(f"{x(one.at):.1f},{y(before):.1f}")
+        points.append(f"{x(end):.1f},{y(before or 0.0):.1f}")
+        drawn.append(tag("polyline", points=" ".join(points), class_=look))
+    words = "; ".join(f"{line.name} {samples[-1].values[line.column]:g}" for line in lines)
+    axis = tag("line", x1=LEFT, y1=f"{y(0):.1f}", x2=WIDTH - 4, y2=f"{y(0):.1f}", class_="axis")
+    labels = (
+        tag("text", f"{top:g}", x=LEFT - 6, y=f"{y(top) + 8:.1f}", text_anchor="end"),
+        tag("text", "0", x=LEFT - 6, y=f"{y(0):.1f}", text_anchor="end"),
+        tag("text", f"{age(begin, end)} ago", x=LEFT, y=HEIGHT - 4),
+        tag("text", "now", x=WIDTH - 4, y=HEIGHT - 4, text_anchor="end"),
+    )
+    picture = tag(
+        "svg", axis, labels, drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", class_="plot", role="img",
+        aria_label=f"over time; now {words}",
+    )  # fmt: skip
+    return join([picture, _legend(lines, samples[-1])])
+
+
+def _legend(lines: Sequence[Line], last: Sample) -> Html:
+    entries = [
+        tag("li", tag("span", class_=f"line {look}"), f"{line.name}: {last.values[line.column]:g}")
+        for look, line in zip(LOOKS, lines, strict=False)
+    ]
+    return tag("ul", entries, class_="legend")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    name: str
+    begin: datetime
+    end: datetime
+    look: str
+    """`good`, `wait`, `bad` or `calm`."""
+    words: str = ""
+
+
+def timeline(spans: Sequence[Span]) -> Html:
+    """One bar for each span, below each other, on one scale of time."""
+    if not spans:
+        return tag("p", "it has not started yet", class_="note")
+    begin, end = min(one.begin for one in spans), max(one.end for one in spans)
+    length = max((end - begin).total_seconds(), 1.0)
+    left, wide = 150, WIDTH - 154
+
+    def x(moment: datetime) -> float:
+        return left + wide * (moment - begin).total_seconds() / length
+
+    rows = []
+    for at, one in enumerate(spans):
+        y = at * ROW
+        bar = tag(
+            "rect", tag("title", f"{one.name}: {one.words}"), x=f"{x(one.begin):.1f}", y=y + 5, rx=3,
+            width=f"{max(x(one.end) - x(one.begin), 3):.1f}", height=ROW - 10, class_=f"bar-{one.look}",
+        )  # fmt: skip
+        rows.append((tag("text", one.name[:24], x=0, y=y + 17), bar))
+    low = len(spans) * ROW + 14
+    scale = (
+        tag("text", begin.strftime("%H:%M:%S"), x=left, y=low),
+        tag("text", end.strftime("%H:%M:%S"), x=WIDTH - 4, y=low, text_anchor="end"),
+    )
+    words = "; ".join(f"{one.name} {one.words}" for one in spans)
+    return tag(
+        "svg", rows, scale, viewBox=f"0 0 {WIDTH} {low + 6}", class_="plot", role="img", aria_label=words,
+    )  # fmt: skip

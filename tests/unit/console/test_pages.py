@@ -1,0 +1,197 @@
+"""Every page as a golden file; `make golden` writes them again, and the diff is the review."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from manta.console.pages import messages
+from manta.console.pages.actions import BY_WORD, Forecast, confirmation
+from manta.console.pages.events import events_page
+from manta.console.pages.fleet import Filter, fleet
+from manta.console.pages.layout import Frame, document
+from manta.console.pages.logs import log_page
+from manta.console.pages.objects import object_page
+from manta.console.pages.page import Page
+from manta.console.pages.plan import plan_page
+from manta.console.snapshot import Item, Sample, Snapshot
+from support.console import (
+    CREATED,
+    NOW,
+    condition,
+    event,
+    node,
+    pod,
+    ray,
+    ready_cluster,
+    snapshot,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "console"
+CLUSTER = ready_cluster("demo")
+JOB = ray(
+    "RayJob",
+    "train",
+    {
+        "jobDeploymentStatus": "Failed",
+        "jobStatus": "FAILED",
+        "message": "Traceback (most recent call last):\nValueError: <b>boom</b>",
+        "rayClusterName": "demo",
+        "startTime": CREATED,
+        "endTime": "2026-11-18T11:50:00Z",
+        "failed": 1,
+        "conditions": [condition("Failed", True, "the entrypoint failed")],
+    },
+    spec={"entrypoint": "python train.py", "backoffLimit": 1},
+)
+SERVICE = ray(
+    "RayService",
+    "shop",
+    {
+        "activeServiceStatus": {
+            "rayClusterName": "shop-a",
+            "trafficRoutedPercent": 60,
+            "targetCapacity": 100,
+            "applicationStatuses": {
+                "web": {
+                    "status": "RUNNING",
+                    "serveDeploymentStatuses": {"Model": {"status": "HEALTHY"}},
+                }
+            },
+        },
+        "pendingServiceStatus": {
+            "rayClusterName": "shop-b",
+            "trafficRoutedPercent": 40,
+            "targetCapacity": 50,
+            "applicationStatuses": {"web": {"status": "DEPLOYING", "message": "2 of 4 replicas"}},
+        },
+        "numServeEndpoints": 3,
+        "conditions": [condition("UpgradeInProgress", True, "40 % of the traffic is moved")],
+    },
+)
+CRON = ray("RayCronJob", "nightly", {"lastScheduleTime": CREATED}, spec={"schedule": "0 3 * * *"})
+RUN = ray("RayJob", "nightly-1", {"jobDeploymentStatus": "Complete"}, owner=CRON)
+
+
+def allowed(*_: object) -> bool:
+    return True
+
+
+def whole() -> Snapshot:
+    later = NOW - timedelta(minutes=5)
+    return snapshot(
+        CLUSTER, JOB, SERVICE, CRON, RUN,
+        pods=(pod("demo-head", "demo", type="head", group="headgroup"), pod("demo-w", "demo", ready=False)),
+        nodes=(node(),),
+        events=(event("e1", CLUSTER, "Created Pod demo-head"), event("e2", JOB, "boom", "Warning")),
+        samples={
+            CLUSTER.uid: (Sample(later, (0, 2)), Sample(later + timedelta(minutes=2), (2, 2))),
+            SERVICE.uid: (Sample(later, (100, 100, 0, 0)), Sample(NOW, (60, 100, 40, 50))),
+        },
+    )  # fmt: skip
+
+
+def of(one: Item) -> Callable[[], Page]:
+    return lambda: object_page(whole(), one, allowed)
+
+
+PAGES: Mapping[str, Callable[[], Page]] = {
+    "fleet": lambda: fleet(whole(), Filter()),
+    "cluster": of(CLUSTER),
+    "job": of(JOB),
+    "service": of(SERVICE),
+    "cron": of(CRON),
+    "events": lambda: events_page(whole(), warnings=False),
+    "plan": lambda: plan_page(
+        "kind: RayCluster\n", (Forecast("all Pods are created", ("1. create",)),)
+    ),
+    "confirm": lambda: confirmation(
+        CLUSTER, BY_WORD["suspend"], Forecast("all Pods are deleted"), {}
+    ),
+    "log": lambda: log_page("Log of x", ("default/x", "/"), "/pods/default/x/log", "a\n<b>\n"),
+    "login": lambda: messages.login(pasted=True, why="no such token"),
+}
+
+
+def lines(page: Page) -> str:
+    """One tag in each line, so that a diff can be read."""
+    return document(page, Frame("ada", "https://server"), "/").replace("><", ">\n<") + "\n"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_its_golden_file(name: str) -> None:
+    path, text = GOLDEN / f"{name}.html", lines(PAGES[name]())
+    if os.environ.get("MANTA_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text(), f"differs from {path}; MANTA_GOLDEN=1 writes it again"
+
+
+def test_every_golden_file_belongs_to_a_page() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.html")} == set(PAGES)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_id_of_a_page_is_there_once(name: str) -> None:
+    import re
+
+    ids = re.findall(r' id="([^"]*)"', lines(PAGES[name]()))
+    assert len(ids) == len(set(ids))
+
+
+def test_a_user_without_rights_gets_no_button() -> None:
+    page = object_page(whole(), CLUSTER, lambda *_: False)
+    assert "/suspend" not in page.body()
+    assert "/rayclusters/default/demo/suspend" in object_page(whole(), CLUSTER, allowed).body()
+
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+
+
+def test_nothing_that_users_write_becomes_markup() -> None:
+    hostile = ray(
+        "RayCluster",
+        EVIL,
+        {"conditions": [condition(EVIL, False, EVIL, EVIL)], "head": {"podName": EVIL}},
+        namespace=EVIL,
+        labels={EVIL: EVIL},
+        spec={"rayVersion": EVIL, "workerGroupSpecs": [{"groupName": EVIL, "maxReplicas": EVIL}]},
+    )
+    job = ray(
+        "RayJob",
+        EVIL,
+        {"jobDeploymentStatus": "Failed", "message": EVIL, "jobId": EVIL},
+        spec={"entrypoint": EVIL},
+    )
+    app = {"status": EVIL, "message": EVIL, "serveDeploymentStatuses": {EVIL: {"message": EVIL}}}
+    service = ray(
+        "RayService",
+        EVIL,
+        {"activeServiceStatus": {"rayClusterName": EVIL, "applicationStatuses": {EVIL: app}}},
+    )
+    cron = ray("RayCronJob", EVIL, spec={"schedule": EVIL, "timeZone": EVIL})
+    seen = snapshot(
+        hostile, job, service, cron,
+        pods=(pod(EVIL, EVIL, namespace=EVIL, ready=False, why=EVIL),),
+        events=(event("e", hostile, EVIL, EVIL), event("f", job, EVIL)),
+        hidden={"nodes": EVIL},
+    )  # fmt: skip
+    pages = [
+        fleet(seen, Filter(text=EVIL, namespace=EVIL)),
+        fleet(seen, Filter()),
+        *(object_page(seen, one, allowed) for one in seen.items),
+        *(confirmation(one, action, Forecast(EVIL, (EVIL,), (EVIL,)), {"group": EVIL}) for one in seen.items for action in BY_WORD.values()),
+        events_page(seen, warnings=False),
+        plan_page(EVIL, (Forecast(EVIL, (EVIL,), (EVIL,)),)),
+        log_page(EVIL, (EVIL, "/"), "/x", EVIL),
+        messages.failed(EVIL),
+        messages.missing(EVIL),
+    ]  # fmt: skip
+    for page in pages:
+        text = document(page, Frame(EVIL, EVIL), f"/{EVIL}", EVIL)
+        assert EVIL not in text
+        assert "<img src=x" not in text
+        assert text.count("<script") == 1  # ours
