@@ -55,6 +55,27 @@ async def test_interactive_mode_takes_the_id_that_the_user_gives() -> None:
         assert (job.status.reason, job.status.message) == ("AppFailed", "boom")
 
 
+@pytest.mark.parametrize("fault", ["", "hang", "500", "nonsense", "refuse"])
+def test_a_failed_job_names_its_first_failed_task_if_ray_says_it(fault: str) -> None:
+    def weather(method: str, path: str) -> str:
+        return fault if path.startswith("/api/v0/") else ""
+
+    @virtually
+    async def scenario() -> None:
+        async with a_scenario(weather=weather) as scenario, operator(scenario):
+            await scenario.create(submissionMode="HTTPMode")
+            job = await scenario.until(lambda job: job.status.job_status == "RUNNING")
+            head = scenario.ray.head(NAMESPACE, f"{job.status.ray_cluster_name}-head-svc")
+            head.failed_tasks.append({"name": "work", "error_message": "ValueError: seven"})
+            scenario.ray.end(head, job.status.job_id, "FAILED", "boom")
+            job = await scenario.until(failed)
+            assert job.status.reason == "AppFailed"
+            assert ("work: ValueError: seven" in job.status.message) == (not fault)
+            assert job.status.message.startswith("boom")
+
+    scenario()
+
+
 @virtually
 async def test_a_lost_reply_to_a_submission_runs_nothing_twice() -> None:
     lost = iter([True])

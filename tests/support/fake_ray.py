@@ -34,6 +34,7 @@ class FakeJob:
             "start_time": self.start_time,
             "end_time": self.end_time or None,
             "entrypoint": self.entrypoint,
+            "job_id": "01000000",
         }
 
 
@@ -46,6 +47,8 @@ class FakeHead:
 
     session: str = field(default_factory=lambda: f"session_2026-01-01_12-00-00_{next(_lives)}_1")
     jobs: dict[str, FakeJob] = field(default_factory=dict)
+    failed_tasks: list[dict[str, Any]] = field(default_factory=list)
+    """As the state API shows them."""
     serve_config: dict[str, Any] | None = None
     applications: dict[str, Any] = field(default_factory=dict)
     proxies: dict[str, Any] = field(default_factory=dict)
@@ -133,6 +136,9 @@ class FakeRay:
         head = self.head(target.namespace, target.service)
         if path.startswith("/api/serve/"):
             return self._serve(head, method, body)
+        if path.startswith("/api/v0/tasks?"):
+            answer = {"data": {"result": {"result": head.failed_tasks}}}
+            return Reply(200, json.dumps(answer).encode())
         if path == "/api/version":
             return Reply(200, json.dumps({"version": "4", "session_name": head.session}).encode())
         parts = path.removeprefix("/api/jobs/").split("/")

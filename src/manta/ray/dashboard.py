@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -28,6 +28,8 @@ from manta.ray.models import (
     SessionResult,
     SubmitResult,
     Target,
+    TaskList,
+    TasksResult,
     Unreachable,
 )
 from manta.ray.transport import DashboardTransport, Reply
@@ -49,6 +51,14 @@ def job_path(submission_id: str, *more: str) -> str:
     return "/".join(("/api/jobs", segment, *more))
 
 
+def failed_tasks_path(ray_job_id: str) -> str:
+    wanted = {"state": "FAILED", "job_id": ray_job_id}
+    query = [("detail", "1"), ("limit", "100"), ("timeout", "2")]
+    for name, value in wanted.items():
+        query += [("filter_keys", name), ("filter_predicates", "="), ("filter_values", value)]
+    return f"/api/v0/tasks?{urlencode(query)}"
+
+
 class Dashboard:
     def __init__(self, transport: DashboardTransport) -> None:
         self._transport = transport
@@ -64,6 +74,11 @@ class Dashboard:
                 return Unreachable(_complaint(reply))
             case _:
                 return _short_job(_decode(reply, JobInfo))
+
+    async def failed_tasks(self, target: Target, ray_job_id: str) -> TasksResult:
+        """Up to 100 failed tasks of a job, with their errors."""
+        reply = await self._transport.send(target, "GET", failed_tasks_path(ray_job_id))
+        return _decode_success(reply, TaskList)
 
     async def session(self, target: Target) -> SessionResult:
         reply = await self._transport.send(target, "GET", "/api/version")

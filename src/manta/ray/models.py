@@ -63,12 +63,47 @@ class Accepted:
 class JobInfo(msgspec.Struct, frozen=True, gc=False):
     status: JobStatus
     submission_id: str | None = None
+    job_id: str | None = None
+    """Ray's own id, once the driver has connected; tasks have it."""
     message: str | None = None
     start_time: int | None = None
     """Milliseconds since the epoch."""
     end_time: int | None = None
     entrypoint: str = ""
     error_type: str | None = None
+    first_failure: str = ""
+    """Of a failed job: the error of its first failed task, on one line; empty if it is not known."""
+
+
+class TaskInfo(msgspec.Struct, frozen=True, gc=False):
+    """A failed task, as the state API shows it."""
+
+    name: str | None = None
+    error_type: str | None = None
+    error_message: str | None = None
+    """A traceback, for an exception of the task."""
+    end_time_ms: int | None = None
+
+
+class _TaskRows(msgspec.Struct, frozen=True):
+    result: tuple[TaskInfo, ...] = ()
+
+
+class _TaskData(msgspec.Struct, frozen=True):
+    result: _TaskRows = _TaskRows()
+
+
+class TaskList(msgspec.Struct, frozen=True):
+    """Answer of the state API: `data.result.result`."""
+
+    data: _TaskData | None = None
+
+    @property
+    def tasks(self) -> tuple[TaskInfo, ...]:
+        return self.data.result.result if self.data else ()
+
+
+TasksResult = TaskList | Unreachable
 
 
 @dataclass(frozen=True, slots=True)

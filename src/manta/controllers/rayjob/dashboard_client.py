@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from typing import Final
+
 import msgspec
 
 from manta.api.meta import Key
 from manta.api.ray import names
+from manta.api.ray.job import JobStatus
 from manta.controllers.rayjob.dashboard_query import DashboardQuery
+from manta.controllers.rayjob.first_failure import first_failure
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.submission import SubmissionRefusedError, submission
 from manta.kube.client import Client
@@ -15,6 +21,7 @@ from manta.ray.dashboard import Dashboard
 from manta.ray.models import (
     Accepted,
     AlreadySubmitted,
+    JobInfo,
     JobRequest,
     JobResult,
     Refused,
@@ -25,6 +32,12 @@ from manta.ray.models import (
 )
 from manta.runtime.secret_cache import SecretCache
 
+log = logging.getLogger(__name__)
+
+_FAILURE_SECONDS: Final = 2.0
+"""For the question why a job failed: its end is reported at most so much later."""
+_FAILURES: Final = 1000
+"""Jobs whose first failure is remembered."""
 PERMANENT = frozenset((400, 422))
 """Status codes that a retry does not change. Others may come from a proxy or a missing token."""
 
@@ -37,6 +50,7 @@ class DashboardClient:
     def __init__(self, dashboard: Dashboard, client: Client) -> None:
         self._dashboard = dashboard
         self._tokens = SecretCache(client, names.SECRET_KEY_AUTH_TOKEN)
+        self._failures: dict[DashboardQuery, str] = {}
 
     async def query_dashboard(self, query: DashboardQuery) -> JobResult | SessionResult:
         target = await self._target(query)
@@ -47,9 +61,33 @@ class DashboardClient:
             answer = await self._dashboard.session(target)
         else:
             answer = await self._dashboard.job(target, query.job_id)
+        if isinstance(answer, JobInfo) and answer.status == JobStatus.FAILED:
+            failure = await self._first_failure(query, target, answer.job_id or "")
+            answer = msgspec.structs.replace(answer, first_failure=failure)
         if isinstance(answer, Unreachable):
             self._tokens.forget(Key(query.namespace, query.secret))
         return answer
+
+    async def _first_failure(self, query: DashboardQuery, target: Target, ray_job_id: str) -> str:
+        """The error of the job's first failed task; empty if Ray does not say it in time.
+
+        Ray is asked once for each job, so that its message does not change while a submitter prints the log.
+        """
+        if not ray_job_id or query in self._failures:
+            return self._failures.get(query, "")
+        while len(self._failures) >= _FAILURES:
+            del self._failures[next(iter(self._failures))]
+        self._failures[query] = ""
+        try:
+            async with asyncio.timeout(_FAILURE_SECONDS):
+                found = await self._dashboard.failed_tasks(target, ray_job_id)
+        except TimeoutError:
+            found = Unreachable(f"no answer within {_FAILURE_SECONDS:g} s")
+        if isinstance(found, Unreachable):
+            log.info("the failed tasks of job %s are not known: %s", query.job_id, found.why)
+            return ""
+        self._failures[query] = first_failure(found.tasks)
+        return self._failures[query]
 
     async def stop(self, query: DashboardQuery | None, job_id: str) -> None:
         """Raise DashboardError if Ray did not accept it."""

@@ -185,6 +185,7 @@ def to_answer(answer: JobResult | SessionResult | None) -> DashboardAnswer:
                 answer.message or "",
                 _from_millis(answer.start_time),
                 _from_millis(answer.end_time),
+                answer.first_failure,
             )
 
 

@@ -46,6 +46,8 @@ class DashboardReply:
     message: str = ""
     started: datetime | None = None
     ended: datetime | None = None
+    first_failure: str = ""
+    """Of a failed job: its first failed task and the error; empty if Ray did not say it."""
 
 
 @dataclass(frozen=True, slots=True)

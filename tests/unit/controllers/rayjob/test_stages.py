@@ -138,6 +138,24 @@ def test_the_status_follows_ray(reply: str, stage: Stage, reason: str) -> None:
     assert (status.job_deployment_status, status.reason) == (stage, reason)
 
 
+@pytest.mark.parametrize(
+    ("store", "command"),
+    [
+        ("", "manta logs job/demo -n default"),
+        ("node", "manta history errors rayjob/demo -n default"),
+    ],
+)
+def test_a_failed_job_says_which_task_failed_first_and_where_to_read_on(
+    store: str, command: str
+) -> None:
+    reply = DashboardReply("FAILED", "exit code 1", first_failure="work: ValueError: seven")
+    failed = running(answer=reply, submitter=a_submitter("Complete"))
+    failed = replace(failed, settings=replace(failed.settings, history_store=store))
+    assert status_after(failed, UNTRIED).message == (
+        f"exit code 1\nFirst failed task: work: ValueError: seven\nRead on: {command}"
+    )
+
+
 def test_c58_a_submitter_that_exits_0_does_not_make_a_failed_job_succeed() -> None:
     assert (
         stage_after(running(answer=DashboardReply("FAILED"), submitter=a_submitter("Complete")))

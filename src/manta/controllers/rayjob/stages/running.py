@@ -23,6 +23,7 @@ from manta.controllers.rayjob.facts import (
     sidecar_end,
     submitter_job_end,
 )
+from manta.controllers.rayjob.first_failure import with_first_failure
 from manta.controllers.rayjob.snapshot import (
     SUBMITTED_TO,
     DashboardReply,
@@ -118,7 +119,7 @@ def _reported_fields(snapshot: JobSnapshot, reply: DashboardReply) -> dict[str, 
     return {
         **nested_status(snapshot),
         "job_status": reply.status,
-        "message": reply.message,
+        "message": with_first_failure(snapshot, reply.message, reply.first_failure),
         "ray_job_info": times,
         "job_status_check_failure_start_time": None,
     }
