@@ -21,6 +21,7 @@ FREE_FORM = frozenset(
         "livenessProbe",
         "readinessProbe",
         "metrics.grafanaDashboard.labels",
+        "history.server.resources",
     )
 )
 """Values that go to Kubernetes unchanged."""
@@ -42,6 +43,8 @@ KNOWN: Mapping[str, Json] = {
     "watchNamespaces": _NAMES,
     "watchNamespace": _NAMES,
     "recording.sizeMiB": {"type": "integer", "minimum": 1},
+    "history.store": {"type": "string", "pattern": "^((file|s3|gs|az)://[^@?]+)?$"},
+    "history.server.port": {"type": "integer", "minimum": 1, "maximum": 65535},
     "logging.stdoutEncoder": _ENCODER,
     "logging.fileEncoder": _ENCODER,
     "batchScheduler.name": {"type": "string", "enum": ["", "default", *SCHEDULERS]},

@@ -15,6 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LOCK, OUTPUT = ROOT / "requirements.lock", ROOT / "requirements-image.lock"
+EXTRAS = ("history",)
+"""The sidecars of Ray Pods and the history server run from the operator's image."""
 HEAD = "# Written by `python -m tools.image.lock` from requirements.lock. Do not edit.\n"
 
 
@@ -44,9 +46,10 @@ def _needs(requirement: str) -> str:
 
 
 def runtime_closure(known: dict[str, str]) -> list[str]:
-    """The project's dependencies, and theirs; what the lock does not know is for other platforms."""
+    """The project's dependencies and those of the extras, and theirs; what the lock does not know is for other platforms."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [_needs(one) for one in project["dependencies"]]
+    extras = [one for name in EXTRAS for one in project["optional-dependencies"][name]]
+    wanted = [_needs(one) for one in (*project["dependencies"], *extras)]
     closure: set[str] = set()
     while wanted:
         name = wanted.pop()

@@ -108,6 +108,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{/* The flags of the history sidecars. */}}
+{{- define "manta.historyFlags" -}}
+{{- if .Values.history.store -}}
+- --history-store={{ .Values.history.store }}
+- --history-image={{ include "manta.historyImage" . }}
+{{- end -}}
+{{- end -}}
+
+{{- define "manta.historyImage" -}}
+{{- .Values.history.image | default (include "manta.image" .) -}}
+{{- end -}}
+
 {{/* Reject invalid combinations of values. */}}
 {{- define "manta.check" -}}
 {{- if contains "kuberay/operator" .Values.image.repository -}}
@@ -118,6 +130,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if and (not .Values.leaderElectionEnabled) (gt (int .Values.replicas) 1) -}}
 {{- fail "replicas: more than one operator needs leaderElectionEnabled." -}}
+{{- end -}}
+{{- if and .Values.history.server.enabled (not .Values.history.store) -}}
+{{- fail "history.server.enabled: history.store is missing." -}}
+{{- end -}}
+{{- if and .Values.history.server.existingClaim (not (hasPrefix "file:///" .Values.history.store)) -}}
+{{- fail "history.server.existingClaim: history.store must be file:///PATH, where the claim is mounted." -}}
 {{- end -}}
 {{- if and .Values.logging.baseDir (not .Values.logging.fileName) -}}
 {{- fail "logging.baseDir: logging.fileName is missing." -}}

@@ -30,6 +30,7 @@ from manta.install.plane import key_of, refuse_plane, resource_of
 from manta.install.webhook_manifests import WEBHOOK
 from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, NotFound
+from manta.rules.history import store_url_problem, without_credentials
 
 FIELD_MANAGER = "manta-install"
 
@@ -63,6 +64,12 @@ def add_parser(subparsers: Any) -> None:
         "--use-kubernetes-proxy", action="store_true", help="reach Ray through the API server"
     )
     parser.add_argument(
+        "--history-store",
+        default="",
+        metavar="URL",
+        help="keep logs and tasks of clusters at s3://, gs:// or az:// (the server: Helm chart)",
+    )
+    parser.add_argument(
         "--webhook", action="store_true", help="also install the validating webhook"
     )
     parser.add_argument(
@@ -82,6 +89,8 @@ def run(args: argparse.Namespace) -> int:
             "--image is missing: no image is published yet. Build and push one with `docker build -t "
             "REGISTRY/manta:TAG .` and `docker push`, then use --image REGISTRY/manta:TAG"
         )
+    if args.history_store and (problem := store_url_problem(args.history_store)):
+        raise UsageError(f"--history-store {without_credentials(args.history_store)}: {problem}")
     if args.print:
         print(as_text(all_objects(installation_of(args))), end="")
         return 0
@@ -103,6 +112,7 @@ def installation_of(args: argparse.Namespace, *, openshift: bool = False) -> Ins
         gates=args.feature_gates,
         proxy=args.use_kubernetes_proxy,
         webhook=args.webhook,
+        history_store=args.history_store,
     )
 
 

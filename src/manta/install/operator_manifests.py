@@ -71,6 +71,15 @@ class Installation:
     proxy: bool = False
     webhook: bool = False
     """Whether to install the validating webhook."""
+    history_store: str = ""
+    """URL to which sidecars of Ray Pods ship logs and events; empty: there are none."""
+
+    @property
+    def history_flags(self) -> list[str]:
+        """Of the operator and the webhook; the sidecars run from the same image."""
+        if not self.history_store:
+            return []
+        return [f"--history-store={self.history_store}", f"--history-image={self.image}"]
 
 
 def all_objects(installation: Installation) -> list[Json]:
@@ -221,6 +230,7 @@ def _arguments(installation: Installation) -> Iterator[str]:
             yield f"--{flag.name}={str(value).lower() if isinstance(value, bool) else value}"
     if installation.watch:
         yield f"--watch-namespace={','.join(installation.watch)}"
+    yield from installation.history_flags
     yield "--log-stdout-encoder=json"
     if installation.gates:
         yield f"--feature-gates={installation.gates}"

@@ -115,6 +115,7 @@ def _container(installation: Installation) -> Json:
             f"--namespace={installation.namespace}",
             f"--secret={CERTIFICATES}",
             f"--configuration={WEBHOOK}",
+            *installation.history_flags,
             "--log-stdout-encoder=json",
             *gates,
         ],

@@ -52,6 +52,10 @@ def installed(*flags: str) -> list[dict[str, Any]]:
         (("--replicas", "2"), ("--set", "replicas=2")),
         (("--webhook",), ("--set", "webhook.enabled=true")),
         (
+            ("--webhook", "--history-store", "s3://b/ray"),
+            ("--set", "webhook.enabled=true,history.store=s3://b/ray"),
+        ),
+        (
             ("--webhook", "--watch-namespaces", "a,b", "--feature-gates", "RayCronJob=false"),
             (
                 *("--set", "webhook.enabled=true,watchNamespaces={a,b}"),
