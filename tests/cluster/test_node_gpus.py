@@ -12,6 +12,7 @@ import pytest
 from manta.api.meta import Key
 from manta.api.resources import NODES
 from manta.api.well_known import RESOURCE_NVIDIA_GPU
+from manta.cli.output.gpus import gpu_rows
 from manta.localplane.node.gpus.fake import BROKEN
 from manta.localplane.node.gpus.machine_gpus import GpuWish
 from support.nodeplane import NodePlane, Pod, node_plane, state
@@ -128,3 +129,16 @@ async def test_without_isolation_the_variables_say_which_gpu_a_pod_may_use(tmp_p
         await until_holding(node, "one")
         (own,) = ids(node)
         assert (await node.logs("none"), await node.logs("one")) == ("void\n", f"{own} {own}\n")
+
+
+async def test_the_node_tells_who_holds_a_gpu_and_which_processes_use_it(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, gpus=GpuWish(fake=1)) as node:
+        node.plane.app.connector = node.agent.connector
+        await run_with_gpu(node, "one")
+        await until_holding(node, "one")
+        manta = await node.client.get(NODES, Key("", "manta"))
+        (row,) = await gpu_rows(node.client, [manta])
+        assert (row.pod, row.busy, row.leaks, row.trouble) == ("default/one", 0, [], "")
+        (state_,) = await node.agent.connector.node_document("manta", "gpus")
+        uid = (await node.get("one"))["metadata"]["uid"]
+        assert {one["uid"] for one in state_["processes"]} == {uid}

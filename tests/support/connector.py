@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from manta.localplane.apiserver.streaming.connector import (
     ByteReader,
@@ -87,6 +88,9 @@ class LocalConnector:
     ) -> LocalSession:
         command = ("sh", "-c", "echo attached; exec cat" if stdin else "echo attached")
         return await self.exec(namespace, pod, container, command, stdin=stdin, tty=tty)
+
+    async def node_document(self, node: str, path: str) -> Any:
+        return {"node": node} if path == "about" else None
 
     async def dial(
         self, namespace: str, pod: str, port: int

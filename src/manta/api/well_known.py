@@ -96,3 +96,6 @@ RESOURCE_AMD_GPU: Final = "amd.com/gpu"
 RESOURCE_INTEL_I915: Final = "gpu.intel.com/i915"
 RESOURCE_INTEL_XE: Final = "gpu.intel.com/xe"
 RESOURCE_NVIDIA_GPU: Final = "nvidia.com/gpu"
+RESOURCES_OF_GPUS: Final = frozenset(
+    {RESOURCE_AMD_GPU, RESOURCE_INTEL_I915, RESOURCE_INTEL_XE, RESOURCE_NVIDIA_GPU}
+)

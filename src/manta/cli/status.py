@@ -15,6 +15,7 @@ from manta.api.quantity import Quantity
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import NODES, PODS, Resource
 from manta.api.text import bytes_text
+from manta.cli.output.gpus import GpuRow, gpu_lines, gpu_rows
 from manta.cli.output.help import examples
 from manta.cli.output.tables import table
 from manta.cli.plane.operator import operator_health
@@ -53,6 +54,7 @@ class Report:
     plane: Mapping[str, Any]
     operator: Mapping[str, Any]
     nodes: Sequence[NodeRow]
+    gpus: Sequence[GpuRow]
     objects: Sequence[ObjectRow]
     pods: Sequence[ObjectRow]
 
@@ -135,6 +137,7 @@ async def gather(client: Client, record: PlaneRecord, directory: Path) -> Report
         },
         operator={"ready": health.ready, "state": health.text},
         nodes=[node_row(node, pods) for node in nodes],
+        gpus=await gpu_rows(client, nodes),
         objects=[
             object_row(kind.kind, one)
             for kind, found in zip(RAY_RESOURCES, rays, strict=True)
@@ -163,6 +166,7 @@ def shown(report: Report) -> list[str]:
         lines.append(f"           its log: {plane['directory']}/logs/operator.log")
     rows = [(one.name, one.cpu, one.memory, one.pods, one.trouble) for one in report.nodes]
     lines += ["", table(("NODE", "CPU", "MEMORY", "PODS", "TROUBLE"), rows)]
+    lines += gpu_lines(report.gpus)
     if report.objects:
         cells = [(o.kind, o.namespace, o.name, o.state, o.why) for o in report.objects]
         lines += ["", table(("KIND", "NAMESPACE", "NAME", "STATE", "WHY"), cells)]

@@ -15,6 +15,7 @@ from pathlib import Path
 from manta.api.text import bytes_text
 from manta.cli.checks.egress import check_egress
 from manta.cli.checks.finding import Finding, Level
+from manta.cli.checks.gpus import check_gpus
 
 GIB = 1024**3
 
@@ -176,5 +177,6 @@ MACHINE_CHECKS: tuple[tuple[str, Callable[[argparse.Namespace], Finding]], ...] 
     ("disk", check_disk),
     ("port", check_port),
     ("leftovers", check_leftovers),
+    ("gpus", check_gpus),
     ("tools", check_tools),
 )

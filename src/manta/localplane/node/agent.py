@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import asdict
 from random import Random
+from typing import Any
 
 from manta.api.meta import Key
 from manta.api.resources import NODES, PODS
@@ -67,7 +69,7 @@ class NodeAgent:
         self.gateway: HttpGateway = None  # type: ignore[assignment]
         self._pods: Informer[NodePod] = None  # type: ignore[assignment]
         self._recorder: Recorder = None  # type: ignore[assignment]
-        self.connector = LocalConnector(self.worker, self.ready, clock)
+        self.connector = LocalConnector(self.worker, self.ready, clock, self.gpu_states)
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
         """The worker of a Pod. If a deleted Pod of the same name is still ending, the newer one."""
@@ -75,6 +77,10 @@ class NodeAgent:
             if worker.pod.metadata.key == (namespace, name):
                 return worker
         return None
+
+    async def gpu_states(self, node: str) -> list[dict[str, Any]]:
+        """The GPUs of a node, what they do and who holds them, as JSON values."""
+        return [asdict(one) for one in await self._machine.gpus.states(node)]
 
     @property
     def machine(self) -> Machine:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from manta.api.times import parse_time
 from manta.localplane.apiserver.streaming.connector import ContainerUnavailable, LogOptions
@@ -44,11 +45,17 @@ class LocalConnector:
     """Implements `NodeConnector`. Its methods raise ContainerUnavailable."""
 
     def __init__(
-        self, find: Callable[[str, str], PodWorker | None], ready: asyncio.Event, clock: Clock
+        self,
+        find: Callable[[str, str], PodWorker | None],
+        ready: asyncio.Event,
+        clock: Clock,
+        gpus: Callable[[str], Awaitable[list[dict[str, Any]]]],
     ) -> None:
+        """`gpus` says what the GPUs of a node do."""
         self._find = find
         self._ready = ready
         self._clock = clock
+        self._gpus = gpus
 
     async def _worker(self, namespace: str, pod: str) -> PodWorker:
         """Waits a few seconds for a node agent that has just started."""
@@ -154,6 +161,10 @@ class LocalConnector:
                 raise ContainerUnavailable(str(error)) from error
         errors = None if tty else LineReader()
         return AttachSession(writer, LineReader(), errors, lines, lambda: _code(directory))
+
+    # ── the node ───────────────────────────────────────────────────────────────────────
+    async def node_document(self, node: str, path: str) -> Any:
+        return await self._gpus(node) if path == "gpus" else None
 
     # ── ports ──────────────────────────────────────────────────────────────────────────
     async def dial(self, namespace: str, pod: str, port: int) -> Streams:

@@ -113,7 +113,7 @@ class Machine:
         self.images = ImageStore(cache, directory / "images.yaml")
         self.volumes = Volumes(self.plane, directory / "claims")
         self.cgroups = Cgroups(directory)
-        self.gpus = MachineGpus.none(directory / "pods")
+        self.gpus = MachineGpus.none(directory)
 
     @classmethod
     async def open(cls, options: NodeOptions) -> Machine:

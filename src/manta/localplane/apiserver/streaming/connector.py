@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class ContainerUnavailable(Exception):  # noqa: N818 - a state, not a fault
@@ -84,6 +84,9 @@ class NodeConnector(Protocol):
     async def attach(
         self, namespace: str, pod: str, container: str, *, stdin: bool, tty: bool
     ) -> ExecSession: ...
+
+    async def node_document(self, node: str, path: str) -> Any:
+        """What the node says of itself under this path of `nodes/NAME/proxy`; None: nothing."""
 
     async def dial(
         self, namespace: str, pod: str, port: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -185,6 +186,8 @@ class Streams:
     # ── proxy ────────────────────────────────────────────────────────────────────────────
     async def _proxy(self, call: Call) -> HttpResponse:
         path = call.request.path
+        if call.resource.plural == "nodes":
+            return await self._node_document(call)
         if not call.route.rest and not path.endswith("/"):
             location = f"{quote(path, safe=SAFE_PATH)}/"
             return HttpResponse(301, b"", (("Location", location),), "text/plain")
@@ -194,6 +197,16 @@ class Streams:
             return await forward(call.request, rest, base, self._dialer(call))
         except ContainerUnavailable as error:
             raise StatusError(503, "ServiceUnavailable", str(error)) from None
+
+    async def _node_document(self, call: Call) -> HttpResponse:
+        """Only what the node agent knows under fixed paths; there is no HTTP server behind a node."""
+        route = call.route
+        found = None
+        if call.request.method == "GET":
+            found = await self._node().node_document(route.name, route.rest)
+        if found is None:
+            raise StatusError(404, "NotFound", f"node {route.name} has nothing at /{route.rest}")
+        return HttpResponse(200, json.dumps(found).encode(), (), "application/json")
 
     async def _proxy_upgrade(self, call: Call, connection: UpgradedConnection) -> None:
         try:

@@ -6,6 +6,8 @@ the ids of those that have fallen off, one a line.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import uuid
 from pathlib import Path
 from typing import Final
@@ -13,7 +15,6 @@ from typing import Final
 from manta.api.well_known import RESOURCE_NVIDIA_GPU
 from manta.localplane.node.gpus.device import Gpu
 from manta.localplane.node.gpus.reading import Holder, Reading
-from manta.localplane.node.sandbox.processes import find_processes
 
 MEMORY: Final = 16 << 30
 BROKEN: Final = "broken-gpus"
@@ -47,7 +48,14 @@ class FakeGpus:
 
 
 def _holders(gpu: Gpu) -> tuple[Holder, ...]:
-    return tuple(Holder(pid) for pid in find_processes("environ", gpu.id.encode()))
+    """Also in the namespaces of Pods, as NVML shows them."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):  # it has ended, or is another user's
+                if gpu.id.encode() in Path(entry.path, "environ").read_bytes():
+                    found.append(Holder(int(entry.name)))
+    return tuple(found)
 
 
 def _uuid(directory: Path, index: int) -> uuid.UUID:

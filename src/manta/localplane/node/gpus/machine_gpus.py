@@ -16,12 +16,16 @@ from manta.localplane.node.gpus.device import (
     device_nodes,
     variables,
 )
-from manta.localplane.node.gpus.inventory import Inventory, take_inventory
+from manta.localplane.node.gpus.inventory import Inventory, find_gpus, take_inventory
 from manta.localplane.node.gpus.kernel import KernelGpus
-from manta.localplane.node.gpus.pool import GpuPool, deal
-from manta.localplane.node.gpus.reading import Reading
+from manta.localplane.node.gpus.pool import GpuPool, deal, read_holdings
+from manta.localplane.node.gpus.report import GpuState, gpu_states
+from manta.localplane.node.host import wire
 from manta.localplane.node.spec.environment import ConfigError
 from manta.localplane.node.spec.pod_spec import Quantities
+
+FAKE_RECORD = "gpus.json"
+"""Says how many fake GPUs the plane has, for commands that look without the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,11 @@ class GpuWish:
 
 
 class MachineGpus:
-    def __init__(self, inventory: Inventory, pods: Path, nodes: Sequence[str]) -> None:
+    def __init__(self, inventory: Inventory, directory: Path, nodes: Sequence[str]) -> None:
         self._source = inventory.source
+        self._directory = directory
         self._by_id = {gpu.id: gpu for gpu in inventory.source.gpus}
-        self.pool = GpuPool(deal(inventory.offered, nodes), pods)
+        self.pool = GpuPool(deal(inventory.offered, nodes), directory / "pods")
         self.errors: Mapping[str, str] = {}
         """Why a GPU cannot be used, by id."""
 
@@ -47,11 +52,12 @@ class MachineGpus:
         inventory = await asyncio.to_thread(
             take_inventory, directory, limit=wish.limit, fake=wish.fake, env=os.environ
         )
-        return cls(inventory, directory / "pods", nodes)
+        wire.write_record(directory / FAKE_RECORD, {"fake": wish.fake})
+        return cls(inventory, directory, nodes)
 
     @classmethod
-    def none(cls, pods: Path) -> MachineGpus:
-        return cls(Inventory(KernelGpus(Path("/nonexistent")), ()), pods, ())
+    def none(cls, directory: Path) -> MachineGpus:
+        return cls(Inventory(KernelGpus(Path("/nonexistent")), ()), directory, ())
 
     @property
     def found(self) -> tuple[Gpu, ...]:
@@ -82,8 +88,14 @@ class MachineGpus:
         self.pool.set_broken(frozenset(self.errors))
         return self.errors != before
 
-    async def read(self) -> Mapping[str, Reading]:
-        return await asyncio.to_thread(self._source.read)
+    async def states(self, node: str) -> list[GpuState]:
+        """What the GPUs of the node do, and who holds them."""
+        holdings = tuple(self.pool.holdings.values())
+        return await asyncio.to_thread(
+            lambda: gpu_states(
+                self.pool.of_node(node), self._source.read(), holdings, self._directory
+            )
+        )
 
     # ── Pods ───────────────────────────────────────────────────────────────────────────
     def given(self, uid: str, container: str) -> tuple[Gpu, ...]:
@@ -117,6 +129,14 @@ class MachineGpus:
         if gpu is None:
             return GpuHealth("gpu", id_, "this machine has it no longer")
         return GpuHealth(gpu.resource, id_, self.errors.get(id_, ""))
+
+
+def states_on_this_machine(directory: Path) -> list[GpuState]:
+    """Without the agent; `directory` is that of the node. Blocking."""
+    record = wire.read_record(directory / FAKE_RECORD) or {}
+    source = find_gpus(directory, int(record.get("fake", 0)))
+    holdings = read_holdings(directory / "pods").values()
+    return gpu_states(source.gpus, source.read() if source.gpus else {}, holdings, directory)
 
 
 def _counted(gpus: Sequence[Gpu]) -> Quantities:

@@ -1,0 +1,59 @@
+"""GPU memory that processes hold without a living Pod, and how `manta doctor --fix` ends them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from manta.cli.checks.finding import Finding, Level
+from manta.cli.output.gpus import leak_text
+
+if TYPE_CHECKING:
+    from manta.localplane.node.gpus.report import GpuProcess, GpuState
+
+_CURE = (
+    "`manta doctor --fix` ends those that belonged to a Pod of this plane. End the others yourself if "
+    "nobody needs them."
+)
+
+
+def check_gpus(args: argparse.Namespace) -> Finding:
+    return verdict(_states(args))
+
+
+def _states(args: argparse.Namespace) -> list[GpuState]:
+    if sys.platform != "linux":
+        return []
+    from manta.localplane.node.gpus.machine_gpus import states_on_this_machine
+    from manta.localplane.node.host.plane_id import NODE_DIRECTORY
+
+    return states_on_this_machine(args.dir.resolve() / NODE_DIRECTORY)
+
+
+def verdict(states: Sequence[GpuState]) -> Finding:
+    """Pure."""
+    if not states:
+        return Finding(Level.OK, "none")
+    broken = [f"{one.gpu.id}: {one.reading.error}" for one in states if one.reading.error]
+    leaks = {leak.pid: leak for one in states for leak in one.leaks}
+    if not broken and not leaks:
+        return Finding(Level.OK, f"{len(states)} ({', '.join(sorted(_models(states)))})")
+    words = "; ".join((*broken, *(leak_text(asdict(leak)) for leak in leaks.values())))
+    return Finding(Level.WARN, words, _CURE if leaks else "Look at the log of the kernel.")
+
+
+def _models(states: Sequence[GpuState]) -> set[str]:
+    return {one.gpu.model for one in states}
+
+
+def end_leaks(args: argparse.Namespace) -> list[GpuProcess]:
+    """End processes that hold memory of a GPU and belonged to a Pod of this plane that is gone. Returns
+    them. Those of others are left alone."""
+    from manta.localplane.node.host.process_tree import kill
+
+    ours = {leak.pid: leak for one in _states(args) for leak in one.leaks if leak.uid}
+    kill(ours)
+    return list(ours.values())
