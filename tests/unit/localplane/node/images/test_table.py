@@ -30,6 +30,10 @@ def recipe(image: str) -> Recipe | None:
         ("rayproject/ray:2.54.0-py311", "ray[default,serve]==2.54.0", "3.11"),
         ("docker.io/rayproject/ray:2.9.3-py39-cpu", "ray[default,serve]==2.9.3", "3.9"),
         ("rayproject/ray-ml:2.46.0-py310-gpu", "ray[default,serve]==2.46.0", "3.10"),
+        ("rayproject/ray:2.60.0-gpu", "ray[default,serve]==2.60.0", ""),
+        ("rayproject/ray:2.60.0-py312-cu128", "ray[default,serve]==2.60.0", "3.12"),
+        ("rayproject/ray:2.60.0-cu124-aarch64", "ray[default,serve]==2.60.0", ""),
+        ("rayproject/ray:latest-gpu", "ray[default,serve]", ""),
         ("rayproject/ray:2.46.0-aarch64", "ray[default,serve]==2.46.0", ""),
         ("rayproject/ray:2.46.0.0e19ea-py312", "ray[default,serve]==2.46.0", "3.12"),
         ("rayproject/ray:2.46.0@sha256:abc", "ray[default,serve]==2.46.0", ""),
@@ -66,6 +70,14 @@ def test_common_images_stand_for_programs_of_the_machine(image: str, command: An
 @pytest.mark.parametrize("image", ["mycompany/model-server:1", "array:1.2.3", "busyboxes"])
 def test_an_image_that_nobody_mapped_has_no_recipe(image: str) -> None:
     assert recipe(image) is None
+
+
+def test_a_rule_of_the_user_adds_packages_to_a_gpu_image() -> None:
+    own = {"images": [{"image": r".*/ray:(?P<v>[\d.]+)-gpu", "packages": ["ray=={v}", "torch"]}]}
+    packaged = read_rules(yaml.safe_load(PACKAGED.read_text()), "packaged")
+    found = find_recipe((*read_rules(own, "own"), *packaged), "rayproject/ray:2.60.0-gpu")
+    assert found is not None
+    assert found.packages == ("ray==2.60.0", "torch")
 
 
 def test_the_first_rule_that_matches_wins() -> None:
