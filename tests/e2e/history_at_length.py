@@ -14,7 +14,7 @@ from manta.history.serve.frontend import Frontend, find_frontends
 from manta.history.serve.server import LIMITS, HistoryHandler
 from manta.httpserver.server import HttpServer
 from support.browser import CHROMIUM, browser
-from support.history import NODE, SESSION, WHO, recorded_session
+from support.history import FAILED_TASK, NODE, SESSION, WHO, recorded_session
 
 SHOTS = Path(__file__).parents[2] / "docs" / "guide" / "history"
 
@@ -39,9 +39,10 @@ async def test_rays_frontend_shows_sessions_that_are_gone(tmp_path: Path) -> Non
     second = f"http://127.0.0.1:{port}/history/default/rayjob/other/{SESSION}/"
     headers = {"Authorization": f"Bearer {access.token}"}
     pages = {
-        "overview": ("#/overview", "Recent jobs"),
+        "overview": ("#/overview", "This session is over"),
         "jobs": ("#/jobs", "sub-1"),
         "job": ("#/jobs/02000000", "the driver says hello"),
+        "task": (f"#/jobs/02000000/tasks/{FAILED_TASK}", "NORMAL_TASK"),
         "actors": ("#/actors", "JobSupervisor"),
         "nodes": ("#/cluster", "192.0.2.2"),
         "logs": (f"#/logs/?nodeId={NODE}", "raylet.out"),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import parse_qsl
+
+import pytest
 
 from manta.api.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
 from manta.history.layout import SessionKey
-from manta.history.serve.access import KubernetesAccess
+from manta.history.serve.access import KubernetesAccess, OwnerAccess
 from manta.history.serve.server import HistoryHandler
 from manta.httpserver.messages import HttpRequest
 from manta.kube.client import Client
@@ -58,6 +61,47 @@ async def test_a_token_reads_what_its_user_may_get_and_nothing_else(tmp_path: Pa
         )
         assert isinstance(listed.body, bytes)
         assert b"train" not in listed.body
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "default/rayjob/train/../../../../../etc/passwd",
+        "default/rayjob/train/..",
+        "default/rayjob/../train/session_x/api/jobs/",
+        "default/rayjob/train/session_../api/jobs/",
+        f"default/rayjob/train/{SESSION}/../../../../../../etc/passwd",
+        f"default/rayjob/train/{SESSION}/nodes/../../session.json",
+        f"default/rayjob/train/{SESSION}/logical/actors/..%2f..",
+        f"default/rayjob/train/{SESSION}/session.json",
+        f"default/rayjob/train/{SESSION}/api/v0/logs/file?filename=../../../session.json",
+        f"default/rayjob/train/{SESSION}/api/v0/logs/file?filename=raylet.out&node_id=../{SESSION}",
+        f"default/rayjob/train/{SESSION}/api/v0/logs/file?task_id=../../x",
+        f"default/rayjob/train/{SESSION}/api/v0/logs?node_id=../../..&glob=*",
+        f"default/rayjob/other/{SESSION}/api/jobs/",
+    ],
+)
+async def test_tricks_with_names_are_not_found(tmp_path: Path, path: str) -> None:
+    access = OwnerAccess()
+    handler = HistoryHandler(recorded_session(tmp_path), access, [], secure=False)
+    name, _, query = path.partition("?")
+    headers = {"authorization": f"Bearer {access.token}"}
+    request = HttpRequest("GET", f"/history/{name}", tuple(parse_qsl(query)), headers)
+    assert (await handler.handle(request)).status == 404
+
+
+async def test_a_user_without_rights_learns_nothing_of_what_exists(tmp_path: Path) -> None:
+    async with Plane(PlaneOptions(dir=tmp_path / "plane", memory=True)) as plane:
+        await plane.client.create(NAMESPACES, "", {"metadata": {"name": "team"}})
+        token = await reader_of(plane.client, "team")
+        access = KubernetesAccess(plane.client)
+        handler = HistoryHandler(recorded_session(tmp_path), access, [], secure=True)
+        found = []
+        for name in ("train", "no-such-job"):
+            path = f"/history/default/rayjob/{name}/{SESSION}/api/jobs/"
+            headers = {"authorization": f"Bearer {token}"}
+            found.append((await handler.handle(HttpRequest("GET", path, (), headers))).status)
+        assert found == [403, 403]
 
 
 async def test_a_namespace_that_is_gone_is_for_a_named_group_only(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def recorded_session(directory: Path, who: Identity = WHO, store: Store | None =
         "raylet.out": b"one\ntwo\nthree\n",
         f"{worker}.out": out,
         f"{worker}.err": b"",
+        f"{worker.partition('-ffffffff-')[0]}-02000000-29267.out": b"the actor prints\n",
     }
     session = write_session(directory / "ray" / who.namespace / who.name, logs)
     SessionShipper(store, who, session, directory / f"{who.namespace}-{who.name}.json").ship()

@@ -7,6 +7,7 @@ import io
 import logging
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from manta.history.layout import (
     LogChunk,
     SessionKey,
     is_event_key,
+    parse_answer_key,
     parse_log_key,
     parse_pod_key,
 )
@@ -26,6 +28,8 @@ from manta.history.store import Store, StoredObject
 
 log = logging.getLogger(__name__)
 _MAX_EVENT_LOG: Final = 16 * 1024 * 1024
+_MAX_ANSWER: Final = 8 * 1024 * 1024
+_MAX_ANSWER_LINES: Final = 100_000
 
 
 class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
@@ -71,6 +75,8 @@ def _add_segment(store: Store, builder: IndexBuilder, prefix: str, key: str) -> 
         builder.add_log(chunk)
         if chunk.path.startswith(("events/", "export_events/")):
             _add_event_log(store, builder, chunk)
+    elif (answer := parse_answer_key(prefix, key)) is not None:
+        _add_answer(store, builder, key, *answer)
     elif (pod := parse_pod_key(prefix, key)) is not None:
         content = msgspec.json.decode(store.read(key) or b"{}")
         builder.add_pod(*pod, str(content.get("role", "")))
@@ -79,12 +85,23 @@ def _add_segment(store: Store, builder: IndexBuilder, prefix: str, key: str) -> 
 def _add_of_kuberay(store: Store, builder: IndexBuilder, prefix: str, one: StoredObject) -> None:
     if node := kuberay.node_of(prefix, one.key):
         builder.add_pod(node, node, "")
+    if (uri := kuberay.answered_uri(prefix, one.key)) and one.size <= _MAX_ANSWER:
+        _add_answer(store, builder, one.key, uri, int(one.modified * 1000))
     if kuberay.is_event_file(prefix, one.key):
         builder.add_lines(_lines(store, one.key))
     for chunk in kuberay.log_ranges(prefix, one):
         builder.add_log(chunk)
     if "/logs/events/" in one.key and one.size <= _MAX_EVENT_LOG:
         read_event_log(builder, _lines(store, one.key))
+
+
+def _add_answer(store: Store, builder: IndexBuilder, key: str, uri: str, at: int) -> None:
+    body = b"".join(islice(_lines(store, key), _MAX_ANSWER_LINES))
+    try:
+        if len(body) <= _MAX_ANSWER:
+            builder.add_answer(uri, at, body)
+    except ValueError as error:
+        log.warning("%s is no answer of a dashboard and is left out: %s", key, error)
 
 
 def _add_event_log(store: Store, builder: IndexBuilder, chunk: LogChunk) -> None:

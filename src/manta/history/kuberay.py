@@ -5,6 +5,7 @@
         <node id>/logs/<path>                                    one object for each file, as it is
         <node id>/node_events/*.jsonl[.gz]                       one event a line
         <node id>/job_events/<job id>/*.jsonl[.gz]
+        fetched_endpoints/restful__<URI>                         `/` is `__`
 
 The Ray node takes the place of the Pod, whose name is not in this tree.
 """
@@ -72,6 +73,14 @@ def log_ranges(prefix: str, one: StoredObject) -> Iterator[LogChunk]:
 def is_event_file(prefix: str, key: str) -> bool:
     parts = key.removeprefix(f"{prefix}/").split("/")
     return len(parts) >= 3 and parts[1] in ("node_events", "job_events")
+
+
+def answered_uri(prefix: str, key: str) -> str:
+    """The URI of a stored answer of Ray's dashboard; empty for other objects."""
+    place, _, name = key.removeprefix(f"{prefix}/").partition("/")
+    if place != "fetched_endpoints" or not name.startswith("restful__"):
+        return ""
+    return name.removeprefix("restful__").replace("__", "/").strip("/")
 
 
 def node_of(prefix: str, key: str) -> str:

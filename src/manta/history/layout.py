@@ -5,6 +5,7 @@
         pods/<pod>/node-<id>.json                   one for each Ray node that ran in the Pod
         pods/<pod>/events/<from>.jsonl.gz           posted events, one JSON array a line
         pods/<pod>/logs/<path>/<generation>-<inode>-<from>-<to>.gz
+        answers/<URI>/<at>.json.gz                  what Ray's dashboard answered, in milliseconds since the epoch
         index/<version>-<fingerprint>.db            derived: may be deleted at any time
 
 `<path>` is the path below the session's `logs`, with unusual characters percent-encoded. A rotated file
@@ -96,6 +97,20 @@ def log_key(session: SessionKey, pod: str, path: str, chunk: tuple[int, int, int
     generation, inode, start, end = chunk
     name = f"{generation:04d}-{inode}-{start:015d}-{end:015d}.gz"
     return f"{session.prefix}/pods/{check_dns_name('Pod', pod)}/logs/{quote_path(path)}/{name}"
+
+
+def answer_key(session: SessionKey, uri: str, at: int) -> str:
+    """`uri`: path and query of a request to Ray's dashboard; `at`: milliseconds since the epoch."""
+    return f"{session.prefix}/answers/{quote(uri.strip('/'), safe='')}/{at:015d}.json.gz"
+
+
+def parse_answer_key(prefix: str, key: str) -> tuple[str, int] | None:
+    """URI and time of a stored answer; None for other objects."""
+    parts = key.removeprefix(prefix + "/").split("/")
+    if len(parts) != 3 or parts[0] != "answers":
+        return None
+    at = parts[2].removesuffix(".json.gz")
+    return (unquote(parts[1]), int(at)) if at.isdecimal() else None
 
 
 def event_key(session: SessionKey, pod: str, sequence: str) -> str:

@@ -79,6 +79,8 @@ def _of_task(database: sqlite3.Connection, reader: LogReader, wanted: LogRequest
         if row.pid:
             return _of_pid(reader, pod, row.pid, wanted.suffix)
         raise NoLog(f"task {wanted.task} wrote no log that is known")
+    if pod and not reader.pods_with(path):
+        return LogRange(pod, path)  # nothing was written to it: empty files are not shipped
     found = _of_file(reader, pod, path)
     return LogRange(found.pod, path, start or 0, end or None)
 

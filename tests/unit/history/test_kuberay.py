@@ -34,7 +34,10 @@ def kuberay_tree(tmp_path: Path, place: str) -> Catalog:
     store.create(f"{base}/{NODE}/job_events/02000000/{NODE}-2026-11-18-01-2.jsonl.gz", packed)
     store.create(f"{base}/{NODE}/logs/raylet.out", b"line\n" * 500_000)
     store.create(f"{base}/{NODE}/logs/job-driver-sub-1.log", b"the driver says hello\n")
-    store.create(f"{base}/fetched_endpoints/restful__timezone", b"{}")
+    zone = b'{"offset": "+02:00", "value": "Europe/Berlin"}'
+    store.create(f"{base}/fetched_endpoints/restful__timezone", zone)
+    groups = f"{base}/fetched_endpoints/restful__api__v0__placement_groups?detail=1&limit=10000"
+    store.create(groups, b'{"result": true}')
     return Catalog(store, tmp_path / "cache")
 
 
@@ -54,6 +57,19 @@ def test_a_session_of_kuberays_collector_is_read(
     assert b"".join(reader.read(NODE, "raylet.out")) == b"line\n" * 500_000
     assert reader.tail(NODE, "raylet.out", 2) == b"line\nline\n"
     assert list(catalog.sessions("default")) == [key]  # also with the index of ours beside it
+
+
+def test_answers_of_the_dashboard_that_kuberays_collector_kept_are_served(tmp_path: Path) -> None:
+    from manta.history.serve.answers import stored_answer
+    from manta.history.serve.shapes import Session
+
+    catalog = kuberay_tree(tmp_path, "raycluster/default/demo")
+    database = catalog.open_index(next(catalog.sessions("default")))
+    assert database is not None
+    session = Session(database, LogReader(catalog.store, database), "")
+    assert b"Berlin" in (stored_answer(session, "timezone", {}) or b"")
+    assert stored_answer(session, "api/v0/placement_groups", {}) == b'{"result": true}'
+    assert stored_answer(session, "api/v0/tasks", {}) is None
 
 
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:

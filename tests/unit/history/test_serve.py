@@ -78,23 +78,6 @@ def text(handler: HistoryHandler, query: str) -> bytes:
 
 
 # ── the API ──────────────────────────────────────────────────────────────────────────────
-def test_every_endpoint_of_the_frontend_answers(handler: HistoryHandler) -> None:
-    for path in (
-        "nodes?view=summary", "nodes?view=hostNameList", f"nodes/{NODE}", "api/jobs/", "api/jobs/sub-1",
-        "api/v0/tasks?detail=1&limit=10000", "api/v0/tasks/summarize", "api/v0/tasks/summarize?summary_by=lineage",
-        "api/v0/tasks/timeline", "logical/actors", "api/v0/placement_groups?detail=1&limit=10000",
-        "api/serve/applications/", "api/data/datasets/02000000", "api/cluster_status", "api/cluster_status?format=1",
-        "events", f"api/v0/logs?node_id={NODE}", "api/v0/cluster_metadata", "timezone", "api/authentication_mode",
-        "api/profiling_enabled", "api/v0/runtime_env_redaction", "api/v0/nodes", "api/v0/workers", "api/v0/actors",
-        "api/v0/jobs", "api/version", "api/train/v2/runs/v1",
-    ):  # fmt: skip
-        name, _, query = path.partition("?")
-        answer(handler, name, query)
-    for path in ("api/grafana_health", "api/prometheus_health"):
-        assert ask(handler, BASE + path).status == 500
-    assert ask(handler, f"{BASE}api/v0/logs/stream").status == 501
-
-
 def test_tasks_are_those_of_the_state_api(handler: HistoryHandler) -> None:
     query = "detail=1&filter_keys=state&filter_predicates=%3D&filter_values=FAILED"
     found = answer(handler, "api/v0/tasks", query)["data"]["result"]

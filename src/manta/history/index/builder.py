@@ -199,6 +199,15 @@ class IndexBuilder:
             [submission.get(name) for name in names],
         )
 
+    def add_answer(self, uri: str, at: int, body: bytes) -> None:
+        """The latest answer of Ray's dashboard to a URI. Raises ValueError unless it is JSON."""
+        msgspec.json.decode(body)
+        self._db.execute(
+            "INSERT INTO answers VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at,"
+            " body = excluded.body WHERE excluded.at >= at",
+            (uri, uri.partition("?")[0].rstrip("/"), at, body),
+        )
+
     def add_ray_event(self, row: tuple[object, ...]) -> None:
         self._db.execute("INSERT OR IGNORE INTO ray_events VALUES (?,?,?,?,?,?,?,?,?)", row)
 

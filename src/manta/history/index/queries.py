@@ -121,7 +121,7 @@ def _column(database: sqlite3.Connection, one: Filter) -> tuple[str, object]:
         upper = one.value.upper()
         return "state", TASK_STATES.index(upper) if upper in TASK_STATES else -1
     if one.key == "attempt_number":
-        return "attempt", int(one.value) if one.value.isdecimal() else -1
+        return "attempt", int(one.value) if one.value.isdecimal() and len(one.value) < 10 else -1
     if one.key in _BYTES_FILTERS:
         try:
             return _BYTES_FILTERS[one.key], bytes.fromhex(one.value)

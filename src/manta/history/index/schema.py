@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 TASK_STATES: Final = (
     "NIL",
     "PENDING_ARGS_AVAIL",
@@ -68,6 +68,7 @@ CREATE TABLE logs (
 CREATE TABLE log_files (pod TEXT, path TEXT, size INTEGER, PRIMARY KEY (pod, path)) WITHOUT ROWID;
 CREATE TABLE ray_events (id TEXT PRIMARY KEY, at REAL, source TEXT, severity TEXT, label TEXT, message TEXT,
   hostname TEXT, pid INTEGER, fields TEXT) WITHOUT ROWID;
+CREATE TABLE answers (uri TEXT PRIMARY KEY, path TEXT, at INTEGER, body BLOB) WITHOUT ROWID;
 CREATE TABLE counts (job BLOB, func INTEGER, type INTEGER, state INTEGER, count INTEGER);
 """
 

@@ -259,7 +259,9 @@ def cluster_status(session: Session, query: Query) -> Any:
     if not first(query, "format"):
         return ok({"autoscalingStatus": None, "autoscalingError": None, "clusterStatus": None}, "Got cluster status.")  # fmt: skip
     lines = [f" {size} {name}" for name, size in sorted(total.items())]
-    text = "\n".join(["======== This session is over ========", f"Nodes: {len(found)}", "Resources of all nodes:", *lines])  # fmt: skip
+    rule = "-" * 63  # the frontend looks for these headings
+    status = ["Node status", rule, f"This session is over. It had {len(found)} nodes."]
+    text = "\n".join([*status, "", "Resources", rule, "Of all nodes:", *lines])
     return ok({"clusterStatus": text}, "Got formatted cluster status.")
 
 
@@ -301,6 +303,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "api/v0/cluster_metadata": cluster_metadata,
     "api/v0/placement_groups": lambda _s, _q: state_list([]),
     "api/v0/runtime_env_redaction": _constant(ok({"redactionEnabled": False})),
+    "api/v0/platform_events": _constant(ok({"events": []}, "Retrieved platform events")),
     "api/cluster_status": cluster_status,
     "api/version": version,
     "api/authentication_mode": _constant({"authentication_mode": "disabled"}),
@@ -316,6 +319,30 @@ ITEMS: Final[Mapping[str, Callable[[Session, Query, str], Any]]] = {
     "api/data/datasets": lambda _s, _q, _name: {"datasets": []},
 }
 """Endpoints with a name after the slash."""
+ONLY_STORED: Final = frozenset(
+    (
+        "api/v0/cluster_metadata",
+        "api/v0/placement_groups",
+        "api/serve/applications",
+        "api/cluster_status",
+        "timezone",
+    )
+)
+"""Endpoints that the index cannot answer as well as the dashboard did."""
+
+
+def stored_answer(session: Session, path: str, query: Query) -> bytes | None:
+    """What the dashboard answered to this URI, else to this path, while the cluster lived; None: it is not stored,
+    or the index knows better."""
+    known = path in ENDPOINTS or path.rpartition("/")[0] in ("nodes", "logical/actors", "api/jobs")
+    if path not in ONLY_STORED and (known or not path.startswith("api/")):
+        return None
+    text = "&".join(f"{name}={value}" for name, values in query.items() for value in values)
+    select = "SELECT body FROM answers WHERE path = ? ORDER BY uri = ? DESC, at DESC LIMIT 1"
+    row = session.database.execute(select, (path, f"{path}?{text}")).fetchone()
+    return bytes(row[0]) if row else None
+
+
 UNAVAILABLE: Final[Mapping[str, str]] = {
     "api/grafana_health": "Grafana belongs to live clusters",
     "api/prometheus_health": "Prometheus belongs to live clusters",

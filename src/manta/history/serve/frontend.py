@@ -20,8 +20,11 @@ class Frontend(NamedTuple):
 
     def file(self, path: str) -> tuple[bytes, str] | None:
         """Content and type of a file; None if there is none below the directory."""
-        wanted = (self.directory / path).resolve()
-        if not wanted.is_relative_to(self.directory) or not wanted.is_file():
+        try:
+            wanted = (self.directory / path).resolve()
+            if not wanted.is_relative_to(self.directory) or not wanted.is_file():
+                return None
+        except (OSError, ValueError):  # too long, or with a NUL
             return None
         kind = mimetypes.guess_type(wanted.name)[0] or "application/octet-stream"
         return wanted.read_bytes(), kind

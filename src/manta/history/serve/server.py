@@ -26,7 +26,7 @@ from manta.history.index.queries import FilterError
 from manta.history.layout import InvalidName, SessionKey
 from manta.history.logs import MAX_LINES
 from manta.history.serve.access import Access
-from manta.history.serve.answers import ENDPOINTS, ITEMS, UNAVAILABLE
+from manta.history.serve.answers import ENDPOINTS, ITEMS, UNAVAILABLE, stored_answer
 from manta.history.serve.frontend import Frontend, nearest
 from manta.history.serve.sessions import IndexPendingError, MakeIndex, OpenSessions, in_thread
 from manta.history.serve.shapes import JsonStream, NotFoundError, Query, Session
@@ -92,7 +92,7 @@ class HistoryHandler(Handler):
             return _error(405, "only GET")
         if request.path in ("/", "/history"):
             return HttpResponse(302, headers=(("Location", PREFIX),))
-        if not request.path.startswith(PREFIX):
+        if not request.path.startswith(PREFIX) or not _is_text(request):
             return _error(404, "not found")
         try:
             return await self._authenticated(request)
@@ -220,6 +220,8 @@ class HistoryHandler(Handler):
                 return find_log(session.database, session.reader, _log_request(query))
             if path in UNAVAILABLE:
                 return _json(500, {"result": False, "msg": UNAVAILABLE[path], "data": {}})
+            if (stored := stored_answer(session, path, query)) is not None:
+                return HttpResponse(200, stored)
             if path in ENDPOINTS:
                 return _json(200, ENDPOINTS[path](session, query))
             before, _, name = path.rpartition("/")
@@ -269,6 +271,15 @@ class HistoryHandler(Handler):
         return HttpResponse(200, body, headers, content_type="text/plain; charset=utf-8")
 
 
+def _is_text(request: HttpRequest) -> bool:
+    """Whether path and query can be written as UTF-8: no name in a store is anything else."""
+    try:
+        "".join((request.path, *(word for pair in request.query for word in pair))).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _bearer(request: HttpRequest) -> str | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
@@ -292,7 +303,7 @@ def _log_request(query: Query) -> LogRequest:
         node=first("node_id") or first("node_ip"),
         file=first("filename"),
         task=first("task_id"),
-        attempt=int(attempt) if attempt.isdecimal() else None,
+        attempt=int(attempt) if attempt.isdecimal() and len(attempt) < 10 else None,
         actor=first("actor_id"),
         pid=int(pid) if pid.isdecimal() and len(pid) < 10 else None,
         submission=first("submission_id"),
