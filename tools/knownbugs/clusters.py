@@ -639,6 +639,7 @@ GUARDS: tuple[Guard, ...] = (
             '    return complete_worker(params, head_address=f"127.0.0.1:{node.port}")',
         ),
         real=True,
+        seen="2026-11-15",
     ),
     guard(
         82,
