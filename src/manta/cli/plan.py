@@ -42,7 +42,7 @@ exist, or another operator manages it. Writes nothing."""
 
 KINDS = ("RayCluster", "RayService", "RayJob", "RayCronJob")
 """Each has `preview`, a Previewer, in `manta.controllers.<kind>.preview`."""
-UNNAMED_KIND = "RayCluster"
+DEFAULT_KIND = "RayCluster"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -106,7 +106,7 @@ def previewer_of(kind: str) -> Previewer:
 def _kind(word: str) -> str:
     """`rayservice`, `RayServices` and `rayservices.ray.io` are all the kind RayService."""
     if not word:
-        return UNNAMED_KIND
+        return DEFAULT_KIND
     plain = word.lower().removesuffix(".ray.io").removesuffix("s")
     for kind in KINDS:
         if kind.lower() == plain:

@@ -14,7 +14,7 @@ from manta.cli.server.connection import add_connection_flags, namespace_of, open
 from manta.cli.server.discovery import Kinds
 from manta.client.scaling import scale_group
 
-UNNAMED_KIND = "rayclusters"
+DEFAULT_KIND = "rayclusters"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 async def _scale(args: argparse.Namespace) -> int:
     word, _, name = args.target.rpartition("/")
     async with open_client(args) as client:
-        resource = (await Kinds.discover(client)).named(word or UNNAMED_KIND)
+        resource = (await Kinds.discover(client)).named(word or DEFAULT_KIND)
         key = Key(namespace_of(args), name)
         if resource == RAY_CLUSTERS:
             print(await scale_group(client, key, args.group, args.replicas))

@@ -69,8 +69,8 @@ def plan_history(snapshot: CronSnapshot) -> Plan:
     )
     succeeded = [child for *_, child in finished if child.succeeded]
     failed = [child for *_, child in finished if not child.succeeded]
-    kept, kept_failed = history_limits(snapshot)
-    surplus = (*_beyond(succeeded, kept), *_beyond(failed, kept_failed))
+    keep_succeeded, keep_failed = history_limits(snapshot)
+    surplus = (*_beyond(succeeded, keep_succeeded), *_beyond(failed, keep_failed))
     return do(*(_deletion(child) for child in surplus), independent=True)
 
 

@@ -1,6 +1,6 @@
 """Validation of a RayCluster beyond its schema.
 
-RC1 to RC68 of the compatibility contract, and rules of our own: group names are unique (C13) and fit into Pod
+The rules of KubeRay (RC1 to RC68 in the tests), and rules of our own: group names are unique (C13) and fit into Pod
 names and labels (C78). All violations are returned at once.
 """
 

@@ -1,4 +1,4 @@
-"""Validation of a RayCronJob: CJ1 to CJ6 of the compatibility contract."""
+"""Validation of a RayCronJob: the rules of KubeRay."""
 
 from __future__ import annotations
 

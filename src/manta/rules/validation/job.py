@@ -1,4 +1,4 @@
-"""Validation of a RayJob, without its cluster: RJ1 to RJ34 of the compatibility contract."""
+"""Validation of a RayJob, without its cluster: the rules of KubeRay (RJ1 to RJ34 in the tests)."""
 
 from __future__ import annotations
 

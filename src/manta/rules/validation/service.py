@@ -1,4 +1,4 @@
-"""Validation of a RayService and its cluster: RS1 to RS15 of the compatibility contract."""
+"""Validation of a RayService and its cluster: the rules of KubeRay (RS1 to RS15 in the tests)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def initializing_timeout(service: RayService) -> timedelta | Violation | None:
 
 
 def unserving_limit(service: RayService) -> timedelta | Violation | None:
-    """How long a worker may take no requests before it is replaced; None: for ever (C51)."""
+    """After how long without taking requests a worker is replaced; None: never (known bug C51)."""
     return _duration(service, names.ANNOTATION_REPLACE_UNSERVING_AFTER)
 
 
@@ -85,10 +85,11 @@ def _cluster(spec: RayServiceSpec) -> Iterator[Violation]:
     delay = spec.ray_cluster_deletion_delay_seconds
     if delay is not None and delay < 0:
         yield Violation("spec.rayClusterDeletionDelaySeconds", delay, "must not be negative")
-    if (cluster.upgrade_strategy and cluster.upgrade_strategy.type) is not None:
+    strategy = cluster.upgrade_strategy
+    if strategy is not None and strategy.type is not None:
         cure = "remove it: a RayService upgrades its clusters by spec.upgradeStrategy"
         field = f"{_CLUSTER}.upgradeStrategy.type"
-        yield Violation(field, cluster.upgrade_strategy and cluster.upgrade_strategy.type, cure)
+        yield Violation(field, strategy.type, cure)
 
 
 def _strategy(spec: RayServiceSpec, settings: Settings) -> Iterator[Violation]:

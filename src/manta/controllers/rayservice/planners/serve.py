@@ -1,4 +1,4 @@
-"""Submits the Serve config: once per config and head (C44).
+"""Submits the Serve config: once per config and head (known bug C44).
 
 Ray loses its applications with its head unless the GCS is fault tolerant. Each submission is recorded
 (`submissions`) with its head: a restart of the operator submits nothing again, and a new head gets its
@@ -83,13 +83,14 @@ def _backoff_left(snapshot: ServiceSnapshot, last: ServeSubmission) -> timedelta
 def _submit(
     snapshot: ServiceSnapshot, view: ClusterView, desired: DesiredServe, why: str, *, again: int = 0
 ) -> ServiceStep:
-    cause, is_same = Cause.SUBMIT_CONFIG, kept_config(view.submission) == desired.config
-    if not again and desired.percent is not None and is_same:
+    cause = Cause.SUBMIT_CONFIG
+    config_unchanged = kept_config(view.submission) == desired.config
+    if not again and desired.percent is not None and config_unchanged:
         cause, why = Cause.MOVE_CAPACITY, f"its target capacity is {desired.percent} %"
     submission = _submission(snapshot, view, desired, again)
     arguments = {"config": desired.document, "cluster": view.name, "submission": submission}
     call = Call(PUT_CONFIG, view.cluster.metadata.key, cause, why, arguments)
-    plan = (NOTHING if is_same else _remove_annotations(view)).then(do(call))
+    plan = (NOTHING if config_unchanged else _remove_annotations(view)).then(do(call))
     return _record(snapshot, view, submission, plan)
 
 

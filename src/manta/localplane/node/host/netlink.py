@@ -35,12 +35,20 @@ _UNICAST, _LOCAL = 1, 2
 _PROTO_STATIC = 4
 
 
+_ALL_ROUTES = struct.pack("=BBBBBBBBI", socket.AF_INET, *[0] * 8)
 SOCKET = (socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
 
 
 class Link(NamedTuple):
     number: int
     name: str
+
+
+class _Route(NamedTuple):
+    prefix: int
+    table: int
+    kind: int
+    attributes: dict[int, bytes]
 
 
 class Netlink:
@@ -120,21 +128,26 @@ class Netlink:
         """The networks that have a route, without the default route and without single addresses of the
         machine itself."""
         found = []
-        for payload in self._dump(_GETROUTE, struct.pack("=BBBBBBBBI", 2, *[0] * 8)):
-            attributes = dict(_attributes(payload[12:]))
-            whole = payload[4] == _TABLE_LOCAL and payload[7] == _LOCAL and payload[1] < 32
-            if (payload[4] == _TABLE_MAIN or whole) and (packed := attributes.get(_RTA_DST)):
-                found.append(IPv4Network((packed, payload[1])))
+        for route in self._routes():
+            local_network = route.table == _TABLE_LOCAL and route.kind == _LOCAL
+            counts = route.table == _TABLE_MAIN or (local_network and route.prefix < 32)
+            if counts and (packed := route.attributes.get(_RTA_DST)):
+                found.append(IPv4Network((packed, route.prefix)))
         return found
 
     def default_interfaces(self) -> set[int]:
         """The indexes of the interfaces with a default route."""
         found = set()
-        for payload in self._dump(_GETROUTE, struct.pack("=BBBBBBBBI", 2, *[0] * 8)):
-            attributes = dict(_attributes(payload[12:]))
-            if payload[4] == _TABLE_MAIN and payload[1] == 0 and _RTA_OIF in attributes:
-                found.add(struct.unpack("=I", attributes[_RTA_OIF])[0])
+        for route in self._routes():
+            is_default = route.table == _TABLE_MAIN and route.prefix == 0
+            if is_default and _RTA_OIF in route.attributes:
+                found.add(struct.unpack("=I", route.attributes[_RTA_OIF])[0])
         return found
+
+    def _routes(self) -> Iterator[_Route]:
+        for payload in self._dump(_GETROUTE, _ALL_ROUTES):
+            _, prefix, _, _, table, _, _, kind = payload[:8]
+            yield _Route(prefix, table, kind, dict(_attributes(payload[12:])))
 
     def add_default_route(self, gateway: IPv4Address) -> None:
         header = _route_header(0, _TABLE_MAIN, _SCOPE_UNIVERSE, _UNICAST)

@@ -53,9 +53,10 @@ class SharedNetwork:
     """Allocates addresses and ports. An agent that starts fills it from the records of running Pods."""
 
     def __init__(self, directory: Path, programs: ProgramTable) -> None:
-        second = int(plane_id(directory), 16) % 253 + 1
+        """`programs` tells which ports of a Pod only the Pod itself uses."""
+        second_octet = int(plane_id(directory), 16) % 253 + 1
         self.programs = programs
-        self._addresses = Addresses(IPv4Network(f"127.{second}.0.0/16"))
+        self._addresses = Addresses(IPv4Network(f"127.{second_octet}.0.0/16"))
         self._owners: dict[int, str] = {}
 
     def allocate(self, pod: NodePod) -> PortMapping:
