@@ -559,9 +559,9 @@ GUARDS: tuple[Guard, ...] = (
         "owner references that the garbage collector cannot resolve",
         "apiVersion, kind, name, UID, controller and block",
         (
-            "manifests/ownership.py",
-            '        "apiVersion": RAY_CLUSTERS.api_version,',
-            '        "apiVersion": "v1",',
+            "api/resources.py",
+            '            "apiVersion": self.api_version,',
+            '            "apiVersion": "v1",',
         ),
     ),
     guard(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from manta.api.meta import ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,19 @@ class Resource:
         scope = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
         tail = "".join(f"/{part}" for part in (name, subresource) if part)
         return f"{root}{scope}/{self.plural}{tail}"
+
+    def owner_reference(self, meta: ObjectMeta) -> dict[str, Any]:
+        """A reference to an owner of this resource that does not manage its dependents."""
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": meta.name,
+            "uid": meta.uid,
+        }
+
+    def controller_reference(self, meta: ObjectMeta) -> dict[str, Any]:
+        """The reference that makes an object of this resource the controller of another."""
+        return {**self.owner_reference(meta), "controller": True, "blockOwnerDeletion": True}
 
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")

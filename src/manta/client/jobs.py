@@ -58,12 +58,7 @@ async def create(client: Client, submission: Submission, package: Package | None
 
 
 def _owner(job: RayJob) -> dict[str, Any]:
-    return {
-        "apiVersion": RAY_JOBS.api_version,
-        "kind": RAY_JOBS.kind,
-        "name": job.metadata.name,
-        "uid": job.metadata.uid,
-    }
+    return RAY_JOBS.owner_reference(job.metadata)
 
 
 async def _refuse_taken_name(client: Client, key: Key) -> None:

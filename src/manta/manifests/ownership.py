@@ -8,14 +8,7 @@ from manta.manifests.containers import Json
 
 
 def controller_reference(cluster: RayCluster) -> Json:
-    return {
-        "apiVersion": RAY_CLUSTERS.api_version,
-        "kind": RAY_CLUSTERS.kind,
-        "name": cluster.metadata.name,
-        "uid": cluster.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    return RAY_CLUSTERS.controller_reference(cluster.metadata)
 
 
 def owned_by(cluster: RayCluster, manifest: Json) -> Json:

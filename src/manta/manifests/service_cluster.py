@@ -108,11 +108,4 @@ def origin_labels(service: RayService) -> dict[str, str]:
 
 
 def service_reference(service: RayService) -> Json:
-    return {
-        "apiVersion": RAY_SERVICES.api_version,
-        "kind": RAY_SERVICES.kind,
-        "name": service.metadata.name,
-        "uid": service.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    return RAY_SERVICES.controller_reference(service.metadata)

@@ -150,14 +150,7 @@ def submitter_labels(job: RayJob) -> dict[str, str]:
 
 def job_reference(job: RayJob) -> Json:
     """The owner reference to a RayJob (C74)."""
-    return {
-        "apiVersion": RAY_JOBS.api_version,
-        "kind": RAY_JOBS.kind,
-        "name": job.metadata.name,
-        "uid": job.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    return RAY_JOBS.controller_reference(job.metadata)
 
 
 def _template(job: RayJob, cluster: RayCluster, labels: Mapping[str, str]) -> Json:

@@ -119,16 +119,7 @@ def build_child(cron: RayCronJob, tick: datetime) -> dict[str, Any]:
             "namespace": meta.namespace,
             "labels": {LABEL_CRON_JOB_NAME: meta.name},
             "annotations": {ANNOTATION_CRON_SCHEDULED_TIME: format_time(tick)},
-            "ownerReferences": [
-                {
-                    "apiVersion": RAY_CRON_JOBS.api_version,
-                    "kind": RAY_CRON_JOBS.kind,
-                    "name": meta.name,
-                    "uid": meta.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [RAY_CRON_JOBS.controller_reference(meta)],
         },
         "spec": msgspec.json.decode(cron.spec.job_template),
     }

@@ -13,7 +13,6 @@ from manta.api import selectors
 from manta.api.meta import Key, ObjectMeta
 from manta.api.resources import PODS, Resource
 from manta.api.times import parse_time
-from manta.localplane.builtin.ownership import controlled_by
 from manta.localplane.builtin.views import Json, Pod, as_json
 from manta.reconcile.actions import Patch
 from manta.reconcile.causes import ActionCause
@@ -106,7 +105,7 @@ def until_available(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) 
 # ── ownership ────────────────────────────────────────────────────────────────────────────
 def adopt(resource: Resource, owner: ObjectMeta, pod: Pod, cause: ActionCause) -> Patch:
     """Make `owner` the controller of a Pod that has none."""
-    owners = [*as_json(pod.metadata.owner_references), controlled_by(resource, owner)]
+    owners = [*as_json(pod.metadata.owner_references), resource.controller_reference(owner)]
     return _own(pod, owners, cause)
 
 
@@ -139,7 +138,7 @@ def pod_from_template(
             **names,
             "namespace": owner.namespace,
             **kept,
-            "ownerReferences": [controlled_by(resource, owner)],
+            "ownerReferences": [resource.controller_reference(owner)],
         },
         "spec": template.get("spec") or {},
     }

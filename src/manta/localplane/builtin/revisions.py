@@ -12,7 +12,6 @@ from typing import Any
 from manta.api.meta import ObjectMeta
 from manta.api.resources import CONTROLLER_REVISIONS, Resource
 from manta.localplane.builtin.deployment.snapshot import template_hash
-from manta.localplane.builtin.ownership import controlled_by
 from manta.localplane.builtin.workload_views import ControllerRevision
 from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.causes import ActionCause
@@ -92,7 +91,7 @@ def _new(
             "name": revision_name(owner, template),
             "namespace": owner.namespace,
             "labels": {**labels, HASH_LABEL: template_hash(template)},
-            "ownerReferences": [controlled_by(resource, owner)],
+            "ownerReferences": [resource.controller_reference(owner)],
         },
         "data": data_of(template),
         "revision": number,

@@ -114,14 +114,7 @@ def _own_secret(live: Certificate) -> Plan:
     is_noted = meta.annotations.get(names.ANNOTATION_SECRET_OWNER) == meta.uid
     if is_noted or not live.has_been_issued:
         return NOTHING
-    owner = {
-        "apiVersion": CERTIFICATES.api_version,
-        "kind": CERTIFICATES.kind,
-        "name": meta.name,
-        "uid": meta.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    owner = CERTIFICATES.controller_reference(meta)
     owned = Patch(
         SECRETS,
         Key(meta.namespace, live.spec.secret_name),

@@ -19,7 +19,6 @@ from manta.localplane.builtin.cronjob.timing import (
     schedule_of,
 )
 from manta.localplane.builtin.job.verdict import condition
-from manta.localplane.builtin.ownership import controlled_by
 from manta.localplane.builtin.views import Job
 from manta.localplane.builtin.workload_views import CronJob
 from manta.reconcile.actions import Create, Delete
@@ -121,7 +120,7 @@ def _job(cron_job: CronJob, scheduled: datetime) -> dict[str, Any]:
             "namespace": cron_job.metadata.namespace,
             **({"labels": meta["labels"]} if meta.get("labels") else {}),
             "annotations": {**(meta.get("annotations") or {}), **stamp},
-            "ownerReferences": [controlled_by(CRON_JOBS, cron_job.metadata)],
+            "ownerReferences": [CRON_JOBS.controller_reference(cron_job.metadata)],
         },
         "spec": template.get("spec") or {},
     }

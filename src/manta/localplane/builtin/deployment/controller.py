@@ -10,6 +10,7 @@ from manta.api.resources import DEPLOYMENTS, REPLICA_SETS
 from manta.localplane.builtin.deployment.plan import plan
 from manta.localplane.builtin.deployment.snapshot import DeploymentSnapshot
 from manta.localplane.builtin.deployment.status import next_status
+from manta.localplane.builtin.owned_pods import controller_uid
 from manta.localplane.builtin.views import Deployment, DeploymentStatus, ReplicaSet
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.reconciler import Reconciler, Subject
@@ -23,7 +24,7 @@ class DeploymentController(Reconciler[DeploymentSnapshot, DeploymentStatus]):
     def watches(self) -> Sequence[Watch[Any]]:
         self._deployments = self.manager.informer(DEPLOYMENTS, Deployment)
         self._sets = self.manager.informer(
-            REPLICA_SETS, ReplicaSet, indexes={"controller": _controller_uid}
+            REPLICA_SETS, ReplicaSet, indexes={"controller": controller_uid}
         )
         owned = owner_keys(DEPLOYMENTS.kind, DEPLOYMENTS.group)
         return Watch(self._deployments, own_key), Watch(self._sets, owned)
@@ -46,8 +47,3 @@ class DeploymentController(Reconciler[DeploymentSnapshot, DeploymentStatus]):
     ) -> DeploymentStatus | None:
         # After writes of our own the snapshot is old: the next reconcile writes the status.
         return None if outcome.done else next_status(snapshot)
-
-
-def _controller_uid(replica_set: ReplicaSet) -> tuple[str, ...]:
-    owner = replica_set.metadata.controller
-    return (owner.uid,) if owner else ()

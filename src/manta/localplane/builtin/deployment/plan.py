@@ -21,7 +21,6 @@ from manta.localplane.builtin.deployment.snapshot import (
     template_hash,
 )
 from manta.localplane.builtin.deployment.status import is_complete, progress_left
-from manta.localplane.builtin.ownership import controlled_by
 from manta.localplane.builtin.views import Deployment, ReplicaSet
 from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.causes import ActionCause, Reasons
@@ -195,7 +194,7 @@ def _create(snapshot: DeploymentSnapshot, size: int) -> Plan:
             "namespace": meta.namespace,
             "labels": labels,
             "annotations": {**kept, ANNOTATION_REVISION: number, **_targets(deployment)},
-            "ownerReferences": [controlled_by(DEPLOYMENTS, meta)],
+            "ownerReferences": [DEPLOYMENTS.controller_reference(meta)],
         },
         "spec": {
             "replicas": size,

@@ -16,7 +16,6 @@ from manta.localplane.builtin.endpoints import legacy
 from manta.localplane.builtin.endpoints.addresses import desired
 from manta.localplane.builtin.endpoints.slices import Packed, pack
 from manta.localplane.builtin.endpoints.snapshot import MANAGER, ServiceSnapshot, selects
-from manta.localplane.builtin.ownership import controlled_by
 from manta.localplane.builtin.views import EndpointSlice, Service, as_json
 from manta.reconcile.actions import Create, Delete, OnExists, Patch
 from manta.reconcile.causes import NO_EVENT, ActionCause
@@ -84,7 +83,7 @@ def _write(snapshot: ServiceSnapshot, service: Service, one: Packed) -> Create |
         "metadata": {
             "generateName": f"{service.metadata.name}-",
             "namespace": service.metadata.namespace,
-            "ownerReferences": [controlled_by(SERVICES, service.metadata)],
+            "ownerReferences": [SERVICES.controller_reference(service.metadata)],
             **meta,
         },
         "addressType": address_type(one),

@@ -12,7 +12,6 @@ from manta.localplane.builtin.job.events import status_events
 from manta.localplane.builtin.job.plan import plan
 from manta.localplane.builtin.job.snapshot import JobSnapshot, is_tracked
 from manta.localplane.builtin.job.status import next_status
-from manta.localplane.builtin.ownership import is_controlled_by
 from manta.localplane.builtin.views import Job, JobStatus, Pod
 from manta.reconcile.events import Event
 from manta.reconcile.outcome import Outcome
@@ -48,7 +47,7 @@ class JobController(Reconciler[JobSnapshot, JobStatus]):
         job = self._jobs.get(key)
         pods = self._pods.by("job", str(key))
         uid = job.metadata.uid if job else ""
-        own = tuple(pod for pod in pods if job and is_controlled_by(pod.metadata, uid))
+        own = tuple(pod for pod in pods if job and pod.metadata.is_controlled_by(uid))
         orphans = tuple(pod for pod in pods if pod not in own)
         if job is None and not orphans:
             return None

@@ -25,7 +25,7 @@ from manta.localplane.builtin.job.verdict import (
     judge,
     time_left,
 )
-from manta.localplane.builtin.ownership import controlled_by, without_finalizer
+from manta.localplane.builtin.ownership import without_finalizer
 from manta.localplane.builtin.pod_events import POD_CREATED, POD_DELETED
 from manta.localplane.builtin.views import Job, Pod, Uncounted
 from manta.reconcile.actions import Create, Delete, Patch
@@ -186,7 +186,7 @@ def _pod_of(job: Job) -> dict[str, Any]:
             "labels": {**(meta.get("labels") or {}), **names},
             **({"annotations": meta["annotations"]} if meta.get("annotations") else {}),
             "finalizers": [*(meta.get("finalizers") or ()), FINALIZER_JOB_TRACKING],
-            "ownerReferences": [controlled_by(JOBS, job.metadata)],
+            "ownerReferences": [JOBS.controller_reference(job.metadata)],
         },
         "spec": template.get("spec") or {},
     }

@@ -68,10 +68,5 @@ def _change(
     if wanted is None:
         return kept
     resource, meta = wanted
-    reference = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": meta.name,
-        "uid": meta.uid,
-    }
+    reference = resource.owner_reference(meta)
     return [*kept, reference]
