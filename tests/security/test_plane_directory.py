@@ -58,7 +58,8 @@ async def test_a_plane_in_an_open_directory_closes_it(tmp_path: Path) -> None:
 
 def test_the_agent_of_manta_up_knows_the_planes_directory(tmp_path: Path) -> None:
     """X13: it hides all of it from Pods, not only its own part."""
-    args = Namespace(dir=tmp_path, nodes=1, cpus=None, memory=None, isolation="auto")
+    given = {"cpus": None, "memory": None, "isolation": "auto", "gpus": "auto", "fake_gpus": 0}
+    args = Namespace(dir=tmp_path, nodes=1, **given)
     plane = cast("Any", SimpleNamespace(options=PlaneOptions(dir=tmp_path), port=1))
     ranges = Ranges(IPv4Network("10.1.0.0/16"), IPv4Network("10.2.0.0/16"))
     options = node_options(plane, args, ranges)
