@@ -26,7 +26,7 @@ _PARAMETERS = (
     "format", "filter_keys", "filter_predicates", "filter_values", "timeout", "interval", "token",
 )  # fmt: skip
 _WORDS = (
-    "", "0", "1", "-1", "9" * 30, "-" + "9" * 30, "1e9", "0x10", "nan", "true", "latest", "live", "..", ".", "/", "//",
+    "", "0", "1", "-1", "9" * 30, "-" + "9" * 30, "9" * 5000, "--5", "-5", "1e9", "0x10", "nan", "true", "latest", "live", "..", ".", "/", "//",
     "../" * 12 + "etc/passwd", "..\\..\\secret", "/etc/passwd", "%2e%2e%2f", "~root", "file:///etc/passwd", "*",
     "[" * 50, "**/" * 30, "?" * 60, "\0", "a\0b", "\r\nX-Evil: 1", "\u202e", "\ud800", "é" * 40, "x" * 5000, "' OR 1=1 --",
     '"; DROP TABLE tasks; --', "${jndi:x}", "{{7*7}}", "<script>alert(1)</script>", NODE, NODE.upper(), NODE[:-1],

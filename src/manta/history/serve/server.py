@@ -261,12 +261,12 @@ class HistoryHandler(Handler):
             ("Content-Disposition", f'attachment; filename="{safe}"'),
             ("Content-Security-Policy", "sandbox"),
         )
-        if lines == "-1" or not lines.lstrip("-").isdecimal():
+        if not lines.isdecimal() or len(lines) > 9:  # above all -1: the whole file
             body: AsyncIterator[bytes] = _in_thread(
                 lambda: reader.read(found.pod, found.path, *span)
             )
         else:
-            count = min(max(int(lines), 0), MAX_LINES)
+            count = min(int(lines), MAX_LINES)
             body = _in_thread(lambda: iter([reader.tail(found.pod, found.path, count, span)]))
         return HttpResponse(200, body, headers, content_type="text/plain; charset=utf-8")
 

@@ -12,7 +12,8 @@ import msgspec
 from manta.history.index.queries import MAX_ROWS, Filter, FilterError
 from manta.history.logs import LogReader
 
-_ROWS_OF_A_PART: Final = 200
+_PART_BYTES: Final = 1024 * 1024
+"""Each part waits for a thread: few large ones make a page of 17 MB much faster on a busy machine."""
 Query = Mapping[str, list[str]]
 
 
@@ -68,10 +69,14 @@ def streamed_array(rows: Iterator[Any]) -> JsonStream:
 
 def _parts(before: bytes, rows: Iterator[Any], after: bytes) -> Iterator[bytes]:
     part = [before]
-    for number, row in enumerate(rows):
-        part.append((b"," if number else b"") + msgspec.json.encode(row))
-        if len(part) >= _ROWS_OF_A_PART:
+    size, comma = 0, b""
+    for row in rows:
+        one = msgspec.json.encode(row)
+        part += (comma, one)
+        size, comma = size + len(one), b","
+        if size >= _PART_BYTES:
             yield b"".join(part)
+            size = 0
             part.clear()
     yield b"".join((*part, after))
 
@@ -82,7 +87,9 @@ def first(query: Query, name: str, default: str = "") -> str:
 
 def limit_of(query: Query) -> int:
     text = first(query, "limit", "100")
-    return min(int(text), MAX_ROWS) if text.isdecimal() else 100
+    if not text.isdecimal():
+        return 100
+    return min(int(text), MAX_ROWS) if len(text) < 10 else MAX_ROWS
 
 
 def filters_of(query: Query) -> list[Filter]:
