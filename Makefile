@@ -117,6 +117,7 @@ history: setup ## history at length: kill -9 of real Ray, S3 on loopback, faults
 	$(PYTEST) -q tests/unit/history tests/properties/test_history_retention.py tests/security/test_history_access.py tests/cluster/test_node_kept.py
 	$(PYTEST) -q tests/e2e/test_history.py tests/e2e/history_at_length.py
 	$(BIN)/python -m benchmarks.history
+	$(BIN)/python -m benchmarks.collector
 
 .PHONY: mutate
 mutate: setup ## mutants of the code that decides, against the tests that cover them (SAMPLE=n SEED=n; 200 take 5 minutes)

@@ -35,6 +35,7 @@ NAMES = (
     "node_agent",
     "ray_start",
     "history",
+    "collector",
 )
 
 

@@ -1,4 +1,4 @@
-"""An S3 server on loopback (moto)."""
+"""An S3 server on this machine (moto)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def s3_server(bucket: str) -> Iterator[dict[str, str]]:
+def s3_server(bucket: str, address: str = "127.0.0.1", port: int = 0) -> Iterator[dict[str, str]]:
     """The environment that reaches the server, in which the bucket exists."""
     import boto3
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address=address, port=port, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     environment = {

@@ -122,6 +122,28 @@ def test_a_sidecar_that_cannot_collect_says_why_and_stays(
     assert own.process.returncode == 0, own.log.read_text()
 
 
+def test_what_came_while_the_store_was_down_is_there_when_it_is_back(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
+    endpoint = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", **keys}
+    write_session(tmp_path / "ray", {"job-driver-x.log": b"one\n"})
+    own = Process(tmp_path, "s3://outage/ray", endpoint)
+    for line in generated_lines(600):
+        own.post(line)
+    own.until(lambda: "not shipped, trying again" in own.log.read_text())
+    with s3_server("outage", port=port) as environment, pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        store = open_store("s3://outage/ray", environment)
+        own.until(lambda: any("/logs/" in one.key for one in store.objects(KEY.prefix)))
+        own.end(signal.SIGTERM)
+        database = Catalog(store, tmp_path / "cache").open_index(KEY)
+        assert database is not None
+        assert queries.tasks(database).total == 600
+
+
 def test_a_store_that_never_answers_does_not_hold_the_end(tmp_path: Path) -> None:
     write_session(tmp_path / "ray", {"raylet.out": b"x"})
     with socket.create_server(("127.0.0.1", 0)) as silent:
