@@ -208,7 +208,10 @@ def _print_summary(args: argparse.Namespace, found: dict[str, Any]) -> None:
 
 def _tasks(args: argparse.Namespace) -> int:
     from manta.history.index import queries
+    from manta.history.index.schema import TASK_STATES
 
+    if args.state and args.state.upper() not in TASK_STATES:
+        raise UsageError(f"--state {args.state}: must be one of {', '.join(TASK_STATES)}")
     keys = {
         "state": "state",
         "name": "name",
@@ -317,7 +320,7 @@ def _print(args: argparse.Namespace, found: Any, columns: Sequence[str]) -> None
 
 def _table(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> str:
     cells = [[_cell(name, row.get(name)) for name in columns] for row in rows]
-    return table([one.upper().replace("_", " ") for one in columns], cells)
+    return table([one.removesuffix("_ms").upper().replace("_", " ") for one in columns], cells)
 
 
 def _cell(name: str, value: Any) -> str:

@@ -83,6 +83,7 @@ def test_logs_of_the_driver_a_task_a_process_and_a_file(
     ("arguments", "words"),
     [
         (["logs", "train", "--file", "../../etc/passwd"], "no log file '../../etc/passwd'"),
+        (["tasks", "train", "--state", "BROKEN"], "--state BROKEN: must be one of NIL,"),
         (["logs", "train", "--task", "00"], "no task 00"),
         (["logs", "train", "--actor", "00"], "no actor 00"),
         (["logs", "train", "--pid", "1"], "no log of a worker with pid 1"),
