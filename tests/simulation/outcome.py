@@ -32,7 +32,8 @@ IGNORED = (
 
 def outcome_of(world: World, *, jobs_may_fail: bool) -> Outcome:
     """By kind and name of each object of the user. `jobs_may_fail`: faults may have ended Ray jobs, so it only
-    counts that they came to an end."""
+    counts that they came to an end. A job that waits without faults (for a user, or for a cluster that was
+    deleted meanwhile) may have failed before."""
     found: Outcome = {}
     owned = _by_owner(world)
     invalid = {uid for reason, _, uid in world.events() if reason.startswith("Invalid")}
@@ -41,7 +42,7 @@ def outcome_of(world: World, *, jobs_may_fail: bool) -> Outcome:
             if not one["metadata"].get("ownerReferences"):
                 said = describe(world, one, owned)
                 if resource == "rayjobs.ray.io" and jobs_may_fail:
-                    said = {"ended": _has_ended(one)}
+                    said = {"ended": True} if _has_ended(one) else {INVALID: True}
                 if one["metadata"]["uid"] in invalid or _cannot_serve(resource, said):
                     said |= {INVALID: True}
                 found[f"{resource} {one['metadata']['name']}"] = said

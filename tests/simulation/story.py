@@ -31,6 +31,8 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     profile: str
     steps: tuple[Step, ...]
+    about: str = ""
+    """Of a kept story: what went wrong when it was told first."""
     replicas: int = 1
     """Of the operator."""
     nodes: int = 3
