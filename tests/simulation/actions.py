@@ -157,7 +157,8 @@ async def foreign(world: World, object: Object) -> None:  # noqa: A002
         owner: Object = {"apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt"}
         owner |= {"uid": other["metadata"]["uid"], "controller": True}
         object["metadata"]["ownerReferences"] = [owner]
-    await _quietly(world.user.create(KINDS[object["kind"]], NAMESPACE, object))
+    if await _quietly(world.user.create(KINDS[object["kind"]], NAMESPACE, object)):
+        world.foreign.append(object)
 
 
 @action("user")
@@ -324,10 +325,12 @@ def _relist(transport: SimulatedTransport, plural: str) -> None:
 
 
 @action("watch")
-def break_watches(world: World, plural: str = "", expire: bool = False) -> None:
-    """Open watches break; with `expire`, they cannot resume."""
+def break_watches(world: World, plural: str = "", expire: bool = False, refused: int = 0) -> None:
+    """Open watches break; with `expire`, they cannot resume; so many attempts to open them again are refused."""
     for transport in _transports(world):
         transport.cut_watches(plural, expire=expire)
+        if refused:
+            transport.requests.append(RequestFault("watch", plural, "503", refused))
 
 
 # ── nodes and Pods ───────────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -26,7 +26,7 @@ def _replica(random: Random) -> int:
 OPERATOR: Faults = {
     "crash": lambda r: {
         "replica": _replica(r),
-        "writes": r.randint(1, 12),
+        "writes": r.choice([1, 1, 2, 3, r.randint(1, 12)]),
         "before": r.random() < 0.3,
         "down": r.choice([0.1, 1.0, 5.0, 20.0]),
     },
@@ -36,15 +36,17 @@ OPERATOR: Faults = {
 }
 SERVER: Faults = {
     "fail": lambda r: {
-        "verb": r.choice(["any", "write", "create", "patch", "delete", "update", "read"]),
-        "plural": r.choice(["", *PLURALS]),
+        "verb": r.choice(
+            ["any", "write", "create", "patch", "delete", "update", "read", "watch", "watch"]
+        ),
+        "plural": r.choice(["", "", "pods", *PLURALS]),
         "code": r.choice([409, 410, 429, 500, 503, 504]),
-        "times": r.randint(1, 8),
+        "times": r.choice([1, 2, 4, 8, 30]),
     },
     "lose_reply": lambda r: {
         "verb": r.choice(["write", "create", "patch", "delete"]),
-        "plural": r.choice(["", *PLURALS]),
-        "times": r.randint(1, 5),
+        "plural": r.choice(["", "", "pods", *PLURALS]),
+        "times": r.choice([1, 2, 5, 12]),
     },
     "slow": lambda r: {
         "verb": r.choice(["any", "write", "create", "read"]),
@@ -55,7 +57,7 @@ SERVER: Faults = {
 }
 WATCH: Faults = {
     "delay_watch": lambda r: {
-        "plural": r.choice(PLURALS),
+        "plural": r.choice(["pods", "rayclusters", *PLURALS]),
         "seconds": r.choice([0.5, 3.0, 10.0, 30.0]),
         "lasts": r.choice([10.0, 60.0]),
     },
@@ -64,16 +66,28 @@ WATCH: Faults = {
         "seconds": r.choice([2.0, 10.0, 45.0]),
     },
     "drop_events": lambda r: {
-        "plural": r.choice(PLURALS),
+        "plural": r.choice(["pods", "rayclusters", *PLURALS]),
         "relist": r.choice([1.0, 10.0, 40.0]),
     },
     "break_watches": lambda r: {
-        "plural": r.choice(["", *PLURALS]),
+        "plural": r.choice(["", "", "pods", *PLURALS]),
         "expire": r.random() < 0.5,
+        "refused": r.choice([0, 0, 1, 3]),
+    },
+    "lose_reply": lambda r: {
+        "verb": "create",
+        "plural": r.choice(["", "pods"]),
+        "times": r.choice([1, 3]),
     },
 }
 LEASES: Faults = {
     "pause": lambda r: {"replica": _replica(r), "seconds": r.choice([5.0, 20.0, 40.0])},
+    "fail": lambda r: {
+        "verb": r.choice(["any", "update"]),
+        "plural": "leases",
+        "code": r.choice([409, 500, 503]),
+        "times": r.choice([2, 10, 40]),
+    },
     "cut_off": OPERATOR["cut_off"],
     "kill": OPERATOR["kill"],
     "stop": OPERATOR["stop"],
@@ -89,7 +103,7 @@ NODES: Faults = {
         "code": r.choice([0, 1, 137]),
     },
     "pod_script": lambda r: {
-        "role": r.choice(["head", "worker"]),
+        "role": r.choice(["head", "worker", "redis-cleanup"]),
         "script": r.choice(
             [
                 "start=never",
@@ -104,7 +118,7 @@ NODES: Faults = {
                 "evict@6",
             ]
         ),
-        "seconds": r.choice([20.0, 90.0]),
+        "seconds": r.choice([20.0, 90.0, 400.0]),
     },
 }
 RAY: Faults = {
@@ -164,12 +178,13 @@ def generate(seed: int, profile: str = "all") -> Story:
         Step(at=round(2.0 + number * random.random() * 3, 2), do="create", args={"object": one})
         for number, one in enumerate(objects)
     ]
-    for _ in range(random.choice([0, 1, 1, 2, 3, 4]) if name != "user" else random.randint(1, 6)):
-        steps.append(_user_step(random, objects))
+    for _ in range(random.choice([0, 1, 2, 3, 4]) if name != "user" else random.randint(1, 6)):
+        steps += _user_steps(random, objects, steps)
     faults = PROFILES[name]
-    for _ in range(random.choice([1, 1, 2, 3, 5]) if faults else 0):
+    anchors = tuple(steps)
+    for _ in range(random.choice([1, 2, 3, 4, 6]) if faults else 0):
         do = random.choice(sorted(faults))
-        steps.append(Step(at=_moment(random), do=do, args=faults[do](random)))
+        steps.append(Step(at=_moment(random, anchors), do=do, args=faults[do](random)))
     return Story(
         seed=seed,
         profile=name,
@@ -182,9 +197,12 @@ def generate(seed: int, profile: str = "all") -> Story:
     )
 
 
-def _moment(random: Random) -> float:
-    """Most faults come early, when most happens."""
-    return round(2.0 + (random.random() ** 2) * FAULTS_END, 2)
+def _moment(random: Random, anchors: Sequence[Step]) -> float:
+    """Most steps come at a bad moment: shortly before or after what the user does. The rest is spread."""
+    if random.random() < 0.6:
+        about = random.choice(anchors).at + random.choice([-0.3, 0.05, 0.5, 2.0, 6.0, 20.0])
+        return round(max(1.1, about + random.random() * random.choice([0.1, 2.0])), 2)
+    return round(2.0 + random.random() ** 2 * FAULTS_END, 2)
 
 
 def _objects(random: Random) -> list[Object]:
@@ -207,40 +225,43 @@ def _objects(random: Random) -> list[Object]:
     return found
 
 
-def _user_step(random: Random, objects: list[Object]) -> Step:
+USER_STEPS = (
+    *["edit"] * 4,
+    *["autoscale"] * 2,
+    "suspend",
+    "delete_child",
+    "recreate",
+    "delete",
+    "foreign",
+)
+
+
+def _user_steps(random: Random, objects: list[Object], steps: Sequence[Step]) -> list[Step]:
     found = random.choice(objects)
-    kind, name = found["kind"], found["metadata"]["name"]
-    at, args = _moment(random), Args()
-    match random.choice(
-        [
-            "edit",
-            "edit",
-            "edit",
-            "edit",
-            "autoscale",
-            "delete_child",
-            "recreate",
-            "delete",
-            "foreign",
-        ]
-    ):
-        case "autoscale" if kind == "RayCluster" and found["spec"]["workerGroupSpecs"]:
-            group = random.choice(found["spec"]["workerGroupSpecs"])["groupName"]
-            args = {"replicas": random.randint(0, 5), "remove": random.choice([0, 0, 1, 2])}
-            return Step(at=at, do="autoscale", args={"name": name, "group": group, **args})
+    named: Args = {"kind": found["kind"], "name": found["metadata"]["name"]}
+    at, do = _moment(random, steps), random.choice(USER_STEPS)
+    groups = found["spec"].get("workerGroupSpecs") if found["kind"] == "RayCluster" else None
+    match do:
+        case "autoscale" if groups:
+            args = {"replicas": random.randint(0, 5), "remove": random.choice([0, 1, 2])}
+            args |= {"name": named["name"], "group": random.choice(groups)["groupName"]}
+            return [Step(at=at, do=do, args=args)]
+        case "suspend" if found["kind"] != "RayCronJob":
+            ends = round(at + random.choice([0.05, 1.0, 10.0, 40.0]), 2)
+            return [
+                Step(at=when, do="edit", args={**named, "spec": {"suspend": how}})
+                for when, how in ((at, True), (ends, False))
+            ]
         case "delete_child":
             kinds = ["Pod", "Pod", "Service", "Job", "RayCluster"]
             args = {"kind": random.choice(kinds), "number": random.randrange(5)}
-            return Step(at=at, do="delete_child", args=args)
-        case "recreate":
-            return Step(at=at, do="recreate", args={"kind": kind, "name": name})
-        case "delete":
-            return Step(at=at, do="delete", args={"kind": kind, "name": name})
+            return [Step(at=at, do=do, args=args)]
+        case "recreate" | "delete":
+            return [Step(at=at, do=do, args=named)]
         case "foreign":
-            return Step(at=at, do="foreign", args={"object": _foreign(random, name)})
+            return [Step(at=at, do=do, args={"object": _foreign(random, named["name"])})]
         case _:
-            args = {"kind": kind, "name": name, "spec": an_edit(random, found)}
-            return Step(at=at, do="edit", args=args)
+            return [Step(at=at, do="edit", args={**named, "spec": an_edit(random, found)})]
 
 
 def _foreign(random: Random, cluster: str) -> Object:

@@ -16,11 +16,18 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayClusterSpec, WorkerGroupSpec
 from manta.rules.scaling import desired_pods
 from manta.rules.spec_hash import spec_hash
+from simulation.actions import ACTIONS
 from simulation.plane import Written
+from simulation.story import Story
 
 Object = dict[str, Any]
 CLUSTERS = "rayclusters.ray.io"
 WINDOW = 120.0
+"""Seconds for which the operator may act on an old view, if faults make it blind or slow."""
+SHORT_WINDOW = 15.0
+"""The same in stories in which nothing does: its own requests take their time."""
+BLINDING = ("operator", "server", "watch", "ray")
+"""Areas of steps that let the operator act on an old view."""
 
 
 @dataclass(slots=True)
@@ -32,6 +39,15 @@ class _Version:
 
 
 @dataclass(slots=True)
+class _Pod:
+    """When a Pod was alive, and when the operator deleted it."""
+
+    born: float
+    ended: float = float("inf")
+    deleted: float = float("inf")
+
+
+@dataclass(slots=True)
 class _Cluster:
     versions: list[_Version] = field(default_factory=list)
     gone_at: float = float("inf")
@@ -39,12 +55,11 @@ class _Cluster:
 
 @dataclass
 class ClusterHistory:
+    window: float = WINDOW
     clusters: dict[str, _Cluster] = field(default_factory=dict)
     """By UID."""
-    _counts: dict[tuple[str, str], list[tuple[float, int]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    _alive: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    _pods: dict[tuple[str, str], dict[str, _Pod]] = field(default_factory=lambda: defaultdict(dict))
+    """By cluster and group, then by the Pod's UID."""
     _troubled: dict[tuple[str, str], float] = field(default_factory=dict)
     """When a Pod of a multi-host replica was lost: by cluster and replica."""
     _owners: dict[str, float] = field(default_factory=dict)
@@ -80,7 +95,7 @@ class ClusterHistory:
 
     def _recent(self, uid: str, at: float) -> Iterator[_Version]:
         for version in self.clusters.get(uid, _Cluster()).versions:
-            if version.until >= at - WINDOW:
+            if version.until >= at - self.window:
                 yield version
 
     # ── Pods ─────────────────────────────────────────────────────────────────────────────
@@ -89,25 +104,21 @@ class ClusterHistory:
         uid, group, replica = _place(written.object)
         if not uid:
             return
-        alive = self._alive[uid, group]
-        gone = written.type == "DELETED" or _has_ended(written.object)
-        going = gone or bool(written.metadata.get("deletionTimestamp"))
+        pod = self._pods[uid, group].setdefault(written.metadata["uid"], _Pod(written.at))
+        going = _is_going(written)
         if going and replica:
             self._troubled[uid, replica] = written.at
-        (alive.discard if going else alive.add)(written.metadata["uid"])
-        series = self._counts[uid, group]
-        if not series or series[-1][1] != len(alive):
-            series.append((written.at, len(alive)))
+        if going and written.by.startswith("operator"):
+            pod.deleted = min(pod.deleted, written.at)
+        if going:
+            pod.ended = min(pod.ended, written.at)
 
-    def _most(self, uid: str, group: str, at: float) -> int:
-        """The largest number of living Pods within the window."""
-        most, before = 0, 0
-        for when, count in self._counts[uid, group]:
-            if when < at - WINDOW:
-                before = count
-            else:
-                most = max(most, count)
-        return max(most, before)
+    def _lately(self, uid: str, group: str, at: float) -> list[_Pod]:
+        """All Pods that were alive at some time within the window."""
+        return [pod for pod in self._pods[uid, group].values() if pod.ended >= at - self.window]
+
+    def _alive(self, uid: str, group: str) -> int:
+        return sum(pod.ended == float("inf") for pod in self._pods[uid, group].values())
 
     # ── rules ────────────────────────────────────────────────────────────────────────────
 
@@ -122,9 +133,9 @@ class ClusterHistory:
         if self._recreates(cluster, pod, at):
             return True
         if group == names.HEAD_GROUP:
-            return self._most(uid, group, at) > 1
+            return len(self._lately(uid, group, at)) > 1
         return self._may_shrink(versions, pod, at) or (
-            bool(replica) and at - self._troubled.get((uid, replica), -1e9) <= WINDOW
+            bool(replica) and at - self._troubled.get((uid, replica), -1e9) <= self.window
         )
 
     def _may_shrink(self, versions: list[_Version], pod: Object, at: float) -> bool:
@@ -138,7 +149,10 @@ class ClusterHistory:
                 return True
             wanted = desired_pods(found)
             fewest = wanted if fewest is None else min(fewest, wanted)
-        return fewest is not None and self._most(uid, group, at) > fewest
+        lately = self._lately(uid, group, at)
+        deleted = sum(pod.deleted <= at for pod in lately)
+        # Whatever Pods the operator saw, it left as many as were wanted: this deletion is one more.
+        return fewest is not None and len(lately) - deleted > fewest
 
     @staticmethod
     def _recreates(cluster: _Cluster, pod: Object, at: float) -> bool:
@@ -159,10 +173,21 @@ class ClusterHistory:
             found = _group(version.spec, group)
             if found is not None:
                 most = max(most, desired_pods(found))
-        alive = len(self._alive[uid, group])
+        alive = self._alive(uid, group)
         if most >= 0 and alive > most and group != names.HEAD_GROUP:
             return f"group {group} has {alive} Pods, but at most {most} were wanted lately"
         return ""
+
+
+def window_of(story: Story) -> float:
+    """How old the view of the operator may be in this story."""
+    blind = any(ACTIONS[step.do].area in BLINDING for step in story.steps)
+    return WINDOW if blind else SHORT_WINDOW
+
+
+def _is_going(written: Written) -> bool:
+    marked = bool(written.metadata.get("deletionTimestamp"))
+    return written.type == "DELETED" or marked or _has_ended(written.object)
 
 
 def _group(spec: RayClusterSpec, name: str) -> WorkerGroupSpec | None:

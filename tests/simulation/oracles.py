@@ -23,8 +23,6 @@ Object = dict[str, Any]
 RAY_KINDS = ("RayCluster", "RayJob", "RayService", "RayCronJob")
 RAY = tuple(f"{one.lower()}s.ray.io" for one in RAY_KINDS)
 CLUSTERS, RAY_JOBS, RAY_SERVICES, CRON_JOBS = RAY
-STALE = 120.0
-"""Seconds for which the operator may act on an old view, if faults make it blind."""
 FINALIZER_SECONDS = 420.0
 """A finalizer may wait 300 s for the Redis cleanup, and for Pods to end before that."""
 
@@ -116,24 +114,30 @@ class NoExtraPods(Oracle):
 
 
 class RunsOnce(Oracle):
-    """No entrypoint runs twice: an attempt of a RayJob is executed at most once."""
+    """No entrypoint runs twice: an attempt of a RayJob is executed at most once, and each attempt has a cluster of
+    its own unless the user names one."""
 
     name = "runs-once"
 
     def __init__(self, world: World, history: ClusterHistory) -> None:
         super().__init__(world, history)
         self._known: set[tuple[str, str]] = set()
+        self._of_jobs: set[str] = set()
         self._read = 0
 
     def written(self, written: Written) -> Iterator[str]:
+        if written.resource == CLUSTERS and written.type == "ADDED":
+            if (controller_of(written.object) or {}).get("kind") == "RayJob":
+                self._of_jobs.add(written.name)
         yield from self.ended()
 
     def ended(self) -> Iterator[str]:
         found = self.world.ray.executions
         for one in found[self._read :]:
-            if (one.cluster, one.job_id) in self._known:
+            what = (one.cluster, "" if one.cluster in self._of_jobs else one.job_id)
+            if what in self._known:
                 yield f"job {one.job_id} ran again on {one.cluster} at {one.at:.1f} s"
-            self._known.add((one.cluster, one.job_id))
+            self._known.add(what)
         self._read = len(found)
 
 
@@ -176,7 +180,7 @@ class ServesOnly(Oracle):
         if not chosen or chosen == old.get(names.LABEL_CLUSTER):
             return
         last = self.world.ray.served_at.get(chosen, -1e9)
-        if not self.world.ray.runs(chosen) and written.at - last > STALE:
+        if not self.world.ray.runs(chosen) and written.at - last > self.history.window:
             yield f"Service {written.name} was pointed at {chosen}, which does not serve"
 
 
@@ -250,7 +254,7 @@ class OwnObjectsOnly(Oracle):
         known = table.get(key)
         if known is not None and known["metadata"]["uid"] == owner["uid"]:
             return True
-        return self.history.existed(owner["uid"], STALE)
+        return self.history.existed(owner["uid"], self.history.window)
 
     @staticmethod
     def _adopts(before: Object | None, written: Written) -> bool:
@@ -273,19 +277,135 @@ class FinalizersEnd(Oracle):
 
 
 class WaitsAreVisible(Oracle):
-    """An object that is not where its spec wants it says why: in a condition, a message or an Event."""
+    """An object that is not where its spec wants it says why: a cluster in its condition Blocked, others in a
+    condition, a message or an Event."""
 
     name = "visible-reason"
 
     def ended(self) -> Iterator[str]:
-        warned = {uid for _, kind, uid in self.world.events() if kind == "Warning"}
+        warned = _invalid(self.world)
         for resource in RAY[:3]:
             for one in self.world.all(resource):
                 managed = (one.get("spec") or {}).get("managedBy", names.MANAGED_BY_OPERATOR)
                 if managed != names.MANAGED_BY_OPERATOR or one["metadata"]["uid"] in warned:
                     continue
-                if not _is_settled(one) and not _says_why(one):
+                if not _is_settled(one) and not _says_why(resource, one):
                     yield f"{resource} {one['metadata']['name']} waits and does not say why: {one.get('status')}"
+
+
+class AsSpecified(Oracle):
+    """A cluster that says it is ready has one head and, in each group, replicas (within their bounds) times hosts;
+    with an autoscaler, at least so many. A suspended one has no Pods. A job that has ended and wants its cluster shut
+    down has none, and neither has a suspended service."""
+
+    name = "as-specified"
+
+    def ended(self) -> Iterator[str]:
+        invalid = _invalid(self.world)  # what is there stays as it was
+        for one in self.world.all(CLUSTERS):
+            if (
+                not one["metadata"].get("deletionTimestamp")
+                and one["metadata"]["uid"] not in invalid
+            ):
+                yield from self._cluster(one)
+        for resource in (RAY_JOBS, RAY_SERVICES):
+            for one in self.world.all(resource):
+                kept = [each["metadata"]["name"] for each in self._owned(CLUSTERS, one)]
+                if kept and _wants_no_cluster(resource, one):
+                    yield f"{resource} {one['metadata']['name']} still has {', '.join(kept)}"
+
+    def _owned(self, resource: str, owner: Object) -> list[Object]:
+        uid = owner["metadata"]["uid"]
+        return [
+            one
+            for one in self.world.all(resource)
+            if (controller_of(one) or {}).get("uid") == uid
+            and not one["metadata"].get("deletionTimestamp")
+        ]
+
+    def _cluster(self, cluster: Object) -> Iterator[str]:
+        spec, state = cluster["spec"], (cluster.get("status") or {}).get("state")
+        if state not in ("ready", "suspended") or bool(spec.get("suspend")) != (state != "ready"):
+            return
+        wanted = _wanted(spec) if state == "ready" else {}
+        found: dict[str, int] = {}
+        for pod in self._owned("pods", cluster):
+            labels = pod["metadata"].get("labels") or {}
+            if names.LABEL_NODE_TYPE in labels and pod["status"].get("phase") != "Failed":
+                group = labels.get(names.LABEL_GROUP, "")
+                found[group] = found.get(group, 0) + 1
+        if spec.get("enableInTreeAutoscaling"):
+            found = {group: min(count, wanted.get(group, 0)) for group, count in found.items()}
+        if {key: count for key, count in found.items() if count} != wanted:
+            yield f"RayCluster {cluster['metadata']['name']} has {found}, and its spec asks for {wanted}"
+
+
+def _wanted(spec: Object) -> dict[str, int]:
+    """Pods by group, computed from the words of the API, not by the code under test."""
+    wanted = {names.HEAD_GROUP: 1}
+    for group in spec.get("workerGroupSpecs") or ():
+        least = group.get("minReplicas", 0)
+        count = max(group.get("replicas", least), least)
+        if "maxReplicas" in group:
+            count = min(count, group["maxReplicas"])
+        count *= group.get("numOfHosts", 1)
+        if count and not group.get("suspend"):
+            wanted[group["groupName"]] = count
+    return wanted
+
+
+def _wants_no_cluster(resource: str, one: Object) -> bool:
+    spec, status = one["spec"], one.get("status") or {}
+    if resource == RAY_SERVICES:
+        true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
+        return bool(spec.get("suspend")) and "Suspended" in true
+    ended = status.get("jobDeploymentStatus") in ("Complete", "Failed")
+    return ended and bool(spec.get("shutdownAfterJobFinishes")) and "deletionStrategy" not in spec
+
+
+class LeaderWrites(Oracle):
+    """Of two operators only the one that holds the lease writes. Nothing is said about stories in which an operator
+    is suspended with its clock, or the server takes long to execute what was sent in time."""
+
+    name = "leader-writes"
+
+    def written(self, written: Written) -> Iterator[str]:
+        leader = self.world.leader.rpartition("-")[0]
+        if is_operator(written.by) and leader and written.by != leader and not self._excused():
+            yield f"{written.by} wrote {written.resource} {written.name}, and {leader} leads"
+
+    def _excused(self) -> bool:
+        return any(step.do in ("pause", "slow") for step in self.world.story.steps)
+
+
+class ConfigOnce(Oracle):
+    """A dashboard that answers gets the Serve config that it already has at most ten times."""
+
+    name = "config-once"
+
+    def ended(self) -> Iterator[str]:
+        for (cluster, session), times in sorted(self.world.ray.repeated.items()):
+            if times > 10:
+                yield f"{cluster} ({session}) got the same config {times} times"
+
+
+class BacksOff(Oracle):
+    """A write that the server refuses is tried again after growing pauses: an operator has at most 150 of them in a
+    virtual minute."""
+
+    name = "backs-off"
+    MOST = 150
+
+    def __init__(self, world: World, history: ClusterHistory) -> None:
+        super().__init__(world, history)
+        self._refused: dict[tuple[str, int], int] = {}
+
+    def sent(self, actor: str, sent: Sent) -> Iterator[str]:
+        if sent.code in (400, 403, 404, 422):
+            minute = (actor, int(sent.at // 60))
+            self._refused[minute] = self._refused.get(minute, 0) + 1
+            if self._refused[minute] == self.MOST:
+                yield f"{actor} sent {self.MOST} refused writes in a minute, the last {sent.path}"
 
 
 class OneJobPerTick(Oracle):
@@ -359,6 +479,10 @@ ORACLES: tuple[type[Oracle], ...] = (
     OwnObjectsOnly,
     FinalizersEnd,
     WaitsAreVisible,
+    AsSpecified,
+    LeaderWrites,
+    ConfigOnce,
+    BacksOff,
     OneJobPerTick,
     GenerationsOnly,
     NoReconcileRaises,
@@ -395,6 +519,11 @@ def _time(text: str) -> Any:
     return parse_time(text)
 
 
+def _invalid(world: World) -> set[str]:
+    """The UIDs of objects that an Event has called invalid."""
+    return {uid for reason, _, uid in world.events() if reason.startswith("Invalid")}
+
+
 def _is_settled(one: Object) -> bool:
     status = one.get("status") or {}
     true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
@@ -405,8 +534,13 @@ def _is_settled(one: Object) -> bool:
     return bool(true & {"RayClusterProvisioned", "RayClusterSuspended", "Ready", "Suspended"})
 
 
-def _says_why(one: Object) -> bool:
+def _says_why(resource: str, one: Object) -> bool:
     status = one.get("status") or {}
+    if resource == CLUSTERS:
+        return any(
+            each["type"] == "Blocked" and each["status"] == "True" and each.get("message")
+            for each in status.get("conditions") or ()
+        )
     if status.get("message") or status.get("reason"):
         return True
     said = [each for each in status.get("conditions") or () if each.get("message")]

@@ -50,16 +50,17 @@ BUGS: tuple[Bug, ...] = (
     _known(2, 1, "server"),
     _known(3, 0, "watch"),
     _known(4, 0, "nodes"),
-    _known(6, 0, "user"),
+    _known(6, 0, "nodes"),
     _known(7, 0, "user"),
-    _known(8, 0, "mixed"),
+    _known(8, 0, "server"),
     _known(14, 0, "user"),
     _known(15, 0, "user"),
-    _known(16, 0, "server"),
+    _known(16, 0, "watch"),
     _known(26, 0, "user"),
     _known(30, 0, "policy"),
     _known(31, 0, "server"),
     _known(32, 0, "user"),
+    _known(12, 0, "user"),
     _known(35, 0, "leases"),
     _known(44, 0, "ray"),
     _known(48, 0, "user"),
@@ -68,7 +69,8 @@ BUGS: tuple[Bug, ...] = (
     _known(57, 0, "nodes"),
     _known(61, 0, "user"),
     _known(62, 0, "user"),
-    _known(70, 0, "mixed"),
+    _known(70, 0, "nodes"),
+    _known(71, 0, "user"),
     _known(75, 0, "user"),
     _known(94, 0, "user"),
     Bug(
@@ -164,11 +166,47 @@ BUGS: tuple[Bug, ...] = (
         (
             (
                 "controllers/raycluster/blocked.py",
-                "    trouble = _refusal(outcome.failure) or _obstacle(snapshot) or _blocked_pods(snapshot)",
-                "    trouble = None",
+                "    problem = _rejected_action(outcome.failure) or _obstacle(snapshot) or _blocked_pods(snapshot)",
+                "    problem = None",
             ),
         ),
-        "user",
+        "policy",
+    ),
+    Bug(
+        "session",
+        "a submitter that is started again submits to whatever head it finds",
+        (
+            (
+                "controllers/rayjob/submission.py",
+                'session=snapshot.answer.name if isinstance(snapshot.answer, SessionReply) else "",',
+                'session="",',
+            ),
+        ),
+        "ray",
+    ),
+    Bug(
+        "submit-again",
+        "a job that Ray has forgotten is submitted again",
+        (
+            (
+                "controllers/rayjob/stages/running.py",
+                "    if snapshot.status.job_status:\n        why = f",
+                "    if snapshot.mode is not SubmissionMode.HTTP:\n        why = f",
+            ),
+        ),
+        "ray",
+    ),
+    Bug(
+        "hot",
+        "a wait is a wait of no time",
+        (
+            (
+                "reconcile/reconciler.py",
+                "        return Done(earliest(due, self.resync_in(snapshot)))",
+                "        return Done(NOW if step.plan.wait else earliest(due, self.resync_in(snapshot)))",
+            ),
+        ),
+        "policy",
     ),
 )
 
@@ -227,7 +265,7 @@ def hunt(bug: Bug, most: int) -> dict[str, Any]:
             return {
                 "bug": bug.name,
                 "seeds": number,
-                "oracle": result.failed,
+                "oracles": result.failed,
                 "said": result.violations[0],
                 "cpu": round(time.process_time() - began),
             }

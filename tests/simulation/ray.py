@@ -74,6 +74,8 @@ class SimulatedRay:
     """By namespace and cluster."""
     served_at: dict[str, float] = field(default_factory=dict)
     """By cluster: when all its applications last ran."""
+    repeated: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By cluster and session: how often it was sent the config that it had, and answered."""
     calls: int = 0
     _services: dict[tuple[str, str], str] = field(default_factory=dict)
     _kept: dict[str, Memory] = field(default_factory=dict)
@@ -242,7 +244,15 @@ class SimulatedRay:
             case "empty" if method == "GET":
                 return Reply(404, b"Job does not exist")
             case _:
+                self._note_repeated(target, method, path, body)
                 return self._handle(target, method, path, body)
+
+    def _note_repeated(self, target: Target, method: str, path: str, body: bytes | None) -> None:
+        head = self._head(target.namespace, target.service)
+        if head is not None and method == "PUT" and path.startswith("/api/serve/"):
+            if json.loads(body or b"{}") == head.memory.serve_config:
+                where = (head.cluster, head.memory.session)
+                self.repeated[where] = self.repeated.get(where, 0) + 1
 
     async def probe(self, url: str) -> Reply | Unreachable:
         await asyncio.sleep(0.01)

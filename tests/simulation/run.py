@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from simulation import actions
-from simulation.history import ClusterHistory
+from simulation.history import ClusterHistory, window_of
 from simulation.oracles import ORACLES, is_operator
 from simulation.outcome import Outcome, differences, outcome_of
 from simulation.plane import Written
@@ -42,6 +42,7 @@ class Result:
     """Causes of the operators' actions, as `raycluster.SCALE_UP`."""
     refused: list[str] = field(default_factory=list)
     objects: list[dict[str, Any]] = field(default_factory=list)
+    foreign: list[dict[str, Any]] = field(default_factory=list)
     writes: int = 0
     """Accepted writes of operators."""
     heard: dict[str, int] = field(default_factory=dict)
@@ -65,7 +66,7 @@ def run_checked(story: Story, prepare: Prepare | None = None) -> Result:
     """Run a story, and compare its end with a run without faults from the specs that it ended with."""
     result = run(story, prepare)
     if result.outcome is not None:
-        wanted = reference_of(story, result.objects)
+        wanted = reference_of(story, result.objects, result.foreign)
         result.violations += [
             f"converges: {one}" for one in list(differences(result.outcome, wanted))[:ENOUGH]
         ]
@@ -75,9 +76,16 @@ def run_checked(story: Story, prepare: Prepare | None = None) -> Result:
 _REFERENCES: dict[bytes, Outcome] = {}
 
 
-def reference_of(story: Story, objects: list[dict[str, Any]]) -> Outcome:
-    """The outcome of a run without faults of the objects as they were in the end."""
-    steps = tuple(Step(at=2.0, do="create", args={"object": one}) for one in objects)
+def reference_of(
+    story: Story, objects: list[dict[str, Any]], foreign: list[dict[str, Any]]
+) -> Outcome:
+    """The outcome of a run without faults of the objects as they were in the end. Services of somebody else have
+    taken their names before."""
+    taken = [one for one in foreign if one["kind"] == "Service"]
+    steps = (
+        *(Step(at=1.5, do="foreign", args={"object": one}) for one in taken),
+        *(Step(at=2.0, do="create", args={"object": one}) for one in objects),
+    )
     calm = Story(
         seed=0,
         profile="reference",
@@ -135,7 +143,7 @@ class Judge:
     """Shows everything to every oracle, and keeps what they say."""
 
     def __init__(self, world: World) -> None:
-        self.history = ClusterHistory()
+        self.history = ClusterHistory(window_of(world.story))
         self.oracles = [each(world, self.history) for each in ORACLES]
         self.violations: list[str] = []
         world.observers.append(self._written)
@@ -231,5 +239,6 @@ def _result(world: World, judge: Judge, outcome: Outcome | None) -> Result:
         causes=world.causes,
         refused=world.refused,
         objects=[one for _, one in sorted(world.objects.items())],
+        foreign=world.foreign,
         writes=sum(1 for line in world.trace.lines if is_operator(line.split(" ")[1])),
     )

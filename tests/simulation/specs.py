@@ -225,6 +225,8 @@ def a_cluster_spec(random: Random, *, rare: bool = False) -> Object:
         "workerGroupSpecs": groups,
     }
     _drawn(random, spec, CLUSTER, 4)
+    if random.random() < 0.2:
+        spec["gcsFaultToleranceOptions"] = {"redisAddress": "redis:6379"}
     if rare:
         _drawn(random, spec, RARE, 1)
     return spec
@@ -260,7 +262,10 @@ def a_cron_spec(random: Random, *, rare: bool = False) -> Object:
         job["submissionMode"] = "HTTPMode"
     for field in ("suspend", "jobId", "clusterSelector", "deletionStrategy"):
         job.pop(field, None)
-    spec: Object = {"schedule": random.choice(["*/2 * * * *", "@every 3m"]), "jobTemplate": job}
+    spec: Object = {
+        "schedule": random.choice(["* * * * *", "*/2 * * * *", "@every 3m"]),
+        "jobTemplate": job,
+    }
     _drawn(random, spec, CRON, 2)
     return spec
 

@@ -52,7 +52,7 @@ class RequestFault:
     """What happens to the next `times` requests that match."""
 
     verb: str
-    """create, update, patch, delete, read, write or any."""
+    """create, update, patch, delete, read, write, any; or watch, which the others leave alone."""
     plural: str
     """Empty: of any resource."""
     effect: str
@@ -61,10 +61,12 @@ class RequestFault:
     seconds: float = 0.0
 
     def applies(self, request: Request) -> bool:
-        if self.times <= 0 or is_watch(request):
+        if self.times <= 0 or is_watch(request) != (self.verb == "watch"):
             return False
         verb = VERBS.get(request.method, "")
-        wanted = {"any": True, "write": is_write(request)}.get(self.verb, self.verb == verb)
+        wanted = {"any": True, "watch": True, "write": is_write(request)}.get(
+            self.verb, self.verb == verb
+        )
         if not wanted or (self.plural and plural_of(request.path) != self.plural):
             return False
         self.times -= 1
@@ -224,6 +226,10 @@ class SimulatedTransport:
             self.expiring.discard(plural)
             yield _Fixed(_failure(410))
             return
+        for fault in self.requests:
+            if fault.effect.isdigit() and fault.applies(request):
+                yield _Fixed(_failure(int(fault.effect)))
+                return
         async with self._inner.stream(request) as inner:
             stream = _Stream(self, inner, plural)
             self._streams.append(stream)

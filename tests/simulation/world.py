@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from manta.api.meta import Key
+from manta.api.ray.names import LEADER_LEASE_NAME
 from manta.kube.client import Client
 from manta.kube.transport import Request
 from manta.localplane.apiserver import watching
@@ -80,6 +81,8 @@ class World:
         self.refused: list[str] = []
         """What the API server refused the user."""
         self.causes: dict[str, int] = {}
+        self.leader = ""
+        """Who holds the lease of the operators, as the API server knows it."""
         self.paused = 0
         """How often an operator was suspended with its clock."""
         self.main: asyncio.Task[Any] | None = None
@@ -88,6 +91,8 @@ class World:
         self._minute = (0, 0)
         self.objects: dict[tuple[str, str], Object] = {}
         """What the user wants now: by kind and name."""
+        self.foreign: list[Object] = []
+        """What somebody else has created."""
 
     def _start_nodes(self) -> FakeNodes:
         transport = SimulatedTransport(self.app, "cluster", lambda: 0.0)
@@ -129,9 +134,11 @@ class World:
     # ── observing ────────────────────────────────────────────────────────────────────────
 
     def _observe(self, written: Written) -> None:
-        if written.resource in UNWATCHED:
-            return
         meta = written.metadata
+        if written.resource in UNWATCHED:
+            if meta["name"] == LEADER_LEASE_NAME:
+                self.leader = (written.object.get("spec") or {}).get("holderIdentity") or ""
+            return
         key = f"{meta.get('namespace', '')}/{meta['name']}"
         table = self.live.setdefault(written.resource, {})
         self.trace.add(
