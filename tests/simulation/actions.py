@@ -99,7 +99,7 @@ async def edit(world: World, kind: str, name: str, spec: Object) -> None:
         return
     if (kind, name) in world.objects:
         held = world.objects[kind, name]
-        held["spec"] = _merged(held["spec"], spec)
+        held["spec"] = _merged(held["spec"], spec)  # also of one that waits to be created again
 
 
 @action("user", touches_jobs=True)
@@ -125,7 +125,8 @@ async def recreate(world: World, kind: str, name: str) -> None:
 
 
 async def _create_again(world: World, wanted: Object) -> None:
-    while True:
+    key = (wanted["kind"], wanted["metadata"]["name"])
+    while world.objects.get(key) is wanted:  # the user has not changed their mind
         try:
             await world.user.create(KINDS[wanted["kind"]], NAMESPACE, wanted)
         except AlreadyExists:
@@ -223,10 +224,19 @@ def kill(world: World, replica: int, down: float = 1.0) -> None:
 
 @action("operator")
 def stop(world: World, replica: int, down: float = 1.0) -> None:
-    """The operator is stopped politely (SIGTERM), and starts again later."""
+    """The operator is stopped politely (SIGTERM): it finishes what it does. Later it starts again."""
     found = _replica(world, replica)
+    life = found.life
+    if life is None:
+        return
     found.stop()
-    world.restart_later(found, down)
+
+    async def restart() -> None:
+        await asyncio.wait(life.tasks)  # without a lease, two processes would write
+        await asyncio.sleep(down)
+        world.start(found)
+
+    world.background(restart())
 
 
 @action("operator")
@@ -470,9 +480,10 @@ def calm(world: World) -> None:
     world.ray.weather.clear()
     for replica in world.replicas:
         replica.clock.thaw()
-        if replica.life is not None:
-            replica.life.transport.clear()
-        world.start(replica)
+        for life in (*replica.ended, *([replica.life] if replica.life else [])):
+            life.transport.clear()
+        if not replica.is_stopping:
+            world.start(replica)
     for number in range(world.story.nodes):
         world.nodes.reconnect(f"fake-node-{number}")
     world.background(suspend_schedules(world))

@@ -243,7 +243,7 @@ def _user_steps(random: Random, objects: list[Object], steps: Sequence[Step]) ->
     groups = found["spec"].get("workerGroupSpecs") if found["kind"] == "RayCluster" else None
     match do:
         case "autoscale" if groups:
-            args = {"replicas": random.randint(0, 5), "remove": random.choice([0, 1, 2])}
+            args: Args = {"replicas": random.randint(0, 5), "remove": random.choice([0, 1, 2])}
             args |= {"name": named["name"], "group": random.choice(groups)["groupName"]}
             return [Step(at=at, do=do, args=args)]
         case "suspend" if found["kind"] != "RayCronJob":

@@ -42,6 +42,8 @@ class _Version:
 class _Pod:
     """When a Pod was alive, and when the operator deleted it."""
 
+    name: str
+    replica: str
     born: float
     ended: float = float("inf")
     deleted: float = float("inf")
@@ -104,7 +106,9 @@ class ClusterHistory:
         uid, group, replica = _place(written.object)
         if not uid:
             return
-        pod = self._pods[uid, group].setdefault(written.metadata["uid"], _Pod(written.at))
+        pod = self._pods[uid, group].setdefault(
+            written.metadata["uid"], _Pod(written.name, replica, written.at)
+        )
         going = _is_going(written)
         if going and replica:
             self._troubled[uid, replica] = written.at
@@ -116,6 +120,11 @@ class ClusterHistory:
     def _lately(self, uid: str, group: str, at: float) -> list[_Pod]:
         """All Pods that were alive at some time within the window."""
         return [pod for pod in self._pods[uid, group].values() if pod.ended >= at - self.window]
+
+    def _mates(self, uid: str, group: str, name: str, replica: str) -> set[str]:
+        """The names of the Pods that live and die with this one: all hosts of its replica."""
+        pods = self._pods[uid, group].values()
+        return {name, *(pod.name for pod in pods if replica and pod.replica == replica)}
 
     def _alive(self, uid: str, group: str) -> int:
         return sum(pod.ended == float("inf") for pod in self._pods[uid, group].values())
@@ -139,14 +148,17 @@ class ClusterHistory:
         )
 
     def _may_shrink(self, versions: list[_Version], pod: Object, at: float) -> bool:
-        uid, group, _ = _place(pod)
+        uid, group, replica = _place(pod)
         fewest: int | None = None
+        mates = self._mates(uid, group, pod["metadata"]["name"], replica)
         for version in versions:
             found = _group(version.spec, group)
             if found is None or found.suspend:
                 return True
-            if pod["metadata"]["name"] in found.scale_strategy.workers_to_delete:
+            if mates & set(found.scale_strategy.workers_to_delete):
                 return True
+            if replica and len(mates) < found.num_of_hosts:
+                return True  # it was never completed
             wanted = desired_pods(found)
             fewest = wanted if fewest is None else min(fewest, wanted)
         lately = self._lately(uid, group, at)

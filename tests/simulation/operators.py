@@ -81,6 +81,14 @@ class Replica:
     def transport(self) -> SimulatedTransport | None:
         return self.life.transport if self.life else None
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a process that was stopped politely still finishes what it does."""
+        return any(
+            not life.transport.dead and not all(task.done() for task in life.tasks)
+            for life in self.ended
+        )
+
     def start(self) -> Life:
         """A new process. Its random source depends on the seed and on how often it was started."""
         self.lives += 1

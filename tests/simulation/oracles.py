@@ -126,9 +126,9 @@ class RunsOnce(Oracle):
         self._read = 0
 
     def written(self, written: Written) -> Iterator[str]:
-        if written.resource == CLUSTERS and written.type == "ADDED":
-            if (controller_of(written.object) or {}).get("kind") == "RayJob":
-                self._of_jobs.add(written.name)
+        owner = controller_of(written.object) or {}
+        if written.resource == CLUSTERS and owner.get("kind") == "RayJob":
+            self._of_jobs.add(written.name)
         yield from self.ended()
 
     def ended(self) -> Iterator[str]:
@@ -325,6 +325,8 @@ class AsSpecified(Oracle):
 
     def _cluster(self, cluster: Object) -> Iterator[str]:
         spec, state = cluster["spec"], (cluster.get("status") or {}).get("state")
+        if names.ANNOTATION_DISABLE_HEAD_RESTART in (cluster["metadata"].get("annotations") or {}):
+            return  # a job in SidecarMode ends with its head
         if state not in ("ready", "suspended") or bool(spec.get("suspend")) != (state != "ready"):
             return
         wanted = _wanted(spec) if state == "ready" else {}
@@ -494,7 +496,7 @@ AT_THE_END = (
         "quiet",
         (
             "Within 20 virtual minutes after the last fault the operators come to rest: "
-            "0 writes in five and a half minutes."
+            "0 writes in six and a quarter minutes."
         ),
     ),
     (

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 Outcome = dict[str, Any]
 INVALID = "invalid"
+KEPT = "kept"
+"""The user has asked for what was there before an edit: the edit alone says nothing."""
 RAY = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io", "raycronjobs.ray.io")
 IGNORED = (
     "events.events.k8s.io",
@@ -30,6 +32,15 @@ IGNORED = (
 """Not compared as objects: they are counted, or say the same in another way."""
 
 
+_FIXED_AT_CREATION = (
+    "clusterIP",
+    "clusterIPs",
+    "healthCheckNodePort",
+    "publishNotReadyAddresses",
+)
+"""Of a Service: whether it is headless is decided when it is created; what goes with that stays too."""
+
+
 def outcome_of(world: World, *, jobs_may_fail: bool) -> Outcome:
     """By kind and name of each object of the user. `jobs_may_fail`: faults may have ended Ray jobs, so it only
     counts that they came to an end. A job that waits without faults (for a user, or for a cluster that was
@@ -43,6 +54,8 @@ def outcome_of(world: World, *, jobs_may_fail: bool) -> Outcome:
                 said = describe(world, one, owned)
                 if resource == "rayjobs.ray.io" and jobs_may_fail:
                     said = {"ended": True} if _has_ended(one) else {INVALID: True}
+                if _keeps_old_spec(resource, one):
+                    said = {KEPT: True}
                 if one["metadata"]["uid"] in invalid or _cannot_serve(resource, said):
                     said |= {INVALID: True}
                 found[f"{resource} {one['metadata']['name']}"] = said
@@ -55,10 +68,26 @@ def _cannot_serve(resource: str, said: Outcome) -> bool:
     return resource == "rayservices.ray.io" and waits
 
 
+def _keeps_old_spec(resource: str, one: Object) -> bool:
+    """An edited RayService that must not be upgraded, or whose replicas are the autoscaler's; and a suspended cluster
+    whose field was removed: only `suspend: false` resumes it, as in KubeRay."""
+    if one["metadata"].get("generation", 1) == 1:
+        return False
+    if resource == "rayclusters.ray.io":
+        return "RayClusterSuspended" in _conditions(one.get("status") or {}) and (
+            one["spec"].get("suspend") is None
+        )
+    scaled = (one["spec"].get("rayClusterConfig") or {}).get("enableInTreeAutoscaling")
+    kind = (one["spec"].get("upgradeStrategy") or {}).get("type")
+    return resource == "rayservices.ray.io" and (kind == "None" or bool(scaled))
+
+
 def differences(found: Any, wanted: Any, path: str = "") -> Iterator[str]:
     """Where two outcomes differ, in words."""
     if isinstance(wanted, dict) and INVALID in wanted:
         return  # what is there stays as it was before the spec became invalid
+    if isinstance(found, dict) and KEPT in found:
+        return
     if isinstance(found, dict) and isinstance(wanted, dict):
         found = {key: value for key, value in found.items() if key != INVALID}
         for key in sorted({*found, *wanted}):
@@ -124,10 +153,11 @@ def _objects(one: Object, owned: Owned, active: str = "") -> Outcome:
         if resource in IGNORED:
             continue
         said = {key: value for key, value in each.items() if key not in ("metadata", "status")}
-        for field in ("clusterIP", "clusterIPs", "healthCheckNodePort"):
-            (said.get("spec") or {}).pop(field, None)
-        for port in (said.get("spec") or {}).get("ports") or ():
-            port.pop("nodePort", None)
+        spec = said["spec"] = dict(said.get("spec") or {})
+        for field in _FIXED_AT_CREATION:
+            spec.pop(field, None)
+        ports = [{**port, "nodePort": None} for port in spec.get("ports") or ()]
+        spec["ports"] = sorted(ports, key=lambda port: str(port.get("name")))
         if resource == "jobs.batch":
             said = {}
         text = json.dumps({"labels": each["metadata"].get("labels"), **said}, sort_keys=True)

@@ -249,10 +249,11 @@ class SimulatedRay:
 
     def _note_repeated(self, target: Target, method: str, path: str, body: bytes | None) -> None:
         head = self._head(target.namespace, target.service)
-        if head is not None and method == "PUT" and path.startswith("/api/serve/"):
-            if json.loads(body or b"{}") == head.memory.serve_config:
-                where = (head.cluster, head.memory.session)
-                self.repeated[where] = self.repeated.get(where, 0) + 1
+        if head is None or method != "PUT" or not path.startswith("/api/serve/"):
+            return
+        if json.loads(body or b"{}") == head.memory.serve_config:
+            where = (head.cluster, head.memory.session)
+            self.repeated[where] = self.repeated.get(where, 0) + 1
 
     async def probe(self, url: str) -> Reply | Unreachable:
         await asyncio.sleep(0.01)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import lost_because
@@ -30,7 +31,8 @@ def plan_head_pod(snapshot: ClusterSnapshot) -> Plan:
         return _keep_one(live)
     if live:
         return _maintain(snapshot, live[0])
-    leaving = [*snapshot.head_pods, *(pod for pod in snapshot.foreign_pods if _is_head(pod))]
+    earlier = [pod for pod in snapshot.foreign_pods if _is_earlier_head(snapshot, pod)]
+    leaving = [*snapshot.head_pods, *earlier]
     if any(_blocks_next_head(snapshot, pod) for pod in leaving):
         # However long that takes: a second head beside one on an unreachable node would split the
         # cluster. `Blocked` names a Pod that is stuck.
@@ -46,8 +48,13 @@ def _blocks_next_head(snapshot: ClusterSnapshot, pod: Pod) -> bool:
     return not is_over or pod.metadata.name == head_pod_name(snapshot.cluster, snapshot.settings)
 
 
-def _is_head(pod: Pod) -> bool:
-    return pod.metadata.labels.get(names.LABEL_NODE_TYPE) == names.NODE_HEAD
+def _is_earlier_head(snapshot: ClusterSnapshot, pod: Pod) -> bool:
+    """A head of a deleted RayCluster of the same name. A Pod of anybody else that only carries our labels goes
+    never, and is no reason to wait."""
+    owner = pod.metadata.controller
+    if owner is None or pod.metadata.labels.get(names.LABEL_NODE_TYPE) != names.NODE_HEAD:
+        return False
+    return owner.kind == RAY_CLUSTERS.kind and owner.name == snapshot.cluster.metadata.name
 
 
 def _keep_one(heads: list[Pod]) -> Plan:
