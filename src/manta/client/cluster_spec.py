@@ -13,9 +13,15 @@ from typing import Any, Final
 from manta.api.usage import InvalidValue
 from manta.api.well_known import RESOURCE_NVIDIA_GPU
 from manta.client.amounts import AmountError, check_cpu, check_memory
+from manta.client.cluster_parts import (
+    Document,
+    assembled,
+    group_spec,
+    pod_template,
+    ray_container,
+)
 from manta.rules.traits import parse_ray_version
 
-Document = dict[str, Any]
 DEFAULT_IMAGE: Final = "rayproject/ray:2.60.0"
 
 
@@ -79,15 +85,12 @@ def cluster_spec(
     _check("head", head or HeadGroup())
     for index, group in enumerate(workers):
         _check_workers(f"workers[{index}]", group, autoscale=autoscale)
-    spec: Document = {"headGroupSpec": _head(head or HeadGroup(), image)}
-    version = ray_version or version_of(image)
-    if version:
-        spec = {"rayVersion": version, **spec}
-    if workers:
-        spec["workerGroupSpecs"] = [_workers(group, image) for group in workers]
-    if autoscale:
-        spec["enableInTreeAutoscaling"] = True
-    return spec
+    return assembled(
+        _head(head or HeadGroup(), image),
+        [_workers(group, image) for group in workers],
+        ray_version=ray_version or version_of(image),
+        autoscaler={} if autoscale else None,
+    )
 
 
 def version_of(image: str) -> str:
@@ -98,39 +101,33 @@ def version_of(image: str) -> str:
 
 
 def _head(group: HeadGroup, image: str) -> Document:
-    return _ray_fields(group) | {"template": _template(group, "ray-head", image)}
+    return _group(group, "ray-head", image, {})
 
 
 def _workers(group: WorkerGroup, image: str) -> Document:
-    most = group.replicas if group.max_replicas is None else group.max_replicas
-    bounds: Document = {"replicas": group.replicas, "minReplicas": group.min_replicas}
-    bounds["maxReplicas"] = most
-    if group.num_of_hosts != 1:
-        bounds["numOfHosts"] = group.num_of_hosts
-    template = {"template": _template(group, "ray-worker", image)}
-    return {"groupName": group.name, **bounds, **_ray_fields(group), **template}
-
-
-def _ray_fields(group: HeadGroup) -> Document:
-    given = {
-        "rayStartParams": dict(group.ray_start_params),
-        "resources": dict(group.resources),
-        "labels": dict(group.labels),
+    sizes: Document = {
+        "groupName": group.name,
+        "replicas": group.replicas,
+        "minReplicas": group.min_replicas,
+        "maxReplicas": group.replicas if group.max_replicas is None else group.max_replicas,
     }
-    return {name: value for name, value in given.items() if value}
+    if group.num_of_hosts != 1:
+        sizes["numOfHosts"] = group.num_of_hosts
+    return _group(group, "ray-worker", image, sizes)
 
 
-def _template(group: HeadGroup, container: str, image: str) -> Document:
-    amounts: Document = {"cpu": str(group.cpu), "memory": str(group.memory)}
+def _group(group: HeadGroup, container: str, image: str, sizes: Document) -> Document:
+    amounts = {"cpu": str(group.cpu), "memory": str(group.memory)}
     if group.gpu:
         amounts[group.gpu_resource] = str(group.gpu)
-    ray: Document = {"name": container, "image": group.image or image}
-    if group.env:
-        ray["env"] = [{"name": name, "value": value} for name, value in group.env.items()]
-    ray["resources"] = {"requests": amounts, "limits": amounts}
-    pod = dict(group.pod)
-    selector = {"nodeSelector": dict(group.node_selector)} if group.node_selector else {}
-    return {"spec": {"containers": [ray, *pod.pop("containers", ())], **selector, **pod}}
+    ray = ray_container(container, group.image or image, amounts, amounts, env=group.env)
+    return group_spec(
+        pod_template(ray, node_selector=group.node_selector, pod=group.pod),
+        sizes=sizes,
+        ray_start_params=group.ray_start_params,
+        resources=group.resources,
+        labels=group.labels,
+    )
 
 
 # ── checks ───────────────────────────────────────────────────────────────────────────────

@@ -5,7 +5,7 @@ The short form and its defaults are those of KubeRay's plugin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -20,8 +20,16 @@ from manta.api.ray.names import (
 )
 from manta.api.usage import UsageError
 from manta.api.well_known import RESOURCE_NVIDIA_GPU
+from manta.client.cluster_parts import (
+    Document,
+    amounts,
+    assembled,
+    given,
+    group_spec,
+    pod_template,
+    ray_container,
+)
 
-Document = dict[str, Any]
 RAY_VERSION: Final = "2.52.0"
 IMAGE: Final = "rayproject/ray"
 FIELD_MANAGER: Final = "ray-kubectl-plugin"
@@ -30,7 +38,10 @@ CPU: Final = "2"
 MEMORY: Final = "4Gi"
 TPU_SELECTORS: Final = (NODE_SELECTOR_GKE_TPU_ACCELERATOR, NODE_SELECTOR_GKE_TPU_TOPOLOGY)
 _TPU_PAGE = "https://cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus#availability"
-_PORTS: Final = ((6379, "gcs-server"), (8265, "dashboard"), (10001, "client"))
+_PORTS: Final = tuple(
+    {"containerPort": port, "name": name}
+    for port, name in ((6379, "gcs-server"), (8265, "dashboard"), (10001, "client"))
+)
 
 
 class _Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True, kw_only=True):
@@ -190,7 +201,7 @@ def check_tpu(tpu: str, hosts: int | None, selectors: Mapping[str, str]) -> None
 
 def build_cluster(config: ClusterConfig) -> Document:
     meta: Document = {"name": config.name, "namespace": config.namespace}
-    meta |= _given(labels=config.labels, annotations=config.annotations)
+    meta |= given(labels=config.labels, annotations=config.annotations)
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
@@ -200,71 +211,48 @@ def build_cluster(config: ClusterConfig) -> Document:
 
 
 def build_spec(config: ClusterConfig) -> Document:
-    image = config.image or default_image(config.ray_version)
-    head, fuse = config.head, config.gke.gcsfuse
-    container: Document = {
-        "name": "ray-head",
-        "image": image,
-        "resources": _resources(head),
-        "ports": [{"containerPort": port, "name": name} for port, name in _PORTS],
-    }
-    spec: Document = {
-        "rayVersion": config.ray_version,
-        "headGroupSpec": {
-            **_given(rayStartParams=head.ray_start_params),
-            "template": _template(container, head.node_selectors, config.service_account, fuse),
-        },
-    }
-    groups = [_group(group, at, image, config) for at, group in enumerate(config.worker_groups)]
-    spec |= _given(workerGroupSpecs=groups)
-    if config.autoscaler.version:
-        spec["enableInTreeAutoscaling"] = True
-        spec["autoscalerOptions"] = {"version": config.autoscaler.version}
-    return spec
+    image, head = config.image or default_image(config.ray_version), config.head
+    container = ray_container("ray-head", image, *_resources(head), ports=_PORTS)
+    version = config.autoscaler.version
+    return assembled(
+        group_spec(
+            _template(container, head.node_selectors, config),
+            ray_start_params=head.ray_start_params,
+        ),
+        [_group(group, at, image, config) for at, group in enumerate(config.worker_groups)],
+        ray_version=config.ray_version,
+        autoscaler={"version": version} if version else None,
+    )
 
 
 def _group(group: WorkerGroup, at: int, image: str, config: ClusterConfig) -> Document:
-    container = {"name": "ray-worker", "image": image, "resources": _resources(group, group.tpu)}
-    hosts = {} if group.num_of_hosts is None else {"numOfHosts": group.num_of_hosts}
-    return {
+    container = ray_container("ray-worker", image, *_resources(group, group.tpu))
+    sizes: Document = {
         "groupName": group.name or (f"{DEFAULT_GROUP}-{at}" if at else DEFAULT_GROUP),
         "replicas": group.replicas,
-        **hosts,
-        **_given(rayStartParams=group.ray_start_params),
-        "template": _template(
-            container, group.node_selectors, config.service_account, config.gke.gcsfuse
-        ),
     }
+    if group.num_of_hosts is not None:
+        sizes["numOfHosts"] = group.num_of_hosts
+    template = _template(container, group.node_selectors, config)
+    return group_spec(template, sizes=sizes, ray_start_params=group.ray_start_params)
 
 
-def _resources(part: Head | WorkerGroup, tpu: str = "") -> Document:
-    """CPUs are requested but not limited; everything else is both."""
+def _resources(part: Head | WorkerGroup, tpu: str = "") -> tuple[dict[str, str], dict[str, str]]:
+    """Requests and limits. CPUs are requested but not limited; everything else is both."""
     limits = amounts(
         ("memory", part.memory),
         ("ephemeral-storage", part.ephemeral_storage),
         (RESOURCE_NVIDIA_GPU, part.gpu),
         (RESOURCE_GOOGLE_TPU, tpu),
     )
-    return {"requests": {**amounts(("cpu", part.cpu)), **limits}, "limits": limits}
+    return {**amounts(("cpu", part.cpu)), **limits}, limits
 
 
-def amounts(*pairs: tuple[str, str]) -> dict[str, str]:
-    """The quantities that are not zero, in canonical form."""
-    parsed = ((name, Quantity.parse(value)) for name, value in pairs if value)
-    return {name: str(quantity) for name, quantity in parsed if quantity}
-
-
-def _template(
-    container: Document, selectors: Mapping[str, str], account: str, fuse: GcsFuse | None
-) -> Document:
-    spec: Document = {"containers": [container]}
-    spec |= _given(nodeSelector=dict(selectors), serviceAccountName=account)
-    if fuse is None:
-        return {"spec": spec}
+def _template(container: Document, selectors: Mapping[str, str], config: ClusterConfig) -> Document:
+    account = given(serviceAccountName=config.service_account)
+    template = pod_template(container, node_selector=selectors, pod=account)
+    if config.gke.gcsfuse is None:
+        return template
     from manta.cli.plugin.gcs_fuse import mounted
 
-    return mounted(fuse, spec)
-
-
-def _given(**fields: Mapping[str, Any] | Sequence[Any] | str) -> Document:
-    return {name: value for name, value in fields.items() if value}
+    return mounted(config.gke.gcsfuse, template["spec"])

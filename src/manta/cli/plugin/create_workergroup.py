@@ -15,6 +15,7 @@ from manta.cli.plugin import cluster_config as short
 from manta.cli.plugin.create import add_image_flags, add_worker_flags
 from manta.cli.plugin.flags import add_pairs, amount, count
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
+from manta.client.cluster_parts import amounts, group_spec, pod_template, ray_container
 from manta.kube.client import Client
 from manta.kube.errors import Conflict, Invalid
 
@@ -55,36 +56,32 @@ def run(args: argparse.Namespace) -> int:
 async def _create(args: argparse.Namespace) -> int:
     key = Key(namespace_of(args), args.ray_cluster)
     async with open_client(args) as client:
-        await append_group(client, key, group_spec(args))
+        await append_group(client, key, worker_group(args))
     print(f"Updated Ray cluster {key.namespace}/{key.name} with new worker group")
     return 0
 
 
-def group_spec(args: argparse.Namespace) -> dict[str, Any]:
+def worker_group(args: argparse.Namespace) -> dict[str, Any]:
     """The group. Its CPUs have a limit too, as in KubeRay's plugin."""
-    wanted = short.amounts(
+    wanted = amounts(
         ("cpu", args.worker_cpu),
         ("memory", args.worker_memory),
         (RESOURCE_NVIDIA_GPU, args.worker_gpu),
         (RESOURCE_GOOGLE_TPU, args.worker_tpu),
     )
-    container = {
-        "name": "ray-worker",
-        "image": args.image or short.default_image(args.ray_version),
-        "resources": {"requests": wanted, "limits": wanted},
-    }
-    spec: dict[str, Any] = {"containers": [container]}
-    if args.worker_node_selectors:
-        spec["nodeSelector"] = args.worker_node_selectors
-    return {
-        "groupName": args.name,
-        "replicas": args.worker_replicas,
-        "minReplicas": args.worker_min_replicas,
-        "maxReplicas": args.worker_max_replicas,
-        "numOfHosts": args.num_of_hosts,
-        "rayStartParams": args.worker_ray_start_params,
-        "template": {"spec": spec},
-    }
+    image = args.image or short.default_image(args.ray_version)
+    container = ray_container("ray-worker", image, wanted, wanted)
+    return group_spec(
+        pod_template(container, node_selector=args.worker_node_selectors),
+        sizes={
+            "groupName": args.name,
+            "replicas": args.worker_replicas,
+            "minReplicas": args.worker_min_replicas,
+            "maxReplicas": args.worker_max_replicas,
+            "numOfHosts": args.num_of_hosts,
+        },
+        ray_start_params=args.worker_ray_start_params,
+    )
 
 
 async def append_group(client: Client, key: Key, group: dict[str, Any]) -> None:
