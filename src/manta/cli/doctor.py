@@ -12,7 +12,7 @@ from typing import Any
 from manta.cli.checks import migration
 from manta.cli.checks.finding import Level
 from manta.cli.checks.gpus import end_leaks
-from manta.cli.checks.machine import MACHINE_CHECKS
+from manta.cli.checks.machine import check_machine
 from manta.cli.checks.server import check_server
 from manta.cli.output.gpus import leak_text
 from manta.cli.output.help import examples
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.fix:
         for ended in end_leaks(args):
             print(f"ended {leak_text(asdict(ended))}")
-    findings = [*((name, check(args)) for name, check in MACHINE_CHECKS), *check_server(args)]
+    findings = [*check_machine(args), *check_server(args)]
     rows = [(name, finding.level, finding.found) for name, finding in findings]
     print(table(("CHECK", "", "FOUND"), rows))
     for name, finding in findings:

@@ -16,6 +16,7 @@ from typing import Any
 
 from manta import __version__
 from manta.api.usage import UsageError, did_you_mean
+from manta.cli.output.encoding import write_utf8
 
 VERBS: Mapping[str, str] = {
     "operator": "run the operator against a Kubernetes API server",
@@ -66,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Imports create many objects and hardly any garbage. With the default thresholds the collector
     # would traverse them all dozens of times before the command starts.
     gc.set_threshold(10_000, 20, 50)
+    write_utf8()
     try:
         if "_ARGCOMPLETE" in os.environ:  # a shell requests completions
             from manta.cli.server.completions import complete

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from manta.cli.plugin.main import ALIASES, VERBS, build_parser
+from manta.cli.plugin.main import ALIASES, VERBS, build_parser, parse
 
 INVENTORY = {
     "get cluster": "-A --all-namespaces",
@@ -87,6 +87,25 @@ def test_the_aliases_of_the_inventory_exist() -> None:
     for alias, name in SUBCOMMAND_ALIASES.items():
         assert leaf(f"get {alias}").get_default("what") == name
     assert set(VERBS) >= {command.split()[0] for command in INVENTORY}
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("apply -f a.yaml", {"verb": "apply", "filename": ["a.yaml"]}),
+        ("log --out-dir out demo", {"verb": "log", "target": "demo", "out_dir": "out"}),
+        ("-n team get cluster", {"verb": "get", "what": "cluster", "namespace": "team"}),
+        ("get -n team cluster one", {"what": "cluster", "name": "one", "namespace": "team"}),
+        ("-n team delete -y one", {"verb": "delete", "targets": ["one"], "namespace": "team"}),
+    ],
+)
+def test_flags_may_stand_before_and_after_the_words(line: str, wanted: dict[str, Any]) -> None:
+    args = parse(line.split())
+    assert args is not None
+    found = {name: getattr(args, name) for name in wanted}
+    assert {name: str(value) for name, value in found.items()} == {
+        name: str(value) for name, value in wanted.items()
+    }
 
 
 def flags() -> Iterator[tuple[str, str]]:

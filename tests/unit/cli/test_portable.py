@@ -3,54 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from manta.cli.main import VERBS
 from manta.cli.plugin.main import VERBS as PLUGIN_VERBS
+from support.other_platform import run_elsewhere
 
 ONLY_LINUX = frozenset(("up", "down", "apiserver", "operator", "webhook", "backup"))
 """Verbs that run a part of the control plane."""
 CLIENT_VERBS = sorted(set(VERBS) - ONLY_LINUX)
-
-BLOCK = """
-import builtins, importlib, os, signal, sys
-
-NOT_ON_WINDOWS = {"fcntl", "termios", "tty", "pty", "pwd", "grp", "resource", "uvloop", "syslog", "readline",
-    "posix", "ctypes.util", "curses", "re2"}
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name in NOT_ON_WINDOWS:
-            raise ModuleNotFoundError(f"No module named {name!r} on this platform", name=name)
-
-sys.meta_path.insert(0, Blocked())
-for name in NOT_ON_WINDOWS - {"posix"}:
-    sys.modules.pop(name, None)
-for name in ("fork", "forkpty", "getuid", "geteuid", "getgid", "setsid", "killpg", "getpgid", "uname",
-             "sched_getaffinity", "pidfd_open", "memfd_create", "mkfifo", "chown", "openpty"):
-    if hasattr(os, name):
-        delattr(os, name)
-for name in ("SIGKILL", "SIGHUP", "SIGWINCH", "SIGCHLD", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM",
-             "pthread_sigmask"):
-    if hasattr(signal, name):
-        delattr(signal, name)
-"""
-
-
-def run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run Python code as on a machine without Unix."""
-    return subprocess.run(
-        [sys.executable, "-c", BLOCK + code, *arguments],
-        capture_output=True,
-        text=True,
-        env={"PATH": "/nonexistent", "HOME": "/nonexistent", **environment},
-        timeout=100,
-        check=False,
-    )
 
 
 def test_all_client_verbs_of_manta_can_be_imported_and_parsed() -> None:
@@ -67,7 +30,7 @@ for verb in json.loads(sys.argv[1]):
     done.append(verb)
 print("DONE", *done)
 """
-    ran = run(code, json.dumps(CLIENT_VERBS))
+    ran = run_elsewhere(code, json.dumps(CLIENT_VERBS))
     assert f"DONE {' '.join(CLIENT_VERBS)}" in ran.stdout, ran.stderr
 
 
@@ -82,7 +45,7 @@ for one in pkgutil.iter_modules(manta.cli.plugin.__path__):
     importlib.import_module(f"manta.cli.plugin.{one.name}")
 print("DONE", len(VERBS))
 """
-    ran = run(code)
+    ran = run_elsewhere(code)
     assert f"DONE {len(PLUGIN_VERBS)}" in ran.stdout, ran.stderr
 
 
@@ -97,7 +60,7 @@ print("DONE", len(VERBS))
 )
 def test_commands_without_a_server_run(tmp_path: Path, words: tuple[str, ...]) -> None:
     code = "from manta.cli.plugin.main import main\nsys.exit(main(sys.argv[1:]))"
-    ran = run(code, *(word.replace("{dir}", str(tmp_path)) for word in words))
+    ran = run_elsewhere(code, *(word.replace("{dir}", str(tmp_path)) for word in words))
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout
 
@@ -112,5 +75,5 @@ def test_a_client_reads_from_a_server(tmp_path: Path) -> None:
     }
     (tmp_path / "config").write_text(json.dumps(config))
     code = "from manta.cli.plugin.main import main\nsys.exit(main(['get', 'cluster']))"
-    ran = run(code, KUBECONFIG=str(tmp_path / "config"))
+    ran = run_elsewhere(code, KUBECONFIG=str(tmp_path / "config"))
     assert (ran.returncode, "127.0.0.1:1" in ran.stderr) == (1, True), ran.stderr

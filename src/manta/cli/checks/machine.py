@@ -23,10 +23,10 @@ GIB = 1024**3
 def check_kernel(_: argparse.Namespace) -> Finding:
     if platform.system() != "Linux":
         return Finding(
-            Level.FAIL,
+            Level.WARN,
             f"{platform.system()} {platform.release()}",
-            "Pods need Linux namespaces. Run manta in a Linux virtual machine, or use it against "
-            "a Kubernetes cluster (`manta operator`).",
+            "Only `manta up` needs Linux, for the namespaces of Pods: run it in a Linux virtual machine. "
+            "Commands for a Kubernetes cluster work here.",
         )
     return Finding(Level.OK, f"Linux {platform.release()}, {platform.machine()}")
 
@@ -180,3 +180,10 @@ MACHINE_CHECKS: tuple[tuple[str, Callable[[argparse.Namespace], Finding]], ...] 
     ("gpus", check_gpus),
     ("tools", check_tools),
 )
+CLIENT_CHECKS = tuple(one for one in MACHINE_CHECKS if one[0] in ("kernel", "python", "tools"))
+
+
+def check_machine(args: argparse.Namespace) -> list[tuple[str, Finding]]:
+    """What `manta up` needs; where there is no Linux, what a client needs."""
+    checks = MACHINE_CHECKS if platform.system() == "Linux" else CLIENT_CHECKS
+    return [(name, check(args)) for name, check in checks]

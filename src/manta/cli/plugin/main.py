@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 
 from manta import __version__
 from manta.api.usage import UsageError, did_you_mean
+from manta.cli.output.encoding import write_utf8
 from manta.cli.plugin.flags import flags_last, plain_booleans, switches_of, valued_of
 
 PROGRAM: Final = "kubectl ray"
@@ -57,12 +58,15 @@ VERBS: Final[Mapping[str, Verb]] = {
     "completion": _own("completion", "print the completion script for a shell"),
 }
 ALIASES: Final[Mapping[str, str]] = {"list": "get", "logs": "log"}
+_WITH_KIND = frozenset(("get", "list", "create", "scale", "job"))
+"""Verbs with a second word, such as `get cluster`."""
 _WITH_COMMAND = frozenset(("exec", "job"))
 """Verbs with a command after `--`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(10_000, 20, 50)  # as in cli/main.py
+    write_utf8()
     try:
         if "_ARGCOMPLETE" in os.environ:
             from manta.cli.plugin.completions import complete
@@ -114,7 +118,10 @@ def verb_of(words: Sequence[str]) -> str:
 
 
 def commands_first(words: Sequence[str]) -> list[str]:
-    """Put the verb and its subcommand before the connection flags that stand before them."""
+    """Put the verb, and the kind of verbs that have one, before the connection flags in front of them.
+
+    Flags of the verb itself stay: only its own parser knows which of them take a value.
+    """
     if not any(word.startswith("-") and word not in ("-h", "--help") for word in words[:2]):
         return list(words)
     from manta.cli.server.connection import add_connection_flags
@@ -123,7 +130,7 @@ def commands_first(words: Sequence[str]) -> list[str]:
     add_connection_flags(parser, namespace=True)
     valued = valued_of(parser)
     first, *rest = flags_last(words, valued)
-    return [first, *flags_last(rest, valued)]
+    return [first, *(flags_last(rest, valued) if first in _WITH_KIND else rest)]
 
 
 def _chosen(
