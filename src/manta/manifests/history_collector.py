@@ -76,7 +76,9 @@ def _build_sidecar(
         "envFrom": [{"secretRef": {"name": names.SECRET_HISTORY, "optional": True}}],
         "securityContext": _security_context(ray),
     }
-    add_env(container, _environment(cluster, head=head, fqdn=fqdn))
+    # Init containers get the address of the head later, and a name twice cannot be applied.
+    env = _environment(cluster, head=head, fqdn=fqdn)
+    add_env(container, [one for one in env if one["name"] != names.ENV_FQ_RAY_IP])
     add_env(
         container,
         [

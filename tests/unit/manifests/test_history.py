@@ -58,6 +58,13 @@ def test_a_native_sidecar_ships_to_the_store() -> None:
         assert {"name": "ray-logs", "mountPath": "/tmp/ray"} in container["volumeMounts"]
 
 
+def test_the_sidecar_has_every_variable_once() -> None:
+    """Server-side apply refuses a name twice."""
+    [sidecar] = sidecars(pod(SIDECAR))
+    given = [one["name"] for one in sidecar["env"]]
+    assert sorted(given) == sorted(set(given))
+
+
 def test_on_manta_up_the_node_agent_keeps_the_volume() -> None:
     made = pod(Settings(history_store="node"))
     assert "initContainers" not in made["spec"]
