@@ -131,4 +131,5 @@ def test_asking_for_help_loads_no_verb() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = shown.stdout.splitlines()[-1]
-    assert loaded == "['manta.api', 'manta.api.usage', 'manta.cli', 'manta.cli.main']"
+    output = "'manta.cli.output', 'manta.cli.output.encoding'"
+    assert loaded == f"['manta.api', 'manta.api.usage', 'manta.cli', 'manta.cli.main', {output}]"
