@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from manta.api.text import without_credentials
 from manta.kube.client import Client
-from manta.kube.errors import MantaError
+from manta.kube.errors import MantaError, error_from
 from manta.kube.errors import Unreachable as ServerUnreachable
 from manta.kube.proxy import service_proxy_path
 from manta.kube.transport import Response
@@ -110,7 +110,7 @@ class ProxyTransport:
         except (MantaError, ValueError) as error:  # ValueError: an invalid header
             return Unreachable(str(error), sent=False)
         if is_from_api_server(response):
-            text = without_credentials(response.body[:1000].decode("utf-8", "replace"), 200)
+            text = without_credentials(message_of(response), 200)
             return Unreachable(f"the API server did not reach the dashboard: {text}", sent=False)
         if 300 <= response.status < 400:
             return Unreachable(f"{method} {path}: {response.status}: redirects are not followed")
@@ -121,6 +121,11 @@ class ProxyTransport:
 
 def _pair(text: str) -> tuple[str, str, str]:
     return text.partition("=")
+
+
+def message_of(response: Response) -> str:
+    """What the API server says of an error: the message of its Status."""
+    return error_from(response.status, response.headers, response.body).message
 
 
 def is_from_api_server(response: Response) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from manta.api.text import without_credentials
-from manta.client.dashboard import is_from_api_server
+from manta.client.dashboard import is_from_api_server, message_of
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
 from manta.kube.proxy import service_proxy_path
@@ -133,6 +133,8 @@ class DashboardAccess:
 def _raise_for_status(reply: Response, method: str, path: str) -> None:
     if reply.status < 300:
         return
-    who = "the API server did not reach the dashboard" if is_from_api_server(reply) else "Ray"
-    text = without_credentials(reply.body[:2000].decode("utf-8", "replace"), 1000)
+    who, said = "Ray", reply.body[:2000].decode("utf-8", "replace")
+    if is_from_api_server(reply):
+        who, said = "the API server did not reach the dashboard", message_of(reply)
+    text = without_credentials(said, 1000)
     raise DashboardError(f"{who}: {method} {path}: {reply.status}: {text}")

@@ -42,6 +42,12 @@ async def test_a_refusal_of_the_server_has_not_reached_ray(said: Response) -> No
     assert not given.sent
 
 
+async def test_a_refusal_of_the_server_is_told_in_its_words() -> None:
+    given = await sent(refusal(503, "ServiceUnavailable", "no endpoints available"))
+    assert isinstance(given, Unreachable)
+    assert given.why == "the API server did not reach the dashboard: no endpoints available"
+
+
 async def test_a_token_that_no_header_can_hold_is_reported_and_not_raised() -> None:
     client = Client(HttpTransport(Cluster("http://127.0.0.1:1")), retry=RetryPolicy(attempts=1))
     odd = Target("default", "raycluster-head-svc", "host", token="two\nlines")
