@@ -13,9 +13,10 @@ from manta.api.meta import Key
 from manta.api.resources import NODES
 from manta.api.well_known import RESOURCE_NVIDIA_GPU
 from manta.cli.output.gpus import gpu_rows
+from manta.localplane.node.gpus import pool
 from manta.localplane.node.gpus.fake import BROKEN
 from manta.localplane.node.gpus.machine_gpus import GpuWish
-from support.nodeplane import NodePlane, Pod, node_plane, state
+from support.nodeplane import PATIENCE, NodePlane, Pod, node_plane, state
 
 pytestmark = [
     pytest.mark.root,
@@ -91,7 +92,10 @@ async def test_a_gpu_stays_with_its_pod_over_a_restart_of_the_agent(tmp_path: Pa
         assert await until_holding(node, "late") == before
 
 
-async def test_a_pod_that_has_ended_returns_its_gpu_at_once(tmp_path: Path) -> None:
+async def test_a_pod_that_has_ended_returns_its_gpu_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "RETURN_SECONDS", 60.0)  # a loaded machine ends processes late
     async with node_plane(tmp_path, gpus=GpuWish(fake=1)) as node:
         await run_with_gpu(node, "one", then="exit 0")
         await node.until_phase("Succeeded", "one")
@@ -107,15 +111,15 @@ async def test_a_gpu_that_falls_off_is_told_by_the_node_and_by_its_pod(tmp_path:
         (tmp_path / BROKEN).write_text(f"{broken}\n")
         await node.restart_agent()  # it looks at once, and then every ten seconds
         await node.until(lambda pod: held(pod) == {broken: "Unhealthy"}, "one")
-        manta = await node.client.get(NODES, Key("", "manta"))
-        assert (
-            manta["status"]["capacity"][RESOURCE_NVIDIA_GPU],
-            manta["status"]["allocatable"][RESOURCE_NVIDIA_GPU],
-        ) == (
-            "2",
-            "1",
-        )
-        said = {one["type"]: one["message"] for one in manta["status"]["conditions"]}
+        async with asyncio.timeout(PATIENCE):
+            while True:  # the Pod may be told first
+                status = (await node.client.get(NODES, Key("", "manta")))["status"]
+                said = {one["type"]: one["message"] for one in status["conditions"]}
+                if "GpuUnavailable" in said:
+                    break
+                await asyncio.sleep(0.02)
+        assert status["capacity"][RESOURCE_NVIDIA_GPU] == "2"
+        assert status["allocatable"][RESOURCE_NVIDIA_GPU] == "1"
         assert said["GpuUnavailable"] == f"fake {broken}: the fake GPU has fallen off"
         while "GpuUnavailable" not in await node.reasons("one"):
             await asyncio.sleep(0.02)

@@ -78,6 +78,15 @@ class Page:
         path.write_bytes(base64.b64decode(found["data"]))
 
 
+def devtools_port(profile: Path) -> str:
+    """The port that Chromium listens on; empty until it has written it."""
+    try:
+        port, *rest = (profile / "DevToolsActivePort").read_text().splitlines()
+    except (FileNotFoundError, ValueError):
+        return ""
+    return port if rest else ""
+
+
 @asynccontextmanager
 async def browser(
     directory: Path, headers: dict[str, str], tabs: int = 1
@@ -91,9 +100,8 @@ async def browser(
     pages: list[Page] = []
     try:
         async with asyncio.timeout(60):
-            while not (profile / "DevToolsActivePort").exists():
+            while not (port := devtools_port(profile)):
                 await asyncio.sleep(0.1)
-        port = (profile / "DevToolsActivePort").read_text().splitlines()[0]
         for _ in range(tabs):
             made = urllib.request.Request(
                 f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT"

@@ -69,7 +69,7 @@ class Process:
 
     def end(self, number: int) -> None:
         self.process.send_signal(number)
-        self.process.wait(20)
+        self.process.wait(60)
 
 
 @pytest.fixture
@@ -123,9 +123,11 @@ def test_a_sidecar_that_cannot_collect_says_why_and_stays(
 
 
 def test_what_came_while_the_store_was_down_is_there_when_it_is_back(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    held = (
+        socket.socket()
+    )  # bound, not listening: nobody else gets the port, and connects are refused
+    held.bind(("127.0.0.1", 0))
+    port = held.getsockname()[1]
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
     endpoint = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", **keys}
     write_session(tmp_path / "ray", {"job-driver-x.log": b"one\n"})
@@ -133,6 +135,7 @@ def test_what_came_while_the_store_was_down_is_there_when_it_is_back(tmp_path: P
     for line in generated_lines(600):
         own.post(line)
     own.until(lambda: "not shipped, trying again" in own.log.read_text())
+    held.close()
     with s3_server("outage", port=port) as environment, pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
