@@ -42,6 +42,8 @@ def verdict(states: Sequence[GpuState]) -> Finding:
     if not broken and not leaks:
         return Finding(Level.OK, f"{len(states)} ({', '.join(sorted(_models(states)))})")
     words = "; ".join((*broken, *(leak_text(asdict(leak)) for leak in leaks.values())))
+    if not broken and not any(leak.uid for leak in leaks.values()):
+        return Finding(Level.OK, words)  # of others: a desktop, another user's job
     return Finding(Level.WARN, words, _CURE if leaks else "Look at the log of the kernel.")
 
 

@@ -142,13 +142,16 @@ class NodeAgent:
 
     async def _watch_gpus(self, registrar: Registrar) -> None:
         """In a task of its own: the driver of a broken GPU may not answer for long."""
+        unwritten = False
         while True:
             try:
-                if await self._machine.gpus.check():
+                unwritten = await self._machine.gpus.check() or unwritten
+                if unwritten:
                     await registrar.report()
+                    unwritten = False
                     self._tell_gpus_changed()
-            except MantaError as error:
-                log.warning("the state of the GPUs was not written: %s", error)
+            except (MantaError, OSError) as error:
+                log.warning("the state of the GPUs was not read or written: %s", error)
             await asyncio.sleep(RENEW_EVERY)
 
     def _tell_gpus_changed(self) -> None:

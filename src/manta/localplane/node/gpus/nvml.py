@@ -18,13 +18,13 @@ def open_nvml() -> NvmlGpus | None:
     try:
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
+        found = NvmlGpus(nvml)
     except ImportError:
         log.debug("nvidia-ml-py is not installed")
         return None
     except Exception as error:  # noqa: BLE001 - NVMLError, or what loading a broken library raises
         log.info("no NVML: %s", error)
         return None
-    found = NvmlGpus(nvml)
     return found if found.gpus else None
 
 

@@ -88,6 +88,16 @@ def test_a_missing_driver_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert open_nvml() is None
 
 
+def test_a_driver_that_cannot_count_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count() -> int:
+        raise NVMLError("Unknown Error")
+
+    nvml = FakeNvml()
+    monkeypatch.setattr(nvml, "nvmlDeviceGetCount", count, raising=False)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert open_nvml() is None
+
+
 def test_a_missing_package_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert open_nvml() is None

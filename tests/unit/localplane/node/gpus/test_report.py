@@ -55,6 +55,14 @@ def test_a_process_that_a_pod_left_on_a_gpu_is_named_with_pid_and_time(
     assert f"process {left.pid} of Pod uid-7, which is gone, holds memory since 2" in finding.found
 
 
+def test_a_process_of_no_pod_is_named_and_is_no_problem(tmp_path: Path, start: Start) -> None:
+    """A desktop, or another user's job."""
+    foreign = start()
+    finding = check_gpus(asked(tmp_path))
+    assert finding.level is Level.OK
+    assert str(foreign.pid) in finding.found
+
+
 def test_the_fix_ends_what_pods_of_this_plane_left_and_nothing_else(
     tmp_path: Path, start: Start
 ) -> None:
