@@ -222,8 +222,12 @@ def _print_history_link(args: argparse.Namespace) -> None:
     from manta.cli.plane.history import recorded_url
     from manta.cli.plane.history_server import await_link
 
-    if recorded_url(args.dir):
+    if not recorded_url(args.dir):
+        return
+    try:
         print(f"history at {await_link(args.dir)}", file=sys.stderr)
+    except UsageError as error:  # the plane runs all the same
+        print(f"manta: warning: {error}", file=sys.stderr)
 
 
 def _check_gates(gates: str) -> None:

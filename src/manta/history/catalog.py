@@ -137,9 +137,16 @@ def _fingerprint(segments: Iterable[StoredObject]) -> str:
     return f"{total % 2**128:032x}"
 
 
+class _Connection(sqlite3.Connection):
+    """Closed when nobody reads from it any more: a response may outlive the server's use of an index."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """A read-only connection that several threads may use, with a small cache."""
-    connection = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)  # fmt: skip
+    connection = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False, factory=_Connection)  # fmt: skip
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA cache_size=-4096")
     return connection

@@ -82,3 +82,19 @@ async def test_a_session_that_grew_is_indexed_again_while_the_old_index_answers(
     assert grown is not None
     assert queries.tasks(grown.database).total == before + 200
     await opened.close()
+
+
+async def test_a_session_that_was_deleted_is_not_shown_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "_FRESH_SECONDS", 0.0)
+    catalog = recorded_session(tmp_path)
+    opened = OpenSessions(catalog, in_thread(catalog))
+    assert await opened.get(KEY) is not None
+    monkeypatch.setattr(catalog, "info", lambda _: None)
+    await opened.get(KEY)  # looks again, and answers meanwhile
+    for _, task in list(opened._opening.values()):
+        await task
+    await asyncio.sleep(0)
+    assert await opened.get(KEY) is None
+    await opened.close()

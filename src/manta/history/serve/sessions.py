@@ -97,7 +97,11 @@ class OpenSessions:
             return
         if (error := done.exception()) is not None:
             log.warning("%s: %s", key.path, error)
-        elif (opened := done.result()) is not None:
+            if key in self._open:  # the old index answers; not every request tries again
+                self._open[key] = self._open[key]._replace(at=time.monotonic())
+        elif (opened := done.result()) is None:
+            self._open.pop(key, None)  # deleted meanwhile
+        else:
             self._open[key] = opened
             self._open.move_to_end(key)
             while len(self._open) > _OPEN:
