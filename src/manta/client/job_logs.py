@@ -168,10 +168,14 @@ async def stream_pod(
 
 
 async def pod_log(
-    client: Client, key: Key, *, container: str = "", follow: bool = False
+    client: Client, key: Key, *, container: str = "", follow: bool = False, tail: int = 0
 ) -> AsyncGenerator[bytes, None]:
-    """The log of a container, in chunks."""
-    wanted = {"container": container, "follow": "true" if follow else ""}
+    """The log of a container, in chunks; with `tail` only its last lines."""
+    wanted = {
+        "container": container,
+        "follow": "true" if follow else "",
+        "tailLines": str(tail) if tail else "",
+    }
     query = tuple((name, value) for name, value in wanted.items() if value)
     async with client.stream(PODS.path(key.namespace, key.name, "log"), query=query) as stream:
         async for chunk in stream.chunks():

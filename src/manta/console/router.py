@@ -122,7 +122,7 @@ class Router:
         key = Key(parts[1], parts[2])
         to = address("RayJob", key) if parts[0] == PLURALS["RayJob"] else "/"
         try:
-            text = await _tail(_log_of(visitor.client, parts[0], key, follow=False))
+            text = await _tail(_log_of(visitor.client, parts[0], key, tail=SHOWN))
         except (NoLogError, MantaError) as error:
             return log_page(f"Log of {key.name}", (str(key), to), path, "", str(error))
         return log_page(f"Log of {key.name}", (str(key), to), path, text)
@@ -138,24 +138,37 @@ class Router:
             return None
         key = Key(parts[1], parts[2])
         if request.flag("follow"):
-            lines = _followed(visitor, _log_of(visitor.client, parts[0], key, follow=True))
+            growing = _log_of(visitor.client, parts[0], key, follow=True, tail=SHOWN)
+            lines = _followed(visitor, growing)
             return HttpResponse(200, lines, content_type="text/event-stream")
         name = "".join(one for one in key.name if one.isalnum() or one in "-.")
         headers = (
             ("Content-Disposition", f'attachment; filename="{name}.log"'),
             ("Content-Security-Policy", "sandbox"),
         )
-        whole = _log_of(visitor.client, parts[0], key, follow=False)
+        whole = _log_of(visitor.client, parts[0], key)
         return HttpResponse(200, whole, headers, "text/plain; charset=utf-8")
 
 
-def _log_of(client: Client, plural: str, key: Key, *, follow: bool) -> AsyncIterator[bytes]:
-    """Raises UsageError for something without a log."""
+def _log_of(
+    client: Client, plural: str, key: Key, *, follow: bool = False, tail: int = 0
+) -> AsyncIterator[bytes]:
+    """`tail`: lines of a Pod's log. Raises UsageError for something without a log."""
     if plural == PLURALS["RayJob"]:
         return job_log(client, key, follow=follow)
     if plural == PODS.plural:
-        return pod_log(client, key, follow=follow)
+        return _first_container_log(client, key, follow=follow, tail=tail)
     raise UsageError(f"{plural} have no log: open the log of one of its Pods")
+
+
+async def _first_container_log(
+    client: Client, key: Key, *, follow: bool, tail: int
+) -> AsyncIterator[bytes]:
+    """Of Ray's container: the first one, also beside an autoscaler. Kubernetes wants its name."""
+    pod = await client.get(PODS, key)
+    container = pod["spec"]["containers"][0]["name"]
+    async for chunk in pod_log(client, key, container=container, follow=follow, tail=tail):
+        yield chunk
 
 
 async def _tail(chunks: AsyncIterator[bytes]) -> str:
@@ -166,7 +179,7 @@ async def _tail(chunks: AsyncIterator[bytes]) -> str:
 
 
 async def _followed(visitor: Visitor, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The log from its beginning and as it grows, as messages of text, which replace the text of the page."""
+    """The log as it grows, as messages of text, which replace the text of the page."""
     visitor.streams += 1
     try:
         async for chunk in chunks:

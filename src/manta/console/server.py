@@ -82,7 +82,9 @@ class ConsoleHandler(Handler):
             return self._stranger(request)
         try:
             return await self._of_visitor(request, await self._visitors.of(session))
-        except Unauthorized:
+        except Unauthorized as error:
+            if self._settings.link is not None:  # the link was used: a new login needs a new start
+                return self._page(messages.failed(str(error)))
             return self._redirect("/login", self._settings.cookies.forget())
         except (MantaError, UsageError) as error:
             log.warning("%s: %s", request.path, error)
@@ -121,7 +123,7 @@ class ConsoleHandler(Handler):
         return self._logged_in(session)
 
     def _login_by_link(self, request: HttpRequest, link: OneTimeToken) -> HttpResponse:
-        if request.method not in _READS or not link.redeem(request.param("token")):
+        if request.method != "GET" or not link.redeem(request.param("token")):
             why = "This link was used already, or is of another start of the console."
             return self._page(messages.login(pasted=False, why=why, status=401))
         return self._logged_in(self._new_session())

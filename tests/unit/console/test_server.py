@@ -10,7 +10,11 @@ import msgspec
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.httpserver.messages import HttpResponse
+from manta.console.sessions import Session
+from manta.console.visitors import Visitor, Visitors
+from manta.httpserver.messages import HttpRequest, HttpResponse
+from manta.kube.errors import Unauthorized
+from manta.runtime.clock import SystemClock
 from support.console import HOST, running_console
 
 CLUSTER = {
@@ -98,6 +102,30 @@ async def test_the_link_logs_in_once() -> None:
         assert "HttpOnly; SameSite=Strict" in cookie
         assert token not in cookie
         assert token not in text(first)
+
+
+async def test_looking_at_the_link_does_not_use_it_up() -> None:
+    """A preview of a chat program asks with HEAD."""
+    async with running_console(kinds=False, log_in=False) as console:
+        query = (("token", console.link.text),)
+        looked = await console.handler.handle(HttpRequest("HEAD", "/login", query, {"host": HOST}))
+        assert looked.status == 401
+        assert (await console.get("/login", f"token={console.link.text}")).status == 200
+
+
+async def test_a_401_of_the_server_keeps_the_login_of_the_link() -> None:
+    """The link was used: without the cookie nobody could come back."""
+
+    class Refusing(Visitors):
+        async def of(self, session: Session) -> Visitor:
+            raise Unauthorized(401, "Unauthorized", "the token has expired")
+
+    async with running_console(kinds=False) as console:
+        console.handler._visitors = Refusing(lambda _: console.plane.client, SystemClock())
+        answer = await console.get("/")
+        assert answer.status == 502
+        assert "the token has expired" in text(answer)
+        assert "Set-Cookie" not in dict(answer.headers)
 
 
 async def test_a_forged_cookie_is_a_stranger() -> None:

@@ -47,7 +47,7 @@ async def _serve(args: argparse.Namespace) -> None:
     async with LocalConsole(args) as console:
         print(f"console of {console.server}: {console.link}   (Ctrl-C to stop)", flush=True)
         if args.open and has_display():
-            webbrowser.open(console.link)
+            await asyncio.to_thread(webbrowser.open, console.link)
         await stopping.wait()
 
 
