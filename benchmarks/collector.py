@@ -26,9 +26,9 @@ class Sidecar:
     """The process, with a store in a directory."""
 
     def __init__(self, directory: Path) -> None:
-        self.store = directory / "store"
+        self.spool, self.logs = directory / "spool", directory / "ray"
         flags = {
-            "store": self.store.as_uri(), "root": str(directory / "ray"), "spool": str(directory / "spool"),
+            "store": (directory / "store").as_uri(), "root": str(self.logs), "spool": str(self.spool),
             "namespace": "default", "cluster": "demo", "pod": "demo-head", "port": "0", "interval": "2",
         }  # fmt: skip
         words = [word for name, value in flags.items() for word in (f"--{name}", value)]
@@ -50,14 +50,18 @@ class Sidecar:
         [found] = [line for line in lines if line.startswith("VmHWM")]
         return round(int(found.split()[1]) / 1024, 1)
 
-    def until_quiet(self) -> None:
-        """Until everything is shipped: the store does not grow for three rounds."""
-        seen, since = -1, time.monotonic()
-        while time.monotonic() - since < 7:
-            size = sum(one.stat().st_size for one in self.store.rglob("*") if one.is_file())
-            if size != seen:
-                seen, since = size, time.monotonic()
-            time.sleep(0.5)
+    def until_shipped(self) -> None:
+        """Until the store has all events and every byte of the logs."""
+        while not self._shipped():
+            time.sleep(0.2)
+
+    def _shipped(self) -> bool:
+        states = list(self.spool.glob("session_*.json"))
+        files = [one for state in states for one in json.loads(state.read_text())["files"].values()]
+        sizes = {one.stat().st_size for one in self.logs.glob("session_*/logs/*")}
+        shipped = all(one["offset"] == one["size"] for one in files)
+        seen = sizes <= {one["size"] for one in files}
+        return bool(files) and seen and shipped and not list(self.spool.glob("events/*"))
 
     def stop(self) -> str:
         self.process.send_signal(signal.SIGTERM)
@@ -79,7 +83,7 @@ def measured(work: Callable[[Sidecar, Path], None]) -> dict[str, Any]:
     with sidecar() as (own, directory):
         began, before = time.monotonic(), own.cpu_seconds()
         work(own, directory)
-        own.until_quiet()
+        own.until_shipped()
         figures = {
             "seconds": round(time.monotonic() - began, 1),
             "cpu_seconds": round(own.cpu_seconds() - before, 2),
@@ -120,7 +124,7 @@ def large_posts(own: Sidecar, directory: Path) -> None:
     """Ten posts of 30 MB, the most that is taken."""
     from support.history import generated_lines, write_session
 
-    write_session(directory / "ray", {})
+    write_session(directory / "ray", {"raylet.out": b"x"})
     events = [json.loads(line) for line in generated_lines(8000)]
     body = json.dumps([one for part in events for one in part]).encode()
     body = body if len(body) < 32 * 1024**2 else json.dumps(events[0]).encode()
