@@ -111,8 +111,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* The flags of the history sidecars. */}}
 {{- define "manta.historyFlags" -}}
 {{- if .Values.history.store -}}
-- --history-store={{ .Values.history.store }}
-- --history-image={{ include "manta.historyImage" . }}
+- {{ printf "--history-store=%s" .Values.history.store | quote }}
+- {{ printf "--history-image=%s" (include "manta.historyImage" .) | quote }}
 {{- end -}}
 {{- end -}}
 
