@@ -12,7 +12,7 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.resources import NODES, SERVICES
-from manta.cli.status import node_trouble
+from manta.cli.output.status import node_trouble
 from manta.client.readiness import judge
 from support.disks import fill, small_disk
 from support.nodeplane import NodePlane, a_container, node_plane

@@ -60,7 +60,7 @@ MANTA: tuple[tuple[str, str], ...] = (
     ("get raycluster demo -o jsonpath={{.metadata.name}}", "demo"),
     ("describe raycluster applied", "größer"),
     ("events", ""),
-    ("status", "no plane runs"),
+    ("status", "operator   Manta is not installed"),
     ("scale demo --group gpu --replicas 3", "demo"),
     ("suspend demo", "demo"),
     ("resume demo", "demo"),

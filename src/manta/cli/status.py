@@ -1,71 +1,51 @@
-"""`manta status`: the plane on this machine, and what each object waits for."""
+"""`manta status`: a plane or a cluster, its operator, and what each object waits for."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from manta.api.quantity import Quantity
+from manta.api.ray.names import LABEL_CLUSTER
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import NODES, PODS, Resource
-from manta.api.text import bytes_text
-from manta.cli.output.gpus import GpuRow, gpu_lines, gpu_rows
+from manta.cli.output.gpus import gpu_rows
 from manta.cli.output.help import examples
-from manta.cli.output.tables import table
+from manta.cli.output.status import ObjectRow, Report, node_row, object_row, shown
 from manta.cli.plane.operator import operator_health
 from manta.cli.plane.process import PlaneRecord, failure_reason, read_record
-from manta.cli.server.connection import add_directory_flag, open_plane
-from manta.client.object_state import one_line, state_of
+from manta.cli.server.connection import (
+    add_connection_flags,
+    cluster_of,
+    names_server,
+    open_client,
+    open_plane,
+)
+from manta.client.connection import NoServerError
+from manta.client.object_state import one_line
 from manta.kube.client import Client
-from manta.kube.errors import MantaError, NotFound
+from manta.kube.errors import Forbidden, MantaError, NotFound
 
 POLL_SECONDS = 2.0
 CLEAR_SCREEN = "\x1b[H\x1b[2J"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRow:
-    name: str
-    cpu: str
-    memory: str
-    pods: int
-    trouble: str
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectRow:
-    kind: str
-    namespace: str
-    name: str
-    state: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The report; `-o json` has the same fields."""
-
-    plane: Mapping[str, Any]
-    operator: Mapping[str, Any]
-    nodes: Sequence[NodeRow]
-    gpus: Sequence[GpuRow]
-    objects: Sequence[ObjectRow]
-    pods: Sequence[ObjectRow]
+Documents = list[dict[str, Any]]
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "status",
-        description="Show the plane on this machine, its operator, nodes, Ray objects and Pods, and "
-        "what each object waits for. Exit code 1: no plane runs, or its operator is not ready.",
+        description="Show the API server, its operator, nodes, Ray objects and Pods, and what each "
+        "object waits for: of the cluster that a flag or KUBECONFIG names, else of the plane on this "
+        "machine if it runs. Exit code 1: there is none, or its operator is not ready.",
         **examples(
             ("manta status", "the plane in $MANTA_DIR or ~/.manta"),
+            ("manta status --context prod -n team", "a Kubernetes cluster"),
             ("manta status -w", "again after each change, until Ctrl-C"),
             ("manta status -o json | jq .operator.ready", "for scripts"),
         ),
@@ -74,30 +54,30 @@ def add_parser(subparsers: Any) -> None:
         "-w", "--watch", action="store_true", help="show it again after each change, until Ctrl-C"
     )
     parser.add_argument("-o", "--output", choices=("json",), default="", help="json: for programs")
-    add_directory_flag(parser)
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="objects of this namespace (all)")
+    add_connection_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    directory = args.dir.resolve()
     try:
-        return asyncio.run(_watch(directory, args) if args.watch else _once(directory, args))
+        return asyncio.run(_watch(args) if args.watch else _once(args))
     except KeyboardInterrupt:
         return 0 if args.watch else 130
 
 
-async def _once(directory: Path, args: argparse.Namespace) -> int:
-    text, code = await _text(directory, as_json=args.output == "json")
+async def _once(args: argparse.Namespace) -> int:
+    text, code = await _text(args)
     print(text)
     return code
 
 
-async def _watch(directory: Path, args: argparse.Namespace) -> int:
+async def _watch(args: argparse.Namespace) -> int:
     """On a terminal redraw the report; elsewhere print it after each change."""
     live, printed = sys.stdout.isatty() and not args.output, ""
     while True:
         try:
-            text, _ = await _text(directory, as_json=args.output == "json")
-        except MantaError as error:  # the plane is stopping
+            text, _ = await _text(args)
+        except MantaError as error:  # the server is stopping
             text = str(error)
         if text != printed:
             print(f"{CLEAR_SCREEN}{text}" if live else text, flush=True)
@@ -105,78 +85,127 @@ async def _watch(directory: Path, args: argparse.Namespace) -> int:
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _text(directory: Path, *, as_json: bool) -> tuple[str, int]:
-    record = read_record(directory)
-    if record is None:
-        why = failure_reason(directory)
-        if as_json:
-            return json.dumps({"plane": None, "ended": why}, indent=2), 1
-        text = f"no plane runs in {directory} (start one with `manta up`)"
-        return (f"{text}\nthe last one stopped: {why}" if why else text), 1
-    async with open_plane(directory) as client:
-        report = await gather(client, record, directory)
-    code = 0 if report.operator["ready"] and not report.plane["trouble"] else 1
-    return (json.dumps(asdict(report), indent=2) if as_json else "\n".join(shown(report))), code
+async def _text(args: argparse.Namespace) -> tuple[str, int]:
+    report = await _report(args)
+    if report is None:
+        return _no_plane(args.dir.resolve(), as_json=args.output == "json")
+    as_json = args.output == "json"
+    text = json.dumps(asdict(report), indent=2) if as_json else "\n".join(shown(report))
+    return text, 0 if report.is_well else 1
 
 
-async def gather(client: Client, record: PlaneRecord, directory: Path) -> Report:
-    trouble, nodes, pods, *rays = await asyncio.gather(
-        plane_trouble(client),
+def _no_plane(directory: Path, *, as_json: bool) -> tuple[str, int]:
+    why = failure_reason(directory)
+    if as_json:
+        return json.dumps({"plane": None, "ended": why}, indent=2), 1
+    text = f"no plane runs in {directory} (start one with `manta up`)"
+    return (f"{text}\nthe last one stopped: {why}" if why else text), 1
+
+
+async def _report(args: argparse.Namespace) -> Report | None:
+    """The report; None if no server is named and no plane runs."""
+    directory, namespace = args.dir.resolve(), args.namespace or ""
+    given = getattr(args, "dir_given", False)
+    if given or not (names_server(args) or os.environ.get("KUBECONFIG")):
+        record = read_record(directory)
+        if record is not None:
+            async with open_plane(directory) as client:
+                return await of_plane(client, record, directory, namespace)
+        if given or not _is_configured(args):
+            return None
+    async with open_client(args) as client:
+        from manta.install.plane import plane_directory
+
+        found = await plane_directory(client)
+        record = None if found is None else read_record(found)
+        if found is not None and record is not None:
+            return await of_plane(client, record, found, namespace)
+        return await of_cluster(client, cluster_of(args).server, namespace)
+
+
+def _is_configured(args: argparse.Namespace) -> bool:
+    """Whether kubectl would find a cluster; a plane that has stopped does not count."""
+    args = argparse.Namespace(**{**vars(args), "dir": None})
+    try:
+        cluster_of(args)
+    except NoServerError:
+        return False
+    return True
+
+
+async def of_plane(
+    client: Client, record: PlaneRecord, directory: Path, namespace: str = ""
+) -> Report:
+    """The report of a plane on this machine."""
+    trouble = await server_trouble(client)
+    nodes, pods, *rays = await asyncio.gather(
         _documents(client, NODES),
         _documents(client, PODS),
-        *(_documents(client, kind) for kind in RAY_RESOURCES),
+        *(_documents(client, kind, namespace) for kind in RAY_RESOURCES),
     )
     health = operator_health(directory)
+    about = {"pid": record.pid, "version": record.version, "directory": str(directory)}
     return Report(
-        plane={
-            "url": record.url,
-            "pid": record.pid,
-            "version": record.version,
-            "directory": str(directory),
-            "trouble": trouble,
-        },
+        plane={"url": record.url, **about, "trouble": trouble},
+        server={"url": record.url, "trouble": trouble},
         operator={"ready": health.ready, "state": health.text},
         nodes=[node_row(node, pods) for node in nodes],
         gpus=await gpu_rows(client, nodes),
-        objects=[
-            object_row(kind.kind, one)
-            for kind, found in zip(RAY_RESOURCES, rays, strict=True)
-            for one in found
+        objects=_object_rows(rays),
+        pods=[
+            object_row("Pod", pod)
+            for pod in pods
+            if namespace in ("", pod["metadata"].get("namespace"))
         ],
-        pods=[object_row("Pod", pod) for pod in pods],
     )
 
 
-def shown(report: Report) -> list[str]:
-    plane = report.plane
-    lines = [
-        "   ".join(
-            (
-                f"plane      {plane['url']}",
-                f"pid {plane['pid']}",
-                f"manta {plane['version']}",
-                f"state in {plane['directory']}",
-            )
-        ),
-        f"operator   {report.operator['state']}",
-    ]
-    if plane["trouble"]:
-        lines.insert(1, f"           {plane['trouble']}")
-    if not report.operator["ready"]:
-        lines.append(f"           its log: {plane['directory']}/logs/operator.log")
-    rows = [(one.name, one.cpu, one.memory, one.pods, one.trouble) for one in report.nodes]
-    lines += ["", table(("NODE", "CPU", "MEMORY", "PODS", "TROUBLE"), rows)]
-    lines += gpu_lines(report.gpus)
-    if report.objects:
-        cells = [(o.kind, o.namespace, o.name, o.state, o.why) for o in report.objects]
-        lines += ["", table(("KIND", "NAMESPACE", "NAME", "STATE", "WHY"), cells)]
-    if report.pods:
-        pods = [(o.namespace, o.name, o.state, o.why) for o in report.pods]
-        lines += ["", table(("NAMESPACE", "POD", "STATE", "WHY"), pods)]
-    return lines
+async def of_cluster(client: Client, url: str, namespace: str = "") -> Report:
+    """The report of any cluster, with the Pods of Ray only, as far as the user may see it."""
+    hidden: list[str] = []
+
+    async def visible(resource: Resource) -> Documents:
+        try:
+            return await _documents(client, resource)
+        except Forbidden as error:
+            hidden.append(one_line(str(error)))
+            return []
+
+    trouble, operator = await server_trouble(client), await _deployed_operator(client)
+    nodes, pods, *rays = await asyncio.gather(
+        visible(NODES),
+        _documents(client, PODS, namespace, labels=LABEL_CLUSTER),
+        *(_documents(client, kind, namespace) for kind in RAY_RESOURCES),
+    )
+    return Report(
+        plane=None,
+        server={"url": url, "trouble": trouble},
+        operator=operator,
+        nodes=[node_row(node, pods) for node in nodes],
+        gpus=(),
+        objects=_object_rows(rays),
+        pods=[object_row("Pod", pod) for pod in pods],
+        hidden=hidden,
+    )
 
 
-async def plane_trouble(client: Client) -> str:
+def _object_rows(found: Sequence[Documents]) -> list[ObjectRow]:
+    kinds = zip(RAY_RESOURCES, found, strict=True)
+    return [object_row(kind.kind, one) for kind, documents in kinds for one in documents]
+
+
+async def _deployed_operator(client: Client) -> dict[str, Any]:
+    from manta.cli.checks.finding import Level
+    from manta.cli.checks.server import deployed_operator
+
+    try:
+        found = await deployed_operator(client)
+    except Forbidden as error:
+        return {"ready": None, "state": f"unknown: {one_line(str(error))}"}
+    return {"ready": found.level is Level.OK, "state": found.found}
+
+
+async def server_trouble(client: Client) -> str:
     """Why the API server is not ready; empty if it is. It answers reads even with a full disk."""
     try:
         await client.send("GET", "/readyz")
@@ -185,38 +214,10 @@ async def plane_trouble(client: Client) -> str:
     return ""
 
 
-async def _documents(client: Client, resource: Resource) -> list[dict[str, Any]]:
+async def _documents(
+    client: Client, resource: Resource, namespace: str = "", labels: str = ""
+) -> Documents:
     try:
-        return (await client.list(resource, into=dict)).items
+        return (await client.list(resource, namespace, labels=labels, into=dict)).items
     except NotFound:
         return []
-
-
-def node_row(node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> NodeRow:
-    name = node["metadata"]["name"]
-    capacity = node.get("status", {}).get("allocatable", {})
-    mine = [pod for pod in pods if pod.get("spec", {}).get("nodeName") == name]
-    return NodeRow(
-        name, capacity.get("cpu", "?"), _memory(capacity), len(mine), one_line(node_trouble(node))
-    )
-
-
-def _memory(capacity: Mapping[str, str]) -> str:
-    """`24684100Ki` as `23.5 GiB`."""
-    given = capacity.get("memory", "")
-    try:
-        return bytes_text(Quantity.parse(given).value())
-    except ValueError:
-        return given or "?"
-
-
-def node_trouble(node: Mapping[str, Any]) -> str:
-    """The problems of a node: every condition but Ready is a problem if it is True."""
-    conditions = node.get("status", {}).get("conditions") or ()
-    bad = [one for one in conditions if (one["status"] == "True") != (one["type"] == "Ready")]
-    return "; ".join(one.get("message") or one["type"] for one in bad)
-
-
-def object_row(kind: str, document: Mapping[str, Any]) -> ObjectRow:
-    metadata, state = document["metadata"], state_of(kind, document)
-    return ObjectRow(kind, metadata.get("namespace", ""), metadata["name"], state.word, state.why)

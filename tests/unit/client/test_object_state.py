@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from manta.cli.status import node_row
+from manta.cli.output.status import node_row
 from manta.client.object_state import MAX_LENGTH, one_line, state_of
 
 TRACEBACK = (

@@ -14,10 +14,10 @@ from typing import Any
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import DEPLOYMENTS, NODES, PODS, Resource
 from manta.cli.checks.finding import Finding, Level
+from manta.cli.output.status import node_trouble
 from manta.cli.plane.operator import operator_health, operator_log
 from manta.cli.plane.process import failure_reason, last_lines, read_record
-from manta.cli.server.connection import open_client, open_plane
-from manta.cli.status import node_trouble
+from manta.cli.server.connection import names_server, open_client, open_plane
 from manta.client.object_state import State, state_of
 from manta.client.readiness import judge
 from manta.install.plane import plane_directory
@@ -34,7 +34,7 @@ Row = tuple[str, Finding]
 def check_server(args: argparse.Namespace) -> list[Row]:
     """The checks of the plane or cluster, its operator and its objects."""
     directory: Path = args.dir.resolve()
-    named = args.kubeconfig is not None or args.context is not None
+    named = names_server(args)
     if not named and read_record(directory) is None:
         return [("plane", _no_plane(directory))]
     try:
@@ -62,7 +62,7 @@ async def _check(args: argparse.Namespace, plane: Path | None) -> list[Row]:
         if plane is None and (found := await plane_directory(client)) and read_record(found):
             plane = found
         rows = [("plane" if plane else "server", check_nodes(nodes))]
-        operator = check_plane_operator(plane) if plane else await _deployed_operator(client)
+        operator = check_plane_operator(plane) if plane else await deployed_operator(client)
         rows.append(("operator", operator))
         for title, kinds in (("objects", RAY_RESOURCES), ("pods", (PODS,))):
             listed = [(kind.kind, one) for kind in kinds for one in await _listed(client, kind)]
@@ -99,7 +99,8 @@ def check_plane_operator(directory: Path) -> Finding:
     )
 
 
-async def _deployed_operator(client: Client) -> Finding:
+async def deployed_operator(client: Client) -> Finding:
+    """Whether Manta's operator is installed and available."""
     deployments = await _listed(client, DEPLOYMENTS)
     return check_deployed_operator([one for one in deployments if _runs_the_operator(one)])
 

@@ -139,6 +139,12 @@ def _of_directory(args: argparse.Namespace) -> Path:
     return path
 
 
+def names_server(args: argparse.Namespace) -> bool:
+    """Whether a flag names a kubeconfig, a part of one, or a server."""
+    named = args.kubeconfig is not None or args.context is not None
+    return named or any(kube_flag(args, name) for name in ("server", "cluster", "user"))
+
+
 def plane_directories(args: argparse.Namespace) -> list[Path]:
     """Directories that may be planes, from the flags and the environment."""
     named = [Path(one).expanduser() for one in os.environ.get("KUBECONFIG", "").split(os.pathsep)]
