@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from manta.client.cluster_parts import group_spec, pod_template, ray_container
 from manta.compat.kuberay import constants
 from manta.compat.kuberay.connection import log
 
@@ -74,13 +75,12 @@ class ClusterUtils:
         ports = [
             {"containerPort": port, "name": name, "protocol": "TCP"} for port, name in _HEAD_PORTS
         ]
-        resources = _resources(cpu_requests, memory_requests, cpu_limits, memory_limits)
-        head = {"image": ray_image, "name": "ray-head", "ports": ports, "resources": resources}
-        cluster["spec"]["headGroupSpec"] = {
-            "serviceType": service_type,
-            "rayStartParams": ray_start_params,
-            "template": _template(head),
-        }
+        requests, limits = _resources(
+            cpu_requests, memory_requests, cpu_limits, memory_limits
+        ).values()
+        head = ray_container("ray-head", ray_image, requests, limits, ports=ports)
+        group = group_spec(_template(head), sizes={"serviceType": service_type})
+        cluster["spec"]["headGroupSpec"] = {**group, "rayStartParams": ray_start_params}
         return cluster, True
 
     def populate_worker_group(  # noqa: PLR0913, PLR0917  # KubeRay's signature
@@ -118,22 +118,23 @@ class ClusterUtils:
             return None, False
         _require(self.is_valid_name(group_name), f"group_name={group_name!r} is invalid")
         _require_range(min_replicas, max_replicas)
+        requests, limits = _resources(
+            cpu_requests, memory_requests, cpu_limits, memory_limits
+        ).values()
         worker = {
-            "image": ray_image,
+            **ray_container("ray-worker", ray_image, requests, limits),
             "command": ray_command,
             "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "ray stop"]}}},
-            "name": "ray-worker",
-            "resources": _resources(cpu_requests, memory_requests, cpu_limits, memory_limits),
         }
-        group = {
+        sizes = {
             "groupName": group_name,
-            "maxReplicas": max_replicas,
-            "minReplicas": min_replicas,
-            "rayStartParams": ray_start_params,
             "replicas": replicas,
-            "template": _template(worker),
+            "minReplicas": min_replicas,
+            "maxReplicas": max_replicas,
         }
-        return group, True
+        # KubeRay's client keeps empty parameters, and its users add to them.
+        group = group_spec(_template(worker), sizes=sizes)
+        return {**group, "rayStartParams": ray_start_params}, True
 
     def update_worker_group_replicas(
         self, cluster: Dict, group_name: str, max_replicas: int, min_replicas: int, replicas: int
@@ -277,4 +278,4 @@ def _resources(
 
 def _template(container: Dict) -> Dict:
     mounted = {**container, "volumeMounts": copy.deepcopy(list(_VOLUME_MOUNTS))}
-    return {"spec": {"containers": [mounted], "volumes": copy.deepcopy(list(_VOLUMES))}}
+    return pod_template(mounted, pod={"volumes": copy.deepcopy(list(_VOLUMES))})
