@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -25,7 +26,16 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces and a bridge"),
 ]
 SCRIPT = f"""
-import os, time, urllib.request
+import http.server, os, threading, time, urllib.request
+class Dashboard(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        groups = self.path == "/api/v0/placement_groups?detail=1&limit=10000"
+        body = b'{{"data": "the groups"}}' if groups else b'{{"session_name": "{SESSION}"}}'
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+dashboard = http.server.ThreadingHTTPServer(("", 8265), Dashboard)
+threading.Thread(target=dashboard.serve_forever, daemon=True).start()
 logs = "/tmp/ray/{SESSION}/logs"
 os.makedirs(logs + "/events")
 open("/tmp/ray/{SESSION}/metrics_agent_port_{NODE}", "w").write("1")
@@ -107,6 +117,7 @@ def test_what_a_killed_pod_left_is_there_after_its_deletion_and_a_restart(plane:
     plane.run("apply", "-f", "-", text=json.dumps(POD))
     name = POD["metadata"]["name"]  # type: ignore[index]
     plane.until(lambda: "posted" in plane.run("logs", name).stdout if _running(plane) else False)
+    plane.until(lambda: list((plane.directory / "answers").glob("*/*/*placement_groups*")))
     for record in (plane.directory / "node/pods").glob("*/sandbox.json"):
         os.kill(json.loads(record.read_text())["pid"], signal.SIGKILL)
     plane.run("delete", "pod", name)
@@ -119,6 +130,8 @@ def test_what_a_killed_pod_left_is_there_after_its_deletion_and_a_restart(plane:
     assert fallen_back.stdout == "the driver says hello\n"
     assert "this is from its history" in fallen_back.stderr
     assert list((plane.directory / "node/kept").iterdir()) == []
+    [groups] = (plane.directory / "history").glob("sessions/*/*/*/*/answers/*placement_groups*/*")
+    assert b"the groups" in gzip.decompress(groups.read_bytes())
     assert dashboard_of(plane.run("history", "open").stdout) == [200, 401]
     logs = (plane.directory / "logs").glob("*.log")
     assert not any("token=" in one.read_text() for one in logs)

@@ -46,6 +46,11 @@ def add_parser(subparsers: Any) -> None:
         ("--role", names.ENV_RAY_ROLE, "Head or Worker"),
         ("--pod", names.ENV_POD_NAME, "name of the Pod"),
         ("--ray-version", names.ENV_RAY_VERSION, "version of Ray in the Pod"),
+        (
+            "--dashboard",
+            names.ENV_DASHBOARD_ADDRESS,
+            "URL of Ray's dashboard, whose answers are kept too; empty: none",
+        ),
     ):
         parser.add_argument(flag, default=environment.get(variable, ""), metavar="TEXT", help=about)
     parser.add_argument("--root", type=Path, default=Path(names.MOUNT_LOGS), metavar="DIR")
@@ -93,6 +98,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 async def _collect(args: argparse.Namespace, stopping: asyncio.Event) -> None:
+    from manta.history.ask import dashboard_at
     from manta.history.collector import LIMITS, Collector, CollectorOptions
     from manta.history.store import open_store
     from manta.httpserver.server import HttpServer
@@ -106,7 +112,11 @@ async def _collect(args: argparse.Namespace, stopping: asyncio.Event) -> None:
         spool_bytes=args.spool_mib * 1024 * 1024,
         budget=args.budget,
     )
-    collector = Collector(store, who, options)
+    try:
+        ask = dashboard_at(args.dashboard, os.environ) if args.dashboard else None
+    except ValueError as error:
+        raise UsageError(f"--dashboard: {error}") from error
+    collector = Collector(store, who, options, ask)
     server = HttpServer(collector, limits=LIMITS)
     try:
         port = await server.start("127.0.0.1", args.port)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from manta.history.answers import AnswerFiles, AnswerShipper, Ask, look, pause_after
 from manta.history.events import posted_session
 from manta.history.layout import InvalidName
 from manta.history.ship import Identity, SessionShipper, session_directories, ship_events
@@ -69,8 +71,10 @@ class Totals:
 
 
 class Collector(Handler):
-    def __init__(self, store: Store, who: Identity, options: CollectorOptions) -> None:
-        """Raises OSError if the spool cannot be made."""
+    def __init__(
+        self, store: Store, who: Identity, options: CollectorOptions, ask: Ask | None = None
+    ) -> None:
+        """`ask`: the dashboard beside it, if the Pod has one. Raises OSError if the spool cannot be made."""
         self.totals = Totals()
         self._store = store
         self._who = who
@@ -82,6 +86,11 @@ class Collector(Handler):
         self._loop = asyncio.get_running_loop()
         self._shipping = threading.Lock()
         self._shippers: dict[str, SessionShipper | None] = {}
+        self._ask = ask
+        self._answers = AnswerFiles(options.spool / "answers")
+        self._answer_shipper = AnswerShipper(store, who)
+        self._living = ""
+        """The session whose dashboard answered last; empty once it does not answer any more."""
 
     # ── events ───────────────────────────────────────────────────────────────────────────
     async def handle(self, request: HttpRequest) -> HttpResponse:
@@ -114,6 +123,21 @@ class Collector(Handler):
     # ── rounds ───────────────────────────────────────────────────────────────────────────
     async def run(self, stopping: asyncio.Event) -> None:
         """Ship until `stopping`, then once more within the budget, also if a round hangs."""
+        looking = asyncio.create_task(self._look_at_dashboard())
+        try:
+            await self._ship_until(stopping)
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+        self._living = ""  # the last answers go too
+        try:
+            async with asyncio.timeout(self._options.budget):
+                while not await self._round():  # noqa: ASYNC110 - a store does not call back
+                    await asyncio.sleep(0.5)
+        except TimeoutError:
+            log.warning("the store did not take everything within %.0f s", self._options.budget)
+
+    async def _ship_until(self, stopping: asyncio.Event) -> None:
         while not stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._options.interval):
@@ -121,12 +145,20 @@ class Collector(Handler):
             self._due.clear()
             if not stopping.is_set():
                 await _first_of(self._round(), stopping.wait())
-        try:
-            async with asyncio.timeout(self._options.budget):
-                while not await self._round():  # noqa: ASYNC110 - a store does not call back
-                    await asyncio.sleep(0.5)
-        except TimeoutError:
-            log.warning("the store did not take everything within %.0f s", self._options.budget)
+
+    async def _look_at_dashboard(self) -> None:
+        """Until cancelled. A dashboard that hangs holds up nothing else."""
+        while self._ask is not None:
+            began = time.monotonic()
+            try:
+                await in_daemon_thread(self._look)
+            except OSError as error:
+                log.warning("answers of the dashboard are not kept: %s", error)
+            await asyncio.sleep(pause_after(time.monotonic() - began))
+
+    def _look(self) -> None:
+        assert self._ask is not None
+        self._living = look(self._ask, self._who, self._answers)
 
     async def _round(self) -> bool:
         try:
@@ -144,6 +176,7 @@ class Collector(Handler):
             for directory in session_directories(self._options.root):
                 if shipper := self._shipper(directory):
                     self._ship_logs(shipper)
+            self.totals.objects += self._answer_shipper.ship(self._answers, self._living)
 
     def _ship_events(self, file: Path) -> None:
         try:

@@ -54,12 +54,17 @@ def build_index(
 ) -> None:
     """Create the index file. Blocking. Raises StoreError."""
     builder = IndexBuilder(path)
+    answers: dict[str, list[tuple[int, str]]] = {}
     try:
         for one in segments:
             if info.prefix:
                 _add_of_kuberay(store, builder, info.prefix, one)
+            elif (answer := parse_answer_key(info.key.prefix, one.key)) is not None:
+                answers.setdefault(answer[0], []).append((answer[1], one.key))
             else:
                 _add_segment(store, builder, info.key.prefix, one.key)
+        for uri, versions in answers.items():
+            _add_newest_answer(store, builder, uri, versions)
         builder.add_fact("session", info.session)
         builder.add_fact("ray_version", info.ray_version)
         builder.close()
@@ -75,8 +80,6 @@ def _add_segment(store: Store, builder: IndexBuilder, prefix: str, key: str) -> 
         builder.add_log(chunk)
         if chunk.path.startswith(("events/", "export_events/")):
             _add_event_log(store, builder, chunk)
-    elif (answer := parse_answer_key(prefix, key)) is not None:
-        _add_answer(store, builder, key, *answer)
     elif (pod := parse_pod_key(prefix, key)) is not None:
         content = msgspec.json.decode(store.read(key) or b"{}")
         builder.add_pod(*pod, str(content.get("role", "")))
@@ -95,13 +98,26 @@ def _add_of_kuberay(store: Store, builder: IndexBuilder, prefix: str, one: Store
         read_event_log(builder, _lines(store, one.key))
 
 
-def _add_answer(store: Store, builder: IndexBuilder, key: str, uri: str, at: int) -> None:
+def _add_newest_answer(
+    store: Store, builder: IndexBuilder, uri: str, versions: list[tuple[int, str]]
+) -> None:
+    """The newest answer that can be read: a long session has thousands of them."""
+    for at, key in sorted(versions, reverse=True):
+        if _add_answer(store, builder, key, uri, at):
+            return
+
+
+def _add_answer(store: Store, builder: IndexBuilder, key: str, uri: str, at: int) -> bool:
+    """Whether it could be read."""
     body = b"".join(islice(_lines(store, key), _MAX_ANSWER_LINES))
     try:
-        if len(body) <= _MAX_ANSWER:
-            builder.add_answer(uri, at, body)
+        if len(body) > _MAX_ANSWER:
+            return False
+        builder.add_answer(uri, at, body)
     except ValueError as error:
         log.warning("%s is no answer of a dashboard and is left out: %s", key, error)
+        return False
+    return True
 
 
 def _add_event_log(store: Store, builder: IndexBuilder, chunk: LogChunk) -> None:

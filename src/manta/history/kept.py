@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from manta.api.ray import names
+from manta.history.answers import ship_all
 from manta.history.events import posted_session
 from manta.history.layout import InvalidName
 from manta.history.ship import Identity, SessionShipper, session_directories, ship_events
@@ -29,8 +30,11 @@ def identity(pod: KeptPod) -> Identity | None:
     return Identity(pod.namespace, kind, name, cluster, pod.name, role, version)
 
 
-def take(store: Store, directory: Path) -> None:
-    """Ship one kept directory and remove it. Blocking; can be repeated. Raises StoreError or OSError."""
+def take(store: Store, directory: Path, answers: Path) -> None:
+    """Ship one kept directory and remove it. Blocking; can be repeated. Raises StoreError or OSError.
+
+    `answers`: what the dashboard of this Pod answered.
+    """
     who = _identity_of(directory)
     if who is not None:
         for session in session_directories(directory / VOLUME):
@@ -41,6 +45,8 @@ def take(store: Store, directory: Path) -> None:
                 log.warning("a session of Pod %s is not kept: %s", who.pod, error)
         for name, file in _posts_by_session(directory).items():
             ship_events(store, who, name, file)
+        ship_all(store, who, answers)
+    remove_tree(answers)
     remove_tree(directory)
 
 

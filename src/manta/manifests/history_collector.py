@@ -51,6 +51,8 @@ def add_collector(
             share_logs(spec, (ray,))
         case Keeper.SIDECAR:
             sidecar = _build_sidecar(cluster, settings, ray, head=head, fqdn=fqdn)
+            if head:  # it asks the dashboard
+                add_auth(cluster, spec, sidecar)
             _mount_volumes(spec, ray, sidecar, history_store(cluster.spec, settings))
             _place_sidecar(spec, sidecar, native=settings.native_sidecars)
         case Keeper.KUBERAY:

@@ -19,6 +19,7 @@ from manta.history.catalog import Catalog
 from manta.history.index import queries
 from manta.history.logs import LogReader
 from manta.history.store import open_store
+from support.dashboard import serving
 from support.history import SESSION, WHO, generated_lines, write_session
 from support.s3 import s3_server
 
@@ -178,3 +179,23 @@ def test_bad_flags_are_named(
     good = ["--namespace", "default", "--cluster", "demo", "--pod", "demo-head"]
     assert main(["collect", *good, *flags]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_the_last_answers_of_a_dashboard_that_ended_are_in_the_store(tmp_path: Path) -> None:
+    """Its head may be killed: what it answered last is shipped as soon as it answers no more, or on SIGTERM."""
+    write_session(tmp_path / "ray", {"raylet.out": b"x"})
+    answers = {
+        "api/version": b'{"session_name": "%s"}' % SESSION.encode(),
+        "api/serve/applications/": b'{"applications": {"app": {"status": "RUNNING"}}}',
+        "nodes?view=summary": b'{"data": {"summary": []}}',
+    }
+    store = open_store((tmp_path / "store").as_uri(), {})
+    with serving(answers) as address:
+        own = Process(tmp_path, store.url, {}, "--dashboard", address)
+        place = f"{KEY.prefix}/answers"
+        own.until(lambda: len(list(store.objects(place))) == 2)
+    own.end(signal.SIGTERM)
+    database = Catalog(store, tmp_path / "cache").open_index(KEY)
+    assert database is not None
+    kept = database.execute("SELECT body FROM answers WHERE path = 'api/serve/applications'")
+    assert bytes(kept.fetchone()[0]) == answers["api/serve/applications/"]

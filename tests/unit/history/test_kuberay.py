@@ -60,16 +60,16 @@ def test_a_session_of_kuberays_collector_is_read(
 
 
 def test_answers_of_the_dashboard_that_kuberays_collector_kept_are_served(tmp_path: Path) -> None:
-    from manta.history.serve.answers import stored_answer
     from manta.history.serve.shapes import Session
+    from manta.history.serve.stored import stored_answer
 
     catalog = kuberay_tree(tmp_path, "raycluster/default/demo")
     database = catalog.open_index(next(catalog.sessions("default")))
     assert database is not None
     session = Session(database, LogReader(catalog.store, database), "")
-    assert b"Berlin" in (stored_answer(session, "timezone", {}) or b"")
-    assert stored_answer(session, "api/v0/placement_groups", {}) == b'{"result": true}'
-    assert stored_answer(session, "api/v0/tasks", {}) is None
+    assert b"Berlin" in (stored_answer(session, "timezone", {}, known=True) or b"")
+    assert stored_answer(session, "api/v0/placement_groups", {}, known=True) == b'{"result": true}'
+    assert stored_answer(session, "api/v0/tasks", {}, known=True) is None
 
 
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:

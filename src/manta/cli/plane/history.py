@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from manta.cli.plane.history_answers import answers_directory
 from manta.localplane.node.host.plane_id import NODE_DIRECTORY
 from manta.localplane.private_files import write_private_file
 
@@ -66,4 +67,4 @@ class HistoryTaker:
 
         assert isinstance(store, Store)
         for one in kept_pods(self._directory / NODE_DIRECTORY / "kept"):
-            take(store, one)
+            take(store, one, answers_directory(self._directory) / one.name)

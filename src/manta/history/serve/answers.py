@@ -20,6 +20,7 @@ from manta.history.serve.shapes import (
     ok,
     state_list,
 )
+from manta.history.serve.stored import last_summary, merged_node
 from manta.history.serve.task_answers import summarize, tasks, timeline
 
 _LOG_CATEGORIES: Final = (
@@ -158,9 +159,11 @@ def nodes(session: Session, query: Query) -> Any:
     if first(query, "view") == "hostNameList":
         names = [one["hostname"] or one["ip"] for one in found]
         return ok({"hostNameList": names}, "Node hostname list fetched.")
+    seen, said = last_summary(session)
     logical = {one["node_id"]: _resource_text(_object(one["resources"])) for one in found}
-    summary = {"summary": [_node(one) for one in found], "nodeLogicalResources": logical}
-    return ok(summary, "Node summary fetched.")
+    summary = [merged_node(_node(one), seen.pop(one["node_id"], None)) for one in found]
+    both = {"summary": [*summary, *seen.values()], "nodeLogicalResources": {**logical, **said}}
+    return ok(both, "Node summary fetched.")
 
 
 def _resource_text(resources: Mapping[str, float]) -> str:
@@ -177,7 +180,8 @@ def node(session: Session, query: Query, node_id: str) -> Any:
         ]  # fmt: skip
         of_node = queries.rows(session.database, f"{_ACTORS} WHERE a.node_id = ?", node_id)
         actors_here = {a["actor_id"]: _actor(a) for a in of_node}
-        detail = {**_node(one), "workers": workers, "actors": actors_here}
+        whole = merged_node(_node(one), last_summary(session)[0].get(node_id))
+        detail = {**whole, "workers": workers, "actors": actors_here}
         return ok({"detail": detail}, "Node details fetched.")
     raise NotFoundError(f"no node {node_id}")
 
@@ -319,28 +323,11 @@ ITEMS: Final[Mapping[str, Callable[[Session, Query, str], Any]]] = {
     "api/data/datasets": lambda _s, _q, _name: {"datasets": []},
 }
 """Endpoints with a name after the slash."""
-ONLY_STORED: Final = frozenset(
-    (
-        "api/v0/cluster_metadata",
-        "api/v0/placement_groups",
-        "api/serve/applications",
-        "api/cluster_status",
-        "timezone",
-    )
-)
-"""Endpoints that the index cannot answer as well as the dashboard did."""
 
 
-def stored_answer(session: Session, path: str, query: Query) -> bytes | None:
-    """What the dashboard answered to this URI, else to this path, while the cluster lived; None: it is not stored,
-    or the index knows better."""
-    known = path in ENDPOINTS or path.rpartition("/")[0] in ("nodes", "logical/actors", "api/jobs")
-    if path not in ONLY_STORED and (known or not path.startswith("api/")):
-        return None
-    text = "&".join(f"{name}={value}" for name, values in query.items() for value in values)
-    select = "SELECT body FROM answers WHERE path = ? ORDER BY uri = ? DESC, at DESC LIMIT 1"
-    row = session.database.execute(select, (path, f"{path}?{text}")).fetchone()
-    return bytes(row[0]) if row else None
+def is_known(path: str) -> bool:
+    """Whether the index answers this path."""
+    return path in ENDPOINTS or path.rpartition("/")[0] in ("nodes", "logical/actors", "api/jobs")
 
 
 UNAVAILABLE: Final[Mapping[str, str]] = {

@@ -26,10 +26,11 @@ from manta.history.index.queries import FilterError
 from manta.history.layout import InvalidName, SessionKey
 from manta.history.logs import MAX_LINES
 from manta.history.serve.access import Access
-from manta.history.serve.answers import ENDPOINTS, ITEMS, UNAVAILABLE, stored_answer
+from manta.history.serve.answers import ENDPOINTS, ITEMS, UNAVAILABLE, is_known
 from manta.history.serve.frontend import Frontend, nearest
 from manta.history.serve.sessions import IndexPendingError, MakeIndex, OpenSessions, in_thread
 from manta.history.serve.shapes import JsonStream, NotFoundError, Query, Session
+from manta.history.serve.stored import stored_answer
 from manta.history.store import StoreError
 from manta.history.task_logs import LogRange, LogRequest, NoLog, find_log
 from manta.httpserver.handler import Handler
@@ -220,7 +221,7 @@ class HistoryHandler(Handler):
                 return find_log(session.database, session.reader, _log_request(query))
             if path in UNAVAILABLE:
                 return _json(500, {"result": False, "msg": UNAVAILABLE[path], "data": {}})
-            if (stored := stored_answer(session, path, query)) is not None:
+            if (stored := stored_answer(session, path, query, known=is_known(path))) is not None:
                 return HttpResponse(200, stored)
             if path in ENDPOINTS:
                 return _json(200, ENDPOINTS[path](session, query))

@@ -1,0 +1,130 @@
+"""Asks the dashboards of a plane's Ray clusters while they live, and keeps what they answered last on disk.
+
+`HistoryTaker` ships the answers with the rest of a Pod that is gone: `answers/<uid of the head>/<session>/<URI>`
+in the directory of the plane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from manta.api.meta import Key
+from manta.api.ray import names
+from manta.api.resources import PODS, SECRETS
+from manta.kube.client import Client
+from manta.kube.errors import MantaError, NotFound
+from manta.kube.proxy import pod_proxy_path
+
+_AT_ONCE: Final = 4
+_UNTAKEN_SECONDS: Final = 3600.0
+_TIMEOUT: Final = 10.0
+_HEADS: Final = f"{names.LABEL_NODE_TYPE}=head"
+
+
+def answers_directory(directory: Path) -> Path:
+    return directory / "answers"
+
+
+class DashboardLooker:
+    def __init__(self, client: Client, directory: Path) -> None:
+        self._client = client
+        self._directory = answers_directory(directory)
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        from manta.history.answers import pause_after, remove_old
+
+        while True:
+            began = time.monotonic()
+            try:
+                heads = await self._heads()
+                await asyncio.gather(*map(self._look, heads))
+                uids = [one["metadata"]["uid"] for one in heads]
+                since = time.time() - _UNTAKEN_SECONDS
+                await asyncio.to_thread(remove_old, self._directory, uids, since)
+            except (MantaError, OSError) as error:
+                words = f"history: answers of dashboards are not kept: {error}"
+                print(words, file=sys.stderr, flush=True)
+            await asyncio.sleep(pause_after(time.monotonic() - began))
+
+    async def _heads(self) -> list[Mapping[str, Any]]:
+        """The running heads of clusters whose history is kept."""
+        found = (await self._client.list(PODS, labels=_HEADS)).items
+        return [
+            one
+            for one in found
+            if (one.get("status") or {}).get("phase") == "Running"
+            and "/" in (one["metadata"].get("annotations") or {}).get(names.ANNOTATION_HISTORY, "")
+        ]
+
+    async def _look(self, pod: Mapping[str, Any]) -> None:
+        from manta.history.answers import AnswerFiles, look
+        from manta.history.kept import identity
+        from manta.localplane.node.pod.kept import KeptPod
+
+        meta = pod["metadata"]
+        record = KeptPod(
+            meta["namespace"], meta["name"], meta["uid"], meta["labels"], meta["annotations"]
+        )
+        who = identity(record)
+        if who is None:
+            return
+        loop = asyncio.get_running_loop()
+        async with self._turns:
+            headers = await self._headers(pod)
+            files = AnswerFiles(self._directory / meta["uid"])
+
+            def ask(uri: str) -> bytes | None:
+                asked = self._get(pod, uri, headers)
+                return asyncio.run_coroutine_threadsafe(asked, loop).result()
+
+            await asyncio.to_thread(look, ask, who, files)
+
+    async def _get(
+        self, pod: Mapping[str, Any], uri: str, headers: Mapping[str, str]
+    ) -> bytes | None:
+        from manta.history.answers import MAX_ANSWER
+
+        meta = pod["metadata"]
+        bare, _, query = uri.partition("?")
+        path = pod_proxy_path(meta["namespace"], meta["name"], _port(pod), bare)
+        pairs = tuple((name, value) for name, _, value in (one.partition("=") for one in query.split("&")) if name)  # fmt: skip
+        try:
+            answer = await self._client.send(
+                "GET", path, query=pairs, headers=headers, timeout=_TIMEOUT, check=False, limit=MAX_ANSWER
+            )  # fmt: skip
+        except MantaError:
+            return None  # it starts, or is gone
+        return answer.body if answer.status == 200 else None
+
+    async def _headers(self, pod: Mapping[str, Any]) -> dict[str, str]:
+        """With the token of the cluster, if it has one in a Secret."""
+        for one in _ray_container(pod).get("env") or ():
+            source = (one.get("valueFrom") or {}).get("secretKeyRef")
+            if one["name"] == names.ENV_AUTH_TOKEN and source:
+                try:
+                    key = Key(pod["metadata"]["namespace"], source["name"])
+                    data = (await self._client.get(SECRETS, key)).get("data") or {}
+                except NotFound:
+                    return {}
+                token = base64.b64decode(data.get(source["key"], "")).decode(errors="replace")
+                return {"x-ray-authorization": f"Bearer {token}"}
+        return {}
+
+
+def _ray_container(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = pod["spec"]["containers"][0]
+    return found
+
+
+def _port(pod: Mapping[str, Any]) -> int:
+    ports = _ray_container(pod).get("ports") or ()
+    named = (one["containerPort"] for one in ports if one.get("name") == names.PORT_NAME_DASHBOARD)
+    return next(named, names.PORT_DASHBOARD)
