@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import tempfile
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from manta.api.core import Node, Pod
-from manta.api.documents.reader import read_yaml
 from manta.api.meta import Key
+from manta.cli.server.console_commands import read
 from manta.console.acting import Commands
+from manta.console.links import OneTimeLinks
 from manta.console.pages.actions import RESOURCES, Forecast
 from manta.console.router import Router
 from manta.console.server import ConsoleHandler, Settings
-from manta.console.sessions import Cookies, OneTimeToken
+from manta.console.sessions import Cookies
 from manta.console.snapshot import Item, Snapshot, item
 from manta.console.views import Event, RayObject
 from manta.console.visitors import Visitors
@@ -166,7 +170,7 @@ async def _applied(client: Client, document: Mapping[str, Any]) -> str:
     return "created"
 
 
-COMMANDS = Commands(_planned, _applied, lambda text: [read_yaml(text.encode())])
+COMMANDS = Commands(_planned, _applied, read)
 
 
 # ── a console that answers requests ──────────────────────────────────────────────────────
@@ -176,8 +180,12 @@ COMMANDS = Commands(_planned, _applied, lambda text: [read_yaml(text.encode())])
 class RunningConsole:
     plane: MemoryPlane
     handler: ConsoleHandler
-    link: OneTimeToken
+    links: OneTimeLinks
     cookie: str = ""
+
+    def new_link(self) -> str:
+        """The token of a link that nobody has used."""
+        return self.links.new(time.time())
 
     async def get(self, path: str, query: str = "", **headers: str) -> HttpResponse:
         sent = {"host": HOST, "cookie": self.cookie, **headers}
@@ -197,7 +205,7 @@ class RunningConsole:
         )
 
     async def log_in(self) -> None:
-        answer = await self.get("/login", f"token={self.link.text}")
+        answer = await self.get("/login", f"token={self.new_link()}")
         self.cookie = dict(answer.headers)["Set-Cookie"].partition(";")[0]
 
 
@@ -209,14 +217,14 @@ async def running_console(
     clock = SystemClock()
     async with memory_plane(crds=ray_crds() if kinds else ()) as plane:
         visitors = Visitors(lambda _token: plane.client_as(user), clock, namespaces)
-        link = OneTimeToken()
-        settings = Settings(Cookies(KEY, port=8267), link)
-        console = RunningConsole(
-            plane, ConsoleHandler(settings, visitors, Router(COMMANDS), clock), link
-        )
-        try:
-            if log_in:
-                await console.log_in()
-            yield console
-        finally:
-            await visitors.close()
+        with tempfile.TemporaryDirectory() as directory:
+            links = OneTimeLinks(Path(directory))
+            settings = Settings(Cookies(KEY, port=8267), links)
+            handler = ConsoleHandler(settings, visitors, Router(COMMANDS), clock)
+            console = RunningConsole(plane, handler, links)
+            try:
+                if log_in:
+                    await console.log_in()
+                yield console
+            finally:
+                await visitors.close()

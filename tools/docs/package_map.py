@@ -70,6 +70,8 @@ class Change:
 
 
 CHANGES: tuple[Change, ...] = (
+    Change("page of the console", "src/manta/console/router.py", "async def page"),
+    Change("button of the console", "src/manta/console/pages/actions.py", "ACTIONS"),
     Change("readiness probe of workers", "src/manta/manifests/probes.py", "readinessProbe"),
     Change(
         "condition of a RayJob", "src/manta/controllers/rayjob/conditions.py", "JobConditionType"

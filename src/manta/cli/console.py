@@ -31,6 +31,7 @@ def add_parser(subparsers: Any) -> None:
         help=f"port of 127.0.0.1 (default: {DEFAULT_PORT} if it is free)",
     )
     parser.add_argument("--open", action="store_true", help="open the browser")
+    parser.add_argument("--listener", type=int, help=argparse.SUPPRESS)  # for `manta up`
     add_connection_flags(parser, namespace=True)
     add_settings_flags(parser)
 

@@ -38,6 +38,7 @@ def add_parser(subparsers: Any) -> None:
         **examples(
             ("manta up", "in the background"),
             ("manta up --quickstart", "with a small real Ray cluster"),
+            ("manta up --open", "and show the console in the browser"),
             ("manta up --with cluster.yaml", "apply manifests, and wait until they are ready"),
             ("manta up --nodes 0 --fake-nodes 20", "simulate a thousand Pods"),
             ("manta up --fake-gpus 2", "Pods get GPUs on a machine without any"),
@@ -85,6 +86,12 @@ def add_parser(subparsers: Any) -> None:
         default="",
         metavar="A=true,B=false",
         help="feature gates of the operator",
+    )
+    parser.add_argument(
+        "--open", action="store_true", help="open the console in the browser (see `manta console`)"
+    )
+    parser.add_argument(
+        "--no-console", dest="console", action="store_false", help="serve no console"
     )
     parser.add_argument(
         "--history",
@@ -146,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"export KUBECONFIG={args.dir / 'kubeconfig'}")
         try:
             code = asyncio.run(complete(args, documents, progress))
-            _print_history_link(args)
+            _print_links(args)
             return code  # noqa: TRY300 - also printed for objects that are not ready
         except KeyboardInterrupt:
             print("the plane keeps running; `manta down` stops it", file=sys.stderr)
@@ -199,8 +206,14 @@ def _check_arguments(args: argparse.Namespace) -> None:
             raise UsageError(f"--memory {args.memory}: {error}") from error
     for flag in ("service_cidr", "pod_cidr"):
         parse_range(f"--{flag.replace('_', '-')}", getattr(args, flag))
+    _check_console(args)
     _check_history(args)
     _check_gates(args.feature_gates)
+
+
+def _check_console(args: argparse.Namespace) -> None:
+    if args.open and not args.console:
+        raise UsageError("--open needs the console: leave out --no-console")
 
 
 def _check_history(args: argparse.Namespace) -> None:
@@ -213,6 +226,13 @@ def _check_history(args: argparse.Namespace) -> None:
     if args.history == "here":
         args.history = default_url(args.dir)
     check_store(args.history)
+
+
+def _print_links(args: argparse.Namespace) -> None:
+    from manta.cli.plane.console import print_console_link
+
+    print_console_link(args.dir, opening=args.open)
+    _print_history_link(args)
 
 
 def _print_history_link(args: argparse.Namespace) -> None:
@@ -268,10 +288,12 @@ def _flags_for_new_planes(args: argparse.Namespace) -> str:
         "isolation": "auto",
         "feature_gates": "",
         "history": "",
+        "console": True,
     }
     names = (*defaults, "cpus", "memory", "service_cidr", "pod_cidr")
     given = [name for name in names if getattr(args, name) != defaults.get(name)]
-    return ", ".join(f"--{name.replace('_', '-')}" for name in given)
+    flags = ("no-console" if name == "console" else name for name in given)
+    return ", ".join(f"--{flag.replace('_', '-')}" for flag in flags)
 
 
 def _await_other_start(directory: Path) -> None:
@@ -293,6 +315,8 @@ def _foreground_arguments(args: argparse.Namespace) -> list[str]:
     arguments += ["--gpus", args.gpus, "--fake-gpus", str(args.fake_gpus)]
     if args.history:
         arguments += ["--history", args.history]
+    if not args.console:
+        arguments += ["--no-console"]
     if args.cpus is not None:
         arguments += ["--cpus", str(args.cpus)]
     for flag in ("memory", "service_cidr", "pod_cidr"):

@@ -9,17 +9,18 @@ from urllib.parse import parse_qs, urlencode
 
 from manta.api.usage import UsageError
 from manta.console.assets import Assets
+from manta.console.links import OneTimeLinks
 from manta.console.pages import messages
 from manta.console.pages.layout import Frame, document
 from manta.console.pages.page import Page
 from manta.console.router import Router
-from manta.console.sessions import SECONDS, Cookies, OneTimeToken, Session, is_same_origin
+from manta.console.sessions import SECONDS, Cookies, Session, is_same_origin
 from manta.console.stream import digest, page_stream
 from manta.console.visitors import Visitor, Visitors
 from manta.httpserver.handler import Handler
 from manta.httpserver.limits import Limits
 from manta.httpserver.messages import ANONYMOUS, HttpRequest, HttpResponse, User, text_response
-from manta.kube.errors import MantaError, Unauthorized
+from manta.kube.errors import ApiError, MantaError, Unauthorized
 from manta.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -37,8 +38,8 @@ _MOST_LOGIN_BYTES: Final = 16_384
 @dataclass(frozen=True, slots=True)
 class Settings:
     cookies: Cookies
-    link: OneTimeToken | None
-    """The token of the printed link; None: people paste tokens of Kubernetes."""
+    links: OneTimeLinks | None
+    """Those that log this machine's user in; None: people paste tokens of Kubernetes."""
     server: str = ""
     """The address of the API server, shown to people."""
 
@@ -83,12 +84,12 @@ class ConsoleHandler(Handler):
         try:
             return await self._of_visitor(request, await self._visitors.of(session))
         except Unauthorized as error:
-            if self._settings.link is not None:  # the link was used: a new login needs a new start
+            if self._settings.links is not None:  # the link was used: a new login needs a new one
                 return self._page(messages.failed(str(error)))
             return self._redirect("/login", self._settings.cookies.forget())
         except (MantaError, UsageError) as error:
             log.warning("%s: %s", request.path, error)
-            return self._page(messages.failed(str(error)))
+            return self._page(messages.failed(str(error), _status_of(error)))
 
     # ── login ────────────────────────────────────────────────────────────────────────────
 
@@ -96,13 +97,13 @@ class ConsoleHandler(Handler):
         return self._settings.cookies.session(request.headers, self._clock.now().timestamp())
 
     def _stranger(self, request: HttpRequest) -> HttpResponse:
-        if self._settings.link is None and request.method in _READS:
+        if self._settings.links is None and request.method in _READS:
             return self._redirect("/login")
-        return self._page(messages.login(pasted=self._settings.link is None, status=401))
+        return self._page(messages.login(pasted=self._settings.links is None, status=401))
 
     async def _login(self, request: HttpRequest) -> HttpResponse:
-        if self._settings.link is not None:
-            return self._login_by_link(request, self._settings.link)
+        if self._settings.links is not None:
+            return self._login_by_link(request, self._settings.links)
         if request.method != "POST":
             return self._page(messages.login(pasted=True))
         fields = parse_qs(request.body[:_MOST_LOGIN_BYTES].decode("latin-1"))
@@ -122,9 +123,10 @@ class ConsoleHandler(Handler):
             return self._page(messages.login(pasted=True, why=str(error), status=502))
         return self._logged_in(session)
 
-    def _login_by_link(self, request: HttpRequest, link: OneTimeToken) -> HttpResponse:
-        if request.method != "GET" or not link.redeem(request.param("token")):
-            why = "This link was used already, or is of another start of the console."
+    def _login_by_link(self, request: HttpRequest, links: OneTimeLinks) -> HttpResponse:
+        now = self._clock.now().timestamp()
+        if request.method != "GET" or not links.redeem(request.param("token"), now):
+            why = "This link was used already, is older than an hour, or is of another console."
             return self._page(messages.login(pasted=False, why=why, status=401))
         return self._logged_in(self._new_session())
 
@@ -191,3 +193,10 @@ class ConsoleHandler(Handler):
     def _redirect(self, to: str, cookie: str = "") -> HttpResponse:
         headers = (("Location", to), *((("Set-Cookie", cookie),) if cookie else ()))
         return HttpResponse(303, b"", headers, _HTML)
+
+
+def _status_of(error: MantaError | UsageError) -> int:
+    """The visitor's own mistake keeps its status; 502 says that the API server could not answer."""
+    if isinstance(error, UsageError):
+        return 400
+    return error.status if isinstance(error, ApiError) and error.status < 500 else 502

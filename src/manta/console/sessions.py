@@ -1,4 +1,4 @@
-"""Who has logged in: a one-time token of the printed link, and encrypted cookies.
+"""Who has logged in: encrypted cookies.
 
 A cookie holds the user's own bearer token (none on a laptop, where the kubeconfig's user is meant), so that the
 console stores nobody's credentials. It is encrypted and authenticated with a key that outlives a restart: tabs
@@ -8,7 +8,6 @@ that are open recover by themselves.
 from __future__ import annotations
 
 import base64
-import hmac
 import secrets
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
@@ -30,19 +29,6 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     """Bearer token of the user; empty: the user of the kubeconfig."""
     namespaces: tuple[str, ...] = ()
     """Where to look if the user may not list all namespaces."""
-
-
-class OneTimeToken:
-    """The token of the printed link. The first use is the only one."""
-
-    def __init__(self) -> None:
-        self.text = secrets.token_urlsafe(32)
-
-    def redeem(self, given: str) -> bool:
-        same = bool(self.text) and hmac.compare_digest(given.encode(), self.text.encode())
-        if same:
-            self.text = ""
-        return same
 
 
 class Cookies:

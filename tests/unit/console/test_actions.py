@@ -59,7 +59,7 @@ async def test_confirmed_actions_change_the_object_and_a_get_changes_nothing() -
         assert group["replicas"] == 3
 
         other = urlencode({"uid": "of-another-object"}).encode()
-        assert (await console.post("/rayclusters/default/demo/delete", other)).status == 502
+        assert (await console.post("/rayclusters/default/demo/delete", other)).status == 400
         await client.get(RAY_CLUSTERS, DEMO)
         assert (await console.post("/rayclusters/default/demo/delete", form)).status == 303
         with pytest.raises(NotFound):

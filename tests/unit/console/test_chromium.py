@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -55,7 +56,7 @@ async def test_rows_appear_by_themselves_also_after_a_restart_of_the_server(tmp_
     async with running_console(log_in=False) as console, browser(tmp_path, {}) as [page]:
         client = console.plane.client
         async with served(console) as (_, port):
-            link = f"http://{HOST}:{port}/login?token={console.link.text}"
+            link = f"http://{HOST}:{port}/login?token={console.new_link()}"
             await page.open(link, "No Ray objects yet")
             await client.create(RAY_CLUSTERS, "default", cluster("first"))
             await shows(page, "first")
@@ -79,7 +80,7 @@ async def test_a_message_with_markup_is_shown_as_text(tmp_path: Path) -> None:
         }
         async with served(console) as (_, port):
             base = f"http://{HOST}:{port}"
-            await page.open(f"{base}/login?token={console.link.text}", "demo")
+            await page.open(f"{base}/login?token={console.new_link()}", "demo")
             status = {"status": {"conditions": [blocked]}}
             await client.patch(RAY_CLUSTERS, Key("default", "demo"), status, subresource="status")
             await shows(page, "<img src=x")  # merged into the open page
@@ -106,7 +107,7 @@ async def test_a_form_of_another_site_deletes_nothing(tmp_path: Path) -> None:
         made = await console.plane.client.create(RAY_CLUSTERS, "default", cluster("demo"))
         async with served(console) as (_, port):
             base = f"http://{HOST}:{port}"
-            await page.open(f"{base}/login?token={console.link.text}", "demo")
+            await page.open(f"{base}/login?token={console.new_link()}", "demo")
             target = f"{base}/rayclusters/default/demo/delete"
             other = HttpServer(_OtherSite(target, made.metadata.uid))
             there = await other.start("127.0.0.1", 0)
@@ -124,6 +125,6 @@ async def test_another_name_for_this_machine_is_not_served(tmp_path: Path) -> No
         browser(tmp_path, {}) as [page],
         served(console) as (_, port),
     ):
-        url = f"http://evil.localhost:{port}/login?token={console.link.text}"
-        await page.open(url, "is not served here")
-        assert console.link.text  # not redeemed
+        token = console.new_link()
+        await page.open(f"http://evil.localhost:{port}/login?token={token}", "is not served here")
+        assert console.links.redeem(token, time.time())  # nobody has used it

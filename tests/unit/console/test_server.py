@@ -94,7 +94,7 @@ async def test_a_stranger_sees_nothing() -> None:
 
 async def test_the_link_logs_in_once() -> None:
     async with running_console(kinds=False, log_in=False) as console:
-        token = console.link.text
+        token = console.new_link()
         first = await console.get("/login", f"token={token}")
         again = await console.get("/login", f"token={token}")
         assert (first.status, again.status) == (200, 401)
@@ -107,10 +107,11 @@ async def test_the_link_logs_in_once() -> None:
 async def test_looking_at_the_link_does_not_use_it_up() -> None:
     """A preview of a chat program asks with HEAD."""
     async with running_console(kinds=False, log_in=False) as console:
-        query = (("token", console.link.text),)
+        token = console.new_link()
+        query = (("token", token),)
         looked = await console.handler.handle(HttpRequest("HEAD", "/login", query, {"host": HOST}))
         assert looked.status == 401
-        assert (await console.get("/login", f"token={console.link.text}")).status == 200
+        assert (await console.get("/login", f"token={token}")).status == 200
 
 
 async def test_a_401_of_the_server_keeps_the_login_of_the_link() -> None:

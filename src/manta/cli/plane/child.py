@@ -15,7 +15,10 @@ END_SECONDS = 10.0
 
 @asynccontextmanager
 async def child(
-    command: Sequence[str], log: Path, environment: Mapping[str, str]
+    command: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str],
+    pass_fds: Sequence[int] = (),
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """The running process; at the end of the context it is stopped, by force after 10 seconds."""
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -26,6 +29,7 @@ async def child(
             stdout=sink,
             stderr=sink,
             env=dict(environment),
+            pass_fds=pass_fds,
             preexec_fn=end_with_parent,  # ends together with a killed plane
         )
     try:

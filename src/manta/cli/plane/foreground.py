@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from manta import __version__
 from manta.api.usage import UsageError
 from manta.cli.output.progress import open_progress
+from manta.cli.plane import console
 from manta.cli.plane.bring_up import complete
 from manta.cli.plane.gpus import gpu_wish
 from manta.cli.plane.history import HistoryTaker
@@ -80,11 +82,12 @@ async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
             # Before clients can find the plane: they must not read outdated Pod statuses.
             await mark_lost_pods(plane.client, args.dir / NODE_DIRECTORY, SystemClock().now())
         await mark_plane(plane.client, args.dir)
+        listener = console.listener_of(args.dir, wanted=args.console)
         write_record(args.dir, plane.url, __version__)
         print(f"API server ready at {plane.url}", flush=True)
         print(f"export KUBECONFIG={plane.kubeconfig}", flush=True)
         print(f"state in {args.dir}, log of the operator in {operator_log(args.dir)}", flush=True)
-        await _run_beside(plane, args, documents, stopping, ranges)
+        await _run_beside(plane, args, documents, stopping, ranges, listener)
     return 0
 
 
@@ -103,19 +106,26 @@ async def _run_beside(
     documents: list[Document],
     stopping: asyncio.Event,
     ranges: Ranges,
+    listener: socket.socket | None,
 ) -> None:
     """Run the operator, the nodes and the manifests, until a signal arrives or one of them ends."""
     running = operate(plane.client, args.dir, args.feature_gates, history=bool(args.history))
     tasks = [asyncio.create_task(running, name="operator")]
     history = HistoryTaker(args.dir, args.history) if args.history else None
     if history is not None:
+        from manta.cli.plane.history_answers import DashboardLooker
         from manta.cli.plane.history_server import serve_history
 
         tasks.append(asyncio.create_task(history.run(), name="history"))
+        looker = DashboardLooker(plane.client, args.dir)
+        tasks.append(asyncio.create_task(looker.run(), name="dashboards"))
         serving = serve_history(args.dir, args.history)
         tasks.append(asyncio.create_task(serving, name="history server"))
         # No link: the output of a plane in the background is a log file.
         print("`manta history open` prints a link to Ray's dashboard of what is gone", flush=True)
+    if listener is not None:
+        visits = console.serve_console(args.dir, listener)
+        tasks.append(asyncio.create_task(visits, name="console"))
     if args.nodes:
         on_kept = history.notify if history is not None else None
         nodes = _run_nodes(plane, args, ranges, on_kept)
@@ -134,6 +144,8 @@ async def _apply_and_wait(args: argparse.Namespace, documents: list[Document]) -
     try:
         with open_progress() as progress:
             await complete(args, documents, progress)
+        if sys.stderr.isatty():  # else it is a log file, in which a link does not belong
+            console.print_console_link(args.dir, opening=args.open)
     except (UsageError, MantaError) as error:
         print(f"manta: {error}", file=sys.stderr, flush=True)
     print("Ctrl-C or `manta down` stops the plane", flush=True)

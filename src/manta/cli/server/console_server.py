@@ -6,20 +6,21 @@ import argparse
 import asyncio
 import secrets
 import socket
-import webbrowser
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 from manta.api.usage import UsageError
 from manta.cli.console import DEFAULT_PORT, key_path
-from manta.cli.dashboard import has_display
+from manta.cli.plane.console import bound
 from manta.cli.server.connection import cluster_of
 from manta.cli.server.console_commands import commands
+from manta.cli.server.console_link import HOST, links_of, new_link, open_in_browser
 from manta.cli.server.kubectl_flags import timeout_of
 from manta.console.router import Router
 from manta.console.server import LIMITS, ConsoleHandler, Settings
-from manta.console.sessions import KEY_BYTES, Cookies, OneTimeToken
+from manta.console.sessions import KEY_BYTES, Cookies
 from manta.console.visitors import Visitors
 from manta.httpserver.server import HttpServer
 from manta.kube.client import DEFAULT_TIMEOUT, Client
@@ -28,10 +29,6 @@ from manta.kube.transport import HttpTransport
 from manta.localplane.private_files import make_private_directory, write_private_file
 from manta.runtime.clock import SystemClock
 from manta.runtime.process import loop_factory, stop_on_signals
-
-HOST = "manta-console.localhost"
-"""Browsers resolve it to this machine. A name of its own, because ports share the cookies of a host, and Ray
-dashboards, which run their users' content, are opened on 127.0.0.1 and localhost."""
 
 
 def serve(args: argparse.Namespace) -> int:
@@ -45,10 +42,16 @@ def serve(args: argparse.Namespace) -> int:
 async def _serve(args: argparse.Namespace) -> None:
     stopping = stop_on_signals()
     async with LocalConsole(args) as console:
-        print(f"console of {console.server}: {console.link}   (Ctrl-C to stop)", flush=True)
-        if args.open and has_display():
-            await asyncio.to_thread(webbrowser.open, console.link)
+        if args.listener is None:  # else `manta up` prints the link: this output is a log file
+            await asyncio.to_thread(_show, args, console)
         await stopping.wait()
+
+
+def _show(args: argparse.Namespace, console: LocalConsole) -> None:
+    link = new_link(args.dir, console.port)
+    print(f"console of {console.server}: {link}   (Ctrl-C to stop)", flush=True)
+    if args.open and not open_in_browser(args.dir, link):
+        print("manta: warning: --open: no browser could be started here", file=sys.stderr)
 
 
 class LocalConsole:
@@ -58,7 +61,7 @@ class LocalConsole:
         self._args = args
         self._cluster = cluster_of(args)
         self.server = self._cluster.server
-        self.link = ""
+        self.port = 0
 
     async def __aenter__(self) -> Self:
         args, clock = self._args, SystemClock()
@@ -68,13 +71,12 @@ class LocalConsole:
             lambda _token: connected(self._cluster, timeout_of(args)), clock, namespaces
         )
         key = await asyncio.to_thread(cookie_key, args.dir)
-        listener = listening(args.port)
-        port, token = listener.getsockname()[1], OneTimeToken()
-        settings = Settings(Cookies(key, port=port), token, self.server)
+        listener = listening(args.port) if args.listener is None else given_listener(args.listener)
+        self.port = listener.getsockname()[1]
+        settings = Settings(Cookies(key, port=self.port), links_of(args.dir), self.server)
         handler = ConsoleHandler(settings, self._visitors, Router(commands(args)), clock)
         self._server = HttpServer(handler, frozenset({HOST, "localhost"}), LIMITS)
         await self._server.start_on(listener)
-        self.link = f"http://{HOST}:{port}/login?token={token.text}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -86,23 +88,20 @@ def listening(wanted: int) -> socket.socket:
     """A socket on the wanted port, else on the default one if it is free, else on any."""
     if wanted:
         try:
-            return _bound(wanted)
+            return bound(wanted)
         except OSError as error:
             raise UsageError(f"--port {wanted}: {error.strerror or error}") from error
     with suppress(OSError):
-        return _bound(DEFAULT_PORT)
-    return _bound(0)
+        return bound(DEFAULT_PORT)
+    return bound(0)
 
 
-def _bound(port: int) -> socket.socket:
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def given_listener(descriptor: int) -> socket.socket:
+    """The socket that `manta up` listens on. Raises UsageError if it is none."""
     try:
-        made.bind(("127.0.0.1", port))
-    except OSError:
-        made.close()
-        raise
-    return made
+        return socket.socket(fileno=descriptor)
+    except OSError as error:
+        raise UsageError(f"--listener {descriptor}: {error.strerror}") from error
 
 
 def connected(cluster: Cluster, seconds: float | None = None) -> Client:

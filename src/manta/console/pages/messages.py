@@ -32,7 +32,9 @@ def _by_link() -> Html:
         "p",
         "Open the link that ",
         tag("code", "manta console"),
-        " printed. It works once; start the command again for a new one.",
+        " or ",
+        tag("code", "manta up"),
+        " printed. It works once; run the command again for a new one.",
     )
 
 
