@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from simulation import document
 from simulation.coverage import Coverage
 from simulation.generate import PROFILES, generate
-from simulation.run import Result, run_checked
+from simulation.reference import run_checked
+from simulation.run import Result
 from simulation.shrink import shrink
 from simulation.story import Story, load, save
 from simulation.systematic import WORKLOADS, Plan, plans, run_plan

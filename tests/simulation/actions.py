@@ -184,17 +184,7 @@ async def autoscale(world: World, name: str, group: str, replicas: int, remove: 
                 {"op": "add", "path": f"{base}/replicas", "value": wanted},
                 {"op": "add", "path": f"{base}/scaleStrategy", "value": {"workersToDelete": gone}},
             ]
-            if await _quietly(
-                world.user.patch(RAY_CLUSTERS, Key(NAMESPACE, name), patch, kind="json")
-            ):
-                _note_replicas(world, name, group, wanted)
-
-
-def _note_replicas(world: World, name: str, group: str, replicas: int) -> None:
-    held = world.objects.get(("RayCluster", name))
-    for one in (held or {}).get("spec", {}).get("workerGroupSpecs", ()):
-        if one["groupName"] == group:
-            one["replicas"] = replicas
+            await _quietly(world.user.patch(RAY_CLUSTERS, Key(NAMESPACE, name), patch, kind="json"))
 
 
 # ── the operator ─────────────────────────────────────────────────────────────────────────
@@ -282,22 +272,22 @@ def clock_jump(world: World, replica: int, seconds: float, lasts: float) -> None
 @action("server")
 def fail(world: World, verb: str, plural: str, code: int, times: int) -> None:
     """The API server answers requests of the operators with a status code, without executing them."""
-    for transport in _transports(world):
-        transport.requests.append(RequestFault(verb, plural, str(code), times))
+    for replica in world.replicas:
+        replica.request_faults.append(RequestFault(verb, plural, str(code), times))
 
 
 @action("server")
 def lose_reply(world: World, verb: str, plural: str, times: int) -> None:
     """The API server executes a write, but the reply is lost."""
-    for transport in _transports(world):
-        transport.requests.append(RequestFault(verb, plural, "lose", times))
+    for replica in world.replicas:
+        replica.request_faults.append(RequestFault(verb, plural, "lose", times))
 
 
 @action("server")
 def slow(world: World, verb: str, plural: str, seconds: float, times: int) -> None:
     """The API server takes long to answer."""
-    for transport in _transports(world):
-        transport.requests.append(RequestFault(verb, plural, "slow", times, seconds))
+    for replica in world.replicas:
+        replica.request_faults.append(RequestFault(verb, plural, "slow", times, seconds))
 
 
 # ── watches ──────────────────────────────────────────────────────────────────────────────
@@ -339,8 +329,8 @@ def break_watches(world: World, plural: str = "", expire: bool = False, refused:
     """Open watches break; with `expire`, they cannot resume; so many attempts to open them again are refused."""
     for transport in _transports(world):
         transport.cut_watches(plural, expire=expire)
-        if refused:
-            transport.requests.append(RequestFault("watch", plural, "503", refused))
+    for replica in world.replicas if refused else ():
+        replica.request_faults.append(RequestFault("watch", plural, "503", refused))
 
 
 # ── nodes and Pods ───────────────────────────────────────────────────────────────────────
@@ -434,9 +424,9 @@ async def _lift_quota(world: World) -> None:
 @action("policy")
 def deny(world: World, plural: str, seconds: float) -> None:
     """An admission webhook refuses to create objects of one kind (403), for a while."""
-    for transport in _transports(world):
+    for replica in world.replicas:
         fault = RequestFault("create", plural, "403", 10**6)
-        transport.requests.append(fault)
+        replica.request_faults.append(fault)
         later(world, seconds, partial(setattr, fault, "times", 0))
 
 
@@ -479,6 +469,7 @@ def calm(world: World) -> None:
     """All faults are over. What has a timer of its own has ended before."""
     world.ray.weather.clear()
     for replica in world.replicas:
+        replica.request_faults.clear()
         replica.clock.thaw()
         for life in (*replica.ended, *([replica.life] if replica.life else [])):
             life.transport.clear()

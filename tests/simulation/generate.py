@@ -15,6 +15,11 @@ FAULTS_END = 150.0
 """No fault begins later, in virtual seconds."""
 PLURALS = ("pods", "rayclusters", "rayjobs", "rayservices", "services", "jobs", "secrets")
 KINDS = ("RayCluster", "RayCluster", "RayJob", "RayService", "RayCronJob")
+KINDS_OF = {
+    "ray": ("RayCluster", "RayJob", "RayJob", "RayService", "RayService"),
+    "clock": ("RayCluster", "RayJob", "RayJob", "RayService", "RayCronJob"),
+}
+"""Profiles whose faults are about some kinds."""
 Args = dict[str, Any]
 Faults = dict[str, Callable[[Random], Args]]
 
@@ -170,10 +175,11 @@ def profile_of(seed: int, profile: str) -> str:
     return list(PROFILES)[seed % len(PROFILES)] if profile == "all" else profile
 
 
-def generate(seed: int, profile: str = "all") -> Story:
+def generate(seed: int, profile: str = "all", kind: str = "") -> Story:
+    """`kind`: one of the objects is of this kind, whatever the profile draws."""
     name = profile_of(seed, profile)
-    random = Random(f"{name}/{seed}")
-    objects = _objects(random)
+    random = Random("/".join((name, str(seed), *([kind] if kind else []))))
+    objects = _objects(random, KINDS_OF.get(name, KINDS), kind)
     steps = [
         Step(at=round(2.0 + number * random.random() * 3, 2), do="create", args={"object": one})
         for number, one in enumerate(objects)
@@ -205,11 +211,13 @@ def _moment(random: Random, anchors: Sequence[Step]) -> float:
     return round(2.0 + random.random() ** 2 * FAULTS_END, 2)
 
 
-def _objects(random: Random) -> list[Object]:
-    kinds = random.sample(KINDS, random.choice([1, 1, 1, 2]))
+def _objects(random: Random, drawn: Sequence[str], kind: str) -> list[Object]:
+    kinds = random.sample(drawn, random.choice([1, 1, 1, 2]))
+    if kind and kind not in kinds:
+        kinds[0] = kind
     found = []
-    for number, kind in enumerate(kinds):
-        found.append(an_object(random, kind, f"{kind[3:].lower()}-{number}", rare=True))
+    for number, each in enumerate(kinds):
+        found.append(an_object(random, each, f"{each[3:].lower()}-{number}", rare=True))
     for one in found:
         clusters = [each["metadata"]["name"] for each in found if each["kind"] == "RayCluster"]
         if one["kind"] == "RayJob" and clusters and random.random() < 0.7:

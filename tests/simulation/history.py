@@ -14,7 +14,6 @@ import msgspec
 
 from manta.api.ray import names
 from manta.api.ray.cluster import RayClusterSpec, WorkerGroupSpec
-from manta.rules.scaling import desired_pods
 from manta.rules.spec_hash import spec_hash
 from simulation.actions import ACTIONS
 from simulation.plane import Written
@@ -159,7 +158,7 @@ class ClusterHistory:
                 return True
             if replica and len(mates) < found.num_of_hosts:
                 return True  # it was never completed
-            wanted = desired_pods(found)
+            wanted = _wanted(found)
             fewest = wanted if fewest is None else min(fewest, wanted)
         lately = self._lately(uid, group, at)
         deleted = sum(pod.deleted <= at for pod in lately)
@@ -184,7 +183,7 @@ class ClusterHistory:
         for version in self._recent(uid, at):
             found = _group(version.spec, group)
             if found is not None:
-                most = max(most, desired_pods(found))
+                most = max(most, _wanted(found))
         alive = self._alive(uid, group)
         if most >= 0 and alive > most and group != names.HEAD_GROUP:
             return f"group {group} has {alive} Pods, but at most {most} were wanted lately"
@@ -200,6 +199,16 @@ def window_of(story: Story) -> float:
 def _is_going(written: Written) -> bool:
     marked = bool(written.metadata.get("deletionTimestamp"))
     return written.type == "DELETED" or marked or _has_ended(written.object)
+
+
+def _wanted(group: WorkerGroupSpec) -> int:
+    """Pods of a group, computed from the words of the API, not by the code under test."""
+    if group.suspend:
+        return 0
+    least = group.min_replicas or 0
+    count = max(least if group.replicas is None else group.replicas, least)
+    most = count if group.max_replicas is None else group.max_replicas
+    return min(count, most) * group.num_of_hosts
 
 
 def _group(spec: RayClusterSpec, name: str) -> WorkerGroupSpec | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -17,6 +18,7 @@ from manta.kube.client import Client
 from manta.kube.rate_limiter import AdaptiveRateLimiter
 from manta.localplane.apiserver.app import App
 from manta.ray.dashboard import Dashboard
+from manta.reconcile.observer import Reconciled
 from manta.rules.settings import Settings
 from manta.runtime.election import Election, Leadership
 from manta.runtime.gate import GatedTransport, WriteGate
@@ -24,7 +26,7 @@ from manta.runtime.manager import Manager
 from manta.runtime.recorder import Recorder
 from simulation.clock import ReplicaClock
 from simulation.ray import SimulatedRay
-from simulation.transport import SimulatedTransport
+from simulation.transport import RequestFault, SimulatedTransport
 
 LEASE = Key("default", LEADER_LEASE_NAME)
 
@@ -76,6 +78,9 @@ class Replica:
     lives: int = 0
     ended: list[Life] = field(default_factory=list)
     on_start: list[object] = field(default_factory=list)
+    request_faults: list[RequestFault] = field(default_factory=list)
+    """Of the API server: they meet whatever process of this replica comes next."""
+    reconciled: Callable[[str, Reconciled], None] = lambda _name, _reconciled: None
 
     @property
     def transport(self) -> SimulatedTransport | None:
@@ -94,12 +99,20 @@ class Replica:
         self.lives += 1
         random = Random(f"{self.seed}/{self.name}/{self.lives}")
         transport = SimulatedTransport(self.app, self.name, self._latency_of(random))
+        transport.requests = self.request_faults
         gate = WriteGate(self.clock)
         client = Client(
             GatedTransport(transport, gate), limiter=AdaptiveRateLimiter(), rng=random, timeout=30
         )
         recorder = Recorder(client, self.clock, random, instance=self.name)
-        manager = Manager(client, self.clock, random, recorder=recorder, gate=gate)
+        manager = Manager(
+            client,
+            self.clock,
+            random,
+            recorder=recorder,
+            gate=gate,
+            observer=lambda reconciled: self.reconciled(self.name, reconciled),
+        )
         self._build(manager)
         leadership = self._elect(transport, gate, random, manager)
         life = Life(transport, manager)

@@ -221,7 +221,8 @@ class DeletesByUid(Oracle):
 
 class OwnObjectsOnly(Oracle):
     """The operator changes and deletes only what a Ray object controls, and of Ray objects themselves only the
-    status, finalizers and annotations; what it creates has an owner that exists."""
+    status, finalizers and annotations; what it creates has an owner that exists. It leaves alone what `managedBy` gives
+    to another controller."""
 
     name = "own-objects"
     _FREE = ("events", "leases.coordination.k8s.io", "resourcequotas")
@@ -234,6 +235,8 @@ class OwnObjectsOnly(Oracle):
         before = self.world.live.get(written.resource, {}).get(key)
         owner = controller_of(before or written.object)
         what = f"{written.by} {written.type} {written.resource} {written.name}"
+        if self._belongs_to_another(owner, before, written):
+            yield f"{what}: another controller manages it"
         if owner is not None and owner["kind"] in (*RAY_KINDS, "Certificate"):
             if written.type == "ADDED" and not self._exists(owner, written.metadata):
                 yield f"{what}: its owner {owner['kind']} {owner['name']} does not exist"
@@ -247,6 +250,17 @@ class OwnObjectsOnly(Oracle):
         if self._adopts(before, written):
             return
         yield f"{what}: it does not belong to a Ray object"
+
+    def _belongs_to_another(
+        self, owner: Object | None, before: Object | None, written: Written
+    ) -> bool:
+        """By `managedBy`, which cannot change, of the Ray object or of the one that controls it."""
+        subject = before if written.resource in RAY else None
+        if owner is not None and subject is None:
+            table = self.world.live.get(f"{owner['kind'].lower()}s.ray.io", {})
+            subject = table.get(f"{written.metadata.get('namespace', '')}/{owner['name']}")
+        managed = ((subject or {}).get("spec") or {}).get("managedBy")
+        return bool(managed) and managed != names.MANAGED_BY_OPERATOR
 
     def _exists(self, owner: Object, meta: Object) -> bool:
         key = f"{meta.get('namespace', '')}/{owner['name']}"
@@ -263,9 +277,16 @@ class OwnObjectsOnly(Oracle):
 
 
 class FinalizersEnd(Oracle):
-    """No finalizer of ours holds an object for longer than seven minutes while an operator runs."""
+    """No finalizer of ours holds an object for longer than seven minutes."""
 
     name = "finalizers-end"
+
+    def written(self, written: Written) -> Iterator[str]:
+        if written.resource in RAY and written.type == "DELETED":
+            marked = written.metadata.get("deletionTimestamp")
+            held = (self.world.clock.now() - _time(marked)).total_seconds() if marked else 0.0
+            if held > FINALIZER_SECONDS:
+                yield f"{written.resource} {written.name} was held for {held:.0f} s"
 
     def ended(self) -> Iterator[str]:
         now = self.world.clock.now()
@@ -491,7 +512,10 @@ ORACLES: tuple[type[Oracle], ...] = (
 )
 
 AT_THE_END = (
-    ("no-hot-loop", "Nobody sends more than 5,000 requests in a virtual minute."),
+    (
+        "no-hot-loop",
+        "Requests and reconciles of everybody together are at most 5,000 in a virtual minute.",
+    ),
     (
         "quiet",
         (

@@ -16,7 +16,8 @@ Object = dict[str, Any]
 Outcome = dict[str, Any]
 INVALID = "invalid"
 KEPT = "kept"
-"""The user has asked for what was there before an edit: the edit alone says nothing."""
+"""What a RayService keeps from before an edit."""
+HEADLESS = "headless"
 RAY = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io", "raycronjobs.ray.io")
 IGNORED = (
     "events.events.k8s.io",
@@ -32,19 +33,12 @@ IGNORED = (
 """Not compared as objects: they are counted, or say the same in another way."""
 
 
-_FIXED_AT_CREATION = (
-    "clusterIP",
-    "clusterIPs",
-    "healthCheckNodePort",
-    "publishNotReadyAddresses",
-)
-"""Of a Service: whether it is headless is decided when it is created; what goes with that stays too."""
+_ADDRESSES = ("clusterIP", "clusterIPs", "healthCheckNodePort")
+_OF_TYPE = ("type", "publishNotReadyAddresses", "externalTrafficPolicy", "sessionAffinity")
 
 
-def outcome_of(world: World, *, jobs_may_fail: bool) -> Outcome:
-    """By kind and name of each object of the user. `jobs_may_fail`: faults may have ended Ray jobs, so it only
-    counts that they came to an end. A job that waits without faults (for a user, or for a cluster that was
-    deleted meanwhile) may have failed before."""
+def outcome_of(world: World) -> Outcome:
+    """By kind and name of each object of the user."""
     found: Outcome = {}
     owned = _by_owner(world)
     invalid = {uid for reason, _, uid in world.events() if reason.startswith("Invalid")}
@@ -52,12 +46,10 @@ def outcome_of(world: World, *, jobs_may_fail: bool) -> Outcome:
         for one in world.all(resource):
             if not one["metadata"].get("ownerReferences"):
                 said = describe(world, one, owned)
-                if resource == "rayjobs.ray.io" and jobs_may_fail:
-                    said = {"ended": True} if _has_ended(one) else {INVALID: True}
-                if _keeps_old_spec(resource, one):
-                    said = {KEPT: True}
                 if one["metadata"]["uid"] in invalid or _cannot_serve(resource, said):
-                    said |= {INVALID: True}
+                    said[INVALID] = True
+                if resource == "rayservices.ray.io":
+                    said[KEPT] = _kept(one)
                 found[f"{resource} {one['metadata']['name']}"] = said
     return found
 
@@ -68,32 +60,58 @@ def _cannot_serve(resource: str, said: Outcome) -> bool:
     return resource == "rayservices.ray.io" and waits
 
 
-def _keeps_old_spec(resource: str, one: Object) -> bool:
-    """An edited RayService that must not be upgraded, or whose replicas are the autoscaler's; and a suspended cluster
-    whose field was removed: only `suspend: false` resumes it, as in KubeRay."""
-    if one["metadata"].get("generation", 1) == 1:
-        return False
-    if resource == "rayclusters.ray.io":
-        return "RayClusterSuspended" in _conditions(one.get("status") or {}) and (
-            one["spec"].get("suspend") is None
-        )
-    scaled = (one["spec"].get("rayClusterConfig") or {}).get("enableInTreeAutoscaling")
-    kind = (one["spec"].get("upgradeStrategy") or {}).get("type")
-    return resource == "rayservices.ray.io" and (kind == "None" or bool(scaled))
+def _kept(service: Object) -> str:
+    """What an edited RayService keeps of the cluster that it had: with the strategy None all of it, with an
+    autoscaler the number of workers."""
+    if service["metadata"].get("generation", 1) == 1:
+        return ""
+    if (service["spec"].get("upgradeStrategy") or {}).get("type") == "None":
+        return "cluster"
+    scaled = (service["spec"].get("rayClusterConfig") or {}).get("enableInTreeAutoscaling")
+    return "workers" if scaled else ""
+
+
+_OF_WORKERS = ("workers", "pods")
+_OF_CLUSTER = ("clusters", "objects", "endpoints")
+
+
+def _comparable(said: Outcome, kept: str) -> Outcome:
+    """The outcome of a RayService without what it keeps from before an edit."""
+    said = {key: value for key, value in said.items() if key not in (KEPT, INVALID)}
+    if kept == "workers":
+        said["endpoints"] = bool(said["endpoints"])
+        said["clusters"] = [
+            {key: value for key, value in one.items() if key not in _OF_WORKERS}
+            for one in said["clusters"]
+        ]
+    elif kept == "cluster":
+        states = [one["state"] for one in said["clusters"]]
+        names = sorted(said["objects"])
+        said = {key: value for key, value in said.items() if key not in _OF_CLUSTER}
+        said |= {"clusters": states, "objects": names}
+    return said
 
 
 def differences(found: Any, wanted: Any, path: str = "") -> Iterator[str]:
     """Where two outcomes differ, in words."""
     if isinstance(wanted, dict) and INVALID in wanted:
         return  # what is there stays as it was before the spec became invalid
-    if isinstance(found, dict) and KEPT in found:
-        return
     if isinstance(found, dict) and isinstance(wanted, dict):
-        found = {key: value for key, value in found.items() if key != INVALID}
-        for key in sorted({*found, *wanted}):
+        if KEPT in found:
+            kept = found[KEPT]
+            found, wanted = _comparable(found, kept), _comparable(wanted, kept)
+        if found.get(HEADLESS) != wanted.get(HEADLESS):
+            found, wanted = _without_type(found), _without_type(wanted)
+        for key in sorted({*found, *wanted} - {INVALID}):
             yield from differences(found.get(key), wanted.get(key), f"{path}/{key}")
     elif found != wanted:
         yield f"{path}: {_brief(found)}, without faults {_brief(wanted)}"
+
+
+def _without_type(service: Outcome) -> Outcome:
+    """Whether a Service is headless is decided when it is created, and a headless one is always of type ClusterIP."""
+    spec = {key: value for key, value in service["spec"].items() if key not in _OF_TYPE}
+    return {**service, "spec": spec, HEADLESS: None}
 
 
 def _brief(value: Any) -> str:
@@ -154,14 +172,16 @@ def _objects(one: Object, owned: Owned, active: str = "") -> Outcome:
             continue
         said = {key: value for key, value in each.items() if key not in ("metadata", "status")}
         spec = said["spec"] = dict(said.get("spec") or {})
-        for field in _FIXED_AT_CREATION:
+        if resource == "services":
+            said[HEADLESS] = spec.get("clusterIP") == "None"
+        for field in _ADDRESSES:
             spec.pop(field, None)
         ports = [{**port, "nodePort": None} for port in spec.get("ports") or ()]
         spec["ports"] = sorted(ports, key=lambda port: str(port.get("name")))
         if resource == "jobs.batch":
             said = {}
         text = json.dumps({"labels": each["metadata"].get("labels"), **said}, sort_keys=True)
-        found[f"{resource} {plain(each['metadata']['name'])}"] = plain(text)
+        found[f"{resource} {plain(each['metadata']['name'])}"] = json.loads(plain(text))
     return found
 
 
@@ -169,11 +189,6 @@ def _conditions(status: Object) -> list[str]:
     """The types of the conditions that are true: one that never was need not be there."""
     found = [each["type"] for each in status.get("conditions") or () if each["status"] == "True"]
     return sorted(one for one in found if one != "ReconcileError")
-
-
-def _has_ended(one: Object) -> bool:
-    status = one.get("status") or {}
-    return status.get("jobDeploymentStatus") in ("Complete", "Failed", "Suspended")
 
 
 def _job(world: World, one: Object, owned: Owned) -> Outcome:

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from simulation import actions
 from simulation.history import ClusterHistory, window_of
 from simulation.oracles import ORACLES, is_operator
-from simulation.outcome import Outcome, differences, outcome_of
+from simulation.outcome import Outcome, outcome_of
 from simulation.plane import Written
 from simulation.story import Step, Story
 from simulation.transport import Sent
@@ -43,6 +41,9 @@ class Result:
     """Causes of the operators' actions, as `raycluster.SCALE_UP`."""
     refused: list[str] = field(default_factory=list)
     objects: list[dict[str, Any]] = field(default_factory=list)
+    """Of the user, with their last specs as the server has them."""
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    """The same as the user asked for them."""
     foreign: list[dict[str, Any]] = field(default_factory=list)
     writes: int = 0
     """Accepted writes of operators."""
@@ -58,69 +59,12 @@ Prepare = Callable[[World], None]
 
 
 def run(story: Story, prepare: Prepare | None = None) -> Result:
-    """Run a story, and compare nothing with a run without faults."""
+    """Run a story. `reference` compares its end with a run without faults."""
     result: Result = simulate(lambda world: _run(world, prepare), story)
     return result
 
 
-def run_checked(story: Story, prepare: Prepare | None = None) -> Result:
-    """Run a story, and compare its end with a run without faults from the specs that it ended with."""
-    result = run(story, prepare)
-    if result.outcome is not None:
-        wanted = reference_of(story, result.objects, result.foreign)
-        result.violations += [
-            f"converges: {one}" for one in list(differences(result.outcome, wanted))[:ENOUGH]
-        ]
-    return result
-
-
-_REFERENCES: dict[bytes, Outcome] = {}
-
-
-def reference_of(
-    story: Story, objects: list[dict[str, Any]], foreign: list[dict[str, Any]]
-) -> Outcome:
-    """The outcome of a run without faults of the objects as they were in the end. Services of somebody else have
-    taken their names before."""
-    taken = [one for one in foreign if one["kind"] == "Service"]
-    steps = (
-        *(Step(at=1.5, do="foreign", args={"object": one}) for one in taken),
-        *(Step(at=2.0, do="create", args={"object": one}) for one in objects),
-    )
-    calm = Story(
-        seed=0,
-        profile="reference",
-        steps=steps,
-        settings=story.settings,
-        job_seconds=story.job_seconds,
-        job_status=story.job_status,
-    )
-    key = msgspec.json.encode([calm, touches_jobs(story)], order="deterministic")
-    if key not in _REFERENCES:
-        if len(_REFERENCES) > 500:
-            _REFERENCES.clear()
-        found: Outcome = simulate(lambda world: _reference(world, touches_jobs(story)), calm)
-        _REFERENCES[key] = found
-    return _REFERENCES[key]
-
-
-async def _reference(world: World, jobs_may_fail: bool) -> Outcome:
-    await world.begin()
-    await _play(world)
-    await actions.suspend_schedules(world)
-    await _Quiet(world).wait()
-    return outcome_of(world, jobs_may_fail=jobs_may_fail)
-
-
-def touches_jobs(story: Story) -> bool:
-    """Whether a Ray job may end otherwise than without faults; an edit may come after the end of the job."""
-    return any(
-        actions.ACTIONS[step.do].touches_jobs or step.args.get("kind") == "RayJob"
-        for step in story.steps
-    )
-
-
-class _Quiet:
+class Quiet:
     """Waits for a stretch of time in which the operators write nothing."""
 
     def __init__(self, world: World) -> None:
@@ -178,7 +122,7 @@ class Judge:
 
 
 async def _run(world: World, prepare: Prepare | None) -> Result:
-    judge, quiet = Judge(world), _Quiet(world)
+    judge, quiet = Judge(world), Quiet(world)
     world.main = asyncio.current_task()
     try:
         outcome = await _live(world, judge, quiet, prepare)
@@ -191,23 +135,23 @@ async def _run(world: World, prepare: Prepare | None) -> Result:
 
 
 async def _live(
-    world: World, judge: Judge, quiet: _Quiet, prepare: Prepare | None
+    world: World, judge: Judge, quiet: Quiet, prepare: Prepare | None
 ) -> Outcome | None:
     """The outcome; None if the operators never came to rest."""
     if prepare is not None:
         prepare(world)
     await world.begin()
-    await _play(world)
+    await play(world)
     actions.calm(world)
     arrived = await quiet.wait()
     if not arrived:
         minutes = SETTLE / 60
         judge.add("quiet", [f"{quiet.what}: a write {minutes:.0f} minutes after the last fault"])
     judge.end()
-    return outcome_of(world, jobs_may_fail=touches_jobs(world.story)) if arrived else None
+    return outcome_of(world) if arrived else None
 
 
-async def _play(world: World) -> None:
+async def play(world: World) -> None:
     """Do every step at its time; then wait until the last timed fault has ended."""
     loop = asyncio.get_running_loop()
     end = 0.0
@@ -243,7 +187,8 @@ def _result(world: World, judge: Judge, outcome: Outcome | None) -> Result:
         reasons=reasons,
         causes=world.causes,
         refused=world.refused,
-        objects=[one for _, one in sorted(world.objects.items())],
+        objects=world.final_objects(),
+        asked=[one for _, one in sorted(world.objects.items())],
         foreign=world.foreign,
         writes=sum(1 for line in world.trace.lines if is_operator(line.split(" ")[1])),
     )

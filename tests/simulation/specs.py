@@ -105,8 +105,8 @@ RARE: dict[str, Draw] = {
 
 GROUP: dict[str, Draw] = {
     "replicas": one_of(0, 1, 2, 3, 5),
-    "minReplicas": one_of(0, 1),
-    "maxReplicas": one_of(3, 5, 10),
+    "minReplicas": one_of(0, 1, 2),
+    "maxReplicas": one_of(2, 3, 10),
     "numOfHosts": one_of(1, 2, 4),
     "idleTimeoutSeconds": one_of(30, 60),
     "priority": one_of(0, 5),
@@ -237,6 +237,8 @@ def a_job_spec(random: Random, *, rare: bool = False) -> Object:
     spec["rayClusterSpec"].pop("suspend", None)
     if random.random() < 0.7:
         spec["shutdownAfterJobFinishes"] = True
+    if random.random() < 0.4:
+        spec["submissionMode"] = random.choice(["HTTPMode", "HTTPMode", "SidecarMode"])
     _drawn(random, spec, JOB, 4)
     if spec.get("submissionMode") == "SidecarMode":
         for field in ("submitterPodTemplate", "submitterConfig"):

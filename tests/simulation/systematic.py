@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulation.operators import Life
-from simulation.run import Result, run, run_checked
+from simulation.reference import run_checked
+from simulation.run import Result, run
 from simulation.story import Step, Story
 from simulation.world import World
 from support.raycluster import group, ray_cluster

@@ -11,7 +11,8 @@ import pytest
 
 from simulation.document import PAGE, rendered
 from simulation.generate import PROFILES, generate
-from simulation.run import run, run_checked
+from simulation.reference import run_checked
+from simulation.run import run
 from simulation.shrink import shrink
 from simulation.story import KEPT, load, save
 from simulation.systematic import Plan, run_plan

@@ -169,7 +169,7 @@ class SimulatedTransport:
                 await self._dawdle(request, fault.seconds)
         for fault in self.requests:
             if fault.effect.isdigit() and fault.applies(request):
-                return _failure(int(fault.effect))
+                return self._refused(request, int(fault.effect))
         if is_write(request):
             return await self._write(request)
         return await self._answer(request)
@@ -187,6 +187,11 @@ class SimulatedTransport:
             if fault.effect == "lose" and fault.applies(request):
                 raise Unreachable(f"reply to {request.method} {request.path} lost", sent=True)
         return response
+
+    def _refused(self, request: Request, code: int) -> Response:
+        if is_write(request):
+            self.sent(Sent(_time(), request.method, request.path, request.body or b"", code))
+        return _failure(code)
 
     async def _answer(self, request: Request) -> Response:
         token = ACTOR.set(self.actor)

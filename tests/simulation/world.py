@@ -22,6 +22,7 @@ from manta.localplane.fakenodes.controller import FakeNodes
 from manta.localplane.fakenodes.options import FakeNodeOptions
 from manta.localplane.fakenodes.script import Script
 from manta.reconcile import executor
+from manta.reconcile.observer import Reconciled
 from manta.rules.settings import FeatureGates, Settings
 from simulation.operators import Replica
 from simulation.plane import ACTOR, ObservedStore, Written, new_app
@@ -34,8 +35,8 @@ Object = dict[str, Any]
 NAMESPACE = "default"
 BOOKMARK_SECONDS = 140.0
 """Bookmarks of idle watches cost a quarter of a run; a watch without data for 150 s is given up."""
-MOST_REQUESTS = 5000
-"""In one virtual minute, by everybody."""
+MOST_TURNS = 5000
+"""Requests and reconciles in one virtual minute, by everybody."""
 UNWATCHED = ("leases.coordination.k8s.io",)
 """Written all the time by nodes; no oracle is about them."""
 
@@ -54,6 +55,10 @@ class Trace:
     @property
     def digest(self) -> str:
         return str(self._hash.hexdigest())
+
+
+class HotLoopError(BaseException):
+    """Ends a task that runs in a loop: one that never waits would let nobody else run."""
 
 
 class World:
@@ -91,6 +96,8 @@ class World:
         self._minute = (0, 0)
         self.objects: dict[tuple[str, str], Object] = {}
         """What the user wants now: by kind and name."""
+        self._stored: dict[tuple[str, str], Object] = {}
+        """Ray objects as the server stored them last, also those that are gone: by resource and name."""
         self.foreign: list[Object] = []
         """What somebody else has created."""
 
@@ -123,6 +130,7 @@ class World:
             str(self.story.seed),
             elects,
             self.story.latency,
+            reconciled=self._reconciled,
         )
 
     def _end_container(self, key: Key, code: int, container: str) -> None:
@@ -151,16 +159,27 @@ class World:
             table.pop(key, None)
         else:
             table[key] = written.object
+        if written.resource.endswith(".ray.io"):
+            self._stored[written.resource, meta["name"]] = written.object
         self.ray.see(written.type, written.resource, written.object)
 
     def _count(self, actor: str, request: Request) -> None:
-        """Give up when a minute has too many requests: somebody asks in a loop."""
+        self._turn(f"{actor} sends {request.method} {request.path} again and again")
+
+    def _reconciled(self, actor: str, done: Reconciled) -> None:
+        """A loop of reconciles may send nothing, and then no virtual time passes."""
+        self._turn(f"{actor} reconciles {done.controller} {done.key} again and again")
+
+    def _turn(self, what: str) -> None:
+        """Give up when a minute has too many requests or reconciles: somebody runs in a loop."""
         minute, count = self._minute
         now = int(self.clock.monotonic() // 60)
         self._minute = (now, count + 1 if now == minute else 1)
-        if count > MOST_REQUESTS and not self.hot and self.main is not None:
-            self.hot = f"{actor} sends {request.method} {request.path} again and again"
+        if count > MOST_TURNS and not self.hot and self.main is not None:
+            self.hot = what
             self.main.cancel()
+        if self.hot:
+            raise HotLoopError(self.hot)
 
     def all(self, resource: str) -> list[Object]:
         return [one for _, one in sorted(self.live.get(resource, {}).items())]
@@ -176,6 +195,18 @@ class World:
             for one in self.all("events")
             if "ray" in str(one.get("reportingController") or one.get("reportingComponent"))
         ]
+
+    def final_objects(self) -> list[Object]:
+        """What the user wants in the end, with the specs that the server has of it: a CRD of an older release
+        removes fields. A suspended cluster whose field was removed stays suspended, as in KubeRay."""
+        found = []
+        for key, wanted in sorted(self.objects.items()):
+            stored = self._stored.get((f"{key[0].lower()}s.ray.io", key[1]), wanted)
+            spec = dict(stored["spec"])
+            if key[0] == "RayCluster" and spec.get("suspend") is None and _is_suspended(stored):
+                spec["suspend"] = True
+            found.append({**wanted, "spec": spec})
+        return found
 
     def pods(self, node_type: str = "", cluster: str = "") -> list[Object]:
         """The Ray Pods, the oldest first."""
@@ -228,6 +259,13 @@ class World:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         await self.store.close()
+
+
+def _is_suspended(cluster: Object) -> bool:
+    conditions = (cluster.get("status") or {}).get("conditions") or ()
+    return any(
+        one["type"] == "RayClusterSuspended" and one["status"] == "True" for one in conditions
+    )
 
 
 def settings_of(story: Story) -> Settings:

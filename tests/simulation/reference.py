@@ -1,0 +1,155 @@
+"""The run without faults that the end of a story is compared with.
+
+It has the user's objects as they were in the end, in a fresh world. Faults and edits may change how a Ray job ends:
+then its RayJob must end as one of several runs without faults does, in which the job succeeds, fails, or is too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from simulation import actions
+from simulation.outcome import INVALID, Outcome, differences, outcome_of
+from simulation.run import ENOUGH, Prepare, Quiet, Result, play, run
+from simulation.story import Step, Story
+from simulation.world import World, simulate
+
+Object = dict[str, Any]
+JOBS = "rayjobs.ray.io "
+DEADLINES = ("activeDeadlineSeconds", "preRunningDeadlineSeconds")
+ENDED = ("Complete", "Failed", "Suspended")
+
+
+def run_checked(story: Story, prepare: Prepare | None = None) -> Result:
+    """Run a story, and compare its end with a run without faults from the specs that it ended with."""
+    result = run(story, prepare)
+    if result.outcome is not None:
+        found = [f"converges: {one}" for one in _compared(result, result.outcome)]
+        result.violations += found[:ENOUGH]
+    return result
+
+
+def _compared(result: Result, outcome: Outcome) -> Iterator[str]:
+    wanted = _reference(result.story, result.objects, result.foreign)
+    for key in sorted({*outcome, *wanted}):
+        found, other = outcome.get(key), wanted.get(key)
+        if key.startswith(JOBS) and _may_end_otherwise(result, key.removeprefix(JOBS)):
+            yield from _job_differences(result, key, found, other)
+        elif said := list(differences(found, other, f"/{key}")):
+            yield from () if _is_from_before(result, key, found) else said
+
+
+def _is_from_before(result: Result, key: str, found: Outcome | None) -> bool:
+    """Whether all is as the user asked, although the server has lost fields: what was made for a field that a CRD of
+    an older release removed stays until the user edits the object."""
+    if not any(step.do == "old_crds" for step in result.story.steps):
+        return False
+    asked = _reference(result.story, result.asked, result.foreign).get(key)
+    return not any(differences(found, asked))
+
+
+_REFERENCES: dict[bytes, Outcome] = {}
+
+
+def _reference(story: Story, objects: list[Object], foreign: list[Object]) -> Outcome:
+    """The outcome of a run without faults. Services of somebody else have taken their names before."""
+    taken = [one for one in foreign if one["kind"] == "Service"]
+    steps = (
+        *(Step(at=1.5, do="foreign", args={"object": one}) for one in taken),
+        *(Step(at=2.0, do="create", args={"object": one}) for one in objects),
+    )
+    calm = Story(
+        seed=0,
+        profile="reference",
+        steps=steps,
+        settings=story.settings,
+        job_seconds=story.job_seconds,
+        job_status=story.job_status,
+    )
+    key = msgspec.json.encode(calm, order="deterministic")
+    if key not in _REFERENCES:
+        if len(_REFERENCES) > 500:
+            _REFERENCES.clear()
+        _REFERENCES[key] = simulate(_calmly, calm)
+    return _REFERENCES[key]
+
+
+async def _calmly(world: World) -> Outcome:
+    quiet = Quiet(world)
+    await world.begin()
+    await play(world)
+    await actions.suspend_schedules(world)
+    await quiet.wait()
+    return outcome_of(world)
+
+
+# ── jobs ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _may_end_otherwise(result: Result, name: str) -> bool:
+    """Whether the steps of the story may change how this job ends: they kill or edit it, or what it runs on; or they
+    make an operator too late, or too early, for a deadline."""
+    spec = _spec_of(result, name)
+    disturbed = [step for step in result.story.steps if step.do != "create"]
+    if disturbed and any(field in spec for field in DEADLINES):
+        return True
+    return any(
+        actions.ACTIONS[step.do].touches_jobs
+        or (step.args.get("kind") == "RayJob" and step.args.get("name") == name)
+        or ("clusterSelector" in spec and actions.ACTIONS[step.do].area == "user")
+        for step in disturbed
+    )
+
+
+def _spec_of(result: Result, name: str) -> Object:
+    found = [
+        one for one in result.objects if (one["kind"], one["metadata"]["name"]) == ("RayJob", name)
+    ]
+    return dict(found[0]["spec"]) if found else {}
+
+
+def _job_differences(
+    result: Result, key: str, found: Outcome | None, wanted: Outcome | None
+) -> Iterator[str]:
+    """The RayJob must have ended as in one of the variants: with this stage, and with so many clusters left."""
+    if wanted is not None and (INVALID in wanted or wanted["deployment"] not in ENDED):
+        return  # without faults it waits, for a user or for a cluster: it may have failed before that
+    tried = [_end_of(wanted)]
+    if _end_of(found) in tried:
+        return
+    for story, objects in _variants(result, key.removeprefix(JOBS)):
+        tried.append(_end_of(_reference(story, objects, result.foreign).get(key)))
+        if _end_of(found) == tried[-1]:
+            return
+    ends = "; ".join(sorted(set(tried)))
+    yield f"/{key}: it is {_end_of(found)}, and without faults one of: {ends}"
+
+
+def _end_of(job: Outcome | None) -> str:
+    if job is None:
+        return "gone"
+    return f"{job['deployment'] or 'new'} with {job['clusters']} clusters"
+
+
+def _variants(result: Result, name: str) -> Iterator[tuple[Story, list[Object]]]:
+    """The same objects, where the job succeeds, fails, or misses a deadline, and was never suspended."""
+    spec = _spec_of(result, name)
+    for suspend in dict.fromkeys((spec.get("suspend", False), False)):
+        timeless = {key: value for key, value in spec.items() if key not in DEADLINES}
+        timeless["suspend"] = suspend
+        for status in ("SUCCEEDED", "FAILED"):
+            story = msgspec.structs.replace(result.story, job_status=status)
+            yield story, _with_spec(result.objects, name, timeless)
+        for field in DEADLINES:
+            if field in spec:
+                yield result.story, _with_spec(result.objects, name, {**timeless, field: 1})
+
+
+def _with_spec(objects: list[Object], name: str, spec: Object) -> list[Object]:
+    return [
+        {**one, "spec": spec} if (one["kind"], one["metadata"]["name"]) == ("RayJob", name) else one
+        for one in objects
+    ]
