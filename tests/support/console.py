@@ -16,10 +16,11 @@ import msgspec
 
 from manta.api.core import Node, Pod
 from manta.api.meta import Key
-from manta.cli.server.console_commands import read
+from manta.cli.server.console_commands import dry_apply, read
 from manta.console.acting import Commands
 from manta.console.links import OneTimeLinks
-from manta.console.pages.actions import RESOURCES, Forecast
+from manta.console.pages.actions import RESOURCES
+from manta.console.pages.forecast import Forecast
 from manta.console.router import Router
 from manta.console.server import ConsoleHandler, Settings
 from manta.console.sessions import Cookies
@@ -170,7 +171,7 @@ async def _applied(client: Client, document: Mapping[str, Any]) -> str:
     return "created"
 
 
-COMMANDS = Commands(_planned, _applied, read)
+COMMANDS = Commands(_planned, _applied, dry_apply, read)
 
 
 # ── a console that answers requests ──────────────────────────────────────────────────────

@@ -82,6 +82,23 @@ async def apply_document(
 ) -> str:
     """Apply one object. Returns what happened, as kubectl prints it. Raises UsageError on a conflict."""
     resource, key = kinds.locate(document, namespace)
+    live, written = await applied(client, resource, key, document, force=force, dry_run=dry_run)
+    verb = "created" if live is None else "configured"
+    if live is not None and _same(live, written):
+        verb = "unchanged"
+    return f"{resource.kind.lower()}/{key.name} {verb}{' (dry run)' if dry_run else ''}"
+
+
+async def applied(
+    client: Client,
+    resource: Resource,
+    key: Key,
+    document: Document,
+    *,
+    force: bool = False,
+    dry_run: bool = False,
+) -> tuple[Document | None, Document]:
+    """The object before (None: there was none) and after. Raises UsageError on a conflict."""
     metadata = dict(document["metadata"])
     if key.namespace:
         metadata["namespace"] = key.namespace
@@ -110,10 +127,7 @@ async def apply_document(
             f"{resource.kind.lower()}/{key.name}: unknown field {field.rpartition(' ')[2]!r}: is it "
             "spelt correctly, and is the CRD up to date?"
         ) from error
-    verb = "created" if live is None else "configured"
-    if live is not None and _same(live, written):
-        verb = "unchanged"
-    return f"{resource.kind.lower()}/{key.name} {verb}{' (dry run)' if dry_run else ''}"
+    return live, written
 
 
 def _same(live: Document, written: Document) -> bool:

@@ -19,8 +19,10 @@ from manta.api.ray.resources import RAY_SERVICES
 from manta.api.ray.service import RayService
 from manta.api.usage import UsageError
 from manta.cli.output.help import examples
-from manta.cli.output.upgrade_view import Stage, View, line, picture, view_of
+from manta.cli.output.upgrade_view import line, picture
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
+from manta.client.upgrade_state import Stage, View, view_of
+from manta.client.upgrades import image_operations
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
 
@@ -78,22 +80,12 @@ async def _upgrade(args: argparse.Namespace) -> int:
 async def _set_image(client: Client, key: Key, image: str, version: str | None) -> None:
     """Set the image of the first container of every group. The patch fails on a concurrent change."""
     document = await client.get(RAY_SERVICES, key)
-    config = document["spec"]["rayClusterConfig"]
-    places = ["headGroupSpec"]
-    places += [f"workerGroupSpecs/{at}" for at in range(len(config.get("workerGroupSpecs") or ()))]
-    patch: list[dict[str, Any]] = [
-        {
-            "op": "test",
-            "path": "/metadata/resourceVersion",
-            "value": document["metadata"]["resourceVersion"],
-        }
-    ]
-    for place in places:
-        path = f"/spec/rayClusterConfig/{place}/template/spec/containers/0/image"
-        patch.append({"op": "add", "path": path, "value": image})
-    if version:
-        path = "/spec/rayClusterConfig/rayVersion"
-        patch.append({"op": "add", "path": path, "value": version})
+    unchanged = {
+        "op": "test",
+        "path": "/metadata/resourceVersion",
+        "value": document["metadata"]["resourceVersion"],
+    }
+    patch = [unchanged, *image_operations(document["spec"]["rayClusterConfig"], image, version)]
     await client.patch(RAY_SERVICES, key, patch, kind="json")
     print(f"rayservice/{key.name}: image set to {image}", flush=True)
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from manta.api.meta import Key
+from manta.api.resources import Resource
 from manta.api.usage import UsageError
-from manta.console.pages.actions import RESOURCES, Action, Forecast, operations
+from manta.console.changes import Create, Delete, Patch, change_of
+from manta.console.differences import difference
+from manta.console.pages.actions import RESOURCES, Action
+from manta.console.pages.forecast import Forecast
 from manta.console.snapshot import Item, Snapshot
 from manta.kube.client import Client
-from manta.kube.errors import ApiError, Conflict
+from manta.kube.errors import AlreadyExists, ApiError, Conflict
 
 Document = Mapping[str, Any]
 Plan = Callable[[Client, str, Key, Document | None], Awaitable[Forecast]]
 """What the operator would do to an object of this kind, or to a manifest of it. Writes nothing."""
 Apply = Callable[[Client, Document], Awaitable[str]]
 """Apply a manifest, and say what happened. Raises UsageError."""
+DryApply = Callable[[Client, Document], Awaitable[tuple[Document | None, Document]]]
+"""The object as it is, and as the API server would write it. Writes nothing. Raises UsageError."""
 Read = Callable[[str], list[dict[str, Any]]]
 """The objects of a YAML text. Raises UsageError."""
 
@@ -28,6 +34,7 @@ class Commands:
 
     plan: Plan
     apply: Apply
+    dry_apply: DryApply
     read: Read
 
 
@@ -44,33 +51,54 @@ class Acting:
         fields: Mapping[str, str],
     ) -> Forecast:
         """A dry run on the server, and the plan of the operator after it."""
-        if action.word == "delete":
-            return Forecast(lines=tuple(_deleted(snapshot, one)))
-        if action.word == "scale" and "replicas" not in fields:
+        if action.asks_for(fields):
             return Forecast()
         try:
-            patch = operations(one, action, fields)
-            wanted = await client.patch(
-                RESOURCES[one.kind], one.key, patch, kind="json", dry_run=True, into=dict
-            )
+            change = change_of(action.word, one, snapshot, fields)
+            match change:
+                case Delete():
+                    return Forecast(lines=tuple(_deleted(snapshot, one)))
+                case Create():
+                    return await self._forecast_new(client, one, change)
+                case Patch():
+                    return await self._forecast_patch(client, one, change)
         except (ApiError, UsageError) as error:
             return Forecast(problems=(str(error),))
-        return await self.commands.plan(client, one.kind, one.key, wanted)
+
+    async def _forecast_new(self, client: Client, one: Item, change: Create) -> Forecast:
+        resource, key = RESOURCES[one.kind], change.key
+        await client.create(resource, key.namespace, change.document, dry_run=True)
+        return await self.commands.plan(client, one.kind, key, change.document)
+
+    async def _forecast_patch(self, client: Client, one: Item, change: Patch) -> Forecast:
+        wanted = await client.patch(
+            RESOURCES[one.kind], one.key, change.operations, kind="json", dry_run=True, into=dict
+        )
+        found = await self.commands.plan(client, one.kind, one.key, wanted)
+        before, after = ({"spec": spec} for spec in (one.object.spec, wanted["spec"]))
+        return replace(found, changes=difference(before, after))
 
     async def perform(
-        self, client: Client, one: Item, action: Action, fields: Mapping[str, str]
-    ) -> None:
-        """Raises UsageError if another object has the name by now, and the client's errors."""
+        self,
+        client: Client,
+        snapshot: Snapshot,
+        one: Item,
+        action: Action,
+        fields: Mapping[str, str],
+    ) -> Key:
+        """The object to look at next. Raises UsageError if another object has the name by now, and the
+        client's errors."""
         if fields.get("uid") != one.uid:
             raise UsageError(f"{one.kind} {one.key} was created anew since; look at it again first")
         resource = RESOURCES[one.kind]
-        if action.word != "delete":
-            await client.patch(resource, one.key, operations(one, action, fields), kind="json")
-            return
-        try:
-            await client.delete(resource, one.key, uid=one.uid)
-        except Conflict as error:
-            raise UsageError(f"{one.kind} {one.key} was created anew since: {error}") from error
+        match change_of(action.word, one, snapshot, fields):
+            case Patch(operations):
+                await client.patch(resource, one.key, operations, kind="json")
+            case Create() as new:
+                return await _create(client, resource, new)
+            case Delete():
+                await _delete(client, resource, one)
+        return one.key
 
     async def forecast_text(self, client: Client, text: str) -> tuple[Forecast, ...]:
         """What applying this text would do, for each of its objects."""
@@ -85,16 +113,38 @@ class Acting:
         return tuple(found) or (Forecast(problems=("There is no object in this text.",)),)
 
     async def _planned(self, client: Client, one: Document, key: Key) -> Forecast:
-        if one["kind"] not in RESOURCES:
-            return Forecast(f"{one['kind']} {key}: applied as it is")
+        """First what the operator finds wrong, which names the fields; then what the API server would write."""
+        found = Forecast(f"{one['kind']} {key}: applied as it is")
         try:
-            return await self.commands.plan(client, str(one["kind"]), key, one)
+            if one["kind"] in RESOURCES:
+                found = await self.commands.plan(client, str(one["kind"]), key, one)
+            if found.problems:
+                return found
+            before, after = await self.commands.dry_apply(client, one)
         except (ApiError, UsageError) as error:
             return Forecast(problems=(f"{one['kind']} {key}: {error}",))
+        changes = difference(before, after) or ("@@ nothing changes @@",)
+        return replace(found, changes=changes)
 
     async def apply_text(self, client: Client, text: str) -> list[str]:
         """What happened to each object. Raises UsageError, and the client's errors."""
         return [await self.commands.apply(client, one) for one in self.commands.read(text)]
+
+
+async def _create(client: Client, resource: Resource, new: Create) -> Key:
+    """The name was shown before: a form that is sent twice makes one object."""
+    try:
+        await client.create(resource, new.key.namespace, new.document)
+    except AlreadyExists as error:
+        raise UsageError(f"{resource.kind} {new.key} exists already: open it") from error
+    return new.key
+
+
+async def _delete(client: Client, resource: Resource, one: Item) -> None:
+    try:
+        await client.delete(resource, one.key, uid=one.uid)
+    except Conflict as error:
+        raise UsageError(f"{one.kind} {one.key} was created anew since: {error}") from error
 
 
 def _deleted(snapshot: Snapshot, one: Item) -> list[str]:

@@ -14,8 +14,10 @@ from manta.api.resources import PODS
 from manta.api.usage import UsageError
 from manta.client.job_logs import NoLogError, job_log, pod_log
 from manta.console.acting import Acting, Commands
+from manta.console.changes import retry_name
+from manta.console.differences import as_written
 from manta.console.pages import messages
-from manta.console.pages.actions import BY_WORD, RESOURCES, Action, confirmation
+from manta.console.pages.actions import BY_WORD, RESOURCES, Action, confirmation, permitted
 from manta.console.pages.events import events_page
 from manta.console.pages.fleet import filter_of, fleet
 from manta.console.pages.logs import SHOWN, log_page
@@ -33,9 +35,6 @@ from manta.kube.errors import MantaError
 Query = Sequence[tuple[str, str]]
 MOST_LOG: Final = 4 * 1024 * 1024
 """Bytes of a log that are read for its page."""
-_HIDDEN: Final = frozenset(
-    ("managedFields", "resourceVersion", "uid", "generation", "creationTimestamp")
-)
 
 
 class Router:
@@ -74,8 +73,10 @@ class Router:
         self, visitor: Visitor, one: Item, word: str, fields: Mapping[str, str], rights: Rights
     ) -> Page:
         action = _action(one, word, rights)
-        kept = {name: fields[name] for name in ("group", "replicas") if name in fields}
         snapshot = visitor.watching.snapshot()
+        kept = {name: fields[name] for name in action.asks if name in fields}
+        if action.word == "retry":
+            kept["name"] = retry_name(one, snapshot)
         forecast = await self._acting.forecast(visitor.client, snapshot, one, action, kept)
         return confirmation(one, action, forecast, kept)
 
@@ -89,8 +90,9 @@ class Router:
         if one is None or len(parts) != 4:
             return messages.missing(request.path)
         action = _action(one, parts[3], await visitor.rights(one.key.namespace))
-        await self._acting.perform(visitor.client, one, action, fields)
-        to = "/" if action.word == "delete" else address(one.kind, one.key)
+        snapshot = visitor.watching.snapshot()
+        key = await self._acting.perform(visitor.client, snapshot, one, action, fields)
+        to = "/" if action.word == "delete" else address(one.kind, key)
         return _see(f"{to}?done={action.word}")
 
     async def _plan(self, visitor: Visitor, fields: Mapping[str, str]) -> HttpResponse | Page:
@@ -106,15 +108,7 @@ class Router:
         one = self._item(visitor, which.strip("/").split("/"))
         if one is None:
             return EXAMPLE
-        live = await visitor.client.get(RESOURCES[one.kind], one.key)
-        meta = {name: value for name, value in live["metadata"].items() if name not in _HIDDEN}
-        shown = {
-            "apiVersion": live["apiVersion"],
-            "kind": live["kind"],
-            "metadata": meta,
-            "spec": live["spec"],
-        }
-        return to_yaml(shown)
+        return to_yaml(as_written(await visitor.client.get(RESOURCES[one.kind], one.key)))
 
     # ── logs ─────────────────────────────────────────────────────────────────────────────
 
@@ -195,7 +189,7 @@ def _action(one: Item, word: str, rights: Rights) -> Action:
     action = BY_WORD.get(word)
     if action is None or not action.offered(one):
         raise UsageError(f"{word}: this cannot be done to {one.kind} {one.key} now")
-    if not rights.allows(action.verb, RESOURCES[one.kind], one.key.name):
+    if not permitted(action, one, rights.allows):
         raise UsageError(f"{word}: you may not {action.verb} {RESOURCES[one.kind].plural}")
     return action
 

@@ -9,7 +9,8 @@ import pytest
 
 from manta.api.meta import ObjectMeta
 from manta.api.ray.service import RayService, RayServiceStatuses
-from manta.cli.output.upgrade_view import Stage, bar, line, picture, view_of
+from manta.cli.output.upgrade_view import bar, line, picture
+from manta.client.upgrade_state import Stage, view_of
 
 ACTIVE = {"rayClusterName": "echo-a", "trafficRoutedPercent": 60, "targetCapacity": 80}
 PENDING = {

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from manta.console.pages import messages
-from manta.console.pages.actions import BY_WORD, Forecast, confirmation
+from manta.console.pages.actions import BY_WORD, confirmation
 from manta.console.pages.events import events_page
 from manta.console.pages.fleet import Filter, fleet
+from manta.console.pages.forecast import Forecast
 from manta.console.pages.layout import Frame, document
 from manta.console.pages.logs import log_page
 from manta.console.pages.objects import object_page
@@ -70,6 +71,7 @@ SERVICE = ray(
             "applicationStatuses": {"web": {"status": "DEPLOYING", "message": "2 of 4 replicas"}},
         },
         "numServeEndpoints": 3,
+        "observedGeneration": 1,
         "conditions": [condition("UpgradeInProgress", True, "40 % of the traffic is moved")],
     },
 )

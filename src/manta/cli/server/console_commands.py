@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from manta.api.meta import Key
-from manta.cli.apply import apply_document
+from manta.cli.apply import applied, apply_document
 from manta.cli.output.plan_report import describe
 from manta.cli.plan import previewer_of
 from manta.cli.server.discovery import Kinds
 from manta.cli.server.manifests import Document, parse_manifests
 from manta.cli.server.operator_settings import find_origins, origin_for
 from manta.console.acting import Commands
-from manta.console.pages.actions import Forecast
+from manta.console.pages.forecast import Forecast
 from manta.kube.client import Client
 from manta.operator.plan_check import checked_preview
 from manta.operator.platform import detect, settings_on
@@ -39,7 +39,7 @@ def commands(args: argparse.Namespace) -> Commands:
         found = await checked_preview(client, preview, kind, key, manifest)
         return forecast_of(kind, key, found)
 
-    return Commands(plan, apply, read)
+    return Commands(plan, apply, dry_apply, read)
 
 
 def forecast_of(kind: str, key: Key, found: Preview | None) -> Forecast:
@@ -53,6 +53,14 @@ def forecast_of(kind: str, key: Key, found: Preview | None) -> Forecast:
 
 async def apply(client: Client, document: Mapping[str, Any]) -> str:
     return await apply_document(client, await Kinds.discover(client), dict(document))
+
+
+async def dry_apply(
+    client: Client, document: Mapping[str, Any]
+) -> tuple[Document | None, Document]:
+    kinds = await Kinds.discover(client)
+    resource, key = kinds.locate(dict(document), "default")
+    return await applied(client, resource, key, dict(document), dry_run=True)
 
 
 def read(text: str) -> list[Document]:

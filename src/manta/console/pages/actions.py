@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES
 from manta.api.resources import Resource
-from manta.api.usage import UsageError
 from manta.console.html import Html, join, tag
+from manta.console.pages.forecast import Forecast, forecast_html
 from manta.console.pages.page import Page, Section
 from manta.console.pages.parts import address
 from manta.console.snapshot import Item
@@ -17,6 +17,7 @@ from manta.console.snapshot import Item
 RESOURCES: Final[Mapping[str, Resource]] = {
     one.kind: one for one in (RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES, RAY_CRON_JOBS)
 }
+Allowed = Callable[[str, Resource, str], bool]
 _FINISHED: Final = frozenset(("Complete", "Failed"))
 
 
@@ -30,9 +31,12 @@ class Action:
     offered: Callable[[Item], bool]
     says: str
     """What will happen, in a sentence."""
-    suspends: bool | None = None
-    """The new value of `spec.suspend`, if that is all it does."""
+    asks: tuple[str, ...] = ()
+    """Fields that the person fills in first; the page of confirmation keeps them."""
     danger: bool = False
+
+    def asks_for(self, fields: Mapping[str, str]) -> bool:
+        return any(name not in fields for name in self.asks)
 
 
 def _stage(one: Item) -> str:
@@ -44,30 +48,50 @@ def _suspended(one: Item) -> bool:
 
 
 def _may_suspend(one: Item) -> bool:
-    return one.kind != "RayService" and not _suspended(one) and _stage(one) not in _FINISHED
+    return not _suspended(one) and _stage(one) not in _FINISHED
+
+
+def _both_sides(one: Item) -> bool:
+    status = one.object.status
+    sides = ("activeServiceStatus", "pendingServiceStatus")
+    return all((status.get(side) or {}).get("rayClusterName") for side in sides)
 
 
 ACTIONS: Final = (
     Action(
         "suspend", "Suspend", "patch", _may_suspend,
         "Its Pods are deleted; the object stays and can be resumed. A schedule starts no further jobs.",
-        suspends=True,
     ),
     Action(
-        "resume", "Resume", "patch", lambda one: one.kind != "RayService" and _suspended(one),
+        "resume", "Resume", "patch", _suspended,
         "Its Pods are created again. A schedule starts jobs again.",
-        suspends=False,
     ),
     Action(
         "scale", "Scale", "patch",
         lambda one: one.kind == "RayCluster" and bool(one.object.spec.get("workerGroupSpecs")),
         "The number of workers of one group changes.",
+        asks=("group", "replicas"),
+    ),
+    Action(
+        "upgrade", "Upgrade", "patch", lambda one: one.kind == "RayService",
+        "A new cluster with this image is made; the traffic moves to it when it is ready.",
+        asks=("image", "version"),
+    ),
+    Action(
+        "rollback", "Roll back", "patch",
+        lambda one: one.kind == "RayService" and _both_sides(one),
+        "The spec goes back to that of the active cluster; the pending cluster is given up.",
+        danger=True,
+    ),
+    Action(
+        "retry", "Retry", "create",
+        lambda one: one.kind == "RayJob" and _stage(one) in _FINISHED,
+        "A new job with the same spec runs; this one stays with its result.",
     ),
     Action(
         "stop", "Stop job", "patch",
         lambda one: one.kind == "RayJob" and _stage(one) in ("Running", "Initializing", "Waiting", "Retrying"),
         "The job is stopped and its cluster is deleted. Resume starts it from the beginning.",
-        suspends=True,
         danger=True,
     ),
     Action(
@@ -79,7 +103,7 @@ ACTIONS: Final = (
 BY_WORD: Final = {one.word: one for one in ACTIONS}
 
 
-def buttons(one: Item, allowed: Callable[[str, Resource, str], bool]) -> Html:
+def buttons(one: Item, allowed: Allowed) -> Html:
     """Links to the pages of confirmation, for what this user may do."""
     shown = [
         tag(
@@ -89,58 +113,32 @@ def buttons(one: Item, allowed: Callable[[str, Resource, str], bool]) -> Html:
             class_=_look(action),
         )
         for action in ACTIONS
-        if action.offered(one) and allowed(action.verb, RESOURCES[one.kind], one.key.name)
+        if action.offered(one) and permitted(action, one, allowed)
     ]
+    if allowed("patch", RESOURCES[one.kind], one.key.name):
+        here = address(one.kind, one.key)
+        shown.insert(0, tag("a", "Edit", href=f"/plan?object={here}", class_="button"))
     return tag("div", shown, class_="actions") if shown else join([])
+
+
+def permitted(action: Action, one: Item, allowed: Allowed) -> bool:
+    """A new object has another name: a right to this name alone is none."""
+    name = "" if action.verb == "create" else one.key.name
+    return allowed(action.verb, RESOURCES[one.kind], name)
 
 
 def _look(action: Action) -> str:
     return "button danger" if action.danger else "button"
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a dry run and the planners say."""
-
-    effect: str = ""
-    lines: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
-def operations(one: Item, action: Action, fields: Mapping[str, str]) -> list[dict[str, Any]]:
-    """A JSON patch that changes this very object. Raises UsageError about what the form holds."""
-    same: dict[str, Any] = {"op": "test", "path": "/metadata/uid", "value": one.uid}
-    if action.suspends is not None:
-        return [same, {"op": "add", "path": "/spec/suspend", "value": action.suspends}]
-    groups = one.object.spec.get("workerGroupSpecs") or []
-    names = [str(group.get("groupName", "")) for group in groups]
-    name, text = fields.get("group", ""), fields.get("replicas", "")
-    if name not in names:
-        raise UsageError(f"Worker group {name!r}: the cluster has {', '.join(names)}")
-    if not text.isdecimal() or len(text) > 5:
-        raise UsageError(f"Workers {text!r}: write a number from 0 to 99999")
-    number = names.index(name)
-    low, high = groups[number].get("minReplicas", 0), groups[number].get("maxReplicas", int(text))
-    if not low <= int(text) <= high:
-        raise UsageError(
-            f"Workers {text}: group {name} has between {low} and {high}; change these bounds on the page Plan first"
-        )
-    path = f"/spec/workerGroupSpecs/{number}"
-    return [
-        same,
-        {"op": "test", "path": f"{path}/groupName", "value": name},
-        {"op": "add", "path": f"{path}/replicas", "value": int(text)},
-    ]
-
-
 def confirmation(one: Item, action: Action, forecast: Forecast, fields: Mapping[str, str]) -> Page:
     """Asks, and says what will happen. The form carries the UID: a successor of the same name is safe."""
-    back, asks = address(one.kind, one.key), action.word == "scale" and "replicas" not in fields
+    back, asks = address(one.kind, one.key), action.asks_for(fields)
     kept = [tag("input", type="hidden", name=name, value=value) for name, value in fields.items()]
     body = [
         tag("p", action.says),
-        _groups(one) if asks else kept,
-        _changed(fields) if action.word == "scale" and not asks else None,
+        _FORMS[action.word](one) if asks else kept,
+        None if asks else _said(action, fields),
         forecast_html(forecast),
         None if asks else tag("input", type="hidden", name="uid", value=one.uid),
         tag(
@@ -159,8 +157,14 @@ def confirmation(one: Item, action: Action, forecast: Forecast, fields: Mapping[
     )  # fmt: skip
 
 
-def _changed(fields: Mapping[str, str]) -> Html:
-    return tag("p", f"Group {fields.get('group', '')}: {fields.get('replicas', '')} workers.")
+def _said(action: Action, fields: Mapping[str, str]) -> Html | None:
+    """What the person has filled in, as a sentence."""
+    words = {
+        "scale": f"Group {fields.get('group', '')}: {fields.get('replicas', '')} workers.",
+        "upgrade": f"Image: {fields.get('image', '')}",
+        "retry": f"The new job is called {fields.get('name', '')}.",
+    }
+    return tag("p", words[action.word]) if action.word in words else None
 
 
 def _button(action: Action, forecast: Forecast, *, asks: bool) -> Html | None:
@@ -171,7 +175,7 @@ def _button(action: Action, forecast: Forecast, *, asks: bool) -> Html | None:
     return tag("button", action.label, class_="danger" if action.danger else "primary")
 
 
-def _groups(one: Item) -> Html:
+def _scale_form(one: Item) -> Html:
     groups = one.object.spec.get("workerGroupSpecs") or ()
     options = [
         tag(
@@ -188,10 +192,23 @@ def _groups(one: Item) -> Html:
     ])  # fmt: skip
 
 
-def forecast_html(forecast: Forecast) -> Html:
-    shown = [tag("p", one, class_="problem", role="alert") for one in forecast.problems]
-    if forecast.effect:
-        shown.append(tag("p", tag("strong", "What the operator would do: "), forecast.effect))
-    if forecast.lines:
-        shown.append(tag("ul", [tag("li", one) for one in forecast.lines], class_="steps"))
-    return join(shown)
+def _upgrade_form(one: Item) -> Html:
+    config = one.object.spec.get("rayClusterConfig") or {}
+    return join([
+        tag(
+            "label", "Image of every Ray container",
+            tag("input", type="text", name="image", value=_head_image(config), required=True, size=50),
+        ),
+        tag("label", "Ray version", tag("input", type="text", name="version", value=config.get("rayVersion", ""))),
+    ])  # fmt: skip
+
+
+def _head_image(config: Mapping[str, Any]) -> str:
+    pod = ((config.get("headGroupSpec") or {}).get("template") or {}).get("spec") or {}
+    return str((pod.get("containers") or [{}])[0].get("image", ""))
+
+
+_FORMS: Final[Mapping[str, Callable[[Item], Html]]] = {
+    "scale": _scale_form,
+    "upgrade": _upgrade_form,
+}

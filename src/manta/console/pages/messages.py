@@ -15,6 +15,9 @@ DONE: Final[Mapping[str, str]] = {
     "delete": "Deleted.",
     "stop": "Stopped: the job and its cluster are being deleted; Resume starts it from the beginning.",
     "apply": "Applied.",
+    "retry": "This is the new job.",
+    "upgrade": "The upgrade begins.",
+    "rollback": "Rolled back: the pending cluster is given up.",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manta.console.html import Html, join, tag
-from manta.console.pages.actions import Forecast, forecast_html
+from manta.console.pages.forecast import Forecast, forecast_html
 from manta.console.pages.page import Page, Section
 
 EXAMPLE = """\

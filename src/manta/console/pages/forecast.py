@@ -1,0 +1,39 @@
+"""What a change would do, as a page shows it before anybody confirms. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from manta.console.html import Html, join, tag
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a dry run and the planners say."""
+
+    effect: str = ""
+    lines: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    """Lines of a diff of the object."""
+
+
+def forecast_html(forecast: Forecast) -> Html:
+    shown = [tag("p", one, class_="problem", role="alert") for one in forecast.problems]
+    if forecast.effect:
+        shown.append(tag("p", tag("strong", "What the operator would do: "), forecast.effect))
+    if forecast.lines:
+        shown.append(tag("ul", [tag("li", one) for one in forecast.lines], class_="steps"))
+    if forecast.changes:
+        shown.append(tag("h3", "What is written"))
+        lines = [_line(one) for one in forecast.changes]
+        shown.append(
+            tag("pre", lines, class_="log diff", tabindex="0", role="region", aria_label="Changes")
+        )
+    return join(shown)
+
+
+def _line(text: str) -> Html:
+    """A screen reader and a person who sees no colours have the sign at the beginning."""
+    name = {"+": "ins", "-": "del"}.get(text[:1], "span")
+    return tag(name, f"{text}\n")
