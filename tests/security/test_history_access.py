@@ -7,14 +7,20 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
+from manta.cli.server.live_clusters import live_of_callers
 from manta.history.layout import SessionKey
 from manta.history.serve.access import KubernetesAccess, OwnerAccess
 from manta.history.serve.server import HistoryHandler
 from manta.httpserver.messages import HttpRequest
 from manta.kube.client import Client
+from manta.kube.config import load
 from manta.localplane.plane import Plane, PlaneOptions
 from support.history import SESSION, recorded_session
+from support.raycluster import ray_cluster
+from support.raycrds import ray_crds
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES = Resource(RBAC, "v1", "roles", "Role")
@@ -22,10 +28,14 @@ ROLE_BINDINGS = Resource(RBAC, "v1", "rolebindings", "RoleBinding")
 GONE = SessionKey("gone", "raycluster", "demo", SESSION)
 
 
-async def reader_of(client: Client, namespace: str) -> str:
+async def reader_of(client: Client, namespace: str, *verbs: str) -> str:
     """A ServiceAccount of `default` that may read the Ray kinds of one namespace; its token."""
     await client.create(SERVICE_ACCOUNTS, "default", {"metadata": {"name": f"of-{namespace}"}})
-    rule = {"apiGroups": ["ray.io"], "resources": ["rayjobs", "rayclusters"], "verbs": ["get"]}
+    rule = {
+        "apiGroups": ["ray.io"],
+        "resources": ["rayjobs", "rayclusters"],
+        "verbs": verbs or ["get"],
+    }
     await client.create(ROLES, namespace, {"metadata": {"name": "reader"}, "rules": [rule]})
     binding = {
         "metadata": {"name": "reader"},
@@ -112,3 +122,30 @@ async def test_a_namespace_that_is_gone_is_for_a_named_group_only(tmp_path: Path
             user = await access.user(token)
             assert user is not None
             assert await access.may_read(user, GONE) is allowed
+
+
+async def overview(handler: HistoryHandler, token: str) -> str:
+    headers = {"authorization": f"Bearer {token}"}
+    answer = await handler.handle(HttpRequest("GET", "/history/", (), headers))
+    assert isinstance(answer.body, bytes)
+    return answer.body.decode()
+
+
+async def test_running_clusters_are_listed_with_the_callers_own_rights(tmp_path: Path) -> None:
+    async with Plane(PlaneOptions(dir=tmp_path / "plane", memory=True)) as plane:
+        for crd in ray_crds():
+            plane.app.put("apiextensions.k8s.io/v1", "CustomResourceDefinition", dict(crd))
+        for name, head in (("up", {"podName": "up-head", "podIP": "10.0.0.1"}), ("starting", {})):
+            await plane.client.create(RAY_CLUSTERS, "default", ray_cluster(name))
+            status = {"status": {"head": head}}
+            await plane.client.patch(RAY_CLUSTERS, Key("default", name), status, subresource="status")  # fmt: skip
+        may = await reader_of(plane.client, "default", "get", "list")
+        may_not = await reader_of(plane.client, "kube-system", "get", "list")
+        cluster = load(plane.kubeconfig)
+        handler = HistoryHandler(
+            recorded_session(tmp_path), KubernetesAccess(plane.client), [], secure=True,
+            live=live_of_callers(cluster, "https://h/{namespace}/{name}/"),
+        )  # fmt: skip
+        assert 'href="https://h/default/up/"' in await overview(handler, may)
+        assert "starting" not in await overview(handler, may)
+        assert "https://h/" not in await overview(handler, may_not)

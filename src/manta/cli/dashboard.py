@@ -147,7 +147,7 @@ async def hint(client: Client, resource: Resource, key: Key, directory: Path) ->
     address = _head(resource, status).get("podIP", "")
     if not service:
         return ""
-    if address and await asyncio.to_thread(_answers, address):
+    if address and await asyncio.to_thread(answers_at, address):
         return f"dashboard http://{address}:{DASHBOARD_PORT}"
     if await dashboard_error(client, service_proxy_path(key.namespace, service, PORT_NAME)):
         return "its dashboard does not answer (fake nodes run no processes)"
@@ -156,7 +156,7 @@ async def hint(client: Client, resource: Resource, key: Key, directory: Path) ->
     return f"dashboard: manta dashboard {kind}{key.name}{namespace} --dir {directory}"
 
 
-def _answers(address: str) -> bool:
+def answers_at(address: str) -> bool:
     """Whether Ray answers. An open port is not enough: some networks accept every connection."""
     connection = http.client.HTTPConnection(address, DASHBOARD_PORT, timeout=CONNECT_SECONDS)
     try:

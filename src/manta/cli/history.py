@@ -7,18 +7,23 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from manta.api.documents.writer import to_yaml
 from manta.api.usage import UsageError
 from manta.cli.output.help import examples
 from manta.cli.output.tables import table
 from manta.cli.server.connection import add_directory_flag, namespace_of
-from manta.cli.server.history import add_store_flags, find_session, open_catalog
+from manta.cli.server.history import add_store_flags, find_session, kind_and_name, open_catalog
 from manta.cli.server.history_prune import add_prune_flags, prune
 
+if TYPE_CHECKING:
+    from manta.history.index.queries import Filter
+
 FORMATS = ("wide", "json", "yaml")
+_FILTERS = {"name": "name", "job": "job_id", "actor": "actor_id", "node": "node_id"}
 
 
 def add_parser(subparsers: Any) -> None:
@@ -41,12 +46,20 @@ def add_parser(subparsers: Any) -> None:
     )
     verbs = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = _action(verbs, "list", "the sessions that are kept, newest first", target=False)
+    listing.add_argument(
+        "target",
+        nargs="?",
+        default="",
+        metavar="KIND[/NAME]",
+        help="only these, such as rayjob/train",
+    )
     listing.add_argument("-A", "--all-namespaces", action="store_true")
     _action(verbs, "show", "one session in a few numbers")
     tasks = _action(verbs, "tasks", "task attempts, page by page")
-    for name in ("state", "name", "job", "actor", "node"):
-        tasks.add_argument(f"--{name}", default="", help=f"only tasks with this {name}")
     errors = _action(verbs, "errors", "failed tasks with their errors, the first failure first")
+    tasks.add_argument("--state", default="", help="only tasks with this state")
+    for name, pages in product(_FILTERS, (tasks, errors)):
+        pages.add_argument(f"--{name}", default="", help=f"only tasks with this {name}")
     for pages in (tasks, errors):
         pages.add_argument("--limit", type=_count, default=100, metavar="N", help="rows of a page")
         pages.add_argument("--offset", type=_count, default=0, metavar="N", help="rows to skip")
@@ -85,6 +98,13 @@ def _add_serve_flags(verbs: Any) -> None:
         default=[],
         metavar="DIR",
         help="an environment with Ray, whose frontend is served (default: those of `manta up`)",
+    )
+    parser.add_argument(
+        "--dashboards",
+        default="",
+        metavar="URL",
+        help="where browsers reach the dashboard of a running cluster; {namespace} and {name} stand for its own "
+        "(default: its head, if this machine reaches it, else the command that opens it)",
     )
     parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)  # for `manta up`
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate, to serve HTTPS")
@@ -152,7 +172,8 @@ def run(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     with open_catalog(args) as catalog:
         chosen = catalog.namespaces() if args.all_namespaces else [namespace_of(args)]
-        keys = [key for namespace in chosen for key in catalog.sessions(namespace)]
+        kind, name = kind_and_name(args.target)
+        keys = [key for one in chosen for key in catalog.sessions(one, kind, name)]
         keys.sort(key=lambda one: one.session, reverse=True)
         rows = []
         for key in keys:
@@ -212,18 +233,9 @@ def _tasks(args: argparse.Namespace) -> int:
 
     if args.state and args.state.upper() not in TASK_STATES:
         raise UsageError(f"--state {args.state}: must be one of {', '.join(TASK_STATES)}")
-    keys = {
-        "state": "state",
-        "name": "name",
-        "job": "job_id",
-        "actor": "actor_id",
-        "node": "node_id",
-    }
-    filters = [
-        queries.Filter(key, "=", getattr(args, flag))
-        for flag, key in keys.items()
-        if getattr(args, flag)
-    ]
+    filters = _filters(args)
+    if args.state:
+        filters.append(queries.Filter("state", "=", args.state))
     with open_catalog(args) as catalog:
         database = _index(catalog, find_session(catalog, args, args.target))
         page = queries.tasks(
@@ -257,7 +269,7 @@ def _errors(args: argparse.Namespace) -> int:
 
     with open_catalog(args) as catalog:
         database = _index(catalog, find_session(catalog, args, args.target))
-        found = queries.failed_tasks(database, limit=args.limit, offset=args.offset)
+        found = queries.failed_tasks(database, _filters(args), limit=args.limit, offset=args.offset)
     if args.output in ("json", "yaml"):
         _print(args, found, [])
         return 0
@@ -268,7 +280,10 @@ def _errors(args: argparse.Namespace) -> int:
         )
         print(f"{one['error_message']}\n")
     if not found:
-        print("No task failed.")
+        print("No task failed." if not args.offset else "No more failed tasks.")
+    elif len(found) == args.limit:
+        last = args.offset + len(found)
+        print(f"{last} failed tasks; --offset {last} shows more, if any", file=sys.stderr)
     return 0
 
 
@@ -302,6 +317,13 @@ def _logs(args: argparse.Namespace) -> int:
 
 
 # ── helpers ──────────────────────────────────────────────────────────────────────────────
+def _filters(args: argparse.Namespace) -> list[Filter]:
+    from manta.history.index.queries import Filter
+
+    named = {key: getattr(args, flag) for flag, key in _FILTERS.items()}
+    return [Filter(key, "=", value) for key, value in named.items() if value]
+
+
 def _index(catalog: Any, key: Any) -> Any:
     database = catalog.open_index(key)
     if database is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -27,7 +28,9 @@ from manta.history.layout import (
     check_dns_name,
     session_of_metadata,
 )
-from manta.history.store import Store, StoredObject
+from manta.history.store import Store, StoredObject, StoreError
+
+log = logging.getLogger(__name__)
 
 CACHED_INDEXES: Final = 50
 
@@ -106,10 +109,19 @@ class Catalog:
             if not (self.store.copy_to_file(stored, fresh) and is_complete(fresh)):
                 fresh.unlink(missing_ok=True)
                 build_index(self.store, info, segments, fresh)
-                self.store.write_derived(stored, fresh)
+                self._store_index(info, stored, fresh)
             fresh.replace(local)
         self._forget_old(local)
         return local
+
+    def _store_index(self, info: SessionInfo, stored: str, fresh: Path) -> None:
+        """Store it instead of those of fewer segments. Who may only read the store keeps a local copy."""
+        try:
+            self.store.write_derived(stored, fresh)
+            kept = self.store.objects(f"{info.key.prefix}/index")
+            self.store.delete([one.key for one in kept if one.key != stored])
+        except StoreError as error:
+            log.warning("the index of %s is kept on this machine only: %s", info.key.path, error)
 
     def _segments(self, info: SessionInfo) -> Iterator[StoredObject]:
         own = f"{info.key.prefix}/index/"

@@ -51,11 +51,12 @@ def test_the_server_may_review_and_see_namespaces_and_nothing_else() -> None:
 
 
 def test_the_server_reads_its_arguments() -> None:
-    [container] = pod("--set", "history.server.goneNamespacesGroup=g,history.server.tlsSecret=t")[
-        "containers"
-    ]
+    values = "history.server.goneNamespacesGroup=g,history.server.tlsSecret=t,"
+    values += r"history.server.dashboards=https://h/\{namespace\}/\{name\}"
+    [container] = pod("--set", values)["containers"]
     args = parse([*container["command"][1:], *container["args"]])
     assert (args.store, args.kubernetes, args.gone_namespaces_group) == ("s3://b/ray", True, "g")
+    assert args.dashboards == "https://h/{namespace}/{name}"
     assert str(args.tls_cert) == "/etc/manta/tls/tls.crt"
 
 

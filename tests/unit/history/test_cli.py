@@ -33,7 +33,28 @@ def test_list_shows_the_sessions(store: str, capsys: pytest.CaptureFixture[str])
     assert "train-abc" in shown(capsys, "list", "-o", "wide", "--store", store)
 
 
-@pytest.mark.parametrize("target", ["train", "rayjob/train", "job/train"])
+@pytest.mark.parametrize(
+    ("target", "count"),
+    [("", 1), ("rayjobs", 1), ("job/train", 1), ("rayjob/other", 0), ("raycluster", 0)],
+)
+def test_list_shows_one_kind_or_one_name(
+    store: str, capsys: pytest.CaptureFixture[str], target: str, count: int
+) -> None:
+    words = [target] if target else []
+    assert len(json.loads(shown(capsys, "list", *words, "-o", "json", "--store", store))) == count
+
+
+@pytest.mark.parametrize(
+    ("flag", "count"), [("--name=f", 1), ("--name=other", 0), ("--job=02000000", 1)]
+)
+def test_errors_are_filtered(
+    store: str, capsys: pytest.CaptureFixture[str], flag: str, count: int
+) -> None:
+    found = json.loads(shown(capsys, "errors", "train", flag, "-o", "json", "--store", store))
+    assert len(found) == count
+
+
+@pytest.mark.parametrize("target", ["train", "rayjob/train", "job/train", "RayJobs/train"])
 def test_show_tells_what_ran_and_what_failed_first(
     store: str, capsys: pytest.CaptureFixture[str], target: str
 ) -> None:

@@ -92,6 +92,8 @@ SHAPES: dict[str, Callable[[Any], object]] = {
     "api/cluster_status": lambda a: "clusterStatus" in a["data"],
     "api/cluster_status?format=1": lambda a: "CPU" in a["data"]["clusterStatus"],
     "events": lambda a: {one["eventId"] for one in a["data"]["events"]["global"]} == {"1", "2"},
+    "events?job_id=02000000": lambda a: a["data"] == {"jobId": "02000000", "events": []},
+    "events?job_id=global": lambda a: len(a["data"]["events"]) == 2,
     "api/v0/platform_events": lambda a: a["data"]["events"] == [],
     f"api/v0/logs?node_id={NODE}&glob=*": lambda a: a["data"]["result"]["raylet"] == ["raylet.out"],
     "api/v0/cluster_metadata": lambda a: a["data"]["rayVersion"] == "2.60.0",

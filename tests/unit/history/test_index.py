@@ -12,6 +12,7 @@ from manta.history.index import queries
 from manta.history.index.builder import IndexBuilder
 from manta.history.index.queries import Filter, FilterError
 from manta.history.layout import event_key
+from manta.history.store import StoreError
 from support.history import (
     FAILED_TASK,
     RECORDED,
@@ -199,6 +200,31 @@ def test_a_damaged_index_is_built_again(tmp_path: Path) -> None:
     catalog.store.delete([stored])
     catalog.store.create(stored, b"no database")
     assert queries.tasks(opened(Catalog(catalog.store, tmp_path / "other"))).total > 10
+
+
+def test_the_index_of_a_session_that_grew_replaces_the_one_before(tmp_path: Path) -> None:
+    catalog = recorded_session(tmp_path)
+    catalog.open_index(KEY)
+    [before] = [one.key for one in catalog.store.objects(f"{KEY.prefix}/index")]
+    catalog.store.create(event_key(KEY, WHO.pod, "zz"), gzip.compress(b"[]\n"))
+    catalog.open_index(KEY)
+    [after] = [one.key for one in catalog.store.objects(f"{KEY.prefix}/index")]
+    assert before != after
+
+
+def test_who_may_only_read_the_store_gets_an_index_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog = recorded_session(tmp_path)
+
+    def refuse(_key: str, _path: Path) -> None:
+        raise StoreError("403 Forbidden")
+
+    monkeypatch.setattr(catalog.store, "write_derived", refuse)
+    database = catalog.open_index(KEY)
+    assert database is not None
+    assert queries.tasks(database).total
+    assert "is kept on this machine only: 403 Forbidden" in caplog.text
 
 
 def test_a_missing_session_has_no_index(tmp_path: Path) -> None:

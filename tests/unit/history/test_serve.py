@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -14,7 +15,7 @@ from manta.history.catalog import Catalog
 from manta.history.layout import SessionKey
 from manta.history.serve.access import Access, OwnerAccess
 from manta.history.serve.frontend import Frontend, find_frontends, nearest
-from manta.history.serve.server import HistoryHandler
+from manta.history.serve.server import HistoryHandler, without_colours
 from manta.httpserver.messages import HttpRequest, HttpResponse, User
 from support.history import FAILED_TASK, NODE, SESSION, WHO, recorded_session
 
@@ -113,6 +114,28 @@ def test_logs_by_file_task_pid_and_range(handler: HistoryHandler) -> None:
     assert text(handler, f"node_id={NODE}&filename=raylet.out&lines=-1") == b"one\ntwo\nthree\n"
     assert text(handler, f"task_id={FAILED_TASK}&suffix=out") == b"task 7\n"
     assert text(handler, f"node_id={NODE}&pid=29268&lines=1") == b"after\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [b"\x1b[36m(f pid=1)\x1b[0m said [1m\n"],
+        [b"\x1b", b"[3", b"6m(f pid=1)\x1b[", b"0m said [1", b"m\n"],
+    ],
+)
+async def test_colours_are_left_out_also_where_two_parts_meet(parts: list[bytes]) -> None:
+    async def coming() -> AsyncIterator[bytes]:
+        for one in parts:
+            yield one
+
+    assert b"".join([one async for one in without_colours(coming())]) == b"(f pid=1) said [1m\n"
+
+
+async def test_an_escape_code_that_is_cut_off_at_the_end_is_kept() -> None:
+    async def coming() -> AsyncIterator[bytes]:
+        yield b"cut off \x1b[3"
+
+    assert b"".join([one async for one in without_colours(coming())]) == b"cut off \x1b[3"
 
 
 def test_log_files_are_listed_by_component(handler: HistoryHandler) -> None:

@@ -66,6 +66,21 @@ def open_catalog(args: argparse.Namespace) -> Iterator[Catalog]:
         raise HistoryError(str(error)) from error
 
 
+def kind_and_name(target: str) -> tuple[str, str]:
+    """Of `KIND` or `KIND/NAME`; empty words mean all. Raises UsageError."""
+    from manta.history.layout import KINDS
+
+    word, _, name = target.strip("/").partition("/")
+    kind = _kind(word)
+    if kind and kind not in KINDS:
+        raise UsageError(f"{target}: write KIND or KIND/NAME, with one of {', '.join(KINDS)}")
+    return kind, name
+
+
+def _kind(word: str) -> str:
+    return _KINDS.get(word.lower().rstrip("s"), word.lower().rstrip("s"))
+
+
 def find_session(catalog: Catalog, args: argparse.Namespace, target: str) -> SessionKey:
     """The session of `KIND/NAME[/SESSION]`, `NAME` or a whole path; the newest by default."""
     from manta.history.layout import InvalidName, SessionKey
@@ -74,7 +89,7 @@ def find_session(catalog: Catalog, args: argparse.Namespace, target: str) -> Ses
     namespace = namespace_of(args)
     if len(parts) == 4:
         namespace, *parts = parts
-    kind = _KINDS.get(parts[0], parts[0]).rstrip("s") if len(parts) > 1 else ""
+    kind = _kind(parts[0]) if len(parts) > 1 else ""
     name = parts[1] if len(parts) > 1 else parts[0]
     if len(parts) == 3:
         try:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from manta.api.usage import UsageError
 from manta.cli.plane.history_server import write_server_record
-from manta.cli.server.connection import open_client
+from manta.cli.server.connection import cluster_of, open_client
 from manta.cli.server.history import open_catalog
 from manta.cli.server.history_index import in_child
+from manta.cli.server.live_clusters import check_dashboards, live_of_callers, live_of_owner
 from manta.history.serve.access import Access, KubernetesAccess, OwnerAccess
 from manta.history.serve.frontend import find_frontends
-from manta.history.serve.server import LIMITS, PREFIX, HistoryHandler
+from manta.history.serve.overview import PREFIX
+from manta.history.serve.server import LIMITS, HistoryHandler
 from manta.httpserver.address import Address
 from manta.httpserver.server import HttpServer
 from manta.runtime.process import loop_factory, stop_on_signals
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 def serve(args: argparse.Namespace) -> int:
     address = _address(args.address)
     context = _tls(args)
+    check_dashboards(args.dashboards)
     with open_catalog(args) as catalog, asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(args, address, context, catalog))
     return 0
@@ -75,9 +78,13 @@ async def _serve(
         if args.kubernetes or not _is_loopback(address):
             client = await stack.enter_async_context(open_client(args))
             access = KubernetesAccess(client, args.gone_namespaces_group)
+            live = live_of_callers(cluster_of(args), args.dashboards)
+        else:
+            live = live_of_owner(args)
         handler = HistoryHandler(
-            catalog, access, frontends, secure=context is not None, make_index=in_child(catalog)
-        )
+            catalog, access, frontends,
+            secure=context is not None, make_index=in_child(catalog), live=live,
+        )  # fmt: skip
         hosts = frozenset({"localhost"}) if _is_loopback(address) else frozenset()
         server = HttpServer(handler, hosts, LIMITS)
         try:

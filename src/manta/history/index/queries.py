@@ -86,16 +86,19 @@ def _count(database: sqlite3.Connection, conditions: Sequence[_Condition], *, dr
 
 
 def failed_tasks(
-    database: sqlite3.Connection, *, limit: int, offset: int = 0
+    database: sqlite3.Connection, filters: Sequence[Filter] = (), *, limit: int, offset: int = 0
 ) -> list[dict[str, Any]]:
-    """Task attempts with an error, the first failure first."""
+    """Task attempts with an error, the first failure first. Raises FilterError."""
+    conditions = [_condition(database, one) for one in filters]
+    more = "".join(f" AND {one}" for one in conditions)
     failed, finished = (f"s{TASK_STATES.index(one)}" for one in ("FAILED", "FINISHED"))
     page = (
-        "INDEXED BY tasks_by_error_type WHERE error_type IS NOT NULL"
+        f"INDEXED BY tasks_by_error_type WHERE error_type IS NOT NULL{more}"
         f" ORDER BY coalesce({failed}, {finished}, 0), rowid LIMIT ? OFFSET ?"
     )
     words = Words(database)
-    rows = attempts(database, page, (min(limit, MAX_ROWS), offset))
+    values = [one.value for one in conditions]
+    rows = attempts(database, page, (*values, min(limit, MAX_ROWS), offset))
     return [task(row, words, detail=True) for row in rows]
 
 

@@ -241,15 +241,21 @@ def _category(name: str) -> str:
 
 
 def ray_events(session: Session, query: Query) -> Any:
-    rows = [
-        {
+    """By job, as Ray's dashboard groups them; `global` has those of no job."""
+    found: dict[str, list[dict[str, Any]]] = {"global": []}
+    for one in queries.rows(
+        session.database, "SELECT * FROM ray_events ORDER BY at DESC LIMIT 1000"
+    ):
+        fields = _object(one["fields"])
+        row = {
             "eventId": one["id"], "sourceType": one["source"], "sourceHostname": one["hostname"],
             "sourcePid": one["pid"], "message": one["message"], "timestamp": str(int(one["at"] / 1000)),
-            "customFields": _object(one["fields"]), "severity": one["severity"], "label": one["label"],
-        }
-        for one in queries.rows(session.database, "SELECT * FROM ray_events ORDER BY at DESC LIMIT 1000")
-    ]  # fmt: skip
-    return ok({"events": {"global": rows}}, "All events fetched.")
+            "customFields": fields, "severity": one["severity"], "label": one["label"],
+        }  # fmt: skip
+        found.setdefault(str(fields.get("job_id") or "global"), []).append(row)
+    if job_id := first(query, "job_id"):
+        return ok({"jobId": job_id, "events": found.get(job_id, [])}, "Job events fetched.")
+    return ok({"events": found}, "All events fetched.")
 
 
 # ── the session ──────────────────────────────────────────────────────────────────────────

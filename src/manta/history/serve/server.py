@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import html
 import logging
+import re
 import secrets
 import time
 from collections import OrderedDict
@@ -28,6 +29,7 @@ from manta.history.logs import MAX_LINES
 from manta.history.serve.access import Access
 from manta.history.serve.answers import ENDPOINTS, ITEMS, UNAVAILABLE, is_known
 from manta.history.serve.frontend import Frontend, nearest
+from manta.history.serve.overview import PREFIX, Live, Overview, html_page
 from manta.history.serve.sessions import IndexPendingError, MakeIndex, OpenSessions, in_thread
 from manta.history.serve.shapes import JsonStream, NotFoundError, Query, Session
 from manta.history.serve.stored import stored_answer
@@ -40,10 +42,8 @@ from manta.kube.errors import MantaError
 
 log = logging.getLogger(__name__)
 
-PREFIX: Final = "/history/"
 _LOGIN_SECONDS: Final = 8 * 3600.0
 _MAX_LOGINS: Final = 1000
-_LISTED: Final = 500
 _MIB: Final = 1024 * 1024
 LIMITS: Final = Limits(body_bytes=64 * 1024, client_bytes=48 * _MIB, total_bytes=64 * _MIB)
 _PAGE_POLICY: Final = (
@@ -69,8 +69,10 @@ class HistoryHandler(Handler):
         *,
         secure: bool,
         make_index: MakeIndex | None = None,
+        live: Live | None = None,
     ) -> None:
-        """`secure`: the browser comes by HTTPS. `make_index`: a thread of this process by default."""
+        """`secure`: the browser comes by HTTPS. `make_index`: a thread of this process by default.
+        `live` finds the clusters that run now."""
         self._catalog = catalog
         self._access = access
         self._frontends = frontends
@@ -79,6 +81,7 @@ class HistoryHandler(Handler):
         self.cookie = f"manta-history-{sha256(catalog.store.url.encode()).hexdigest()[:8]}"
         self._logins: OrderedDict[str, tuple[float, str]] = OrderedDict()
         """Bearer tokens by the value of their cookie."""
+        self._overview = Overview(catalog, access, live)
         self._open = OpenSessions(catalog, make_index or in_thread(catalog))
         self._turn = asyncio.Lock()
 
@@ -111,10 +114,10 @@ class HistoryHandler(Handler):
         user = await self._access.user(self._token(request))
         if user is None:
             if "text/html" in request.headers.get("accept", ""):
-                return _page(401, "Log in", _LOGIN)
+                return html_page(401, "Log in", _LOGIN)
             return _error(401, "a bearer token is required")
         if request.path == PREFIX:
-            return await self._overview(user)
+            return await self._overview.page(request, user, self._token(request))
         return await self._of_session(request, user)
 
     def _token(self, request: HttpRequest) -> str:
@@ -140,14 +143,14 @@ class HistoryHandler(Handler):
         else:  # above all HEAD: what only looks at a link must not use it up
             return _error(405, "only GET and POST")
         if not token:
-            return _page(200, "Log in", _LOGIN)
+            return html_page(200, "Log in", _LOGIN)
         try:
             bearer = await self._access.login(token)
         except MantaError as error:
             log.warning("login: %s", error)
             return _error(503, f"the token cannot be checked now: {error}")
         if bearer is None:
-            return _page(401, "Log in", f"<p>{self._access.refused}</p>{_LOGIN}")
+            return html_page(401, "Log in", f"<p>{self._access.refused}</p>{_LOGIN}")
         return self._logged_in(bearer)
 
     def _logged_in(self, bearer: str) -> HttpResponse:
@@ -157,7 +160,7 @@ class HistoryHandler(Handler):
             self._logins.popitem(last=False)
         more = "; Secure" if self._secure else ""
         cookie = f"{self.cookie}={name}; Path=/history; HttpOnly; SameSite=Strict{more}"
-        return _page(200, "History", f'<p>Logged in. <a href="{PREFIX}">Sessions</a></p>', (("Set-Cookie", cookie), ("Refresh", f"0; url={PREFIX}")))  # fmt: skip
+        return html_page(200, "History", f'<p>Logged in. <a href="{PREFIX}">Sessions</a></p>', (("Set-Cookie", cookie), ("Refresh", f"0; url={PREFIX}")))  # fmt: skip
 
     def _link(self, request: HttpRequest) -> HttpResponse:
         """A new link, for a command that has the owner's secret; a cookie is not enough."""
@@ -167,28 +170,6 @@ class HistoryHandler(Handler):
         return _json(200, {"path": f"{PREFIX}login?token={token}"})
 
     # ── pages ────────────────────────────────────────────────────────────────────────────
-    async def _overview(self, user: User) -> HttpResponse:
-        rows: list[str] = []
-        for namespace in await asyncio.to_thread(self._catalog.namespaces):
-            found = await asyncio.to_thread(self._sessions, namespace)
-            for key in found:
-                if len(rows) < _LISTED and await self._access.may_read(user, key):
-                    cells = "".join(f"<td>{html.escape(one)}</td>" for one in key[:3])
-                    link = f'<a href="{PREFIX}{quote(key.path)}/">{html.escape(key.session)}</a>'
-                    rows.append(f"<tr>{cells}<td>{link}</td></tr>")
-        head = "<tr><th>namespace</th><th>kind</th><th>name</th><th>session</th></tr>"
-        body = (
-            f"<table>{head}{''.join(rows)}</table>"
-            if rows
-            else "<p>No session that you may read.</p>"
-        )
-        if len(rows) == _LISTED:
-            body += f"<p>The first {_LISTED}; <code>manta history list</code> shows all.</p>"
-        return _page(200, "History", body)
-
-    def _sessions(self, namespace: str) -> list[SessionKey]:
-        return list(self._catalog.sessions(namespace))
-
     async def _of_session(self, request: HttpRequest, user: User) -> HttpResponse:
         parts = request.path.removeprefix(PREFIX).split("/", 4)
         try:
@@ -243,7 +224,7 @@ class HistoryHandler(Handler):
                 "<p>No frontend of Ray is installed beside this server: <code>pip install ray[default]</code>, or name"
                 " an environment with <code>--frontend</code>. The API below this address works.</p>"
             )
-            return _page(200 if rest == "" else 404, "History", words)
+            return html_page(200 if rest == "" else 404, "History", words)
         found = frontend.file(rest or "index.html")
         if found is None:
             return _error(404, "not found")
@@ -269,6 +250,8 @@ class HistoryHandler(Handler):
         else:
             count = min(int(lines), MAX_LINES)
             body = _in_thread(lambda: iter([reader.tail(found.pod, found.path, count, span)]))
+        if query.get("filter_ansi_code", [""])[0].lower() == "true":
+            body = without_colours(body)
         return HttpResponse(200, body, headers, content_type="text/plain; charset=utf-8")
 
 
@@ -284,6 +267,23 @@ def _is_text(request: HttpRequest) -> bool:
 def _bearer(request: HttpRequest) -> str | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
+
+
+_COLOUR: Final = re.compile(rb"\x1b\[[\d;]+m")
+_CUT_OFF: Final = re.compile(rb"\x1b(\[[\d;]{0,30})?\Z")
+
+
+async def without_colours(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Without the escape codes that Ray's dashboard leaves out on request, also those cut by two parts."""
+    rest = b""
+    async for part in parts:
+        whole = rest + part
+        cut = _CUT_OFF.search(whole)
+        rest = cut.group() if cut else b""
+        if kept := _COLOUR.sub(b"", whole[: len(whole) - len(rest)]):
+            yield kept
+    if rest:
+        yield rest
 
 
 async def _in_thread(start: Callable[[], Any]) -> AsyncIterator[bytes]:
@@ -321,7 +321,7 @@ def _json(status: int, body: Any) -> HttpResponse:
 def _pending(request: HttpRequest, message: str) -> HttpResponse:
     """503, with a page that loads itself again for browsers."""
     if "text/html" in request.headers.get("accept", ""):
-        return _page(503, "Please wait", f"<p>{html.escape(message)}</p>", (("Refresh", "5"),))
+        return html_page(503, "Please wait", f"<p>{html.escape(message)}</p>", (("Refresh", "5"),))
     answer = _error(503, message)
     return replace(answer, headers=(*answer.headers, ("Retry-After", "5")))
 
@@ -335,14 +335,3 @@ _LOGIN: Final = (
     " <code>kubectl create token NAME</code>: <input type=password name=token autocomplete=off>"
     " <button>Log in</button></p></form>"
 )
-
-
-def _page(
-    status: int, title: str, body: str, headers: tuple[tuple[str, str], ...] = ()
-) -> HttpResponse:
-    text = (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>"
-        "<style>body{font:16px sans-serif;margin:2em}td,th{text-align:left;padding:.2em 1em .2em 0}</style>"
-        f"<h1>{title}</h1>{body}</html>"
-    )
-    return HttpResponse(status, text.encode(), headers, content_type="text/html; charset=utf-8")
