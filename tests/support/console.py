@@ -18,7 +18,8 @@ from manta.api.core import Node, Pod
 from manta.api.meta import Key
 from manta.cli.server.console_commands import dry_apply, read
 from manta.console.acting import Commands
-from manta.console.links import OneTimeLinks
+from manta.console.login.link import LinkLogin
+from manta.console.login.links import OneTimeLinks
 from manta.console.pages.actions import RESOURCES
 from manta.console.pages.forecast import Forecast
 from manta.console.router import Router
@@ -217,10 +218,10 @@ async def running_console(
     """`kinds=False`: the server does not know the Ray kinds, which take a second to load."""
     clock = SystemClock()
     async with memory_plane(crds=ray_crds() if kinds else ()) as plane:
-        visitors = Visitors(lambda _token: plane.client_as(user), clock, namespaces)
+        visitors = Visitors(lambda _session: plane.client_as(user), clock, namespaces)
         with tempfile.TemporaryDirectory() as directory:
             links = OneTimeLinks(Path(directory))
-            settings = Settings(Cookies(KEY, port=8267), links)
+            settings = Settings(Cookies(KEY, port=8267), LinkLogin(links))
             handler = ConsoleHandler(settings, visitors, Router(COMMANDS), clock)
             console = RunningConsole(plane, handler, links)
             try:

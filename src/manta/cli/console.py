@@ -11,17 +11,23 @@ from manta.cli.server.connection import add_connection_flags
 from manta.cli.server.operator_settings import add_settings_flags
 
 DEFAULT_PORT = 8267
+LOGINS = ("link", "token", "oidc", "proxy")
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "console",
         description="Serve the console on this machine, with the rights of the kubeconfig's user, until "
-        "Ctrl-C. The printed link logs one browser in.",
+        "Ctrl-C. The printed link logs one browser in. With --login: for many people, each with their own "
+        "rights.",
         **examples(
             ("manta console", "print a link that logs one browser in"),
             ("manta console --open", "and open it"),
             ("manta console -n team-a,team-b", "if you may not list all namespaces"),
+            (
+                "manta console --login token --url https://ray.example",
+                "for people who paste a token",
+            ),
         ),
     )
     parser.add_argument(
@@ -32,14 +38,65 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--open", action="store_true", help="open the browser")
     parser.add_argument("--listener", type=int, help=argparse.SUPPRESS)  # for `manta up`
+    _add_shared_flags(parser)
     add_connection_flags(parser, namespace=True)
     add_settings_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from manta.cli.server.console_server import serve
+    if args.login == "link":
+        from manta.cli.server.console_server import serve
 
-    return serve(args)
+        return serve(args)
+    from manta.cli.server.console_shared import serve_shared
+
+    return serve_shared(args)
+
+
+def _add_shared_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "for many people", "In a cluster: the Helm chart sets these (console.enabled)."
+    )
+    group.add_argument(
+        "--login",
+        choices=LOGINS,
+        default="link",
+        help="how people log in: with the printed link, a token of Kubernetes, an OIDC issuer, or at a "
+        "proxy in front",
+    )
+    group.add_argument(
+        "--listen",
+        default=f"127.0.0.1:{DEFAULT_PORT}",
+        metavar="HOST:PORT",
+        help="address to serve",
+    )
+    group.add_argument("--url", default="", help="address of the console in browsers: https://NAME")
+    group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate, to serve HTTPS")
+    group.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
+    group.add_argument(
+        "--cookie-key-file",
+        type=Path,
+        metavar="FILE",
+        help="at least 32 random characters, which encrypt the cookies (default: new ones at each start)",
+    )
+    group.add_argument("--oidc-issuer", default="", metavar="URL")
+    group.add_argument("--oidc-client-id", default="", metavar="ID")
+    group.add_argument("--oidc-client-secret-file", type=Path, metavar="FILE")
+    group.add_argument(
+        "--oidc-scopes",
+        default="openid email",
+        metavar="WORDS",
+        help="offline_access: logins are renewed (default: openid email)",
+    )
+    group.add_argument("--oidc-ca", type=Path, metavar="FILE", help="certificate authority")
+    group.add_argument(
+        "--proxy-secret-file",
+        type=Path,
+        metavar="FILE",
+        help="at least 32 characters, which the proxy sends as X-Manta-Proxy-Secret",
+    )
+    group.add_argument("--proxy-user-header", default="X-Forwarded-User", metavar="NAME")
+    group.add_argument("--proxy-groups-header", default="X-Forwarded-Groups", metavar="NAME")
 
 
 def key_path(directory: Path) -> Path:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qs, urlencode
 
+import msgspec
+
 from manta.api.usage import UsageError
 from manta.console.assets import Assets
-from manta.console.links import OneTimeLinks
+from manta.console.login.way import Login
 from manta.console.pages import messages
 from manta.console.pages.layout import Frame, document
+from manta.console.pages.login import logged_in
 from manta.console.pages.page import Page
 from manta.console.router import Router
-from manta.console.sessions import SECONDS, Cookies, Session, is_same_origin
+from manta.console.sessions import Cookies, Session, TooLongError, is_same_origin
 from manta.console.stream import digest, page_stream
 from manta.console.visitors import Visitor, Visitors
 from manta.httpserver.handler import Handler
@@ -32,14 +35,12 @@ _POLICY: Final = (
 )
 _READS: Final = frozenset(("GET", "HEAD"))
 _HTML: Final = "text/html; charset=utf-8"
-_MOST_LOGIN_BYTES: Final = 16_384
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     cookies: Cookies
-    links: OneTimeLinks | None
-    """Those that log this machine's user in; None: people paste tokens of Kubernetes."""
+    login: Login
     server: str = ""
     """The address of the API server, shown to people."""
 
@@ -74,77 +75,88 @@ class ConsoleHandler(Handler):
             return self._assets.response(request.path.removeprefix("/static/"))
         if request.method not in _READS and not is_same_origin(request.headers):
             return self._page(messages.refused("The request does not come from this console."))
-        if request.path == "/login":
-            return await self._login(request)
+        if request.path == "/login" or request.path.startswith("/login/"):
+            return await self._log_in(request)
         if request.path == "/logout" and request.method == "POST":
             return self._redirect("/login", self._settings.cookies.forget())
         session = self._session(request)
         if session is None:
-            return self._stranger(request)
+            return self._page(self._settings.login.page(status=401))
+        if request.path == "/session":  # a tab whose stream has ended asks why
+            return text_response(200, "")
         try:
-            return await self._of_visitor(request, await self._visitors.of(session))
+            return await self._of_session(request, session)
         except Unauthorized as error:
-            if self._settings.links is not None:  # the link was used: a new login needs a new one
-                return self._page(messages.failed(str(error)))
-            return self._redirect("/login", self._settings.cookies.forget())
+            return self._logged_out(str(error))
         except (MantaError, UsageError) as error:
             log.warning("%s: %s", request.path, error)
             return self._page(messages.failed(str(error), _status_of(error)))
 
     # ── login ────────────────────────────────────────────────────────────────────────────
 
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
     def _session(self, request: HttpRequest) -> Session | None:
-        return self._settings.cookies.session(request.headers, self._clock.now().timestamp())
+        login, now = self._settings.login, self._now()
+        kept = self._settings.cookies.session(request.headers, now) if login.by_cookie else None
+        return login.session(request, kept, now)
 
-    def _stranger(self, request: HttpRequest) -> HttpResponse:
-        if self._settings.links is None and request.method in _READS:
-            return self._redirect("/login")
-        return self._page(messages.login(pasted=self._settings.links is None, status=401))
+    async def _of_session(self, request: HttpRequest, session: Session) -> HttpResponse:
+        renewed = await self._settings.login.renewed(session, self._now())
+        answer = await self._of_visitor(request, await self._visitors.of(renewed), renewed)
+        if renewed is session:
+            return answer
+        return replace(answer, headers=(*answer.headers, self._cookie(renewed)))
 
-    async def _login(self, request: HttpRequest) -> HttpResponse:
-        if self._settings.links is not None:
-            return self._login_by_link(request, self._settings.links)
-        if request.method != "POST":
-            return self._page(messages.login(pasted=True))
-        fields = parse_qs(request.body[:_MOST_LOGIN_BYTES].decode("latin-1"))
-        token = fields.get("token", [""])[0].strip()
-        spaces = tuple(fields.get("namespaces", [""])[0].replace(",", " ").split())
-        session = self._new_session(token, spaces)
+    def _logged_out(self, why: str) -> HttpResponse:
+        login = self._settings.login
+        if not login.is_checked:
+            return self._page(messages.failed(why))
+        answer = self._page(login.page(f"Kubernetes does not accept this login: {why}", 401))
+        forget = ("Set-Cookie", self._settings.cookies.forget())
+        return replace(answer, headers=(*answer.headers, forget))
+
+    async def _log_in(self, request: HttpRequest) -> HttpResponse:
+        login = self._settings.login
         try:
-            if not token:
-                return self._page(
-                    messages.login(pasted=True, why="The token is missing.", status=400)
-                )
-            await self._visitors.of(session)
+            answer = await login.answer(request, self._now())
+            if isinstance(answer, Session):
+                return await self._welcome(answer)
         except Unauthorized:
-            why = "Kubernetes does not accept this token."
-            return self._page(messages.login(pasted=True, why=why, status=401))
-        except (MantaError, UsageError) as error:
-            return self._page(messages.login(pasted=True, why=str(error), status=502))
-        return self._logged_in(session)
+            answer = login.page("Kubernetes does not accept this token.", 401)
+        except (MantaError, UsageError, TooLongError) as error:
+            log.warning("%s: %s", request.path, error)
+            answer = login.page(str(error), 502)
+        return self._page(answer) if isinstance(answer, Page) else answer
 
-    def _login_by_link(self, request: HttpRequest, links: OneTimeLinks) -> HttpResponse:
-        now = self._clock.now().timestamp()
-        if request.method != "GET" or not links.redeem(request.param("token"), now):
-            why = "This link was used already, is older than an hour, or is of another console."
-            return self._page(messages.login(pasted=False, why=why, status=401))
-        return self._logged_in(self._new_session())
-
-    def _new_session(self, token: str = "", namespaces: tuple[str, ...] = ()) -> Session:
-        return Session(self._clock.now().timestamp() + SECONDS, token, namespaces)
-
-    def _logged_in(self, session: Session) -> HttpResponse:
+    async def _welcome(self, session: Session) -> HttpResponse:
         """A page that leads on, not a redirect: after a link of another site the browser would not send
         the new cookie with the redirected request."""
-        headers = (("Set-Cookie", self._settings.cookies.make(session)), ("Refresh", "0; url=/"))
-        text = document(messages.logged_in(), self._frame(logged_in=False), "/login")
+        if self._settings.login.is_checked:
+            await self._visitors.of(session)
+        headers = (self._cookie(session), ("Refresh", "0; url=/"))
+        text = document(logged_in(), self._frame(logged_in=False), "/login")
         return HttpResponse(200, text.encode(), headers, _HTML)
+
+    def _cookie(self, session: Session) -> tuple[str, str]:
+        """A refresh token that does not fit is left out: the login then ends with its token."""
+        try:
+            return "Set-Cookie", self._settings.cookies.make(session)
+        except TooLongError:
+            if not session.refresh:
+                raise
+        return "Set-Cookie", self._settings.cookies.make(
+            msgspec.structs.replace(session, refresh="")
+        )
 
     # ── pages ────────────────────────────────────────────────────────────────────────────
 
-    async def _of_visitor(self, request: HttpRequest, visitor: Visitor) -> HttpResponse:
+    async def _of_visitor(
+        self, request: HttpRequest, visitor: Visitor, session: Session
+    ) -> HttpResponse:
         if request.path == "/stream":
-            return self._stream(request, visitor)
+            return self._stream(request, visitor, session)
         if request.method == "POST":
             answer = await self._router.post(visitor, request)
             return self._page(answer, visitor, request) if isinstance(answer, Page) else answer
@@ -155,11 +167,14 @@ class ConsoleHandler(Handler):
         page = await self._router.page(visitor, request.path, request.query)
         return self._page(page, visitor, request)
 
-    def _stream(self, request: HttpRequest, visitor: Visitor) -> HttpResponse:
+    def _stream(self, request: HttpRequest, visitor: Visitor, session: Session) -> HttpResponse:
         path, _, query = request.param("page").partition("?")
         pairs = tuple((name, one) for name, found in parse_qs(query).items() for one in found)
 
         async def render() -> Page:
+            if session.is_over(self._now()):
+                raise Unauthorized(401, "Unauthorized", "the login is over")
+            await visitor.check()
             return await self._router.page(visitor, path, pairs)
 
         body = page_stream(visitor, render, request.param("seen"))

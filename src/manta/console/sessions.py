@@ -8,19 +8,24 @@ that are open recover by themselves.
 from __future__ import annotations
 
 import base64
+import hashlib
 import secrets
+import zlib
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+_Content = TypeVar("_Content", bound=msgspec.Struct)
 KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 SECONDS: Final = 12 * 3600
 """How long a login lasts."""
+MOST_COOKIE: Final = 4096
+"""Bytes of name, value and attributes: browsers drop a longer cookie without a word."""
 
 
 class Session(msgspec.Struct, frozen=True, array_like=True):
@@ -29,42 +34,76 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     """Bearer token of the user; empty: the user of the kubeconfig."""
     namespaces: tuple[str, ...] = ()
     """Where to look if the user may not list all namespaces."""
+    refresh: str = ""
+    """The refresh token of an OIDC issuer."""
+    token_expires: float = 0.0
+    """When the token ends and a new one is asked for; 0: unknown."""
+    user: str = ""
+    """Who to impersonate: of a proxy that has logged the user in. Never in a cookie."""
+    groups: tuple[str, ...] = ()
+
+    def is_over(self, now: float) -> bool:
+        """Whether the login or its token has ended."""
+        return now >= self.expires or 0.0 < self.token_expires <= now
+
+    def identity(self) -> str:
+        """The same for all sessions that see the same things."""
+        parts = (self.token, self.user, *self.groups, "", *self.namespaces)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+class TooLongError(Exception):
+    """A browser would drop a cookie with this session."""
 
 
 class Cookies:
-    def __init__(self, key: bytes, *, port: int = 0, secure: bool = False) -> None:
+    def __init__(
+        self, key: bytes, *, port: int = 0, secure: bool = False, about: str = "console"
+    ) -> None:
         """`secure`: browsers come by HTTPS. Ports share the cookies of a host, so the name has the port."""
-        self.name = "__Host-manta-console" if secure else f"manta-console-{port}"
+        self.name = f"__Host-manta-{about}" if secure else f"manta-{about}-{port}"
         self._key = key
         self._secure = secure
 
     def make(self, session: Session) -> str:
-        """The value of a Set-Cookie header."""
+        """The value of a Set-Cookie header. Raises TooLongError if no browser would keep it."""
+        made = f"{self.name}={self.seal(session)}; {self._attributes()}; Max-Age={SECONDS}"
+        if len(made) > MOST_COOKIE:
+            raise TooLongError(f"the cookie of this login has {len(made)} bytes of {MOST_COOKIE}")
+        return made
+
+    def seal(self, content: msgspec.Struct) -> str:
+        """Encrypted and authenticated. Compressed, as tokens are text of base64."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = nonce + self._cipher().encrypt(nonce, msgspec.json.encode(session), self._bound())
-        value = base64.urlsafe_b64encode(sealed).decode().rstrip("=")
-        return f"{self.name}={value}; {self._attributes()}; Max-Age={SECONDS}"
+        plain = zlib.compress(msgspec.json.encode(content), 9)
+        sealed = nonce + self._cipher().encrypt(nonce, plain, self._bound())
+        return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+
+    def attempt(self, content: msgspec.Struct, seconds: int) -> str:
+        """The value of a Set-Cookie header that comes back from another site's link."""
+        attributes = self._attributes().replace("SameSite=Strict", "SameSite=Lax")
+        return f"{self.name}={self.seal(content)}; {attributes}; Max-Age={seconds}"
 
     def forget(self) -> str:
         return f"{self.name}=; {self._attributes()}; Max-Age=0"
 
     def session(self, headers: Mapping[str, str], now: float) -> Session | None:
         """The session of a request; None if it has none, or one that is forged or over."""
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.name)
-        except CookieError:
+        session = self.opened(cookie_value(headers, self.name), Session)
+        return session if session is not None and session.expires > now else None
+
+    def opened(self, value: str, into: type[_Content]) -> _Content | None:
+        """What was sealed; None if it is missing or forged."""
+        if not value or len(value) > MOST_COOKIE:
             return None
-        if found is None or len(found.value) > 16_384:
-            return None
         try:
-            sealed = base64.urlsafe_b64decode(found.value + "=" * (-len(found.value) % 4))
+            sealed = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
             plain = self._cipher().decrypt(
                 sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], self._bound()
             )
-            session = msgspec.json.decode(plain, type=Session)
-        except (ValueError, InvalidTag, msgspec.MsgspecError):
+            return msgspec.json.decode(zlib.decompress(plain), type=into)
+        except (ValueError, InvalidTag, zlib.error, msgspec.MsgspecError):
             return None
-        return session if session.expires > now else None
 
     def _attributes(self) -> str:
         return f"Path=/; HttpOnly; SameSite=Strict{'; Secure' if self._secure else ''}"
@@ -74,6 +113,15 @@ class Cookies:
 
     def _cipher(self) -> AESGCM:
         return AESGCM(self._key)
+
+
+def cookie_value(headers: Mapping[str, str], name: str) -> str:
+    """The value of a cookie; empty if there is none."""
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
 
 
 def is_same_origin(headers: Mapping[str, str]) -> bool:

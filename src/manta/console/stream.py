@@ -11,6 +11,7 @@ import msgspec
 
 from manta.console.pages.page import Page, Regions
 from manta.console.visitors import Visitor
+from manta.kube.errors import Unauthorized
 
 PAUSE: Final = 0.1
 """Seconds between two messages: many changes at once become one message."""
@@ -60,7 +61,10 @@ async def page_stream(visitor: Visitor, render: Render, seen: str) -> AsyncItera
         shown: Regions = {}
         while True:
             version = visitor.watching.version
-            regions = (await render()).regions()
+            try:
+                regions = (await render()).regions()
+            except Unauthorized:  # the tab asks again, and learns it there
+                return
             if not shown and digest(regions) == seen:
                 shown = regions
             if difference := changes(shown, regions):

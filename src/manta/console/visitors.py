@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable
 from typing import Final
 
 from manta.api.usage import UsageError
-from manta.console.rights import Rights, ask_rights
+from manta.console.rights import Rights, ask_rights, user_name
 from manta.console.sessions import Session
 from manta.console.watching import Watching
 from manta.kube.client import Client
+from manta.kube.errors import Unauthorized
 from manta.runtime.clock import Clock
 
-Connect = Callable[[str], Client]
-"""A client with this bearer token; with none, of the user of the kubeconfig."""
+Connect = Callable[[Session], Client]
+"""A client with the rights of this session."""
 IDLE_SECONDS: Final = 900.0
+SPARED_SECONDS: Final = 60.0
+"""A visitor who was here so lately does not make room for another."""
 RIGHTS_SECONDS: Final = 30.0
+CHECK_SECONDS: Final = 60.0
+"""How long a token that was revoked or is over still shows what was read with it."""
 MOST: Final = 64
 
 
@@ -28,6 +32,7 @@ class Visitor:
         self.streams = 0
         self._clock = clock
         self._seen = clock.monotonic()
+        self._checked = clock.monotonic()
         self._rights: dict[str, tuple[float, Rights]] = {}
 
     def idle(self) -> float:
@@ -45,6 +50,18 @@ class Visitor:
             self._rights[namespace] = (self._clock.monotonic(), found)
         return found
 
+    async def check(self) -> None:
+        """Ask from time to time whether Kubernetes still accepts the credentials: a watch that is open does
+        not say so. Raises Unauthorized, and the client's errors."""
+        now = self._clock.monotonic()
+        if now - self._checked > CHECK_SECONDS:
+            before, self._checked = self._checked, now
+            try:
+                await user_name(self.client)
+            except BaseException:
+                self._checked = before
+                raise
+
     async def close(self) -> None:
         await self.watching.close()
         await self.client.close()
@@ -55,28 +72,34 @@ class Visitors:
         self._connect = connect
         self._clock = clock
         self._namespaces = namespaces
-        self._known: dict[str, Visitor] = {}
-        self._turn = asyncio.Lock()
+        self._known: dict[str, asyncio.Task[Visitor]] = {}
 
     async def of(self, session: Session) -> Visitor:
-        """The visitor of a session. Raises UsageError if there are too many, and the client's errors."""
-        name = hashlib.sha256(msg_of(session)).hexdigest()
-        async with self._turn:
-            found = self._known.get(name)
-            if found is None:
-                await self._forget_idle()
-                if len(self._known) >= MOST:
-                    raise UsageError(f"{MOST} users are logged in; try again later")
-                found = self._known[name] = await self._welcome(session)
+        """The visitor of a session. Raises UsageError if there are too many, and the client's errors.
+
+        People do not wait for each other: each first visit lists with the rights of its own user.
+        """
+        name = session.identity()
+        if name not in self._known:
+            await self._make_room()
+        if (arriving := self._known.get(name)) is None:
+            arriving = self._known[name] = asyncio.create_task(self._welcome(session))
+        try:
+            found = await asyncio.shield(arriving)
+            await found.check()
+        except Exception as error:
+            if arriving.done() and self._known.get(name) is arriving:
+                await self._after(error, name)
+            raise
         found.visit()
         return found
 
     async def close(self) -> None:
-        await asyncio.gather(*(one.close() for one in self._known.values()))
-        self._known.clear()
+        for name in tuple(self._known):
+            await self._forget(name)
 
     async def _welcome(self, session: Session) -> Visitor:
-        client = self._connect(session.token)
+        client = self._connect(session)
         watching = Watching(client, self._clock, session.namespaces or self._namespaces)
         try:
             await watching.start()
@@ -86,12 +109,32 @@ class Visitors:
             raise
         return Visitor(client, watching, self._clock)
 
-    async def _forget_idle(self) -> None:
-        for name, one in list(self._known.items()):
+    async def _after(self, error: Exception, name: str) -> None:
+        """A first visit that failed, and a token that is over, leave nothing."""
+        if isinstance(error, Unauthorized) or self._known[name].exception() is not None:
+            await self._forget(name)
+
+    async def _make_room(self) -> None:
+        arrived = {
+            name: one.result()
+            for name, one in self._known.items()
+            if one.done() and not one.cancelled() and one.exception() is None
+        }
+        for name, one in arrived.items():
             if one.idle() > IDLE_SECONDS:
-                del self._known[name]
-                await one.close()
+                await self._forget(name)
+        if len(self._known) < MOST:
+            return
+        idle = {name: one.idle() for name, one in arrived.items() if name in self._known}
+        name = max(idle, key=lambda one: idle[one], default="")
+        if idle.get(name, 0.0) < SPARED_SECONDS:
+            raise UsageError(f"{MOST} users are logged in; try again later")
+        await self._forget(name)
 
-
-def msg_of(session: Session) -> bytes:
-    return "\0".join((session.token, *session.namespaces)).encode()
+    async def _forget(self, name: str) -> None:
+        arriving = self._known.pop(name)
+        if not arriving.done():
+            arriving.cancel()
+        [found] = await asyncio.gather(arriving, return_exceptions=True)
+        if isinstance(found, Visitor):
+            await found.close()

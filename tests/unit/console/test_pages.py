@@ -15,6 +15,7 @@ from manta.console.pages.events import events_page
 from manta.console.pages.fleet import Filter, fleet
 from manta.console.pages.forecast import Forecast
 from manta.console.pages.layout import Frame, document
+from manta.console.pages.login import login_page, token_form
 from manta.console.pages.logs import log_page
 from manta.console.pages.objects import object_page
 from manta.console.pages.page import Page
@@ -115,7 +116,7 @@ PAGES: Mapping[str, Callable[[], Page]] = {
         CLUSTER, BY_WORD["suspend"], Forecast("all Pods are deleted"), {}
     ),
     "log": lambda: log_page("Log of x", ("default/x", "/"), "/pods/default/x/log", "a\n<b>\n"),
-    "login": lambda: messages.login(pasted=True, why="no such token"),
+    "login": lambda: login_page(token_form(), "no such token"),
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from manta.api.usage import UsageError
 from manta.cli.dashboard import has_display
-from manta.console.links import OneTimeLinks
+from manta.console.login.links import OneTimeLinks
 from manta.localplane.private_files import write_private_file
 
 HOST = "manta-console.localhost"

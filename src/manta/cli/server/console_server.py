@@ -18,6 +18,7 @@ from manta.cli.server.connection import cluster_of
 from manta.cli.server.console_commands import commands
 from manta.cli.server.console_link import HOST, links_of, new_link, open_in_browser
 from manta.cli.server.kubectl_flags import timeout_of
+from manta.console.login.link import LinkLogin
 from manta.console.router import Router
 from manta.console.server import LIMITS, ConsoleHandler, Settings
 from manta.console.sessions import KEY_BYTES, Cookies
@@ -68,12 +69,13 @@ class LocalConsole:
         given = tuple((args.namespace or "").replace(",", " ").split())
         namespaces = given or (self._cluster.namespace,)
         self._visitors = Visitors(
-            lambda _token: connected(self._cluster, timeout_of(args)), clock, namespaces
+            lambda _session: connected(self._cluster, timeout_of(args)), clock, namespaces
         )
         key = await asyncio.to_thread(cookie_key, args.dir)
         listener = listening(args.port) if args.listener is None else given_listener(args.listener)
         self.port = listener.getsockname()[1]
-        settings = Settings(Cookies(key, port=self.port), links_of(args.dir), self.server)
+        login = LinkLogin(links_of(args.dir))
+        settings = Settings(Cookies(key, port=self.port), login, self.server)
         handler = ConsoleHandler(settings, self._visitors, Router(commands(args)), clock)
         self._server = HttpServer(handler, frozenset({HOST, "localhost"}), LIMITS)
         await self._server.start_on(listener)

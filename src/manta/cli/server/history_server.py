@@ -16,6 +16,7 @@ from manta.cli.server.connection import cluster_of, open_client
 from manta.cli.server.history import open_catalog
 from manta.cli.server.history_index import in_child
 from manta.cli.server.live_clusters import check_dashboards, live_of_callers, live_of_owner
+from manta.cli.server.tls_files import tls_context
 from manta.history.serve.access import Access, KubernetesAccess, OwnerAccess
 from manta.history.serve.frontend import find_frontends
 from manta.history.serve.overview import PREFIX
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 def serve(args: argparse.Namespace) -> int:
     address = _address(args.address)
-    context = _tls(args)
+    context = tls_context(args.tls_cert, args.tls_key)
     check_dashboards(args.dashboards)
     with open_catalog(args) as catalog, asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(args, address, context, catalog))
@@ -45,19 +46,6 @@ def _address(text: str) -> Address:
     if found is None:
         raise UsageError(f"--address {text}: must be HOST:PORT, such as 127.0.0.1:8266")
     return found
-
-
-def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
-    if (args.tls_cert is None) != (args.tls_key is None):
-        raise UsageError("--tls-cert and --tls-key: give both, or none of them")
-    if args.tls_cert is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(args.tls_cert, args.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"--tls-cert {args.tls_cert}: {error}") from error
-    return context
 
 
 def _is_loopback(address: Address) -> bool:

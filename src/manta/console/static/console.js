@@ -66,10 +66,12 @@
       stream.onerror = () => {
         notice.textContent = "Connection lost; trying again …";
         stream.close();
-        setTimeout(open, 1000);
+        setTimeout(again, 1000);
       };
       window.addEventListener("pagehide", () => stream.close(), { once: true });
     };
+    // A login that has ended shows the page on which one logs in.
+    const again = () => fetch("/session").then((answer) => (answer.status === 401 ? location.reload() : open()), () => setTimeout(again, 1000));
     open();
   }
 

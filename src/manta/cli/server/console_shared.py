@@ -1,0 +1,110 @@
+"""Runs the console for many people, each with their own rights: `manta console --login token|oidc|proxy`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from typing import Self
+
+from manta.api.usage import UsageError
+from manta.cli.server.connection import cluster_of
+from manta.cli.server.console_commands import commands
+from manta.cli.server.console_logins import address_of, cookies_of, key_of, login_of
+from manta.cli.server.console_server import connected
+from manta.cli.server.kubectl_flags import timeout_of
+from manta.cli.server.tls_files import keep_current, tls_context
+from manta.console.router import Router
+from manta.console.server import LIMITS, ConsoleHandler, Settings
+from manta.console.sessions import Session
+from manta.console.visitors import Visitors
+from manta.httpserver.address import Address
+from manta.httpserver.server import HttpServer
+from manta.kube.client import Client
+from manta.kube.cluster import Cluster, User
+from manta.kube.kubeconfig import impersonated_groups, impersonation
+from manta.runtime.clock import SystemClock
+from manta.runtime.process import loop_factory, stop_on_signals
+
+
+def serve_shared(args: argparse.Namespace) -> int:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(args))
+    return 0
+
+
+async def _serve(args: argparse.Namespace) -> None:
+    stopping = stop_on_signals()
+    async with SharedConsole(args) as console:
+        print(f"console of {console.server} at {console.url} (login: {args.login})", flush=True)
+        await stopping.wait()
+
+
+class SharedConsole:
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._cluster = cluster_of(args)
+        self._address = _listen_address(args.listen)
+        self._url = address_of(args.url, "--url")
+        self._tls = tls_context(args.tls_cert, args.tls_key)
+        self.server = self._cluster.server
+        self.url = self._url.geturl()
+        self.port = 0
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        args, clock = self._args, SystemClock()
+        key = await asyncio.to_thread(key_of, args.cookie_key_file)
+        self._login = login_of(args, key, self._url)
+        namespaces = tuple((args.namespace or "").replace(",", " ").split())
+        self._visitors = Visitors(connector(self._cluster, timeout_of(args)), clock, namespaces)
+        settings = Settings(cookies_of(key, self._url), self._login, self.server)
+        handler = ConsoleHandler(settings, self._visitors, Router(commands(args)), clock)
+        self._server = HttpServer(handler, frozenset({self._url.hostname or ""}), LIMITS)
+        host, port = self._address.host, self._address.port
+        try:
+            self.port = await self._server.start(host, port, self._tls)
+        except OSError as error:
+            raise UsageError(f"--listen {args.listen}: {error.strerror or error}") from error
+        if self._tls is not None:
+            renewing = keep_current(self._tls, args.tls_cert, args.tls_key)
+            self._tasks.append(asyncio.create_task(renewing))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self._server.stop(grace_seconds=0.2)
+        await self._visitors.close()
+        await self._login.close()
+
+
+def connector(cluster: Cluster, seconds: float | None) -> Callable[[Session], Client]:
+    """Clients with the token of a session, or that impersonate its user: never with the rights of this
+    process alone."""
+
+    def connect(session: Session) -> Client:
+        if session.user:
+            user = dataclasses.replace(
+                cluster.user,
+                headers=impersonation(session.user, ""),
+                repeated=impersonated_groups(session.groups, {}),
+            )
+        elif session.token:
+            user = User("your login", token=session.token)
+        else:
+            raise ValueError("a session without a token or a user has no rights")
+        return connected(dataclasses.replace(cluster, user=user), seconds)
+
+    return connect
+
+
+def _listen_address(text: str) -> Address:
+    try:
+        found = Address.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--listen {text}: {error}") from error
+    if found is None:
+        raise UsageError(f"--listen {text}: must be HOST:PORT, such as 0.0.0.0:8267")
+    return found
