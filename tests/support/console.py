@@ -18,6 +18,8 @@ from manta.api.core import Node, Pod
 from manta.api.meta import Key
 from manta.cli.server.console_commands import dry_apply, read
 from manta.console.acting import Commands
+from manta.console.api.callers import Callers
+from manta.console.api.handler import RayApi
 from manta.console.login.link import LinkLogin
 from manta.console.login.links import OneTimeLinks
 from manta.console.pages.actions import RESOURCES
@@ -28,7 +30,7 @@ from manta.console.sessions import Cookies
 from manta.console.snapshot import Item, Snapshot, item
 from manta.console.views import Event, RayObject
 from manta.console.visitors import Visitors
-from manta.httpserver.messages import HttpRequest, HttpResponse, User
+from manta.httpserver.messages import ANONYMOUS, HttpRequest, HttpResponse, User
 from manta.kube.client import Client
 from manta.localplane.apiserver.auth.authenticator import ADMIN
 from manta.runtime.clock import SystemClock
@@ -222,7 +224,8 @@ async def running_console(
         with tempfile.TemporaryDirectory() as directory:
             links = OneTimeLinks(Path(directory))
             settings = Settings(Cookies(KEY, port=8267), LinkLogin(links))
-            handler = ConsoleHandler(settings, visitors, Router(COMMANDS), clock)
+            api = RayApi(Callers(plane.client_as(ANONYMOUS).transport, visitors, clock))
+            handler = ConsoleHandler(settings, visitors, Router(COMMANDS), api, clock)
             console = RunningConsole(plane, handler, links)
             try:
                 if log_in:

@@ -10,6 +10,9 @@ from urllib.parse import parse_qs, urlencode
 import msgspec
 
 from manta.api.usage import UsageError
+from manta.console.api.handler import RayApi
+from manta.console.api.routes import is_api_path
+from manta.console.api.statuses import refusal
 from manta.console.assets import Assets
 from manta.console.login.way import Login
 from manta.console.pages import messages
@@ -22,13 +25,21 @@ from manta.console.stream import digest, page_stream
 from manta.console.visitors import Visitor, Visitors
 from manta.httpserver.handler import Handler
 from manta.httpserver.limits import Limits
-from manta.httpserver.messages import ANONYMOUS, HttpRequest, HttpResponse, User, text_response
+from manta.httpserver.messages import (
+    ANONYMOUS,
+    HttpError,
+    HttpRequest,
+    HttpResponse,
+    User,
+    text_response,
+)
 from manta.kube.errors import ApiError, MantaError, Unauthorized
 from manta.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
-LIMITS: Final = Limits(body_bytes=1024 * 1024)
+LIMITS: Final = Limits(body_bytes=8 * 1024 * 1024)
+"""The body is that of the API: code that a client of Ray uploads."""
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
     " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -56,23 +67,26 @@ class ConsoleHandler(Handler):
     )
 
     def __init__(
-        self, settings: Settings, visitors: Visitors, router: Router, clock: Clock
+        self, settings: Settings, visitors: Visitors, router: Router, api: RayApi, clock: Clock
     ) -> None:
         self._settings = settings
+        self._api = api
         self._visitors = visitors
         self._router = router
         self._clock = clock
         self._assets = Assets()
 
     async def authenticate(self, request: HttpRequest, certificate: object) -> User:
-        """A person who has logged in may keep a connection longer than a stranger."""
-        return User("console") if self._session(request) is not None else ANONYMOUS
+        """Who has logged in, or has a token that works, may keep a connection longer than a stranger."""
+        if self._session(request) is not None:
+            return User("console")
+        return self._api.known(request) or ANONYMOUS
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
-        if request.path in ("/healthz", "/readyz", "/livez"):
-            return text_response(200, "ok")
-        if request.path.startswith("/static/") and request.method in _READS:
-            return self._assets.response(request.path.removeprefix("/static/"))
+        if (public := self._public(request)) is not None:
+            return public
+        if is_api_path(request.path):
+            return await self._api.handle(request, self._session(request))
         if request.method not in _READS and not is_same_origin(request.headers):
             return self._page(messages.refused("The request does not come from this console."))
         if request.path == "/login" or request.path.startswith("/login/"):
@@ -91,6 +105,18 @@ class ConsoleHandler(Handler):
         except (MantaError, UsageError) as error:
             log.warning("%s: %s", request.path, error)
             return self._page(messages.failed(str(error), _status_of(error)))
+
+    def error_response(self, error: HttpError) -> HttpResponse:
+        """A Status: people can read it, and clients of the API must."""
+        return refusal(error.status, error.message)
+
+    def _public(self, request: HttpRequest) -> HttpResponse | None:
+        """What everybody may read."""
+        if request.path in ("/healthz", "/readyz", "/livez"):
+            return text_response(200, "ok")
+        if request.path.startswith("/static/") and request.method in _READS:
+            return self._assets.response(request.path.removeprefix("/static/"))
+        return None
 
     # ── login ────────────────────────────────────────────────────────────────────────────
 

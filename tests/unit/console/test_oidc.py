@@ -13,6 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from manta.console.api.callers import Callers
+from manta.console.api.handler import RayApi
 from manta.console.login.fetch import HttpFetch
 from manta.console.login.issuer import Client, Issuer
 from manta.console.login.oidc import OidcLogin
@@ -20,7 +22,7 @@ from manta.console.router import Router
 from manta.console.server import ConsoleHandler, Settings
 from manta.console.sessions import Cookies, Session
 from manta.console.visitors import Visitors
-from manta.httpserver.messages import HttpRequest, HttpResponse, User
+from manta.httpserver.messages import ANONYMOUS, HttpRequest, HttpResponse, User
 from manta.kube.client import Client as KubeClient
 from manta.runtime.clock import SystemClock
 from support.console import COMMANDS, KEY
@@ -93,7 +95,8 @@ async def running() -> AsyncIterator[Browser]:
         client = Client(issuer.url, CLIENT, SECRET)
         login = OidcLogin(Issuer(client, fetch), Cookies(KEY, secure=True, about="login"), URL)
         settings = Settings(Cookies(KEY, secure=True), login)
-        handler = ConsoleHandler(settings, visitors, Router(COMMANDS), clock)
+        api = RayApi(Callers(plane.client_as(ANONYMOUS).transport, visitors, clock))
+        handler = ConsoleHandler(settings, visitors, Router(COMMANDS), api, clock)
         try:
             yield Browser(handler, issuer, tokens, clock, {})
         finally:

@@ -8,6 +8,7 @@ import secrets
 import socket
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +19,8 @@ from manta.cli.server.connection import cluster_of
 from manta.cli.server.console_commands import commands
 from manta.cli.server.console_link import HOST, links_of, new_link, open_in_browser
 from manta.cli.server.kubectl_flags import timeout_of
+from manta.console.api.callers import Callers
+from manta.console.api.handler import RayApi
 from manta.console.login.link import LinkLogin
 from manta.console.router import Router
 from manta.console.server import LIMITS, ConsoleHandler, Settings
@@ -25,10 +28,10 @@ from manta.console.sessions import KEY_BYTES, Cookies
 from manta.console.visitors import Visitors
 from manta.httpserver.server import HttpServer
 from manta.kube.client import DEFAULT_TIMEOUT, Client
-from manta.kube.cluster import Cluster
+from manta.kube.cluster import Cluster, User
 from manta.kube.transport import HttpTransport
 from manta.localplane.private_files import make_private_directory, write_private_file
-from manta.runtime.clock import SystemClock
+from manta.runtime.clock import Clock, SystemClock
 from manta.runtime.process import loop_factory, stop_on_signals
 
 
@@ -76,7 +79,8 @@ class LocalConsole:
         self.port = listener.getsockname()[1]
         login = LinkLogin(links_of(args.dir))
         settings = Settings(Cookies(key, port=self.port), login, self.server)
-        handler = ConsoleHandler(settings, self._visitors, Router(commands(args)), clock)
+        self._api = ray_api(self._cluster, self._visitors, clock)
+        handler = ConsoleHandler(settings, self._visitors, Router(commands(args)), self._api, clock)
         self._server = HttpServer(handler, frozenset({HOST, "localhost"}), LIMITS)
         await self._server.start_on(listener)
         return self
@@ -84,6 +88,7 @@ class LocalConsole:
     async def __aexit__(self, *_: object) -> None:
         await self._server.stop(grace_seconds=0.2)
         await self._visitors.close()
+        await self._api.close()
 
 
 def listening(wanted: int) -> socket.socket:
@@ -104,6 +109,12 @@ def given_listener(descriptor: int) -> socket.socket:
         return socket.socket(fileno=descriptor)
     except OSError as error:
         raise UsageError(f"--listener {descriptor}: {error.strerror}") from error
+
+
+def ray_api(cluster: Cluster, visitors: Visitors, clock: Clock) -> RayApi:
+    """Its requests bring their own token: the transport has none."""
+    direct = HttpTransport(replace(cluster, user=User("the bearer token of the request")))
+    return RayApi(Callers(direct, visitors, clock))
 
 
 def connected(cluster: Cluster, seconds: float | None = None) -> Client:

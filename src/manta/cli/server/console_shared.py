@@ -12,7 +12,7 @@ from manta.api.usage import UsageError
 from manta.cli.server.connection import cluster_of
 from manta.cli.server.console_commands import commands
 from manta.cli.server.console_logins import address_of, cookies_of, key_of, login_of
-from manta.cli.server.console_server import connected
+from manta.cli.server.console_server import connected, ray_api
 from manta.cli.server.kubectl_flags import timeout_of
 from manta.cli.server.tls_files import keep_current, tls_context
 from manta.console.router import Router
@@ -60,7 +60,8 @@ class SharedConsole:
         namespaces = tuple((args.namespace or "").replace(",", " ").split())
         self._visitors = Visitors(connector(self._cluster, timeout_of(args)), clock, namespaces)
         settings = Settings(cookies_of(key, self._url), self._login, self.server)
-        handler = ConsoleHandler(settings, self._visitors, Router(commands(args)), clock)
+        self._api = ray_api(self._cluster, self._visitors, clock)
+        handler = ConsoleHandler(settings, self._visitors, Router(commands(args)), self._api, clock)
         self._server = HttpServer(handler, frozenset({self._url.hostname or ""}), LIMITS)
         host, port = self._address.host, self._address.port
         try:
@@ -77,6 +78,7 @@ class SharedConsole:
             task.cancel()
         await self._server.stop(grace_seconds=0.2)
         await self._visitors.close()
+        await self._api.close()
         await self._login.close()
 
 

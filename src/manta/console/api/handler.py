@@ -1,0 +1,284 @@
+"""Answers the routes of KubeRay's API server, each with the rights of the caller."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from manta.api.documents.limits import REQUEST, DocumentError
+from manta.api.documents.reader import read_json, read_yaml
+from manta.api.meta import Key, Object
+from manta.api.ray.names import APPLICATION_NAME, LABEL_CLUSTER
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import CONFIG_MAPS, PODS, SERVICES, Resource
+from manta.api.usage import UsageError
+from manta.api.well_known import LABEL_APP_NAME
+from manta.console.api import compute_templates as templates
+from manta.console.api.callers import Caller, Callers
+from manta.console.api.forwarding import forwarded, unreachable
+from manta.console.api.headers import ANSWERED, to_kubernetes
+from manta.console.api.routes import Action, Match, match, service_name
+from manta.console.api.statuses import RefusedError, refusal
+from manta.console.sessions import Session
+from manta.httpserver.messages import HttpRequest, HttpResponse, json_response
+from manta.kube import requests
+from manta.kube.errors import ApiError, MantaError, Unreachable
+from manta.kube.transport import Query, Request, Response
+
+log = logging.getLogger(__name__)
+
+SECONDS: Final = 60.0
+"""Until the head of an answer of Kubernetes has arrived; a watch may last longer."""
+SERVICE_SECONDS: Final = 600.0
+"""The same of a Service: an application may compute for long before it answers."""
+MOST_READ: Final = 4 * 1024 * 1024
+"""Bytes of an object that the console itself reads."""
+_ABOUT_RAY: Final = f"regarding.apiVersion={RAY_CLUSTERS.api_version}"
+
+
+class RefusedByKubernetesError(Exception):
+    """An answer of Kubernetes to a request of the console for the caller, to be handed on."""
+
+    def __init__(self, answer: Response) -> None:
+        super().__init__(str(answer.status))
+        self.answer = answer
+
+
+class RayApi:
+    def __init__(self, callers: Callers) -> None:
+        self._callers = callers
+        self.known = callers.known
+
+    async def close(self) -> None:
+        await self._callers.close()
+
+    async def handle(self, request: HttpRequest, session: Session | None) -> HttpResponse:
+        """`session`: of the console's cookie, if there is a valid one."""
+        try:
+            found = match(request.method, request.raw_path or request.path)
+            caller = await self._callers.of(request, session)
+        except RefusedError as error:
+            return refusal(error.code, error.message, ANSWERED)
+        except (MantaError, UsageError) as error:
+            code = error.status if isinstance(error, ApiError) else 503
+            return refusal(code, str(error), ANSWERED)
+        return await _Exchange(request, found, caller, self._callers).answer()
+
+
+class _Exchange:
+    """One request of one caller. Whoever answers it releases the caller, once."""
+
+    def __init__(
+        self, request: HttpRequest, found: Match, caller: Caller, callers: Callers
+    ) -> None:
+        self._request = request
+        self._match = found
+        self._caller = caller
+        self._callers = callers
+        self._handed_on = False
+
+    async def answer(self) -> HttpResponse:
+        try:
+            response = await self._by_route()
+        except RefusedError as error:
+            response = refusal(error.code, error.message, ANSWERED)
+        except RefusedByKubernetesError as error:
+            kind = error.answer.headers.get("content-type", "application/json")
+            response = HttpResponse(error.answer.status, error.answer.body, ANSWERED, kind)
+        finally:
+            if not self._handed_on:
+                self._caller.release()
+        if self._caller.by_token and response.status < 300:
+            self._callers.accepted(self._caller)
+        return response
+
+    async def _by_route(self) -> HttpResponse:
+        match self._match.route.action:
+            case Action.FORWARD:
+                return await self._forward()
+            case Action.FILL:
+                return await self._fill()
+            case Action.EVENTS:
+                return await self._forward(query=_about_ray(self._request.query))
+            case Action.SERVICE:
+                return await self._service()
+            case Action.LOG:
+                return await self._log()
+            case Action.TEMPLATES | Action.TEMPLATE:
+                return await self._templates()
+
+    async def _forward(
+        self,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        content_type: str = "",
+        service: bool = False,
+    ) -> HttpResponse:
+        headers = to_kubernetes(self._request.headers, service=service)
+        if content_type:
+            headers["content-type"] = content_type
+        sent = Request(
+            self._request.method,
+            self._match.path,
+            self._request.query if query is None else query,
+            headers | dict(self._caller.headers),
+            (self._request.body if body is None else body) or None,
+            SERVICE_SECONDS if service else SECONDS,
+        )
+        inside = f"{self._match.path.partition('/proxy')[0]}/proxy/" if service else ""
+        self._handed_on = True
+        return await forwarded(self._caller.transport, sent, self._caller.release, inside)
+
+    async def _read(self, resource: Resource, key: Key) -> dict[str, Any]:
+        """An object, with the caller's rights. Raises RefusedByKubernetesError."""
+        return await self._sent("GET", requests.object_path(resource, key))
+
+    async def _sent(
+        self, method: str, path: str, query: Query = (), body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        headers = {"accept": "application/json", **self._caller.headers}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        text = None if body is None else msgspec.json.encode(body)
+        sent = Request(method, path, query, headers, text, SECONDS, MOST_READ)
+        try:
+            answer = await self._caller.transport.send(sent)
+        except Unreachable as error:
+            failed = unreachable(sent, error)
+            assert isinstance(failed.body, bytes)
+            raise RefusedByKubernetesError(Response(failed.status, {}, failed.body)) from error
+        if answer.status >= 300:
+            raise RefusedByKubernetesError(answer)
+        found: dict[str, Any] = msgspec.json.decode(answer.body)
+        return found
+
+    # ── compute templates ────────────────────────────────────────────────────────────────
+
+    async def _fill(self) -> HttpResponse:
+        document = _document(self._request)
+        groups = list(templates.groups_with_template(document))
+        if not groups:
+            return await self._forward()
+        named = {str(group[templates.FIELD]) for _, group in groups}
+        if len(named) > templates.MOST:
+            raise RefusedError(
+                422, f"{len(named)} compute templates: name at most {templates.MOST}"
+            )
+        found = {name: await self._template(name) for name in sorted(named)}
+        for kind, group in groups:
+            templates.put_in(found[group[templates.FIELD]], kind, group)
+        return await self._forward(
+            body=msgspec.json.encode(document), content_type="application/json"
+        )
+
+    async def _template(self, name: str) -> templates.ComputeTemplate:
+        namespace = self._match.values["namespace"]
+        where = f"compute template {name!r} in namespace {namespace!r}"
+        if not name or "/" in name or name in (".", ".."):
+            raise RefusedError(422, f"Cannot get {where}: the name is invalid")
+        try:
+            return templates.template_of(await self._read(CONFIG_MAPS, Key(namespace, name)))
+        except RefusedByKubernetesError as error:
+            if error.answer.status != 404:
+                raise
+            raise RefusedError(
+                422, f"Cannot get {where}: there is no ConfigMap of this name"
+            ) from None
+        except UsageError as error:
+            raise RefusedError(422, f"Cannot use {where}: {error}") from error
+
+    async def _templates(self) -> HttpResponse:
+        namespace, name = (self._match.values.get(one, "") for one in ("namespace", "name"))
+        if name:
+            return await self._one_template(Key(namespace, name))
+        if self._request.method == "POST":
+            return await self._create_template(namespace)
+        path = requests.path_of(CONFIG_MAPS, namespace)
+        listed = await self._sent("GET", path, (("labelSelector", templates.SELECTOR),))
+        return _shown({"computeTemplates": [_read_template(one) for one in listed["items"]]})
+
+    async def _create_template(self, namespace: str) -> HttpResponse:
+        document = _document(self._request)
+        if not isinstance(document, dict):
+            raise RefusedError(400, "the body must be a compute template: a JSON object")
+        try:
+            template = templates.sent_template(document, namespace)
+        except UsageError as error:
+            raise RefusedError(400, str(error)) from error
+        path = requests.path_of(CONFIG_MAPS, namespace)
+        made = await self._sent("POST", path, body=templates.config_map(template))
+        return _shown(_read_template(made))
+
+    async def _one_template(self, key: Key) -> HttpResponse:
+        found = await self._read(CONFIG_MAPS, key)
+        if not templates.is_template(found):
+            raise RefusedError(
+                404, f"Compute template {key.name} not found: it is another ConfigMap"
+            )
+        if self._request.method == "GET":
+            return _shown(_read_template(found))
+        uid = {"preconditions": {"uid": found["metadata"]["uid"]}}
+        await self._sent("DELETE", requests.object_path(CONFIG_MAPS, key), body=uid)
+        return _shown({})
+
+    # ── Services and logs ────────────────────────────────────────────────────────────────
+
+    async def _service(self) -> HttpResponse:
+        """Only Services of Ray. A browser with a cookie would run what is behind one on this origin."""
+        if not self._caller.by_token:
+            raise RefusedError(403, "Services are reached with a bearer token, not with a cookie")
+        name = service_name(self._match.values["service"])
+        key = Key(self._match.values["namespace"], name)
+        if not _is_of_ray(await self._read(SERVICES, key)):
+            raise RefusedError(404, f"kuberay service not found: {key} is no Service of Ray")
+        return await self._forward(service=True)
+
+    async def _log(self) -> HttpResponse:
+        key = Key(self._match.values["namespace"], self._match.values["name"])
+        pod = await self._read(PODS, key)
+        if LABEL_CLUSTER not in ((pod.get("metadata") or {}).get("labels") or {}):
+            raise RefusedError(404, f"Pod {key} is no Pod of Ray")
+        return await self._forward()
+
+
+def _about_ray(query: Query) -> Query:
+    given = [value for name, value in query if name == "fieldSelector" and value]
+    others = tuple(pair for pair in query if pair[0] != "fieldSelector")
+    return (*others, ("fieldSelector", ",".join((*given, _ABOUT_RAY))))
+
+
+def _is_of_ray(service: Mapping[str, Any]) -> bool:
+    """By KubeRay's label, or by its owner: Services of Ray Serve do not have the label."""
+    meta = msgspec.convert(service, Object).metadata
+    owner = meta.controller
+    group = owner.api_version.partition("/")[0] if owner is not None else ""
+    return meta.labels.get(LABEL_APP_NAME) == APPLICATION_NAME or group == RAY_CLUSTERS.group
+
+
+def _document(request: HttpRequest) -> Any:
+    """The object in a body, JSON or YAML. Raises RefusedError."""
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    try:
+        if kind == "application/json":
+            return read_json(request.body, REQUEST)
+        if kind in ("application/yaml", "application/x-yaml", "text/yaml"):
+            return read_yaml(request.body, REQUEST)
+    except DocumentError as error:
+        raise RefusedError(400, f"the body cannot be read as {kind}: {error}") from error
+    raise RefusedError(400, f"Content-Type {kind!r}: send application/json or application/yaml")
+
+
+def _read_template(found: Mapping[str, Any]) -> Any:
+    """Raises RefusedError if somebody has edited the ConfigMap into something else."""
+    try:
+        return templates.template_of(found)
+    except UsageError as error:
+        raise RefusedError(422, str(error)) from error
+
+
+def _shown(value: Any) -> HttpResponse:
+    return json_response(200, value, ANSWERED)
