@@ -12,7 +12,7 @@ import pytest
 from manta.api.meta import Key
 from manta.api.resources import NODES
 from manta.api.well_known import RESOURCE_NVIDIA_GPU
-from manta.cli.output.gpus import gpu_rows
+from manta.client.gpus import gpu_rows
 from manta.localplane.node.gpus import pool
 from manta.localplane.node.gpus.fake import BROKEN
 from manta.localplane.node.gpus.machine_gpus import GpuWish

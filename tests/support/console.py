@@ -94,6 +94,7 @@ def ready_cluster(name: str, **more: Any) -> Item:
         "rayVersion": "2.52.0",
         "headGroupSpec": {"template": {}},
         "workerGroupSpecs": [group],
+        "enableInTreeAutoscaling": more.pop("autoscaler", False),
     }
     return ray("RayCluster", name, status, **{"spec": spec, **more})
 
@@ -136,14 +137,16 @@ def pod(name: str, cluster: str, **more: Any) -> Pod:
     )
 
 
-def event(name: str, about: Item, message: str, kind: str = "Normal") -> Event:
+def event(
+    name: str, about: Item, message: str, kind: str = "Normal", *, reason: str = "Created"
+) -> Event:
     reference = {"kind": about.kind, "namespace": about.key.namespace, "name": about.key.name}
     return msgspec.convert(
         {
             "metadata": {"name": name, "uid": f"uid-{name}", "creationTimestamp": CREATED},
             "involvedObject": reference,
             "type": kind,
-            "reason": "Created",
+            "reason": reason,
             "message": message,
             "lastTimestamp": CREATED,
         },

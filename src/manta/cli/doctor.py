@@ -14,7 +14,7 @@ from manta.cli.checks.finding import Level
 from manta.cli.checks.gpus import end_leaks
 from manta.cli.checks.machine import check_machine
 from manta.cli.checks.server import check_server
-from manta.cli.output.gpus import leak_text
+from manta.cli.output.gpu_table import leak_text
 from manta.cli.output.help import examples
 from manta.cli.output.tables import table
 from manta.cli.server.connection import add_connection_flags

@@ -15,7 +15,6 @@ from typing import Any
 from manta.api.ray.names import LABEL_CLUSTER
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import NODES, PODS, Resource
-from manta.cli.output.gpus import gpu_rows
 from manta.cli.output.help import examples
 from manta.cli.output.status import ObjectRow, Report, node_row, object_row, shown
 from manta.cli.plane.operator import operator_health
@@ -28,6 +27,7 @@ from manta.cli.server.connection import (
     open_plane,
 )
 from manta.client.connection import NoServerError
+from manta.client.gpus import gpu_rows
 from manta.client.object_state import one_line
 from manta.kube.client import Client
 from manta.kube.errors import Forbidden, MantaError, NotFound

@@ -12,6 +12,8 @@ from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
 from manta.api.resources import PODS
 from manta.api.usage import UsageError
+from manta.api.well_known import RESOURCES_OF_GPUS
+from manta.client.gpus import GpuRow
 from manta.client.job_logs import NoLogError, job_log, pod_log
 from manta.console.acting import Acting, Commands
 from manta.console.changes import retry_name
@@ -45,7 +47,11 @@ class Router:
         """The page at this address; one that says so if there is none."""
         snapshot, given = visitor.watching.snapshot(), dict(query)
         if path == "/":
-            return fleet(snapshot, filter_of(query))
+            gpus: tuple[GpuRow, ...] = ()
+            if any(RESOURCES_OF_GPUS & one.status.capacity.keys() for one in snapshot.nodes):
+                rights = await visitor.rights("default")
+                gpus = await visitor.asking.gpus(snapshot.nodes, rights)
+            return fleet(snapshot, filter_of(query), gpus)
         if path == "/events":
             return events_page(snapshot, warnings=given.get("type") == "Warning")
         if path == "/plan":
@@ -58,7 +64,8 @@ class Router:
             return messages.missing(path)
         rights = await visitor.rights(one.key.namespace)
         if len(parts) == 3:
-            return object_page(snapshot, one, rights.allows)
+            live = await visitor.asking.about(snapshot, one, rights)
+            return object_page(snapshot, one, rights.allows, live)
         return await self._confirm(visitor, one, parts[3], given, rights)
 
     # ── objects and actions ──────────────────────────────────────────────────────────────

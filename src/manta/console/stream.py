@@ -15,8 +15,6 @@ from manta.kube.errors import Unauthorized
 
 PAUSE: Final = 0.1
 """Seconds between two messages: many changes at once become one message."""
-REFRESH: Final = 20.0
-"""Seconds after which a page without changes is computed again: ages grow."""
 RETRY = b"retry: 1000\n\n"
 ALIVE = b": \n\n"
 Render = Callable[[], Awaitable[Page]]
@@ -62,9 +60,10 @@ async def page_stream(visitor: Visitor, render: Render, seen: str) -> AsyncItera
         while True:
             version = visitor.watching.version
             try:
-                regions = (await render()).regions()
+                page = await render()
             except Unauthorized:  # the tab asks again, and learns it there
                 return
+            regions = page.regions()
             if not shown and digest(regions) == seen:
                 shown = regions
             if difference := changes(shown, regions):
@@ -72,7 +71,7 @@ async def page_stream(visitor: Visitor, render: Render, seen: str) -> AsyncItera
                 shown = regions
             else:
                 yield ALIVE
-            await visitor.watching.wait_newer(version, REFRESH)
+            await visitor.watching.wait_newer(version, page.refresh)
             await asyncio.sleep(PAUSE)
     finally:
         visitor.streams -= 1

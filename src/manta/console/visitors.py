@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from manta.api.usage import UsageError
+from manta.console.asking import Asking
 from manta.console.rights import Rights, ask_rights, user_name
 from manta.console.sessions import Session
 from manta.console.watching import Watching
@@ -29,6 +30,7 @@ class Visitor:
     def __init__(self, client: Client, watching: Watching, clock: Clock) -> None:
         self.client = client
         self.watching = watching
+        self.asking = Asking(client, clock, watching.notify)
         self.streams = 0
         self._clock = clock
         self._seen = clock.monotonic()
@@ -63,6 +65,7 @@ class Visitor:
                 raise
 
     async def close(self) -> None:
+        await self.asking.close()
         await self.watching.close()
         await self.client.close()
 

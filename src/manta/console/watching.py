@@ -103,7 +103,7 @@ class Watching:
     def _watch(self, resource: Resource, into: type[Any], scope: Sequence[str]) -> None:
         informer: Informer[Any] = Informer(self._client, resource, into, namespaces=scope)
         informer.add_handler(
-            self._keep(resource.kind) if into is RayObject else lambda _old, _new: self._notify()
+            self._keep(resource.kind) if into is RayObject else lambda _old, _new: self.notify()
         )
         self._informers[resource.plural] = informer
         self._tasks.append(asyncio.create_task(informer.run(), name=f"watch {resource.plural}"))
@@ -117,7 +117,7 @@ class Watching:
             else:
                 found = self._items[kind, new.metadata.key] = item(kind, new)
                 self._sample(found)
-            self._notify()
+            self.notify()
 
         return changed
 
@@ -129,7 +129,8 @@ class Watching:
         if not kept or kept[-1].values != values:
             kept.append(Sample(self._clock.now(), values))
 
-    def _notify(self) -> None:
+    def notify(self) -> None:
+        """Tell the streams that a page may look different now."""
         self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()

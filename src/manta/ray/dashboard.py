@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from manta.api.text import without_credentials
+from manta.ray.autoscaler_report import AutoscalerResult, ClusterStatus, read_report
 from manta.ray.models import (
     Accepted,
     AlreadySubmitted,
@@ -79,6 +80,12 @@ class Dashboard:
         """Up to 100 failed tasks of a job, with their errors."""
         reply = await self._transport.send(target, "GET", failed_tasks_path(ray_job_id))
         return _decode_success(reply, TaskList)
+
+    async def autoscaler(self, target: Target) -> AutoscalerResult:
+        """What the autoscaler reports, of either version: both answer with the text of `ray status`."""
+        reply = await self._transport.send(target, "GET", "/api/cluster_status?format=1")
+        found = _decode_success(reply, ClusterStatus)
+        return found if isinstance(found, Unreachable) else read_report(found.text)
 
     async def session(self, target: Target) -> SessionResult:
         reply = await self._transport.send(target, "GET", "/api/version")

@@ -44,6 +44,15 @@ def test_a_starting_cluster_waits_and_has_not_failed() -> None:
     assert not matches(STARTING, Filter(tone="bad"))
 
 
+def test_a_cluster_that_its_autoscaler_has_emptied_is_idle() -> None:
+    spec = {"enableInTreeAutoscaling": True, "headGroupSpec": {"template": {}}}
+    held = [condition("HeadPodReady", True), condition("RayClusterProvisioned", True)]
+    status = {"state": "ready", "conditions": held, "desiredWorkerReplicas": 0}
+    empty = ray("RayCluster", "empty", status, spec=spec)
+    busy = ray("RayCluster", "busy", {**status, "desiredWorkerReplicas": 1}, spec=spec)
+    assert names(fleet(snapshot(empty, busy), Filter(tone="calm"))) == ["empty"]
+
+
 def test_the_search_looks_at_names_states_and_reasons() -> None:
     assert names(fleet(some(), Filter(text="GPU scheduled"))) == ["big"]
 

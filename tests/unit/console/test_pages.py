@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from manta.client.gpus import GpuRow
+from manta.console.live import AutoscalerReport, Demand, Live, TaskInfo
 from manta.console.pages import messages
 from manta.console.pages.actions import BY_WORD, confirmation
 from manta.console.pages.events import events_page
@@ -21,6 +23,7 @@ from manta.console.pages.objects import object_page
 from manta.console.pages.page import Page
 from manta.console.pages.plan import plan_page
 from manta.console.snapshot import Item, Sample, Snapshot
+from manta.ray.models import TaskList, _TaskData, _TaskRows
 from support.console import (
     CREATED,
     NOW,
@@ -34,7 +37,7 @@ from support.console import (
 )
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "console"
-CLUSTER = ready_cluster("demo")
+CLUSTER = ready_cluster("demo", autoscaler=True)
 JOB = ray(
     "RayJob",
     "train",
@@ -90,7 +93,11 @@ def whole() -> Snapshot:
         CLUSTER, JOB, SERVICE, CRON, RUN,
         pods=(pod("demo-head", "demo", type="head", group="headgroup"), pod("demo-w", "demo", ready=False)),
         nodes=(node(),),
-        events=(event("e1", CLUSTER, "Created Pod demo-head"), event("e2", JOB, "boom", "Warning")),
+        events=(
+            event("e1", CLUSTER, "Created Pod demo-head"),
+            event("e2", JOB, "boom", "Warning"),
+            event("e3", JOB, "Created RayCluster default/train-1", reason="CreatedRayCluster"),
+        ),
         samples={
             CLUSTER.uid: (Sample(later, (0, 2)), Sample(later + timedelta(minutes=2), (2, 2))),
             SERVICE.uid: (Sample(later, (100, 100, 0, 0)), Sample(NOW, (60, 100, 40, 50))),
@@ -98,12 +105,24 @@ def whole() -> Snapshot:
     )  # fmt: skip
 
 
+GPU = GpuRow("node-1", 0, "NVIDIA H200", "GPU-1", 37, 2 << 30, 140 << 30, "default/demo-w", "", ())
+LIVE = Live(
+    autoscaler=AutoscalerReport(
+        active=("1 headgroup",), pending=("small, 2 launching",), demands=(Demand("{'CPU': 1.0}", 3, "pending tasks/actors"),),
+    ),
+    waiting=(Sample(NOW - timedelta(minutes=1), (0, 0)), Sample(NOW, (3, 2))),
+    failed_tasks=TaskList(_TaskData(_TaskRows((TaskInfo("load", "TASK_EXECUTION_EXCEPTION", "ValueError: <i>"),)))),
+    gpus=(GPU,),
+    asks=True,
+)  # fmt: skip
+
+
 def of(one: Item) -> Callable[[], Page]:
-    return lambda: object_page(whole(), one, allowed)
+    return lambda: object_page(whole(), one, allowed, LIVE)
 
 
 PAGES: Mapping[str, Callable[[], Page]] = {
-    "fleet": lambda: fleet(whole(), Filter()),
+    "fleet": lambda: fleet(whole(), Filter(), (GPU,)),
     "cluster": of(CLUSTER),
     "job": of(JOB),
     "service": of(SERVICE),
@@ -151,6 +170,13 @@ def test_a_user_without_rights_gets_no_button() -> None:
     assert "/rayclusters/default/demo/suspend" in object_page(whole(), CLUSTER, allowed).body()
 
 
+def evil_live() -> Live:
+    tasks = TaskList(_TaskData(_TaskRows((TaskInfo(EVIL, EVIL, EVIL),))))
+    row = GpuRow(EVIL, 0, EVIL, EVIL, 1, 1, 1, f"{EVIL}/{EVIL}", EVIL, ())
+    report = AutoscalerReport((EVIL,), (EVIL,), (EVIL,), (EVIL,), (EVIL,), (EVIL,), (Demand(EVIL, 1, EVIL),))  # fmt: skip
+    return Live(report, (), tasks, (row,), asks=True)
+
+
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
 
@@ -161,7 +187,11 @@ def test_nothing_that_users_write_becomes_markup() -> None:
         {"conditions": [condition(EVIL, False, EVIL, EVIL)], "head": {"podName": EVIL}},
         namespace=EVIL,
         labels={EVIL: EVIL},
-        spec={"rayVersion": EVIL, "workerGroupSpecs": [{"groupName": EVIL, "maxReplicas": EVIL}]},
+        spec={
+            "enableInTreeAutoscaling": True,
+            "rayVersion": EVIL,
+            "workerGroupSpecs": [{"groupName": EVIL, "maxReplicas": EVIL}],
+        },
     )
     job = ray(
         "RayJob",
@@ -185,7 +215,7 @@ def test_nothing_that_users_write_becomes_markup() -> None:
     pages = [
         fleet(seen, Filter(text=EVIL, namespace=EVIL)),
         fleet(seen, Filter()),
-        *(object_page(seen, one, allowed) for one in seen.items),
+        *(object_page(seen, one, allowed, evil_live()) for one in seen.items),
         *(confirmation(one, action, Forecast(EVIL, (EVIL,), (EVIL,)), {"group": EVIL}) for one in seen.items for action in BY_WORD.values()),
         events_page(seen, warnings=False),
         plan_page(EVIL, (Forecast(EVIL, (EVIL,), (EVIL,)),)),

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from manta.cli.checks.finding import Finding, Level
-from manta.cli.output.gpus import leak_text
+from manta.cli.output.gpu_table import leak_text
 
 if TYPE_CHECKING:
     from manta.localplane.node.gpus.report import GpuProcess, GpuState

@@ -8,8 +8,9 @@ from typing import Any
 
 from manta.api.quantity import Quantity
 from manta.api.text import bytes_text
-from manta.cli.output.gpus import GpuRow, gpu_lines
+from manta.cli.output.gpu_table import gpu_lines
 from manta.cli.output.tables import table
+from manta.client.gpus import GpuRow
 from manta.client.object_state import one_line, state_of
 
 

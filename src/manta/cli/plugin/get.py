@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 async def _get(args: argparse.Namespace) -> int:
     async with open_client(args) as client:
         if args.what == "token":
-            from manta.cli.plugin.auth_token import token_of
+            from manta.client.auth_token import token_of
 
             print(await token_of(client, Key(namespace_of(args), args.name)), end="")
             return 0

@@ -18,13 +18,13 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_JOBS
 from manta.api.usage import UsageError
 from manta.cli.plugin import cluster_config as short
-from manta.cli.plugin.auth_token import token_if_any
 from manta.cli.plugin.create import head_fields, worker_fields
 from manta.cli.plugin.job_environment import job_body, local_environment, read_rayjob
 from manta.cli.plugin.job_follow import follow
 from manta.cli.plugin.messages import Messages
 from manta.cli.plugin.waiting import states, until_cluster
 from manta.cli.server.connection import namespace_of, open_client
+from manta.client.auth_token import token_if_any
 from manta.client.dashboard_access import DashboardAccess, DashboardError
 from manta.client.job_logs import FINISHED
 from manta.client.runtime_env import LocalEnvironment

@@ -7,13 +7,15 @@ from typing import Any
 
 from manta.api.ray.names import LABEL_GROUP, LABEL_NODE_TYPE, NODE_HEAD
 from manta.console.html import Html, tag
+from manta.console.live import Live
+from manta.console.pages.demands import demand_sections
 from manta.console.pages.page import Section, Table
 from manta.console.pages.parts import ago, facts, pod_state, pods_section
 from manta.console.plots import Line, steps
 from manta.console.snapshot import Item, Snapshot
 
 
-def cluster_sections(snapshot: Snapshot, one: Item) -> Iterator[Section]:
+def cluster_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Section]:
     spec, status = one.object.spec, one.object.status
     head = status.get("head") or {}
     autoscaler = "on" if spec.get("enableInTreeAutoscaling") else "off"
@@ -29,9 +31,9 @@ def cluster_sections(snapshot: Snapshot, one: Item) -> Iterator[Section]:
     samples = snapshot.samples.get(one.uid, ())
     yield Section("replicas", "Workers over time", steps(samples, lines, snapshot.now))
     yield Section("groups-section", "Groups", table=_groups(snapshot, one))
-    yield pods_section(
-        snapshot.pods_of(one.key), snapshot.now, hidden=snapshot.hidden.get("pods", "")
-    )
+    yield from demand_sections(snapshot, one, live)
+    hidden = snapshot.hidden.get("pods", "")
+    yield pods_section(snapshot.pods_of(one.key), snapshot.now, hidden=hidden, live=live)
 
 
 def _groups(snapshot: Snapshot, one: Item) -> Table:

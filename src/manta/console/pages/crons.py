@@ -9,6 +9,7 @@ from typing import Any, Final
 from manta.api.schedule import parse_schedule
 from manta.api.times import format_time
 from manta.console.html import Html, tag
+from manta.console.live import Live
 from manta.console.pages.page import Section, Table
 from manta.console.pages.parts import ago, facts, link, state_badge
 from manta.console.snapshot import Item, Snapshot
@@ -16,7 +17,7 @@ from manta.console.snapshot import Item, Snapshot
 NEXT_RUNS: Final = 5
 
 
-def cron_sections(snapshot: Snapshot, one: Item) -> Iterator[Section]:
+def cron_sections(snapshot: Snapshot, one: Item, _live: Live) -> Iterator[Section]:
     spec, status = one.object.spec, one.object.status
     yield Section("facts", "", facts((
         ("Schedule", tag("code", spec.get("schedule", ""))),

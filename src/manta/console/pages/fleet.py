@@ -10,9 +10,10 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from manta.api.well_known import RESOURCE_NVIDIA_GPU
+from manta.client.gpus import GpuRow
 from manta.console.capacity import Amount, amount, offered, requested
 from manta.console.html import Html, join, tag
-from manta.console.pages.page import Page, Section, Table
+from manta.console.pages.page import LIVE_REFRESH, REFRESH, Page, Section, Table
 from manta.console.pages.parts import SHORT, ago, cpus, link, memory, state_badge, tone
 from manta.console.snapshot import Item, Snapshot
 
@@ -22,7 +23,7 @@ TONES: Final[Mapping[str, str]] = {
     "good": "ready or running",
     "wait": "waiting",
     "bad": "failed",
-    "calm": "suspended",
+    "calm": "idle or suspended",
 }
 
 
@@ -70,7 +71,7 @@ def filter_of(query: Sequence[tuple[str, str]]) -> Filter:
     )
 
 
-def fleet(snapshot: Snapshot, chosen: Filter) -> Page:
+def fleet(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow] = ()) -> Page:
     found = [one for one in snapshot.items if matches(one, chosen)]
     found.sort(key=_ORDERS["namespace"])
     found.sort(key=_ORDERS[chosen.sort], reverse=chosen.down)
@@ -87,11 +88,27 @@ def fleet(snapshot: Snapshot, chosen: Filter) -> Page:
         "Fleet",
         heading,
         (
-            Section("overview", "", _overview(snapshot, chosen), kind="overview"),
+            Section("overview", "", _overview(snapshot, chosen, gpus), kind="overview"),
             Section("filter", "", _form(snapshot, chosen), kind="plain"),
             Section("paging", "", _paging(chosen, first, len(found)), table),
         ),
+        refresh=LIVE_REFRESH if gpus else REFRESH,
     )
+
+
+def is_idle(one: Item) -> bool:
+    """A ready cluster whose autoscaler has removed all workers: nothing needs them."""
+    return (
+        one.kind == "RayCluster"
+        and one.state.word == "ready"
+        and bool(one.object.spec.get("enableInTreeAutoscaling"))
+        and not one.object.status.get("desiredWorkerReplicas")
+    )
+
+
+def look_of(one: Item) -> str:
+    """Which of the tiles counts it."""
+    return "calm" if is_idle(one) else tone(one.state)
 
 
 def matches(one: Item, chosen: Filter) -> bool:
@@ -99,7 +116,7 @@ def matches(one: Item, chosen: Filter) -> bool:
     return (
         chosen.kind in ("", one.kind)
         and chosen.namespace in ("", one.key.namespace)
-        and chosen.tone in ("", tone(one.state))
+        and chosen.tone in ("", look_of(one))
         and all(word in words for word in chosen.text.lower().split())
     )
 
@@ -120,8 +137,8 @@ def _summary(snapshot: Snapshot) -> str:
     return f"{', '.join(words)} in {spaces} namespace{'' if spaces == 1 else 's'}"
 
 
-def _overview(snapshot: Snapshot, chosen: Filter) -> Html:
-    tones = Counter(tone(one.state) for one in snapshot.items)
+def _overview(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow]) -> Html:
+    tones = Counter(look_of(one) for one in snapshot.items)
     tiles = [
         tag(
             "a",
@@ -133,10 +150,10 @@ def _overview(snapshot: Snapshot, chosen: Filter) -> Html:
         )
         for look, words in TONES.items()
     ]
-    return join([tag("div", tiles, class_="tiles"), _capacity(snapshot)])
+    return join([tag("div", tiles, class_="tiles"), _capacity(snapshot, gpus)])
 
 
-def _capacity(snapshot: Snapshot) -> Html:
+def _capacity(snapshot: Snapshot, gpus: Sequence[GpuRow]) -> Html:
     used = requested(
         pod for pods in snapshot.pods_by_cluster.values() for pod in pods if pod.spec.node_name
     )
@@ -149,6 +166,7 @@ def _capacity(snapshot: Snapshot) -> Html:
         _meter("CPU", used.cpu, there.cpu, cpus),
         _meter("Memory", used.memory, there.memory, memory),
         _meter("GPU", used.gpu, there.gpu, cpus) if there.gpu or used.gpu else None,
+        _gpu_memory(gpus),
     ]
     return tag(
         "div",
@@ -156,6 +174,15 @@ def _capacity(snapshot: Snapshot) -> Html:
         tag("p", f"requested by Ray on {count} node{'' if count == 1 else 's'}", class_="note"),
         class_="meters",
     )
+
+
+def _gpu_memory(gpus: Sequence[GpuRow]) -> Html | None:
+    """What the GPUs hold now, where the nodes say so."""
+    known = [(one.used, one.memory) for one in gpus if one.used is not None and one.memory]
+    if not known:
+        return None
+    used, there = (sum(amounts) for amounts in zip(*known, strict=True))
+    return _meter("GPU memory", used, there, memory)
 
 
 def _meter(name: str, used: float, there: float, words: Callable[[float], str]) -> Html:
@@ -241,7 +268,7 @@ _ORDERS: Final[Mapping[str, Callable[[Item], Any]]] = {
     "namespace": lambda one: (one.key.namespace, one.kind, one.key.name),
     "kind": lambda one: one.kind,
     "name": lambda one: one.key.name,
-    "state": lambda one: (_WORST_FIRST[tone(one.state)], one.state.word),
+    "state": lambda one: (_WORST_FIRST[look_of(one)], one.state.word),
     "workers": lambda one: one.object.status.get("readyWorkerReplicas") or 0,
     "cpu": lambda one: _desired(one).cpu,
     "age": lambda one: one.object.metadata.creation_timestamp,
@@ -289,6 +316,8 @@ def waits_for(one: Item) -> str:
     for condition in one.object.status.get("conditions") or ():
         if condition.get("type") == "UpgradeInProgress" and condition.get("status") == "True":
             return f"upgrade: {condition.get('message', '')}"
+    if is_idle(one):
+        return "idle: its autoscaler has removed all workers"
     return one.state.why
 
 

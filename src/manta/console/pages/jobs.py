@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from manta.api.meta import Key
 from manta.api.ray.names import LABEL_ORIGIN_NAME
-from manta.api.times import parse_time
-from manta.console.html import tag
+from manta.console.html import EMPTY, Html, join, tag
+from manta.console.live import Live, TaskInfo, TasksResult, Unreachable
+from manta.console.pages.attempts import spans_of
 from manta.console.pages.page import Section
 from manta.console.pages.parts import facts, link, pods_section, tone
-from manta.console.plots import Span, timeline
+from manta.console.plots import timeline
 from manta.console.snapshot import Item, Snapshot
 
+MOST_TASKS: Final = 5
+MOST_ERROR: Final = 4000
+"""Characters of one error; its end names the exception."""
 
-def job_sections(snapshot: Snapshot, one: Item) -> Iterator[Section]:
+
+def job_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Section]:
     spec, status = one.object.spec, one.object.status
     cluster = Key(one.key.namespace, str(status.get("rayClusterName") or ""))
     there = snapshot.get("RayCluster", cluster)
@@ -29,9 +33,11 @@ def job_sections(snapshot: Snapshot, one: Item) -> Iterator[Section]:
         ("Submission id", status.get("jobId")),
     )))  # fmt: skip
     message = status.get("message")
-    if message and tone(one.state) == "bad":
-        yield Section("error", "Why it failed", tag("pre", message, class_="log", tabindex="0"))
-    yield Section("timeline", "Timeline", timeline(list(_spans(one, snapshot))))
+    failed = message and tone(one.state) == "bad"
+    shown = tag("pre", message, class_="log", tabindex="0") if failed else EMPTY
+    yield Section("error", "Why it failed", shown)
+    yield Section("tasks", "Failed tasks", failed_tasks(live.failed_tasks))
+    yield Section("timeline", "Timeline", timeline(spans_of(snapshot, one)))
     log = f"/rayjobs/{one.key.namespace}/{one.key.name}/log"
     yield Section(
         "log",
@@ -45,6 +51,24 @@ def job_sections(snapshot: Snapshot, one: Item) -> Iterator[Section]:
     )
     pods = [*snapshot.pods_of(cluster), *_submitters(snapshot, one)]
     yield pods_section(pods, snapshot.now, hidden=snapshot.hidden.get("pods", ""))
+
+
+def failed_tasks(found: TasksResult | None) -> Html:
+    """The errors of tasks, newest first, as Ray reports them while the cluster is there."""
+    if found is None:
+        return EMPTY
+    if isinstance(found, Unreachable):
+        return tag("p", f"The failed tasks are not known: {found.why}", class_="note")
+    newest = sorted(found.tasks, key=lambda one: one.end_time_ms or 0, reverse=True)
+    return join([_task(one) for one in newest[:MOST_TASKS]])
+
+
+def _task(one: TaskInfo) -> Html:
+    words = one.error_message or "Ray reports no message"
+    name = tag(
+        "h3", one.name or "a task without a name", f" ({one.error_type})" if one.error_type else ""
+    )
+    return join([name, tag("pre", words[-MOST_ERROR:], class_="log", tabindex="0")])
 
 
 def _submitters(snapshot: Snapshot, one: Item) -> list[Any]:
@@ -62,26 +86,3 @@ def _attempts(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     failed, succeeded = status.get("failed") or 0, status.get("succeeded") or 0
     most = (spec.get("backoffLimit") or 0) + 1
     return f"{failed} failed, {succeeded} succeeded, at most {most}"
-
-
-def _spans(one: Item, snapshot: Snapshot) -> Iterator[Span]:
-    """What is known of the time of a job: from its creation, of this attempt, and in Ray."""
-    status, now = one.object.status, snapshot.now
-    info = status.get("rayJobInfo") or {}
-    parts = (
-        ("since it exists", one.object.metadata.creation_timestamp, status.get("endTime"), "calm"),
-        ("this attempt", status.get("startTime"), status.get("endTime"), tone(one.state)),
-        ("in Ray", info.get("startTime"), info.get("endTime"), tone(one.state)),
-    )
-    for name, begin, end, look in parts:
-        first, last = _moment(begin), _moment(end) or now
-        if first is not None:
-            seconds = max(int((last - first).total_seconds()), 0)
-            yield Span(name, first, max(first, last), look, f"{timedelta(seconds=seconds)}")
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        return parse_time(text or "")
-    except ValueError:
-        return None

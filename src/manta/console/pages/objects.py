@@ -7,12 +7,13 @@ from typing import Final
 
 from manta.api.meta import Key
 from manta.console.html import join, tag
+from manta.console.live import NOTHING, Live
 from manta.console.pages.actions import Allowed, buttons
 from manta.console.pages.clusters import cluster_sections
 from manta.console.pages.crons import cron_sections
 from manta.console.pages.fleet import waits_for
 from manta.console.pages.jobs import job_sections
-from manta.console.pages.page import Page, Section
+from manta.console.pages.page import LIVE_REFRESH, REFRESH, Page, Section
 from manta.console.pages.parts import (
     PLURALS,
     SHORT,
@@ -24,7 +25,7 @@ from manta.console.pages.parts import (
 from manta.console.pages.services import service_sections
 from manta.console.snapshot import Item, Snapshot
 
-_SECTIONS: Final[Mapping[str, Callable[[Snapshot, Item], Iterator[Section]]]] = {
+_SECTIONS: Final[Mapping[str, Callable[[Snapshot, Item, Live], Iterator[Section]]]] = {
     "RayCluster": cluster_sections,
     "RayJob": job_sections,
     "RayService": service_sections,
@@ -32,7 +33,7 @@ _SECTIONS: Final[Mapping[str, Callable[[Snapshot, Item], Iterator[Section]]]] = 
 }
 
 
-def object_page(snapshot: Snapshot, one: Item, allowed: Allowed) -> Page:
+def object_page(snapshot: Snapshot, one: Item, allowed: Allowed, live: Live = NOTHING) -> Page:
     """The page of any Ray object."""
     heading = join([
         tag("h1", one.key.name),
@@ -45,11 +46,12 @@ def object_page(snapshot: Snapshot, one: Item, allowed: Allowed) -> Page:
         one.key.name,
         heading,
         (
-            *_SECTIONS[one.kind](snapshot, one),
+            *_SECTIONS[one.kind](snapshot, one, live),
             conditions_section(one.object.status, snapshot.now),
             _events(snapshot, one),
         ),
         crumbs=_crumbs(snapshot, one),
+        refresh=LIVE_REFRESH if live.asks else REFRESH,
     )
 
 

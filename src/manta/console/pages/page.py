@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from manta.console.html import EMPTY, Child, Html, join, tag
 
+REFRESH: Final = 20.0
+"""Seconds: ages grow."""
+LIVE_REFRESH: Final = 5.0
+"""Of a page with answers of dashboards or nodes, which announce no change."""
 Regions = Mapping[str, str | Mapping[str, str]]
 """Markup by element id; of a table: markup by id of the row, in order."""
 
@@ -29,6 +34,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Section:
+    """One without body and table is not shown: a later message of the stream can fill it."""
+
     id: str
     title: Child
     body: Html = EMPTY
@@ -38,7 +45,7 @@ class Section:
 
     def html(self) -> Html:
         title = tag("h2", self.title) if self.title else None
-        body = tag("div", self.body, id=self.id) if self.body or not self.table else None
+        body = tag("div", self.body, id=self.id)
         table = self.table.html() if self.table else None
         return tag("section", title, body, table, class_=self.kind or None)
 
@@ -54,6 +61,8 @@ class Page:
     status: int = 200
     live: bool = True
     """Whether a stream keeps it current."""
+    refresh: float = REFRESH
+    """Seconds after which a stream computes it again although nothing has changed."""
     log: str = ""
     """The address of a log that the stream appends; empty: none."""
 
@@ -66,6 +75,5 @@ class Page:
         for one in self.sections:
             if one.table is not None:
                 found[one.table.id] = one.table.rows
-            if one.body or not one.table:
-                found[one.id] = one.body
+            found[one.id] = one.body
         return found

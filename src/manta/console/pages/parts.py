@@ -15,8 +15,11 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.text import bytes_text
 from manta.api.times import parse_time
+from manta.client.gpus import GpuRow
 from manta.client.object_state import State, state_of
+from manta.console.capacity import requested
 from manta.console.html import Child, Html, tag
+from manta.console.live import NOTHING, Live
 from manta.console.pages.page import Section, Table
 from manta.console.views import Event
 
@@ -161,14 +164,16 @@ def pod_state(pod: Pod) -> State:
     return state_of("Pod", msgspec.to_builtins(pod))
 
 
-def pods_section(pods: Iterable[Pod], now: datetime, *, hidden: str = "") -> Section:
+def pods_section(
+    pods: Iterable[Pod], now: datetime, *, hidden: str = "", live: Live = NOTHING
+) -> Section:
     ordered = sorted(pods, key=lambda one: (one.metadata.creation_timestamp, one.metadata.name))
-    rows = {f"pod-{one.metadata.uid}": _pod(one, now) for one in ordered}
-    columns = ("Pod", "State", "Waits for", "Node", "Restarts", "Age", "Log")
+    rows = {f"pod-{one.metadata.uid}": _pod(one, now, live) for one in ordered}
+    columns = ("Pod", "State", "Waits for", "Node", "GPU", "Restarts", "Age", "Log")
     return Section("pods-section", "Pods", table=Table("pods", columns, rows, hidden or "no Pods"))
 
 
-def _pod(pod: Pod, now: datetime) -> Html:
+def _pod(pod: Pod, now: datetime, live: Live) -> Html:
     meta, state = pod.metadata, pod_state(pod)
     restarts = sum(one.restart_count for one in pod.status.container_statuses)
     log = f"/pods/{quote(meta.namespace)}/{quote(meta.name)}/log"
@@ -178,8 +183,26 @@ def _pod(pod: Pod, now: datetime) -> Html:
         tag("td", state_badge(state)),
         tag("td", state.why, class_="words"),
         tag("td", pod.spec.node_name, class_="node"),
+        tag("td", _gpus(pod, live), class_="words gpus"),
         tag("td", restarts or "", class_="number", data_label="restarts"),
         tag("td", ago(meta.creation_timestamp, now)),
         tag("td", tag("a", "log", href=log, aria_label=f"log of {meta.name}")),
         id=f"pod-{meta.uid}",
     )
+
+
+def _gpus(pod: Pod, live: Live) -> Child:
+    """What each GPU of a Pod does; where no node says so, how many it asked for."""
+    rows = live.gpus_by_pod.get(str(pod.metadata.key), ())
+    if rows:
+        return [tag("div", gpu_words(one)) for one in rows]
+    count = requested((pod,)).gpu
+    return cpus(count) if count else ""
+
+
+def gpu_words(one: GpuRow) -> str:
+    """`0 NVIDIA H200: 37 %, 2.1 GiB of 140.4 GiB`."""
+    busy = "use unknown" if one.busy is None else f"{one.busy} %"
+    used = "memory unknown" if one.used is None else f"{memory(one.used)} of {memory(one.memory)}"
+    trouble = f", {one.trouble}" if one.trouble else ""
+    return f"{one.index} {one.model}: {busy}, {used}{trouble}"

@@ -11,13 +11,14 @@ from manta.api.meta import Key
 from manta.api.ray.service import RayService
 from manta.client.upgrade_state import WORDS, Stage, view_of
 from manta.console.html import Html, join, tag
+from manta.console.live import Live
 from manta.console.pages.page import Section, Table
 from manta.console.pages.parts import ago, badge, facts, link
 from manta.console.plots import Line, steps
 from manta.console.snapshot import Item, Snapshot
 
 
-def service_sections(snapshot: Snapshot, one: Item) -> Iterator[Section]:
+def service_sections(snapshot: Snapshot, one: Item, _live: Live) -> Iterator[Section]:
     status = one.object.status
     sides = [
         (role, status.get(field) or {})

@@ -1,0 +1,192 @@
+"""Asks Ray dashboards and nodes: through the API server, with a visitor's rights, while that visitor looks.
+
+Nothing is asked that no open page shows. A page never waits long: it shows the last answer, and a later message of
+its stream brings the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from manta.api.core import Node
+from manta.api.meta import Key
+from manta.api.resources import NODES, SERVICES
+from manta.api.well_known import RESOURCES_OF_GPUS
+from manta.client.auth_token import token_of
+from manta.client.dashboard import ProxyTransport
+from manta.client.gpus import GpuRow, node_gpus
+from manta.console.live import Live
+from manta.console.rights import Rights
+from manta.console.snapshot import Item, Sample, Snapshot
+from manta.kube.client import Client
+from manta.kube.errors import MantaError
+from manta.ray.autoscaler_report import AutoscalerReport, AutoscalerResult
+from manta.ray.dashboard import Dashboard
+from manta.ray.models import JobInfo, Target, TaskList, TasksResult, Unreachable
+from manta.runtime.clock import Clock
+
+FRESH_SECONDS: Final = 4.0
+"""An answer of this age is asked for again."""
+FIRST_SECONDS: Final = 0.4
+"""How long a page waits for its first answer."""
+TIMEOUT: Final = 5.0
+MAX_REPLY: Final = 4 * 1024 * 1024
+MOST_ANSWERS: Final = 256
+MOST_NODES: Final = 16
+"""Nodes that are asked about their GPUs for one page."""
+MOST_SAMPLES: Final = 720
+_AT_ONCE: Final = 8
+_OVER: Final = frozenset(("Failed", "Complete"))
+
+
+@dataclass(slots=True)
+class _Question:
+    task: asyncio.Task[Any]
+    asked: float
+    answer: Any = None
+
+
+class Asking:
+    def __init__(self, client: Client, clock: Clock, changed: Callable[[], None]) -> None:
+        """`changed` is called after each answer that differs from the last."""
+        self._client = client
+        self._clock = clock
+        self._changed = changed
+        self._dashboard = Dashboard(ProxyTransport(client, TIMEOUT, MAX_REPLY))
+        self._questions: dict[str, _Question] = {}
+        self._waiting: dict[str, deque[Sample]] = {}
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def about(self, snapshot: Snapshot, one: Item, rights: Rights) -> Live:
+        """What the page of this object shows beside the objects of Kubernetes."""
+        if one.kind == "RayCluster":
+            gpus = await self.gpus(snapshot.nodes, rights)
+            if not (one.object.spec.get("enableInTreeAutoscaling") and _service(one)):
+                return Live(gpus=gpus, asks=bool(gpus))
+            report = await self._autoscaler(one, rights)
+            waiting = tuple(self._waiting.get(one.uid, ()))
+            return Live(autoscaler=report, waiting=waiting, gpus=gpus, asks=True)
+        if one.kind == "RayJob":
+            return await self._about_job(snapshot, one, rights)
+        return Live()
+
+    async def gpus(self, nodes: Sequence[Node], rights: Rights) -> tuple[GpuRow, ...]:
+        """The GPUs of the nodes of `manta up`."""
+        names = [
+            one.metadata.name
+            for one in nodes
+            if RESOURCES_OF_GPUS & one.status.capacity.keys()
+            and rights.allows("get", NODES, one.metadata.name, "proxy")
+        ]
+        found = [
+            await self._last(f"gpus {name}", lambda name=name: node_gpus(self._client, name))  # type: ignore[misc]
+            for name in names[:MOST_NODES]
+        ]
+        return tuple(row for rows in found for row in rows or ())
+
+    async def close(self) -> None:
+        tasks = [one.task for one in self._questions.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ── dashboards ───────────────────────────────────────────────────────────────────────
+
+    async def _autoscaler(self, one: Item, rights: Rights) -> AutoscalerResult | None:
+        if why := _refused(one, rights):
+            return Unreachable(why)
+
+        async def ask() -> AutoscalerResult:
+            report = await self._dashboard.autoscaler(await self._target(one))
+            if isinstance(report, AutoscalerReport):
+                values = (float(report.waiting), float(len(report.pending)))
+                kept = self._waiting.setdefault(one.uid, deque(maxlen=MOST_SAMPLES))
+                if not kept or kept[-1].values != values:
+                    kept.append(Sample(self._clock.now(), values))
+            return report
+
+        found: AutoscalerResult | None = await self._last(f"autoscaler {one.uid}", ask)
+        return found
+
+    async def _about_job(self, snapshot: Snapshot, one: Item, rights: Rights) -> Live:
+        status = one.object.status
+        name = str(status.get("rayClusterName") or "")
+        cluster = snapshot.get("RayCluster", Key(one.key.namespace, name))
+        submission = str(status.get("jobId") or "")
+        if cluster is None or not submission or not _service(cluster):
+            return Live()
+        if why := _refused(cluster, rights):
+            return Live(failed_tasks=Unreachable(why))
+
+        async def ask() -> TasksResult:
+            target = await self._target(cluster)
+            job = await self._dashboard.job(target, submission)
+            if isinstance(job, Unreachable):
+                return job
+            if not isinstance(job, JobInfo) or not job.job_id:
+                return TaskList()
+            return await self._dashboard.failed_tasks(target, job.job_id)
+
+        over = status.get("jobDeploymentStatus") in _OVER
+        found = await self._last(f"tasks {one.uid} {submission} {over}", ask)
+        return Live(failed_tasks=found, asks=not over)
+
+    async def _target(self, cluster: Item) -> Target:
+        """Raises MantaError if Ray wants a token that this visitor may not read."""
+        options = cluster.object.spec.get("authOptions") or {}
+        token = await token_of(self._client, cluster.key) if options.get("mode") == "token" else ""
+        return Target(cluster.key.namespace, _service(cluster), host="", token=token)
+
+    # ── questions ────────────────────────────────────────────────────────────────────────
+
+    async def _last(self, name: str, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """The last answer to a question, which is asked again if it is old; None: no answer yet."""
+        known = self._questions.get(name)
+        now = self._clock.monotonic()
+        if known is None or (known.task.done() and now - known.asked > FRESH_SECONDS):
+            answer = known.answer if known is not None else None
+            self._forget_oldest()
+            task = asyncio.create_task(self._ask(name, ask))
+            known = self._questions[name] = _Question(task, now, answer)
+            if answer is None:
+                await asyncio.wait((task,), timeout=FIRST_SECONDS)
+        return known.answer
+
+    async def _ask(self, name: str, ask: Callable[[], Awaitable[Any]]) -> None:
+        async with self._turns:
+            try:
+                answer = await ask()
+            except MantaError as error:
+                answer = Unreachable(str(error))
+        held = self._questions[name]
+        if answer != held.answer:
+            held.answer = answer
+            self._changed()
+
+    def _forget_oldest(self) -> None:
+        done = [name for name, one in self._questions.items() if one.task.done()]
+        for name in done[: max(len(self._questions) - MOST_ANSWERS, 0)]:
+            del self._questions[name]
+        if len(self._waiting) > MOST_ANSWERS:
+            del self._waiting[next(iter(self._waiting))]
+
+
+def _service(cluster: Item) -> str:
+    """The head Service of a cluster whose head is ready; empty: nobody would answer."""
+    status = cluster.object.status
+    ready = any(
+        one.get("type") == "HeadPodReady" and one.get("status") == "True"
+        for one in status.get("conditions") or ()
+    )
+    return str((status.get("head") or {}).get("serviceName") or "") if ready else ""
+
+
+def _refused(cluster: Item, rights: Rights) -> str:
+    name = f"{_service(cluster)}:dashboard"
+    if rights.allows("get", SERVICES, name, "proxy"):
+        return ""
+    return f"you may not get services/proxy in namespace {cluster.key.namespace}"
