@@ -16,6 +16,7 @@ from typing import Any
 
 from manta.api.crds import crd_documents
 from manta.cli.main import VERBS, module_of
+from manta.controllers.idlesuspend.events import Cause as IdleCause
 from manta.controllers.raycluster.events import Cause as ClusterCause
 from manta.controllers.raycronjob.events import Cause as CronCause
 from manta.controllers.rayjob.deletion_policies import Cause as DeletionCause
@@ -120,7 +121,7 @@ def events_page() -> str:
         f"| {RECONCILE_FAILED} | Warning | a reconcile raised; condition `{RECONCILE_ERROR}` |\n\n",
     ]
     tables: tuple[tuple[str, tuple[ActionCause, ...]], ...] = (
-        ("RayCluster", (*ClusterCause,)),
+        ("RayCluster", (*ClusterCause, *IdleCause)),
         ("RayJob", (*JobCause, *DeletionCause)),
         ("RayService", (*ServiceCause,)),
         ("RayCronJob", (*CronCause,)),

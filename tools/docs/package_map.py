@@ -35,6 +35,7 @@ PACKAGES: Mapping[str, str] = {
     "controllers.rayjob": "RayJob",
     "controllers.rayservice": "RayService",
     "controllers.raycronjob": "RayCronJob",
+    "controllers.idlesuspend": "clusters that nobody uses",
     "localplane.apiserver": "embedded API server",
     "localplane.store": "objects, watches, SQLite",
     "localplane.builtin": "built-in controllers",
@@ -55,6 +56,7 @@ LOADED: Final = (
     ("operator", "controllers.rayjob"),
     ("operator", "controllers.rayservice"),
     ("operator", "controllers.raycronjob"),
+    ("operator", "controllers.idlesuspend"),
 )
 """Imports by name (`operator/controllers.py`), which the import graph does not show."""
 GROUPS: Mapping[str, str] = {"controllers": "controllers", "localplane": "localplane (no Ray)"}

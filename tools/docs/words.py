@@ -60,6 +60,14 @@ SET_BY_USERS: Mapping[str, tuple[str, str]] = {
         "RayCronJob",
         "same as `spec.failedJobsHistoryLimit`, for KubeRay's CRDs",
     ),
+    "manta.ray.io/idle-suspend-after": (
+        "RayCluster",
+        "how long nobody may use it before it is suspended, such as `30m`; `0`: never",
+    ),
+    "manta.ray.io/idle-suspend-warning": (
+        "RayCluster",
+        "how long before that an Event announces it; default `10m`",
+    ),
 }
 """Kind and meaning."""
 
@@ -84,6 +92,16 @@ WRITTEN_BY_US: Mapping[str, tuple[str, str]] = {
     "ray.io/secret-owner": (
         "Certificate (mTLS)",
         "UID of the Certificate, set after it owns its Secret",
+    ),
+    "manta.ray.io/idle-since": ("RayCluster", "since when nobody uses it"),
+    "manta.ray.io/idle-evidence": (
+        "RayCluster",
+        "the head and Ray's counters since then; others mean that it was used",
+    ),
+    "manta.ray.io/idle-suspend-at": ("RayCluster", "the announced time of its suspension"),
+    "manta.ray.io/idle-suspended": (
+        "RayCluster",
+        "when the operator suspended it because nobody used it",
     ),
     "manta.ray.io/submitted-to": ("RayJob", "the attempt, and the head that it was submitted to"),
     "manta.ray.io/history-ray-version": (

@@ -6,7 +6,7 @@ with `manta up`, whose Pods have a network of their own.
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from manta.api.text import without_credentials
 from manta.kube.client import Client
@@ -93,7 +93,7 @@ class ProxyTransport:
     async def _send(
         self, method: str, path: str, query: str, headers: dict[str, str], body: bytes | None
     ) -> Reply | Unreachable:
-        pairs = tuple((name, value) for name, _, value in map(_pair, query.split("&")) if name)
+        pairs = tuple(parse_qsl(query, keep_blank_values=True))  # the client encodes it again
         try:
             response = await self._client.send(
                 method,
@@ -117,10 +117,6 @@ class ProxyTransport:
         if len(response.body) > self._limit:
             return Unreachable(f"{method} {path}: more than {self._limit} bytes")
         return Reply(response.status, response.body)
-
-
-def _pair(text: str) -> tuple[str, str, str]:
-    return text.partition("=")
 
 
 def message_of(response: Response) -> str:

@@ -19,9 +19,9 @@ def ingress_name(cluster: RayCluster) -> str:
 
 
 def build_ingress(cluster: RayCluster, head: Pod | None = None) -> Json:
-    """The Ingress. All annotations of the RayCluster are copied, for Ingress controllers, except the class,
+    """The Ingress. The annotations of the RayCluster are copied, for Ingress controllers, except the class,
     which has a field of its own."""
-    annotations = dict(cluster.metadata.annotations)
+    annotations = _annotations(cluster)
     class_name = annotations.pop(ANNOTATION_INGRESS_CLASS, None)
     options = cluster.spec.head_group_spec.ingress_options or IngressOptions()
     spec: Json = {"rules": [_rule(cluster, options, head)]}
@@ -43,6 +43,12 @@ def build_ingress(cluster: RayCluster, head: Pod | None = None) -> Json:
             "spec": spec,
         },
     )
+
+
+def _annotations(cluster: RayCluster) -> dict[str, str]:
+    """All but our own notes, which change while the cluster runs."""
+    given = cluster.metadata.annotations.items()
+    return {name: value for name, value in given if name not in names.IDLE_MARKS}
 
 
 def _dashboard_port(cluster: RayCluster, head: Pod | None) -> int:
@@ -72,7 +78,7 @@ def build_route(cluster: RayCluster, head: Pod | None = None) -> Json:
         "namespace": cluster.metadata.namespace,
         "labels": _labels(cluster),
     }
-    annotations = dict(cluster.metadata.annotations)
+    annotations = _annotations(cluster)
     return owned_by(
         cluster,
         {

@@ -18,11 +18,12 @@ CONTROLLERS: Sequence[tuple[str, Callable[[FeatureGates], bool]]] = (
     ("rayjob", lambda _gates: True),
     ("rayservice", lambda _gates: True),
     ("raycronjob", lambda gates: gates.ray_cron_job),
+    ("idlesuspend", lambda _gates: True),
 )
 """Packages under `manta.controllers`, and whether the gates enable them. The `controller.py` of each
 has `build(manager, settings)`."""
 
-WITH_DASHBOARD = frozenset(("rayjob", "rayservice"))
+WITH_DASHBOARD = frozenset(("rayjob", "rayservice", "idlesuspend"))
 """Controllers whose `build` takes a dashboard client as third argument."""
 
 

@@ -15,6 +15,7 @@ from manta.api.ray.names import OPERATOR_ENV_INIT_CONTAINER, OPERATOR_ENV_PODS
 from manta.httpserver.address import Address
 from manta.manifests.gang import SCHEDULERS
 from manta.rules.history import HISTORY_BY_NODE, store_url_problem, without_credentials
+from manta.rules.idle import checked_idle_defaults
 from manta.rules.settings import OperatorPods
 
 ENCODERS: Final = ("json", "console")
@@ -243,6 +244,15 @@ FLAGS: Final = (
         "image of the sidecars that ship to --history-store; it must have `manta[history]`",
         "historyImage",
         setting="history_image",
+    ),
+    Flag(
+        "idle-suspend",
+        str,
+        "",
+        "suspend clusters that nobody uses: 8h, or 30m@NAMESPACE,2h@LABEL=VALUE,8h (the first match counts); empty: none",
+        "idleSuspend",
+        setting="idle_suspend",
+        convert=checked_idle_defaults,
     ),
     Flag(
         "cron-replay-missed",

@@ -78,8 +78,11 @@ class Dashboard:
 
     async def failed_tasks(self, target: Target, ray_job_id: str) -> TasksResult:
         """Up to 100 failed tasks of a job, with their errors."""
-        reply = await self._transport.send(target, "GET", failed_tasks_path(ray_job_id))
-        return _decode_success(reply, TaskList)
+        return await self.read(target, failed_tasks_path(ray_job_id), TaskList)
+
+    async def read(self, target: Target, path: str, into: type[T]) -> T | Unreachable:
+        """A GET, with its answer decoded as `into`; any other answer is Unreachable."""
+        return _decode_success(await self._transport.send(target, "GET", path), into)
 
     async def autoscaler(self, target: Target) -> AutoscalerResult:
         """What the autoscaler reports, of either version: both answer with the text of `ray status`."""
@@ -88,8 +91,7 @@ class Dashboard:
         return found if isinstance(found, Unreachable) else read_report(found.text)
 
     async def session(self, target: Target) -> SessionResult:
-        reply = await self._transport.send(target, "GET", "/api/version")
-        return _decode_success(reply, Session)
+        return await self.read(target, "/api/version", Session)
 
     async def submit(self, target: Target, request: JobRequest) -> SubmitResult:
         body = msgspec.json.encode(request.body())

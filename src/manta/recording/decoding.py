@@ -22,6 +22,7 @@ SNAPSHOTS = {
     "rayjob": "JobSnapshot",
     "rayservice": "ServiceSnapshot",
     "raycronjob": "CronSnapshot",
+    "idlesuspend": "IdleSnapshot",
 }
 
 

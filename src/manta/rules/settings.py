@@ -91,6 +91,9 @@ class Settings:
     operator_pods: OperatorPods | None = None
     """Allowed by the NetworkPolicies of clusters; None: unknown."""
 
+    idle_suspend: str = ""
+    """After how long without use clusters are suspended by default (`rules/idle.py`); empty: never."""
+
     # RayService and RayJob
     zero_downtime: bool = True
     job_transition_grace: timedelta = timedelta(seconds=300)

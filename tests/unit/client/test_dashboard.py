@@ -57,3 +57,11 @@ async def test_a_token_that_no_header_can_hold_is_reported_and_not_raised() -> N
     assert not given.sent
     assert "x-ray-authorization" in given.why
     assert "two" not in given.why
+
+
+async def test_an_encoded_query_reaches_ray_as_it_was_meant() -> None:
+    scripted = ScriptedTransport(Response(200, {}, b"{}"))
+    transport = ProxyTransport(Client(scripted, retry=RetryPolicy(attempts=1)))
+    await transport.send(TARGET, "GET", "/api/v0/actors?filter_predicates=%21%3D&limit=1")
+    (request,) = scripted.requests
+    assert request.query == (("filter_predicates", "!="), ("limit", "1"))

@@ -84,6 +84,8 @@ class ClusterConditionType(StrEnum):
     BLOCKED = "Blocked"
     """Ours: why the Pods are not ready. It stays, with the last known reason, until every wanted Pod is
     ready, and after failed Pods until all have been ready for a minute."""
+    IDLE = "Idle"
+    """Ours, of a cluster with a limit of idleness: whether nobody uses it, since when, or why that is not known."""
 
 
 class ClusterConditionReason(StrEnum):

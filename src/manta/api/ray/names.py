@@ -90,6 +90,26 @@ ANNOTATION_SUCCESSFUL_JOBS_LIMIT: Final = "manta.ray.io/successful-jobs-history-
 ANNOTATION_FAILED_JOBS_LIMIT: Final = "manta.ray.io/failed-jobs-history-limit"
 """Ours, on a RayCronJob: the history limits, for clusters whose CRD (KubeRay's) has no such fields."""
 
+# on RayClusters that sleep when nobody uses them; all ours
+ANNOTATION_IDLE_SUSPEND_AFTER: Final = "manta.ray.io/idle-suspend-after"
+"""Set by the user: how long nobody may use the cluster before it is suspended; `0`: never."""
+ANNOTATION_IDLE_SUSPEND_WARNING: Final = "manta.ray.io/idle-suspend-warning"
+"""Set by the user: how long before the suspension the Event comes that announces it."""
+ANNOTATION_IDLE_SINCE: Final = "manta.ray.io/idle-since"
+ANNOTATION_IDLE_EVIDENCE: Final = "manta.ray.io/idle-evidence"
+"""The head and Ray's counters at that time. Other values mean that the cluster was used since."""
+ANNOTATION_IDLE_SUSPEND_AT: Final = "manta.ray.io/idle-suspend-at"
+"""The time that the warning announced; the suspension never comes before it."""
+ANNOTATION_IDLE_SUSPENDED: Final = "manta.ray.io/idle-suspended"
+"""When the operator suspended it. Without it, `spec.suspend` is the user's, or Kueue's."""
+IDLE_MARKS: Final = (
+    ANNOTATION_IDLE_SINCE,
+    ANNOTATION_IDLE_EVIDENCE,
+    ANNOTATION_IDLE_SUSPEND_AT,
+    ANNOTATION_IDLE_SUSPENDED,
+)
+"""What the operator itself notes on such a cluster."""
+
 # on RayClusters that a RayService creates; all ours
 ANNOTATION_DELETE_AFTER: Final = "manta.ray.io/delete-after"
 """When a cluster that no longer serves is deleted."""

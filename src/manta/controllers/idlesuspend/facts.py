@@ -1,0 +1,124 @@
+"""Facts about a snapshot that several phases share: what is noted on the cluster, and when to ask Ray again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from manta.api.ray import names
+from manta.api.times import parse_optional_time
+from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
+from manta.rules.idle import IdleLimit
+from manta.rules.traits import Creator, creator, has_dashboard, is_managed_elsewhere
+
+SHORTEST_INTERVAL: Final = timedelta(seconds=1)
+LONGEST_INTERVAL: Final = timedelta(minutes=5)
+QUESTIONS_PER_LIMIT: Final = 25
+"""A use that ends is noticed after at most 4 % of the limit."""
+FRESH: Final = timedelta(seconds=10)
+"""Only an answer that is not older may suspend a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What is noted on the cluster, if it can be read."""
+
+    since: datetime | None = None
+    evidence: str = ""
+    suspend_at: datetime | None = None
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.since or self.evidence or self.suspend_at)
+
+
+def noted(snapshot: IdleSnapshot) -> Noted:
+    return Noted(
+        _time(snapshot, names.ANNOTATION_IDLE_SINCE),
+        snapshot.annotations.get(names.ANNOTATION_IDLE_EVIDENCE, ""),
+        _time(snapshot, names.ANNOTATION_IDLE_SUSPEND_AT),
+    )
+
+
+def _time(snapshot: IdleSnapshot, name: str) -> datetime | None:
+    try:
+        return parse_optional_time(snapshot.annotations.get(name))
+    except ValueError:
+        return None
+
+
+def is_suspended_by_us(snapshot: IdleSnapshot) -> bool:
+    marked = names.ANNOTATION_IDLE_SUSPENDED in snapshot.annotations
+    return marked and bool(snapshot.cluster.spec.suspend)
+
+
+def exemption(snapshot: IdleSnapshot) -> str:
+    """Why a cluster with a limit is never suspended all the same; empty if it may be."""
+    cluster = snapshot.cluster
+    if is_managed_elsewhere(cluster.spec.managed_by):
+        return "another operator manages it"
+    if creator(cluster.metadata) is Creator.SERVICE:
+        return "it belongs to a RayService"
+    if names.LABEL_KUEUE_QUEUE in cluster.metadata.labels:
+        return "Kueue decides when it runs"
+    if not has_dashboard(cluster.spec):
+        return "it has no dashboard to ask (include-dashboard is false)"
+    return ""
+
+
+def is_watched(snapshot: IdleSnapshot) -> bool:
+    """Whether Ray is asked about this cluster at all."""
+    deleted = snapshot.cluster.metadata.deletion_timestamp is not None
+    limited = isinstance(snapshot.limit, IdleLimit) and not exemption(snapshot)
+    return limited and not deleted and not snapshot.cluster.spec.suspend
+
+
+def interval(limit: IdleLimit) -> timedelta:
+    """The time between two questions."""
+    return min(max(limit.after / QUESTIONS_PER_LIMIT, SHORTEST_INTERVAL), LONGEST_INTERVAL)
+
+
+def current_answer(snapshot: IdleSnapshot) -> Answer | None:
+    """The answer, if it is of the head that runs now."""
+    answer = snapshot.answer
+    return answer if answer is not None and answer.head == snapshot.head else None
+
+
+def evidence_of(answer: Answer) -> str:
+    return f"{answer.head}/{answer.evidence}"
+
+
+def is_still_idle(snapshot: IdleSnapshot) -> bool:
+    """Whether the cluster is not in use, and was not since the time that is noted on it."""
+    answer, known = current_answer(snapshot), noted(snapshot)
+    return bool(
+        answer and answer.evidence and known.since and known.evidence == evidence_of(answer)
+    )
+
+
+def decision_at(snapshot: IdleSnapshot, limit: IdleLimit) -> datetime | None:
+    """When the suspension is announced, or executed; None while the cluster is not known to be idle."""
+    known = noted(snapshot)
+    if known.since is None or not is_still_idle(snapshot):
+        return None
+    end = known.since + limit.after
+    return end - limit.warning if known.suspend_at is None else max(end, known.suspend_at)
+
+
+def question_at(snapshot: IdleSnapshot, limit: IdleLimit) -> datetime:
+    """When Ray is to be asked next: at intervals, and at the time of each decision."""
+    answer = current_answer(snapshot)
+    if answer is None:
+        return snapshot.now
+    regular = answer.at + interval(limit)
+    decision = decision_at(snapshot, limit)
+    if decision is None:
+        return regular
+    return min(regular, decision if answer.at < decision else answer.at + FRESH)
+
+
+def question_is_due(snapshot: IdleSnapshot) -> bool:
+    if not is_watched(snapshot) or not snapshot.head or not isinstance(snapshot.limit, IdleLimit):
+        return False
+    return snapshot.now >= question_at(snapshot, snapshot.limit)
