@@ -114,6 +114,18 @@ async def test_an_installed_operator_is_available_in_a_restricted_namespace(
     assert budget["spec"]["minAvailable"] == 1
 
 
+async def test_an_upgrade_keeps_the_key_of_the_consoles_cookies(release: Release) -> None:
+    """Another key would log everybody out."""
+    await release.install("--set", "console.enabled=true")
+    path = release.api.path("secrets", "manta-console-key")
+    before = (await release.api.get(path)).body["data"]["key"]
+    await release.install("--set", "console.enabled=true,labels.a=b", verb="upgrade")
+    after = (await release.api.get(path)).body
+    assert (after["data"]["key"], after["metadata"]["labels"]["a"]) == (before, "b")
+    console = release.api.path("deployments", "manta-console", api="/apis/apps/v1")
+    assert (await release.api.get(console)).body["status"]["availableReplicas"] == 1
+
+
 @pytest.mark.skipif(not os.environ.get(EXTERNAL), reason="Pod Security is a real server's")
 async def test_pod_security_would_refuse_what_is_not_restricted(release: Release) -> None:
     await release.helm("install", CHART, "--take-ownership", "--set", "securityContext=null")
@@ -188,7 +200,9 @@ async def test_a_server_takes_every_golden_rendering(cluster: Api, values: str) 
 def _collection(api: Api, document: dict[str, Any]) -> str:
     version, kind = document["apiVersion"], document["kind"]
     root = "/api/v1" if version == "v1" else f"/apis/{version}"
-    plural = "networkpolicies" if kind == "NetworkPolicy" else f"{kind.lower()}s"
+    plural = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses"}.get(
+        kind, f"{kind.lower()}s"
+    )
     if "namespace" not in document["metadata"]:
         return f"{root}/{plural}"
     document["metadata"]["namespace"] = api.namespace

@@ -188,6 +188,24 @@ async def test_a_webhook_comes_and_goes_as_it_is_wished(terminal: Terminal) -> N
     assert not await terminal.has(terminal.deployment)
 
 
+async def test_a_console_comes_and_goes_as_it_is_wished(terminal: Terminal) -> None:
+    secret = terminal.api.path("secrets", "manta-console-key")
+    said = await terminal.install("--console")
+    assert "secret/manta-console-key created" in said
+    assert "deployment/manta-console                 ready" in said
+    key = (await terminal.api.get(secret)).body["data"]["key"]
+    said = await terminal.install("--console", "https://ray.example", "--no-wait")
+    assert "manta-console-key" not in said
+    assert (await terminal.api.get(secret)).body["data"]["key"] == key
+
+    said = await terminal.install("--no-wait")
+    assert "deployment/manta-console deleted" in said
+    assert not await terminal.has(secret)
+    assert await terminal.has(terminal.deployment)
+    said = await terminal.install("--console", "http://ray.example", code=2)
+    assert "without TLS" in said
+
+
 async def test_an_uninstall_leaves_the_crds_and_the_users_clusters(terminal: Terminal) -> None:
     await terminal.install()
     document = yaml.safe_load(QUICKSTART.read_text())

@@ -22,6 +22,7 @@ FREE_FORM = frozenset(
         "readinessProbe",
         "metrics.grafanaDashboard.labels",
         "history.server.resources",
+        "console.resources",
     )
 )
 """Values that go to Kubernetes unchanged."""
@@ -45,6 +46,11 @@ KNOWN: Mapping[str, Json] = {
     "recording.sizeMiB": {"type": "integer", "minimum": 1},
     "history.store": {"type": "string", "pattern": "^((file|s3|gs|az)://[^@?]+)?$"},
     "history.server.port": {"type": "integer", "minimum": 1, "maximum": 65535},
+    "console.url": {"type": "string", "pattern": "^(https?://[^/@?#]+)?$"},
+    "console.login": {"type": "string", "enum": ["token", "oidc", "proxy"]},
+    "console.namespaces": _NAMES,
+    "console.proxy.groups": _NAMES,
+    "console.port": {"type": "integer", "minimum": 1, "maximum": 65535},
     "logging.stdoutEncoder": _ENCODER,
     "logging.fileEncoder": _ENCODER,
     "batchScheduler.name": {"type": "string", "enum": ["", "default", *SCHEDULERS]},

@@ -120,6 +120,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- .Values.history.image | default (include "manta.image" .) -}}
 {{- end -}}
 
+{{- define "manta.consoleUrl" -}}
+{{- .Values.console.url | default "http://manta-console.localhost:8267" -}}
+{{- end -}}
+
+{{/* The Secret that the login of the console needs. */}}
+{{- define "manta.consoleLoginSecret" -}}
+{{- if eq .Values.console.login "oidc" -}}
+{{- .Values.console.oidc.clientSecret -}}
+{{- else if eq .Values.console.login "proxy" -}}
+{{- .Values.console.proxy.secret -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Reject invalid combinations of values. */}}
 {{- define "manta.check" -}}
 {{- if contains "kuberay/operator" .Values.image.repository -}}
@@ -136,6 +149,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if and .Values.history.server.existingClaim (not (hasPrefix "file:///" .Values.history.store)) -}}
 {{- fail "history.server.existingClaim: history.store must be file:///PATH, where the claim is mounted." -}}
+{{- end -}}
+{{- if .Values.console.enabled -}}
+{{- with .Values.console -}}
+{{- if and .ingress.enabled (not (hasPrefix "https://" .url)) -}}
+{{- fail "console.ingress.enabled: console.url must be https://NAME." -}}
+{{- end -}}
+{{- if and (eq .login "oidc") (not (and .oidc.issuer .oidc.clientId .url)) -}}
+{{- fail "console.login oidc: console.url, console.oidc.issuer and console.oidc.clientId are needed." -}}
+{{- end -}}
+{{- if and (eq .login "proxy") (not (and .proxy.secret .url)) -}}
+{{- fail "console.login proxy: console.url and console.proxy.secret are needed." -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.logging.baseDir (not .Values.logging.fileName) -}}
 {{- fail "logging.baseDir: logging.fileName is missing." -}}

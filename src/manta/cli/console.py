@@ -97,6 +97,12 @@ def _add_shared_flags(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--proxy-user-header", default="X-Forwarded-User", metavar="NAME")
     group.add_argument("--proxy-groups-header", default="X-Forwarded-Groups", metavar="NAME")
+    group.add_argument(
+        "--proxy-groups",
+        default="",
+        metavar="A,B",
+        help="groups of people that count; others are left out (default: all)",
+    )
 
 
 def key_path(directory: Path) -> Path:

@@ -8,16 +8,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import secrets
 from typing import Any
 
 from manta.api.meta import Key, Object
-from manta.api.resources import DEPLOYMENTS, NAMESPACES, VALIDATING_WEBHOOK_CONFIGURATIONS
+from manta.api.resources import DEPLOYMENTS, NAMESPACES, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from manta.api.usage import UsageError
 from manta.api.well_known import LABEL_APP_MANAGED_BY
 from manta.cli.output.help import examples
 from manta.cli.output.progress import open_progress
 from manta.cli.output.wait import Followed, Follower
 from manta.cli.server.connection import add_connection_flags, open_client
+from manta.install.console_manifests import CONSOLE, CONSOLE_URL, KEY, key_secret
 from manta.install.operator_manifests import (
     IMAGE,
     NAME,
@@ -73,6 +75,15 @@ def add_parser(subparsers: Any) -> None:
         "--webhook", action="store_true", help="also install the validating webhook"
     )
     parser.add_argument(
+        "--console",
+        nargs="?",
+        const=CONSOLE_URL,
+        default="",
+        metavar="URL",
+        help="also install the console, for people who paste a token; URL: https://NAME, where something "
+        f"ends TLS (default: {CONSOLE_URL}, for `kubectl port-forward`; other logins: Helm chart)",
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="validate on the server, change nothing"
     )
     parser.add_argument("--print", action="store_true", help="only print the objects")
@@ -91,6 +102,10 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.history_store and (problem := store_url_problem(args.history_store)):
         raise UsageError(f"--history-store {without_credentials(args.history_store)}: {problem}")
+    if args.console:
+        from manta.cli.server.console_logins import address_of
+
+        address_of(args.console, "--console")
     if args.print:
         print(as_text(all_objects(installation_of(args))), end="")
         return 0
@@ -112,6 +127,7 @@ def installation_of(args: argparse.Namespace, *, openshift: bool = False) -> Ins
         gates=args.feature_gates,
         proxy=args.use_kubernetes_proxy,
         webhook=args.webhook,
+        console=args.console,
         history_store=args.history_store,
     )
 
@@ -137,6 +153,8 @@ async def _install(args: argparse.Namespace) -> int:
         wanted = all_objects(installation)
         for document in wanted:
             print(await apply_object(client, document, dry_run=args.dry_run))
+        if installation.console and not args.dry_run:
+            await _create_key(client, installation)
         await _remove_superseded(client, installation, wanted, dry_run=args.dry_run)
         if args.dry_run or args.no_wait:
             return 0
@@ -240,6 +258,14 @@ async def _create_namespace(client: Client, document: dict[str, Any], *, dry_run
     return f"{name} unchanged"
 
 
+async def _create_key(client: Client, installation: Installation) -> None:
+    """The key of the console's cookies. An existing one is kept: another would log everybody out."""
+    with contextlib.suppress(AlreadyExists):
+        document = key_secret(installation, secrets.token_urlsafe(48))
+        await client.create(SECRETS, installation.namespace, document, field_manager=FIELD_MANAGER)
+        print(f"secret/{KEY} created")
+
+
 async def _version(client: Client, document: dict[str, Any]) -> str | None:
     try:
         found = await client.get(resource_of(document), key_of(document), into=Object)
@@ -252,7 +278,9 @@ async def _until_available(
     client: Client, installation: Installation, timeout_seconds: float
 ) -> bool:
     """Wait until the operator is ready, which includes that the CRDs are served."""
-    names = [NAME, WEBHOOK] if installation.webhook else [NAME]
+    names = [NAME]
+    names += [WEBHOOK] if installation.webhook else []
+    names += [CONSOLE] if installation.console else []
     followed = [Followed(DEPLOYMENTS, Key(installation.namespace, name)) for name in names]
     with open_progress() as progress:
         return await Follower(client, progress).until_ready(followed, timeout_seconds)

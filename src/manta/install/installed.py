@@ -13,6 +13,7 @@ from manta.api.meta import Key
 from manta.api.ray.names import OPERATOR_NAME
 from manta.api.resources import DEPLOYMENTS, SECRETS, Resource
 from manta.api.well_known import LABEL_APP_INSTANCE, LABEL_APP_MANAGED_BY, LABEL_APP_NAME
+from manta.install.console_manifests import CONSOLE, KEY
 from manta.install.operator_manifests import NAME
 from manta.install.plane import OURS, key_of
 from manta.install.webhook_manifests import CERTIFICATES, WEBHOOK
@@ -22,9 +23,11 @@ from manta.kube.errors import NotFound
 Json = dict[str, Any]
 Found = tuple[Resource, Key]
 LABELS = (
-    f"{LABEL_APP_NAME} in ({NAME},{OPERATOR_NAME},{WEBHOOK}),"
+    f"{LABEL_APP_NAME} in ({NAME},{OPERATOR_NAME},{WEBHOOK},{CONSOLE}),"
     f"{LABEL_APP_INSTANCE}={NAME},{LABEL_APP_MANAGED_BY}={NAME}"
 )
+_SECRETS = {WEBHOOK: CERTIFICATES, CONSOLE: KEY}
+"""By the name of the objects that use them."""
 Installed = list[tuple[Resource, Json]]
 
 
@@ -41,10 +44,14 @@ async def installed(client: Client) -> Installed:
 
 
 def everything(found: Installed) -> list[Found]:
-    """The keys of these objects, and of the Secrets that webhooks created."""
+    """The keys of these objects, and of the Secrets of webhooks and consoles."""
     keys = [(resource, key_of(one)) for resource, one in found]
-    secrets = {key.namespace for _, key in keys if key.name == WEBHOOK and key.namespace}
-    return [*keys, *((SECRETS, Key(one, CERTIFICATES)) for one in sorted(secrets))]
+    secrets = {
+        Key(key.namespace, _SECRETS[key.name])
+        for _, key in keys
+        if key.name in _SECRETS and key.namespace
+    }
+    return [*keys, *((SECRETS, one) for one in sorted(secrets))]
 
 
 def superseded(found: Installed, namespace: str, wanted: Installed) -> list[Found]:

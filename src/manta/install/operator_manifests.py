@@ -71,6 +71,8 @@ class Installation:
     proxy: bool = False
     webhook: bool = False
     """Whether to install the validating webhook."""
+    console: str = ""
+    """Address of the console in browsers; empty: there is none."""
     history_store: str = ""
     """URL to which sidecars of Ray Pods ship logs and events; empty: there are none."""
 
@@ -84,6 +86,7 @@ class Installation:
 
 def all_objects(installation: Installation) -> list[Json]:
     """All objects, in the order of their creation."""
+    from manta.install.console_manifests import console_objects
     from manta.install.webhook_manifests import webhook_objects
 
     return [
@@ -92,6 +95,7 @@ def all_objects(installation: Installation) -> list[Json]:
         *access_objects(installation),
         *_workload(installation),
         *(webhook_objects(installation) if installation.webhook else ()),
+        *(console_objects(installation) if installation.console else ()),
     ]
 
 

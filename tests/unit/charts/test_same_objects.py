@@ -62,6 +62,13 @@ def installed(*flags: str) -> list[dict[str, Any]]:
                 *("--set", "featureGates[0].name=RayCronJob,featureGates[0].enabled=false"),
             ),
         ),
+        (
+            ("--console", "https://ray.example"),
+            (
+                *("--set", "console.enabled=true,console.url=https://ray.example"),
+                *("--set", "console.cookieKeySecret=manta-console-key"),
+            ),
+        ),
         (("--use-kubernetes-proxy",), ("--set", "useKubernetesProxy=true")),
         (
             ("--feature-gates", "RayCronJob=false,RayClusterNetworkPolicy=true"),

@@ -31,7 +31,8 @@ def login_of(args: argparse.Namespace, key: bytes, url: SplitResult) -> Login:
         return TokenLogin()
     if args.login == "proxy":
         secret = secret_of(args.proxy_secret_file, "--proxy-secret-file", LEAST_SECRET)
-        return ProxyLogin(Proxy(secret, args.proxy_user_header, args.proxy_groups_header))
+        only = frozenset(filter(None, map(str.strip, args.proxy_groups.split(","))))
+        return ProxyLogin(Proxy(secret, args.proxy_user_header, args.proxy_groups_header, only))
     for name in ("issuer", "client_id"):
         if not getattr(args, f"oidc_{name}"):
             raise UsageError(f"--login oidc: --oidc-{name.replace('_', '-')} is missing")

@@ -30,6 +30,8 @@ class Proxy:
     secret: str = field(repr=False)
     user_header: str = "x-forwarded-user"
     groups_header: str = "x-forwarded-groups"
+    only: frozenset[str] = frozenset()
+    """Groups that count; empty: all."""
 
 
 class ProxyLogin(Login):
@@ -56,7 +58,9 @@ class ProxyLogin(Login):
         # A comma: a header that was there twice, and only one of them is the proxy's.
         if "," in user or len(groups) > _MOST_GROUPS or not all(map(_is_name, (user, *groups))):
             return None
-        return Session(now + _SECONDS, user=user, groups=groups)
+        only = self._proxy.only
+        counted = tuple(one for one in groups if not only or one in only)
+        return Session(now + _SECONDS, user=user, groups=counted)
 
 
 def _is_name(text: str) -> bool:
