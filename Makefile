@@ -120,9 +120,10 @@ history: setup ## history at length: kill -9 of real Ray, S3 on loopback, faults
 	$(BIN)/python -m benchmarks.collector
 
 .PHONY: console
-console: setup ## the console at length: pages and actions in Chromium, three users, attacks, 1,000 clusters in 20 tabs (5 minutes)
-	$(PYTEST) -q -n 2 tests/unit/console tests/cluster/test_console_up.py
+console: setup ## the console at length: pages and actions in Chromium, three users, attacks, 1,000 clusters in 20 tabs, the API (10 minutes)
+	$(PYTEST) -q -n 2 tests/unit/console tests/cluster/test_console_up.py tests/security/test_console_api.py
 	$(if $(wildcard benchmarks/console.py),$(BIN)/python -m benchmarks.console)
+	$(BIN)/python -m benchmarks.console_api
 
 .PHONY: mutate
 mutate: setup ## mutants of the code that decides, against the tests that cover them (SAMPLE=n SEED=n; 200 take 5 minutes)

@@ -20,7 +20,7 @@ class Target:
     """Where a server is and how it knows us."""
 
     url: str
-    context: ssl.SSLContext
+    context: ssl.SSLContext | None
     token: str = ""
 
     @property
@@ -48,6 +48,7 @@ class Wire(asyncio.Protocol):
         self._body: list[bytes] = []
         self._on_chunk: Callable[[bytes], None] | None = None
         self._on_end: Callable[[], None] = _nothing
+        self.closed = False
 
     @classmethod
     async def connect(cls, target: Target) -> Wire:
@@ -87,6 +88,7 @@ class Wire(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(exc or ConnectionResetError("the server went away"))
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from manta.api.crds import crd_documents
 from manta.cli.main import VERBS, module_of
+from manta.console.api.routes import ROUTES
 from manta.controllers.idlesuspend.events import Cause as IdleCause
 from manta.controllers.raycluster.events import Cause as ClusterCause
 from manta.controllers.raycronjob.events import Cause as CronCause
@@ -231,7 +232,20 @@ def commands_page() -> str:
     )
 
 
+def console_api_page() -> str:
+    rows = [
+        f"| {', '.join(one.methods)} | `{one.path}` | {one.summary} | {'yes' if one.kuberay else 'no'} |\n"
+        for one in ROUTES
+    ]
+    return (
+        f"# The API of the console\n\n{WRITTEN}`manta console` answers these routes with the rights of the caller;"
+        " the console serves the OpenAPI document at `/openapi.json`. See [the guide](../guide/apiserver.md).\n\n"
+        "| Method | Path | What | KubeRay's API server |\n|---|---|---|---|\n" + "".join(rows)
+    )
+
+
 PAGES = {
+    "console-api.md": console_api_page,
     "fields.md": fields_page,
     "operator.md": operator_page,
     "annotations.md": annotations_page,

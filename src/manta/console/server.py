@@ -10,12 +10,13 @@ from urllib.parse import parse_qs, urlencode
 import msgspec
 
 from manta.api.usage import UsageError
-from manta.console.api.handler import RayApi
+from manta.console.api.handler import DOCUMENTS, RayApi
 from manta.console.api.routes import is_api_path
 from manta.console.api.statuses import refusal
 from manta.console.assets import Assets
 from manta.console.login.way import Login
 from manta.console.pages import messages
+from manta.console.pages.api import api_page
 from manta.console.pages.layout import Frame, document
 from manta.console.pages.login import logged_in
 from manta.console.pages.page import Page
@@ -116,7 +117,9 @@ class ConsoleHandler(Handler):
             return text_response(200, "ok")
         if request.path.startswith("/static/") and request.method in _READS:
             return self._assets.response(request.path.removeprefix("/static/"))
-        return None
+        if request.path == "/swagger-ui/" and request.method in _READS:
+            return self._page(api_page(DOCUMENTS[0]))
+        return self._api.public(request)
 
     # ── login ────────────────────────────────────────────────────────────────────────────
 

@@ -45,6 +45,9 @@ class Callers:
         self._open: Counter[str] = Counter()
         self._accepted: OrderedDict[str, float] = OrderedDict()
 
+    def open_requests(self) -> int:
+        return self._open.total()
+
     async def close(self) -> None:
         await self._direct.close()
 

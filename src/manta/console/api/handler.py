@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from manta import __version__
 from manta.api.documents.limits import REQUEST, DocumentError
 from manta.api.documents.reader import read_json, read_yaml
 from manta.api.meta import Key, Object
@@ -17,10 +18,12 @@ from manta.api.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 from manta.api.usage import UsageError
 from manta.api.well_known import LABEL_APP_NAME
 from manta.console.api import compute_templates as templates
+from manta.console.api.api_metrics import ApiMetrics
 from manta.console.api.callers import Caller, Callers
 from manta.console.api.forwarding import forwarded, unreachable
 from manta.console.api.headers import ANSWERED, to_kubernetes
-from manta.console.api.routes import Action, Match, match, service_name
+from manta.console.api.openapi import document
+from manta.console.api.routes import READS, Action, Match, match, service_name
 from manta.console.api.statuses import RefusedError, refusal
 from manta.console.sessions import Session
 from manta.httpserver.messages import HttpRequest, HttpResponse, json_response
@@ -36,6 +39,7 @@ SERVICE_SECONDS: Final = 600.0
 """The same of a Service: an application may compute for long before it answers."""
 MOST_READ: Final = 4 * 1024 * 1024
 """Bytes of an object that the console itself reads."""
+DOCUMENTS: Final = ("/openapi.json", "/swagger/apiserver.swagger.json")
 _ABOUT_RAY: Final = f"regarding.apiVersion={RAY_CLUSTERS.api_version}"
 
 
@@ -51,21 +55,38 @@ class RayApi:
     def __init__(self, callers: Callers) -> None:
         self._callers = callers
         self.known = callers.known
+        self.metrics = ApiMetrics(callers.open_requests)
 
     async def close(self) -> None:
         await self._callers.close()
 
     async def handle(self, request: HttpRequest, session: Session | None) -> HttpResponse:
         """`session`: of the console's cookie, if there is a valid one."""
+        route = "none"
         try:
             found = match(request.method, request.raw_path or request.path)
+            route = found.route.action.value
             caller = await self._callers.of(request, session)
         except RefusedError as error:
-            return refusal(error.code, error.message, ANSWERED)
+            response = refusal(error.code, error.message, ANSWERED)
         except (MantaError, UsageError) as error:
             code = error.status if isinstance(error, ApiError) else 503
-            return refusal(code, str(error), ANSWERED)
-        return await _Exchange(request, found, caller, self._callers).answer()
+            response = refusal(code, str(error), ANSWERED)
+        else:
+            response = await _Exchange(request, found, caller, self._callers).answer()
+        self.metrics.count(route, response.status)
+        return response
+
+    def public(self, request: HttpRequest) -> HttpResponse | None:
+        """What everybody may read: the document, and numbers."""
+        if request.method not in READS:
+            return None
+        if request.path in DOCUMENTS:
+            return json_response(200, document(__version__))
+        if request.path == "/metrics":
+            text, kind = self.metrics.registry.rendered(request.headers.get("accept", ""))
+            return HttpResponse(200, text.encode(), content_type=kind)
+        return None
 
 
 class _Exchange:
