@@ -13,6 +13,7 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
 from manta.api.resources import PODS
 from manta.kube.client import Client
+from support.canary import canary, gpu_config
 from support.faults import Exchange
 from support.raycluster import NAMESPACE
 from support.rayservice import (
@@ -117,6 +118,34 @@ async def test_golden_incremental_rollback() -> None:
         )
         await asyncio.sleep(70)
         compare("incremental-rollback", story)
+
+
+@virtually
+async def test_golden_canary() -> None:
+    async with a_scenario() as scenario, recorded(scenario) as story, operator(scenario):
+        await scenario.create(upgradeStrategy=canary(25, 50), rayClusterConfig=gpu_config())
+        old = await active(scenario)
+        await asyncio.sleep(10)
+        await story.user("asks for another image", rayClusterConfig=gpu_config(NEXT))
+        await active(scenario, serves_from(other_than=old))
+        await asyncio.sleep(70)
+        compare("canary", story)
+
+
+@virtually
+async def test_golden_canary_aborted() -> None:
+    async with a_scenario() as scenario, recorded(scenario) as story, operator(scenario):
+        await scenario.create(upgradeStrategy=canary(25, 50), rayClusterConfig=gpu_config())
+        await active(scenario)
+        await story.user("asks for another image", rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(
+            lambda one: one.status.pending_service_status.traffic_routed_percent == 50
+        )
+        new = service.status.pending_service_status.ray_cluster_name
+        await story.annotates("aborts the canary", **{"manta.ray.io/canary-abort": new})
+        await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
+        await asyncio.sleep(90)
+        compare("canary-aborted", story)
 
 
 @virtually

@@ -20,6 +20,7 @@ from support.virtual import running
 
 Object = dict[str, Any]
 LETTERS = "ABCDEFGHIJ"
+SERVING = "manta.ray.io/serving"
 
 
 @dataclass
@@ -35,7 +36,12 @@ class Story:
 
     async def user(self, text: str, **edit: Any) -> None:
         """The user patches the RayService; the line has the revision of that write."""
-        body = {"spec": edit}
+        await self._patch(text, {"spec": edit})
+
+    async def annotates(self, text: str, **annotations: str) -> None:
+        await self._patch(text, {"metadata": {"annotations": annotations}})
+
+    async def _patch(self, text: str, body: Object) -> None:
         written = await self.scenario.client.patch(RAY_SERVICES, self.scenario.key, body, into=dict)
         self._add(written, "user", text)
 
@@ -125,15 +131,21 @@ class Story:
         if type_ == "DELETED" or (
             "deletionTimestamp" in meta and "deletionTimestamp" not in was and old
         ):
-            self._add(new, "operator", f"deletes RayCluster {name}")
+            if name not in self._deleted:  # one that waits for its Pods goes later
+                self._add(new, "operator", f"deletes RayCluster {name}")
             self._deleted.add(name)
             return
         notes, had = meta.get("annotations") or {}, was.get("annotations") or {}
         due = notes.get("manta.ray.io/delete-after")
         if due and due != had.get("manta.ray.io/delete-after"):
             self._add(new, "operator", f"will delete {name} at {due[11:19]}")
+        rejected = notes.get("manta.ray.io/rejected-spec", "").partition(" ")[2]
+        if rejected and rejected not in had.get("manta.ray.io/rejected-spec", ""):
+            self._add(new, "operator", f"rejects the new spec: {rejected}")
         if old and old["spec"] != new["spec"]:
-            self._add(new, "operator", f"changes RayCluster {name} where it stands")
+            sizes = "manta.ray.io/full-size" in (*notes, *had)
+            change = _sizes(old, new) if sizes else f"changes RayCluster {name} where it stands"
+            self._add(new, "operator", change)
 
     def _kube_service(self, type_: str, old: Object, new: Object) -> None:
         name, prefix = new["metadata"]["name"], f"{self.scenario.name}-"
@@ -142,15 +154,19 @@ class Story:
         if type_ == "DELETED":
             self._add(new, "operator", f"deletes Service {name}")
             return
-        target = new["spec"]["selector"]["ray.io/cluster"]
-        if not old or old["spec"]["selector"]["ray.io/cluster"] != target:
+        target = new["spec"]["selector"].get("ray.io/cluster", "the chosen Pods of both clusters")
+        if not old or old["spec"]["selector"] != new["spec"]["selector"]:
             self._add(new, "operator", f"points Service {name} at {target}")
 
     def _pod(self, type_: str, old: Object, new: Object) -> None:
         labels = new["metadata"].get("labels") or {}
-        if labels.get("ray.io/node-type") != "head":
+        cluster, role = labels.get("ray.io/cluster", ""), labels.get("ray.io/node-type")
+        had = (old.get("metadata") or {}).get("labels") or {}
+        if type_ == "MODIFIED" and labels.get(SERVING) != had.get(SERVING):
+            verb = "chooses" if labels.get(SERVING) else "no longer chooses"
+            self._add(new, "operator", f"{verb} a {role} of {cluster} to take requests")
+        if role != "head":
             return
-        cluster = labels["ray.io/cluster"]
         if type_ == "DELETED":
             if cluster not in self._deleted:  # else it goes with its cluster, in any order
                 self._add(new, "kubelet", f"the head of {cluster} is gone")
@@ -180,6 +196,13 @@ class Story:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time() - self._start
+
+
+def _sizes(old: Object, new: Object) -> str:
+    """How a canary changes the workers of a cluster."""
+    pairs = zip(old["spec"]["workerGroupSpecs"], new["spec"]["workerGroupSpecs"], strict=True)
+    counts = [f"{after['replicas']} {after['groupName']}" for _, after in pairs]
+    return f"asks RayCluster {new['metadata']['name']} for {', '.join(counts)} workers"
 
 
 def _essence(condition: Object | None) -> tuple[str, ...]:

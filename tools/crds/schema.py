@@ -168,9 +168,9 @@ def _type_schema(kind: inspect.Type, dialect: Dialect, model: str) -> Schema:
 
 
 def _union_schema(kind: inspect.UnionType, dialect: Dialect, model: str) -> Schema:
-    """`X | None` is X that may be absent; a union of scalars has a model (a quantity)."""
-    if model == "Quantity":
-        return _QUANTITY
+    """`X | None` is X that may be absent; a union of scalars has a model."""
+    if model in ("Quantity", "IntOrString"):
+        return SPECIAL[model]
     [only] = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
     return _type_schema(only, dialect, model)
 

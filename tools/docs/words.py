@@ -48,6 +48,16 @@ SET_BY_USERS: Mapping[str, tuple[str, str]] = {
         "RayService",
         "replace a worker whose Serve proxy has not answered for this long",
     ),
+    "manta.ray.io/canary": (
+        "RayService",
+        "`spec.upgradeStrategy.canaryUpgradeOptions` as YAML, for KubeRay's CRDs",
+    ),
+    "manta.ray.io/canary-pause": ("RayService", "`true`: the canary begins no further step"),
+    "manta.ray.io/canary-promote": (
+        "RayService",
+        "`CLUSTER/STEP` or `CLUSTER/all`: these steps of the canary need not wait",
+    ),
+    "manta.ray.io/canary-abort": ("RayService", "`CLUSTER`: roll back the canary of this cluster"),
     "manta.ray.io/history": (
         "RayCluster, RayJob, RayService",
         "`false`: no history is kept of it (see the operator's `--history-store`)",
@@ -125,6 +135,18 @@ WRITTEN_BY_US: Mapping[str, tuple[str, str]] = {
         "replicas that the RayService requested, to detect edits by others",
     ),
     "manta.ray.io/delete-after": ("RayCluster of a RayService", "deletion time of an old cluster"),
+    "manta.ray.io/full-size": (
+        "RayCluster of a RayService",
+        "during a canary: the size of each group at its end",
+    ),
+    "manta.ray.io/rejected-spec": (
+        "RayCluster of a RayService",
+        "hash of the spec whose canary was rolled back, and why",
+    ),
+    "manta.ray.io/serving": (
+        "Pod of a RayService",
+        "a label: during a canary, the RayService whose requests this Pod takes",
+    ),
     "manta.ray.io/serve-proxies": (
         "RayCluster of a RayService",
         "`head`: only the head runs a Serve proxy",

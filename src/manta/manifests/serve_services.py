@@ -65,6 +65,15 @@ def build_serve_service(service: RayService, cluster: RayCluster, head: Pod | No
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 
+def build_shared_serve_service(
+    service: RayService, cluster: RayCluster, head: Pod | None = None
+) -> Json:
+    """The same Service during a canary: selects the Pods of both clusters that were chosen to serve."""
+    manifest = build_serve_service(service, cluster, head)
+    manifest["spec"]["selector"] = shared_selector(service)
+    return manifest
+
+
 def build_cluster_serve_service(
     service: RayService, cluster: RayCluster, head: Pod | None = None
 ) -> Json:
@@ -88,6 +97,10 @@ def build_cluster_serve_service(
 def serve_selector(cluster_name: str) -> dict[str, str]:
     """Selects Pods with a working Serve proxy: workers always, the head while its label says so."""
     return {names.LABEL_CLUSTER: cluster_name, names.LABEL_SERVE: names.SERVE_TRUE}
+
+
+def shared_selector(service: RayService) -> dict[str, str]:
+    return {names.LABEL_SERVING: service.metadata.name, names.LABEL_SERVE: names.SERVE_TRUE}
 
 
 def serve_port(cluster: RayCluster) -> int:

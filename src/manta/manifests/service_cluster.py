@@ -18,7 +18,13 @@ from manta.rules.traits import autoscaling
 from manta.rules.validation.violation import Violation
 
 # Annotations that belong to the RayService alone.
-_NOT_COPIED = (ANNOTATION_LAST_APPLIED,)
+_NOT_COPIED = (
+    ANNOTATION_LAST_APPLIED,
+    names.ANNOTATION_CANARY,
+    names.ANNOTATION_CANARY_PAUSE,
+    names.ANNOTATION_CANARY_PROMOTE,
+    names.ANNOTATION_CANARY_ABORT,
+)
 
 
 def build_service_cluster(

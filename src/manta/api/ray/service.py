@@ -16,6 +16,8 @@ from manta.api.ray.manifest import Manifest
 class ServiceUpgradeType(StrEnum):
     NEW_CLUSTER = "NewCluster"
     INCREMENTAL = "NewClusterWithIncrementalUpgrade"
+    CANARY = "Canary"
+    """Ours: traffic and capacity move in steps, without a Gateway."""
     NONE = "None"
 
 
@@ -53,6 +55,7 @@ class ServiceConditionReason(StrEnum):
     NO_ACTIVE_CLUSTER = "NoActiveCluster"
     VALIDATION_FAILED = "ValidationFailed"
     DESIRED_SPEC_CHANGED = "DesiredClusterSpecChanged"
+    CANARY_REJECTED = "CanaryRejected"
     SUSPEND_REQUESTED = "SuspendRequested"
     SUSPEND_IN_PROGRESS = "SuspendInProgress"
     SUSPEND_COMPLETE = "SuspendComplete"
@@ -73,10 +76,75 @@ class ClusterUpgradeOptions(View, frozen=True, kw_only=True):
     gateway_class_name: Annotated[str, info("Class of the Gateway.", required=True)] = ""
 
 
+class CanaryStep(View, frozen=True, kw_only=True):
+    """Manta only, as the whole canary."""
+
+    weight: Annotated[
+        int,
+        info("Percent of the traffic that the new cluster gets.", required=True),
+    ] = 0
+    pause_seconds: Annotated[int, info("Seconds before the next step may begin.", minimum=0)] = 0
+    until_promoted: Annotated[bool, info("Wait for `manta upgrade promote` after the pause.")] = (
+        False
+    )
+
+
+class PrometheusQuery(View, frozen=True, kw_only=True):
+    query: Annotated[
+        str,
+        info(
+            "A query that returns one number; $new, $old and $namespace are replaced by names.",
+            required=True,
+        ),
+    ] = ""
+    max: Annotated[float, info("The highest number that is healthy.", required=True)] = 0.0
+
+
+class CanaryAnalysis(View, frozen=True, kw_only=True):
+    interval_seconds: Annotated[
+        int, info("Seconds between two readings of Serve's metrics.", default=5)
+    ] = 5
+    window_seconds: Annotated[int, info("Seconds that the figures cover.", default=60)] = 60
+    min_requests: Annotated[
+        int, info("Requests to the new cluster that a verdict needs.", default=50)
+    ] = 50
+    max_error_percent: Annotated[
+        float | None, info("Highest share of responses 5xx of the new cluster.")
+    ] = None
+    max_p95_milliseconds: Annotated[
+        int | None,
+        info("Highest 95th percentile of the new cluster's latency."),
+    ] = None
+    prometheus: Annotated[PrometheusQuery | None, info("A further limit, from Prometheus.")] = None
+
+
+class CanaryUpgradeOptions(View, frozen=True, kw_only=True):
+    steps: Annotated[
+        tuple[CanaryStep, ...], info("The steps; 100 % follows the last.", required=True)
+    ] = ()
+    max_surge: Annotated[
+        int | str | None,
+        info(
+            "Workers of each group beyond its size, as number or percent; default 1.",
+            model="IntOrString",
+        ),
+    ] = None
+    automatic: Annotated[
+        bool, info("`false`: every step waits for `manta upgrade promote`.", default=True)
+    ] = True
+    analysis: Annotated[CanaryAnalysis | None, info("Limits that roll the upgrade back.")] = None
+    gateway_class_name: Annotated[
+        str, info("Split traffic by a Gateway of this class; default: by Pods of one Service.")
+    ] = ""
+
+
 class ServiceUpgradeStrategy(View, frozen=True, kw_only=True):
     type: Annotated[str | None, info("How a new cluster spec is rolled out.")] = None
     cluster_upgrade_options: Annotated[
         ClusterUpgradeOptions | None, info("Settings of the incremental upgrade.")
+    ] = None
+    canary_upgrade_options: Annotated[
+        CanaryUpgradeOptions | None, info("Settings of the canary. Manta only.")
     ] = None
 
 

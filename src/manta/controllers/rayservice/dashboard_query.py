@@ -68,8 +68,14 @@ def dashboard_query(snapshot: ServiceSnapshot, view: ClusterView) -> DashboardQu
         pod_ip=pod.status.pod_ip,
         proxy_port=serve_port(cluster),
         applications=desired_serve(snapshot, view).applications,
-        is_probed=view is snapshot.active and not snapshot.spec.exclude_head_pod_from_serve_svc,
+        is_probed=_serves(snapshot, view) and not snapshot.spec.exclude_head_pod_from_serve_svc,
     )
+
+
+def _serves(snapshot: ServiceSnapshot, view: ClusterView) -> bool:
+    """Whether requests reach this cluster: the active one, and the new one of a canary."""
+    takes_part = bool(snapshot.status.pending_service_status.traffic_routed_percent)
+    return view is snapshot.active or (snapshot.is_canary and takes_part)
 
 
 def _dashboard_port(view: ClusterView) -> int:

@@ -18,6 +18,16 @@ class Cause(ActionCause):
     NOTE_DEADLINE = NO_EVENT
     DELETE_CLUSTER = deleted("RayCluster")
     HEAD_LABEL = updated("HeadPodServeLabel", "the serve label of head Pod")
+    SERVING_LABEL = NO_EVENT
+    RESIZE_CLUSTER = updated("RayCluster")
+    REJECT_SPEC = Reasons(
+        "Update",
+        done="RolledBackCanary",
+        failed="FailedToRollBackCanary",
+        done_note="Traffic goes back to RayCluster {key}: {why}",
+        failed_note="Failed to record at RayCluster {key} that the canary is rolled back: {error}",
+        done_type="Warning",
+    )
     REPLACE_WORKER = deleted("WorkerPod", "worker Pod")
     SUBMIT_CONFIG = Reasons(
         "Update",

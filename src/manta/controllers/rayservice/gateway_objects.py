@@ -26,7 +26,7 @@ async def read_gateway_objects(
     caches: Caches, client: Client, snapshot: ServiceSnapshot
 ) -> GatewayObjects:
     """From the caches once they are filled, from the API server before."""
-    if not snapshot.is_incremental and not snapshot.was_split:
+    if snapshot.is_canary or not (snapshot.is_incremental or snapshot.was_split):
         return GatewayObjects()
     service, namespace = snapshot.service, snapshot.service.metadata.namespace
     gateway, route = Key(namespace, gateway_name(service)), Key(namespace, route_name(service))

@@ -36,7 +36,7 @@ from manta.rules.settings import Settings
 from manta.rules.text_cache import LARGE_TEXT
 from manta.rules.traits import head_service_name as cluster_head_service_name
 from manta.rules.traits import is_managed_elsewhere
-from manta.rules.validation.service import service_violations
+from manta.rules.validation.service import is_canary, service_violations
 from manta.rules.validation.violation import Violation
 from manta.runtime.clock import Clock
 from manta.runtime.offload import parse_ahead
@@ -116,6 +116,7 @@ class Observer:
                 meta.uid, meta.namespace, serve_service_name(service)
             ),
             own_services=self.caches.services.by(BY_SERVICE, meta.uid),
+            leaving_pods=self._leaving_pods(service, clusters),
             drops_submissions=self.submissions.is_dropped(meta.key, status),
         )
 
@@ -147,6 +148,21 @@ class Observer:
                 uid, key.namespace, cluster_serve_service_name(key.name)
             ),
             submission=self.submissions.latest(service, key.name, recorded(side, cluster)),
+        )
+
+    def _leaving_pods(
+        self, service: RayService, clusters: tuple[RayCluster, ...]
+    ) -> tuple[Pod, ...]:
+        """Of the clusters that neither serve nor will; only a canary counts them."""
+        if not is_canary(service.spec):
+            return ()
+        sides = (service.status.active_service_status, service.status.pending_service_status)
+        kept = {side.ray_cluster_name for side in sides}
+        return tuple(
+            pod
+            for cluster in clusters
+            if cluster.metadata.name not in kept
+            for pod in self.caches.pods.by(BY_SERVING_CLUSTER, str(cluster.metadata.key))
         )
 
     def _owned_service(self, uid: str, namespace: str, name: str) -> Service | None:

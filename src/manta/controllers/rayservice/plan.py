@@ -14,6 +14,8 @@ from manta.controllers.rayservice.facts.clusters import (
 )
 from manta.controllers.rayservice.facts.phase import Phase, phase, time_until_timeout
 from manta.controllers.rayservice.facts.serve import desired_serve, serving_obstacle
+from manta.controllers.rayservice.planners.canary import plan_canary
+from manta.controllers.rayservice.planners.canary_workers import restore_active
 from manta.controllers.rayservice.planners.clusters import plan_clusters
 from manta.controllers.rayservice.planners.gateway import delete_gateway_objects
 from manta.controllers.rayservice.planners.head_label import plan_head_label
@@ -77,12 +79,18 @@ def _serving(snapshot: ServiceSnapshot) -> tuple[Part, ...]:
     )
     if snapshot.is_incremental:
         return (*upkeep, *plan_incremental(snapshot))
+    if snapshot.is_canary and snapshot.pending_name and _is_alive(snapshot.active):
+        return (*upkeep, *plan_canary(snapshot))
     # The switch of the Services comes first, to shorten the time until the new cluster serves.
     # Submissions come last: they wait for a dashboard.
     views = (one for one in (snapshot.active, snapshot.pending) if one is not None)
     submissions = (plan_submission(snapshot, one, desired_serve(snapshot, one)) for one in views)
     switch = plan_services(snapshot, _target(snapshot))
-    return (switch, *upkeep, _end_of_split(snapshot), *submissions)
+    return (switch, *upkeep, restore_active(snapshot), _end_of_split(snapshot), *submissions)
+
+
+def _is_alive(view: ClusterView | None) -> bool:
+    return view is not None and not view.is_deleting
 
 
 def _end_of_split(snapshot: ServiceSnapshot) -> ServiceStep:
@@ -107,7 +115,7 @@ def _target(snapshot: ServiceSnapshot) -> ClusterView | None:
     pending = snapshot.pending
     if pending is not None and is_pending_wanted(snapshot) and _can_serve(snapshot, pending):
         return pending
-    if snapshot.active is not None and not snapshot.active.is_deleting:
+    if _is_alive(snapshot.active):
         return snapshot.active
     return None
 

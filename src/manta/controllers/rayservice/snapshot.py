@@ -15,6 +15,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.ray.service import (
     AppStatus,
+    CanaryUpgradeOptions,
     ClusterUpgradeOptions,
     RayService,
     RayServiceSpec,
@@ -26,6 +27,7 @@ from manta.rules.pod_health import is_ready, is_terminating
 from manta.rules.settings import Settings
 from manta.rules.spec_hash import spec_hash
 from manta.rules.suffix import suffix
+from manta.rules.validation.canary import canary_options
 from manta.rules.validation.violation import Violation
 
 
@@ -138,6 +140,8 @@ class ServiceSnapshot:
     route: HTTPRoute | None = None
     gateway_error: str = ""
     """Why Gateway and HTTPRoute could not be read."""
+    leaving_pods: tuple[Pod, ...] = ()
+    """During a canary: Pods of the clusters that no longer serve. They still hold GPUs."""
     drops_submissions: bool = False
     """The CRD drops recorded submissions: they are kept in memory only."""
 
@@ -175,10 +179,27 @@ class ServiceSnapshot:
         return self.strategy == ServiceUpgradeType.INCREMENTAL
 
     @property
+    def is_canary(self) -> bool:
+        return self.strategy == ServiceUpgradeType.CANARY
+
+    @property
+    def is_split(self) -> bool:
+        """Whether two clusters share the traffic, or are about to."""
+        both = bool(self.active_name and self.pending_name)
+        return self.is_incremental or (self.is_canary and both)
+
+    @cached_property
+    def canary_options(self) -> CanaryUpgradeOptions:
+        """Without any, the spec is invalid."""
+        found = canary_options(self.service)
+        return found if isinstance(found, CanaryUpgradeOptions) else CanaryUpgradeOptions()
+
+    @property
     def was_split(self) -> bool:
         """Whether traffic is or was split, under this or an earlier strategy."""
         sides = (self.status.active_service_status, self.status.pending_service_status)
-        return any(side.target_capacity is not None for side in sides)
+        shares = [(side.target_capacity, side.traffic_routed_percent) for side in sides]
+        return any(share != (None, None) for share in shares)
 
     @property
     def upgrade_options(self) -> ClusterUpgradeOptions:

@@ -16,7 +16,7 @@ from manta.api.ray.service import (
     ServiceStatusWord,
 )
 from manta.api.times import format_time
-from manta.controllers.rayservice.facts.clusters import is_rolling_back
+from manta.controllers.rayservice.facts.clusters import is_rolling_back, rejection
 from manta.controllers.rayservice.facts.phase import (
     Phase,
     is_everything_gone,
@@ -262,6 +262,8 @@ def _with_rollback(snapshot: ServiceSnapshot, status: RayServiceStatuses) -> Ray
         return _drop(status, (Type.ROLLBACK_IN_PROGRESS,))
     message = "the spec no longer matches the pending cluster: its traffic and capacity move back"
     reason = Reason.DESIRED_SPEC_CHANGED
+    if why := rejection(snapshot):
+        message, reason = f"the canary is rolled back: {why}", Reason.CANARY_REJECTED
     return _set(snapshot, status, (Type.ROLLBACK_IN_PROGRESS, "True", reason, message))
 
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from manta.api.ray.service import RayServiceStatus, RayServiceStatuses, ServiceUpgradeType
 from manta.api.times import parse_optional_time
-from manta.controllers.rayservice.facts.clusters import is_rolling_back, matches_spec
+from manta.controllers.rayservice.canary_messages import canary_message, rejected_message
+from manta.controllers.rayservice.facts.clusters import is_rolling_back, matches_spec, rejection
 from manta.controllers.rayservice.facts.rollout import gateway_not_ready
 from manta.controllers.rayservice.facts.serve import (
     current_desired_serve,
@@ -47,12 +48,16 @@ def upgrade_message(snapshot: ServiceSnapshot, status: RayServiceStatuses, outco
     if error:
         return error
     pending = status.pending_service_status
+    if pending.ray_cluster_name and snapshot.is_canary:
+        return canary_message(snapshot, status)
     if pending.ray_cluster_name and snapshot.is_incremental:
         return _shares(snapshot, status) + _next_step(snapshot, status)
     if pending.ray_cluster_name:
         return _cluster(snapshot, pending) or f"RayCluster {pending.ray_cluster_name} is ready"
     if snapshot.gateway_error:
         return snapshot.gateway_error
+    if why := rejection(snapshot):
+        return rejected_message(snapshot, why)
     if snapshot.strategy == ServiceUpgradeType.NONE and not matches_spec(snapshot, snapshot.active):
         return "the cluster spec changed, and the upgrade strategy None keeps the cluster"
     return "the active cluster matches the spec"

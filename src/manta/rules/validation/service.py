@@ -18,6 +18,7 @@ from manta.api.ray.service import (
 from manta.rules.serve_config import parse_serve_config
 from manta.rules.settings import Settings
 from manta.rules.traits import kubernetes_token_auth
+from manta.rules.validation.canary import canary_violations
 from manta.rules.validation.cluster import spec_violations
 from manta.rules.validation.violation import Violation, name_violations
 
@@ -37,8 +38,14 @@ def service_violations(service: RayService, settings: Settings) -> tuple[Violati
             spec.ray_cluster_config, service.metadata.annotations, settings, at=_CLUSTER
         ),
         *_strategy(spec, settings),
+        *(canary_violations(service) if is_canary(spec) else ()),
         *((config,) if isinstance(config, Violation) else ()),
     )
+
+
+def is_canary(spec: RayServiceSpec) -> bool:
+    strategy = spec.upgrade_strategy
+    return strategy is not None and strategy.type == ServiceUpgradeType.CANARY
 
 
 def initializing_timeout(service: RayService) -> timedelta | Violation | None:

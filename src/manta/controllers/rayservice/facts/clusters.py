@@ -85,14 +85,24 @@ def is_upgrade_due(snapshot: ServiceSnapshot) -> bool:
         return False
     if snapshot.active is None or snapshot.active.is_deleting:
         return True
-    never = snapshot.strategy == ServiceUpgradeType.NONE
+    never = snapshot.strategy == ServiceUpgradeType.NONE or bool(rejection(snapshot))
     return not matches_spec(snapshot, snapshot.active) and not never
 
 
+def rejection(snapshot: ServiceSnapshot) -> str:
+    """Why the canary of the current spec was rolled back; empty if it was not."""
+    if not snapshot.is_canary or snapshot.active is None:
+        return ""
+    text = snapshot.active.cluster.metadata.annotations.get(names.ANNOTATION_REJECTED_SPEC, "")
+    rejected, _, why = text.partition(" ")
+    return why if rejected == snapshot.goal_hash else ""
+
+
 def is_rolling_back(snapshot: ServiceSnapshot) -> bool:
-    """Whether traffic is split and the spec no longer matches the pending cluster."""
-    both = snapshot.active is not None and snapshot.pending is not None
-    return both and snapshot.is_incremental and not matches_spec(snapshot, snapshot.pending)
+    """Whether traffic is split, and the spec no longer matches the pending cluster or was rejected."""
+    if snapshot.active is None or snapshot.pending is None or not snapshot.is_split:
+        return False
+    return not matches_spec(snapshot, snapshot.pending) or bool(rejection(snapshot))
 
 
 def is_pending_wanted(snapshot: ServiceSnapshot) -> bool:

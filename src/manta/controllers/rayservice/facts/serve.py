@@ -50,7 +50,7 @@ def desired_serve(
 def current_desired_serve(snapshot: ServiceSnapshot, view: ClusterView) -> DesiredServe:
     """The config with the target capacity of the status, while traffic is split."""
     status, percent = snapshot.status, None
-    if snapshot.is_incremental:
+    if snapshot.is_split:
         is_active = view is snapshot.active
         side = status.active_service_status if is_active else status.pending_service_status
         percent = side.target_capacity

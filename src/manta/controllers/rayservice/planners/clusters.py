@@ -11,22 +11,31 @@ from manta.api.ray.cluster import RayCluster, WorkerGroupSpec
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.ray.service import RayServiceStatus, RayServiceStatuses, ServiceUpgradeType
 from manta.controllers.rayservice.events import Cause
+from manta.controllers.rayservice.facts.canary import (
+    full_sizes,
+    progress,
+    takes_part_in_canary,
+    worker_groups,
+)
 from manta.controllers.rayservice.facts.clusters import (
     SpecMatch,
     is_rolling_back,
     is_up_to_date,
     is_upgrade_due,
     matches_spec,
+    rejection,
     spec_match,
 )
 from manta.controllers.rayservice.planners.old_clusters import delete_cluster
 from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
 from manta.controllers.rayservice.status_changes import ServiceStep, without_pending
-from manta.manifests.containers import copy_json
+from manta.manifests.canary_cluster import resize
+from manta.manifests.containers import Json, copy_json
 from manta.manifests.service_cluster import build_service_cluster, identity, replicas_asked_for
 from manta.reconcile.actions import Create, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
 from manta.reconcile.step import Step, step_then
+from manta.rules.canary import grown
 from manta.rules.spec_hash import spec_hash
 from manta.rules.traits import autoscaling
 
@@ -39,14 +48,15 @@ def plan_clusters(snapshot: ServiceSnapshot) -> ServiceStep:
     if snapshot.pending is None:
         return _create_pending(snapshot)
     if snapshot.pending.is_deleting:
-        return step_then(NOTHING, _new_pending_name(snapshot))
+        gone = without_pending if rejection(snapshot) else _new_pending_name(snapshot)
+        return step_then(NOTHING, gone)
     if matches_spec(snapshot, snapshot.pending):
         return Step(_update_in_place(snapshot, snapshot.pending))
     return _drop_pending(snapshot, snapshot.pending)
 
 
 def _create_pending(snapshot: ServiceSnapshot) -> ServiceStep:
-    if is_up_to_date(snapshot, snapshot.active):
+    if is_up_to_date(snapshot, snapshot.active) or rejection(snapshot):
         return step_then(NOTHING, without_pending)
     manifest = build_service_cluster(
         snapshot.service,
@@ -55,7 +65,16 @@ def _create_pending(snapshot: ServiceSnapshot) -> ServiceStep:
         snapshot.settings.version,
         from_smallest=snapshot.is_incremental and snapshot.active is not None,
     )
+    if snapshot.is_canary and snapshot.active is not None:
+        manifest = _first_size(snapshot, manifest)
     return Step(do(Create(RAY_CLUSTERS, manifest, Cause.CREATE_CLUSTER), independent=True))
+
+
+def _first_size(snapshot: ServiceSnapshot, manifest: Json) -> Json:
+    """The new cluster of a canary begins with the workers that its first step needs."""
+    weight, options = progress(snapshot).weight, snapshot.canary_options
+    counts = {one.name: grown(one, weight, options) for one in worker_groups(snapshot)}
+    return resize(manifest, full_sizes(snapshot, None), counts)
 
 
 def _drop_pending(snapshot: ServiceSnapshot, pending: ClusterView) -> ServiceStep:
@@ -65,7 +84,7 @@ def _drop_pending(snapshot: ServiceSnapshot, pending: ClusterView) -> ServiceSte
     back = is_up_to_date(snapshot, snapshot.active)
     why = "the spec matches the active cluster again" if back else "the spec changed again"
     change = without_pending if back else _new_pending_name(snapshot)
-    return step_then(do(delete_cluster(pending.cluster, why), independent=True), change)
+    return step_then(do(delete_cluster(snapshot, pending.cluster, why), independent=True), change)
 
 
 def _new_pending_name(
@@ -87,7 +106,7 @@ def _new_pending_name(
 
 
 def _update_in_place(snapshot: ServiceSnapshot, view: ClusterView | None) -> Plan:
-    if view is None or view.is_deleting:
+    if view is None or view.is_deleting or takes_part_in_canary(view):
         return NOTHING
     match = spec_match(snapshot, view.cluster)
     if match is SpecMatch.DIFFERENT:

@@ -15,7 +15,7 @@ from manta.api.times import format_time, parse_time
 from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.controllers.rayservice.status_changes import ServiceStep
-from manta.reconcile.actions import Action, Delete, Patch
+from manta.reconcile.actions import Action, Delete, Patch, Propagation
 from manta.reconcile.plan import Plan, do
 from manta.reconcile.step import Step, earliest
 
@@ -25,7 +25,7 @@ DEFAULT_DELAY = timedelta(seconds=60)
 def plan_old_clusters(snapshot: ServiceSnapshot) -> ServiceStep:
     actions: list[Action] = []
     timers: list[timedelta] = []
-    delay = _delay(snapshot)
+    delay = deletion_delay(snapshot)
     wanted = (snapshot.active_name, snapshot.pending_name)
     for cluster in _live_clusters(snapshot):
         if cluster.metadata.name in wanted:
@@ -34,7 +34,7 @@ def plan_old_clusters(snapshot: ServiceSnapshot) -> ServiceStep:
         if due is None and delay > timedelta(0):
             actions.append(_schedule_deletion(cluster, snapshot.now + delay))
         elif due is None or due <= snapshot.now:
-            actions.append(delete_cluster(cluster, "it no longer serves"))
+            actions.append(delete_cluster(snapshot, cluster, "it no longer serves"))
         else:
             timers.append(due - snapshot.now)
     return Step(do(*actions, independent=True), wake_in=earliest(*timers))
@@ -54,19 +54,21 @@ def cancel_scheduled_deletion(snapshot: ServiceSnapshot) -> Plan:
 
 def delete_clusters(snapshot: ServiceSnapshot, why: str) -> tuple[Delete, ...]:
     """Delete all clusters that are not being deleted yet."""
-    return tuple(delete_cluster(cluster, why) for cluster in _live_clusters(snapshot))
+    return tuple(delete_cluster(snapshot, cluster, why) for cluster in _live_clusters(snapshot))
 
 
-def delete_cluster(cluster: RayCluster, why: str) -> Delete:
+def delete_cluster(snapshot: ServiceSnapshot, cluster: RayCluster, why: str) -> Delete:
+    """A canary counts the GPUs of clusters that go: such a cluster stays until its Pods are gone."""
     meta = cluster.metadata
-    return Delete(RAY_CLUSTERS, meta.key, meta.uid, Cause.DELETE_CLUSTER, why)
+    propagation: Propagation = "Foreground" if snapshot.is_canary else "Background"
+    return Delete(RAY_CLUSTERS, meta.key, meta.uid, Cause.DELETE_CLUSTER, why, propagation)
 
 
 def _live_clusters(snapshot: ServiceSnapshot) -> list[RayCluster]:
     return [one for one in snapshot.clusters if one.metadata.deletion_timestamp is None]
 
 
-def _delay(snapshot: ServiceSnapshot) -> timedelta:
+def deletion_delay(snapshot: ServiceSnapshot) -> timedelta:
     chosen = snapshot.spec.ray_cluster_deletion_delay_seconds
     return DEFAULT_DELAY if chosen is None else timedelta(seconds=chosen)
 

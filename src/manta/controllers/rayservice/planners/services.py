@@ -23,6 +23,7 @@ from manta.manifests.serve_services import (
     build_cluster_serve_service,
     build_serve_service,
     build_service_head_service,
+    build_shared_serve_service,
 )
 from manta.reconcile.actions import Action, Create, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
@@ -75,6 +76,12 @@ def plan_stable_serve_service(snapshot: ServiceSnapshot, target: ClusterView) ->
     return _independent(ensure_service(snapshot.serve_service, wanted))
 
 
+def plan_shared_serve_service(snapshot: ServiceSnapshot, active: ClusterView) -> Plan:
+    """During a canary: it selects the Pods of both clusters that have the serving label."""
+    wanted = build_shared_serve_service(snapshot.service, active.cluster, active.head_pod)
+    return _independent(ensure_service(snapshot.serve_service, wanted))
+
+
 _FOLLOWED: Final = {
     "type": ("type", "ClusterIP"),
     "sessionAffinity": ("session_affinity", "None"),
@@ -102,7 +109,9 @@ def ensure_service(has: Service | None, wanted: Json) -> Action | None:
     body["metadata"] |= {"annotations": annotations} if annotations else {}
     body |= {"spec": change} if change else {}
     target = wanted["spec"]["selector"].get(names.LABEL_CLUSTER, "")
-    why = f"it now selects RayCluster {target}"
+    why = (
+        f"it now selects RayCluster {target}" if target else "it now selects Pods of both clusters"
+    )
     if "selector" not in change:
         what = ", ".join(sorted({*change, *annotations})) or "labels"
         why = f"the spec changes its {what}"

@@ -1,0 +1,238 @@
+"""Canaries on the embedded server: the new cluster takes traffic in steps, and the old one gives its GPUs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
+from manta.api.ray.service import RayService
+from manta.kube.client import Client
+from support.canary import canary, gpu_config, gpus_watched
+from support.raycluster import NAMESPACE
+from support.rayservice import (
+    Check,
+    Scenario,
+    a_scenario,
+    condition,
+    is_ready,
+    message,
+    operator,
+    serves_from,
+    until_killed_or,
+)
+from support.virtual import faulty, virtually
+
+NEXT = "rayproject/ray:2.61.0"
+
+
+async def a_first_cluster(scenario: Scenario, *weights: int, **options: Any) -> str:
+    await scenario.create(
+        upgradeStrategy=canary(*weights, **options), rayClusterConfig=gpu_config()
+    )
+    service = await scenario.until(is_ready)
+    return service.status.active_service_status.ray_cluster_name
+
+
+def has_traffic(percent: int) -> Check:
+    """The pending cluster has reached this step."""
+
+    def check(service: RayService) -> bool:
+        side = service.status.pending_service_status
+        return side.traffic_routed_percent == percent and bool(side.last_traffic_migrated_time)
+
+    return check
+
+
+def has_no_pending(service: RayService) -> bool:
+    return condition(service, "UpgradeInProgress") == ("False", "NoPendingCluster")
+
+
+async def workers(scenario: Scenario, cluster: str) -> int:
+    return len(await scenario.pods(f"ray.io/cluster={cluster},ray.io/node-type=worker"))
+
+
+async def annotate(scenario: Scenario, name: str, value: str | None) -> None:
+    body = {"metadata": {"annotations": {name: value}}}
+    await scenario.client.patch(RAY_SERVICES, scenario.key, body)
+
+
+async def abort(scenario: Scenario, service: RayService) -> None:
+    new = service.status.pending_service_status.ray_cluster_name
+    await annotate(scenario, "manta.ray.io/canary-abort", new)
+
+
+@virtually
+async def test_the_new_cluster_takes_over_in_steps_within_the_surge() -> None:
+    async with a_scenario() as scenario, operator(scenario), gpus_watched(scenario) as oracle:
+        old = await a_first_cluster(scenario)
+        await asyncio.sleep(10)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(has_traffic(25))
+        new = service.status.pending_service_status.ray_cluster_name
+        await asyncio.sleep(1)
+        assert (await workers(scenario, old), await workers(scenario, new)) == (3, 1)
+        await scenario.until(has_traffic(50))
+        await asyncio.sleep(1)
+        assert (await workers(scenario, old), await workers(scenario, new)) == (2, 2)
+        await scenario.until(serves_from(other_than=old), 600)
+        assert await scenario.selected() == new
+        await asyncio.sleep(90)
+        assert await scenario.cluster_names() == {new}
+        assert await workers(scenario, new) == 4
+        assert oracle.most_gpus == 5
+        assert oracle.empty == 0
+        assert [one.get("target_capacity") for one in scenario.head(new).puts] == [25, 50, 75, None]
+        [cluster] = await scenario.clusters()
+        assert "manta.ray.io/full-size" not in cluster["metadata"]["annotations"]
+        assert cluster["spec"]["workerGroupSpecs"][0]["replicas"] == 4
+        status = (await scenario.service()).status.active_service_status
+        assert (status.traffic_routed_percent, status.target_capacity) == (None, None)
+
+
+@virtually
+async def test_an_aborted_canary_gives_all_back_to_the_old_cluster() -> None:
+    async with a_scenario() as scenario, operator(scenario), gpus_watched(scenario) as oracle:
+        old = await a_first_cluster(scenario)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(has_traffic(50))
+        await abort(scenario, service)
+        await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
+        assert await scenario.selected() == old
+        await scenario.until(has_no_pending)
+        assert "aborted by hand" in message(await scenario.service(), "UpgradeInProgress")
+        await asyncio.sleep(30)
+        assert await scenario.cluster_names() == {old}
+        assert await workers(scenario, old) == 4
+        assert oracle.most_gpus == 5
+        assert oracle.empty == 0
+        assert scenario.head(old).puts[-1].get("target_capacity") is None
+        cluster = await scenario.client.get(RAY_CLUSTERS, Key(NAMESPACE, old))
+        assert "manta.ray.io/full-size" not in cluster["metadata"]["annotations"]
+
+
+@pytest.mark.timeout(900)
+@virtually
+async def test_an_operator_that_is_killed_after_every_write_ends_the_canary() -> None:
+    async with a_scenario() as scenario, gpus_watched(scenario) as oracle:
+        async with operator(scenario):
+            old = await a_first_cluster(scenario)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        was_killed = True
+        while was_killed:
+            faults = faulty(scenario.plane)
+            async with operator(scenario, Client(faults)):
+                was_killed = await until_killed_or(faults, 1, 90)
+        assert serves_from(other_than=old)(await scenario.service())
+        assert len(await scenario.cluster_names()) == 1
+        assert (oracle.most_gpus, oracle.empty) == (5, 0)
+
+
+@pytest.mark.timeout(900)
+@virtually
+async def test_an_operator_that_is_killed_after_every_write_rolls_back() -> None:
+    async with a_scenario() as scenario, gpus_watched(scenario) as oracle:
+        async with operator(scenario):
+            old = await a_first_cluster(scenario)
+            await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+            service = await scenario.until(has_traffic(50))
+        await abort(scenario, service)
+        was_killed = True
+        while was_killed:
+            faults = faulty(scenario.plane)
+            async with operator(scenario, Client(faults)):
+                was_killed = await until_killed_or(faults, 1, 90)
+        assert await scenario.selected() == old
+        assert await scenario.cluster_names() == {old}
+        assert await workers(scenario, old) == 4
+        assert (oracle.most_gpus, oracle.empty) == (5, 0)
+
+
+@virtually
+async def test_a_step_waits_until_it_is_promoted() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_first_cluster(scenario, 25, 50, automatic=False)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(has_traffic(25))
+        await asyncio.sleep(120)
+        service = await scenario.service()
+        assert has_traffic(25)(service)
+        assert "`manta upgrade promote demo`" in message(service, "UpgradeInProgress")
+        new = service.status.pending_service_status.ray_cluster_name
+        await annotate(scenario, "manta.ray.io/canary-promote", f"{new}/1")
+        await scenario.until(has_traffic(50))
+        await asyncio.sleep(120)
+        assert has_traffic(50)(await scenario.service())
+        await annotate(scenario, "manta.ray.io/canary-promote", f"{new}/all")
+        await scenario.until(serves_from(other_than=old))
+
+
+@virtually
+async def test_a_paused_canary_takes_no_further_step() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_first_cluster(scenario)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        await annotate(scenario, "manta.ray.io/canary-pause", "true")
+        await scenario.until(has_traffic(25))
+        await asyncio.sleep(120)
+        assert "it is paused" in message(await scenario.service(), "UpgradeInProgress")
+        await annotate(scenario, "manta.ray.io/canary-pause", None)
+        await scenario.until(serves_from(other_than=old))
+
+
+@virtually
+async def test_a_third_spec_rolls_back_first_and_then_begins_its_own_canary() -> None:
+    async with a_scenario() as scenario, operator(scenario), gpus_watched(scenario) as oracle:
+        old = await a_first_cluster(scenario)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(has_traffic(50))
+        second = service.status.pending_service_status.ray_cluster_name
+        await scenario.edit(rayClusterConfig=gpu_config("rayproject/ray:2.62.0"))
+        await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
+        assert await scenario.selected() == old
+        await scenario.until(serves_from(other_than=old), 900)
+        assert second not in await scenario.cluster_names()
+        assert (oracle.most_gpus, oracle.empty) == (5, 0)
+
+
+@virtually
+async def test_the_spec_of_the_old_cluster_ends_the_canary() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_first_cluster(scenario)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        await scenario.until(has_traffic(25))
+        await scenario.edit(rayClusterConfig=gpu_config())
+        await scenario.until(has_no_pending)
+        await asyncio.sleep(90)
+        assert await scenario.cluster_names() == {old}
+        assert await workers(scenario, old) == 4
+
+
+@virtually
+async def test_a_lost_old_cluster_leaves_the_service_to_the_new_one() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_first_cluster(scenario)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(has_traffic(25))
+        new = service.status.pending_service_status.ray_cluster_name
+        await scenario.client.delete(RAY_CLUSTERS, Key(NAMESPACE, old))
+        await scenario.until(serves_from(other_than=old))
+        await asyncio.sleep(30)
+        assert await workers(scenario, new) == 4
+
+
+@virtually
+async def test_another_strategy_ends_the_canary_at_full_size() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_first_cluster(scenario)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(has_traffic(25))
+        new = service.status.pending_service_status.ray_cluster_name
+        await scenario.edit(upgradeStrategy={"type": "NewCluster", "canaryUpgradeOptions": None})
+        await scenario.until(serves_from(other_than=old))
+        await asyncio.sleep(90)
+        assert await workers(scenario, new) == 4
+        assert await scenario.cluster_names() == {new}
