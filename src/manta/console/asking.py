@@ -83,7 +83,7 @@ class Asking:
             and rights.allows("get", NODES, one.metadata.name, "proxy")
         ]
         found = [
-            await self._last(f"gpus {name}", lambda name=name: node_gpus(self._client, name))  # type: ignore[misc]
+            await self.last(f"gpus {name}", lambda name=name: node_gpus(self._client, name))  # type: ignore[misc]
             for name in names[:MOST_NODES]
         ]
         return tuple(row for rows in found for row in rows or ())
@@ -109,7 +109,7 @@ class Asking:
                     kept.append(Sample(self._clock.now(), values))
             return report
 
-        found: AutoscalerResult | None = await self._last(f"autoscaler {one.uid}", ask)
+        found: AutoscalerResult | None = await self.last(f"autoscaler {one.uid}", ask)
         return found
 
     async def _about_job(self, snapshot: Snapshot, one: Item, rights: Rights) -> Live:
@@ -132,7 +132,7 @@ class Asking:
             return await self._dashboard.failed_tasks(target, job.job_id)
 
         over = status.get("jobDeploymentStatus") in _OVER
-        found = await self._last(f"tasks {one.uid} {submission} {over}", ask)
+        found = await self.last(f"tasks {one.uid} {submission} {over}", ask)
         return Live(failed_tasks=found, asks=not over)
 
     async def _target(self, cluster: Item) -> Target:
@@ -143,7 +143,7 @@ class Asking:
 
     # ── questions ────────────────────────────────────────────────────────────────────────
 
-    async def _last(self, name: str, ask: Callable[[], Awaitable[Any]]) -> Any:
+    async def last(self, name: str, ask: Callable[[], Awaitable[Any]]) -> Any:
         """The last answer to a question, which is asked again if it is old; None: no answer yet."""
         known = self._questions.get(name)
         now = self._clock.monotonic()

@@ -18,12 +18,14 @@ from manta.client.job_logs import NoLogError, job_log, pod_log
 from manta.console.acting import Acting, Commands
 from manta.console.changes import retry_name
 from manta.console.differences import as_written
+from manta.console.operators import LocalMetrics
 from manta.console.pages import messages
 from manta.console.pages.actions import BY_WORD, RESOURCES, Action, confirmation, permitted
 from manta.console.pages.events import events_page
 from manta.console.pages.fleet import filter_of, fleet
 from manta.console.pages.logs import SHOWN, log_page
 from manta.console.pages.objects import object_page
+from manta.console.pages.operator import operator_page
 from manta.console.pages.page import Page
 from manta.console.pages.parts import KINDS, PLURALS, address
 from manta.console.pages.plan import EXAMPLE, plan_page
@@ -33,6 +35,7 @@ from manta.console.visitors import Visitor
 from manta.httpserver.messages import HttpRequest, HttpResponse
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
+from manta.ray.models import Unreachable
 
 Query = Sequence[tuple[str, str]]
 MOST_LOG: Final = 4 * 1024 * 1024
@@ -40,8 +43,10 @@ MOST_LOG: Final = 4 * 1024 * 1024
 
 
 class Router:
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: Commands, local_metrics: LocalMetrics | None = None) -> None:
+        """`local_metrics`: of the operator of a plane on this machine."""
         self._acting = Acting(commands)
+        self._local_metrics = local_metrics
 
     async def page(self, visitor: Visitor, path: str, query: Query) -> Page:
         """The page at this address; one that says so if there is none."""
@@ -52,6 +57,8 @@ class Router:
                 rights = await visitor.rights("default")
                 gpus = await visitor.asking.gpus(snapshot.nodes, rights)
             return fleet(snapshot, filter_of(query), gpus)
+        if path == "/operator":
+            return await self._operator(visitor)
         if path == "/events":
             return events_page(snapshot, warnings=given.get("type") == "Warning")
         if path == "/plan":
@@ -67,6 +74,15 @@ class Router:
             live = await visitor.asking.about(snapshot, one, rights)
             return object_page(snapshot, one, rights.allows, live)
         return await self._confirm(visitor, one, parts[3], given, rights)
+
+    async def _operator(self, visitor: Visitor) -> Page:
+        snapshot = visitor.watching.snapshot()
+        if visitor.operators is None:
+            visitor.operators = visitor.metrics_reader(self._local_metrics)
+        operators = visitor.operators
+        found = await visitor.asking.last("operator", lambda: operators.read(snapshot))
+        why = found.why if isinstance(found, Unreachable) else ""
+        return operator_page(snapshot, operators.view(snapshot, why))
 
     # ── objects and actions ──────────────────────────────────────────────────────────────
 

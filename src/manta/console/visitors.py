@@ -8,6 +8,7 @@ from typing import Final
 
 from manta.api.usage import UsageError
 from manta.console.asking import Asking
+from manta.console.operators import LocalMetrics, Operators
 from manta.console.rights import Rights, ask_rights, user_name
 from manta.console.sessions import Session
 from manta.console.watching import Watching
@@ -31,6 +32,8 @@ class Visitor:
         self.client = client
         self.watching = watching
         self.asking = Asking(client, clock, watching.notify)
+        self.operators: Operators | None = None
+        """Made by the first look at the page of the operator."""
         self.streams = 0
         self._clock = clock
         self._seen = clock.monotonic()
@@ -51,6 +54,9 @@ class Visitor:
             found = await ask_rights(self.client, namespace)
             self._rights[namespace] = (self._clock.monotonic(), found)
         return found
+
+    def metrics_reader(self, local: LocalMetrics | None) -> Operators:
+        return Operators(self.client, self._clock, local)
 
     async def check(self) -> None:
         """Ask from time to time whether Kubernetes still accepts the credentials: a watch that is open does

@@ -15,7 +15,7 @@ import pytest
 
 from manta.console.api.callers import Callers
 from manta.console.api.handler import RayApi
-from manta.console.login.fetch import HttpFetch
+from manta.console.fetch import HttpFetch
 from manta.console.login.issuer import Client, Issuer
 from manta.console.login.oidc import OidcLogin
 from manta.console.router import Router

@@ -11,6 +11,8 @@ import pytest
 
 from manta.client.gpus import GpuRow
 from manta.console.live import AutoscalerReport, Demand, Live, TaskInfo
+from manta.console.operator_metrics import Controller, Reading
+from manta.console.operators import OperatorView
 from manta.console.pages import messages
 from manta.console.pages.actions import BY_WORD, confirmation
 from manta.console.pages.events import events_page
@@ -20,6 +22,7 @@ from manta.console.pages.layout import Frame, document
 from manta.console.pages.login import login_page, token_form
 from manta.console.pages.logs import log_page
 from manta.console.pages.objects import object_page
+from manta.console.pages.operator import operator_page
 from manta.console.pages.page import Page
 from manta.console.pages.plan import plan_page
 from manta.console.snapshot import Item, Sample, Snapshot
@@ -117,6 +120,15 @@ LIVE = Live(
 )  # fmt: skip
 
 
+OPERATOR = OperatorView(
+    tuple(
+        Reading(NOW - timedelta(seconds=ago), (Controller("raycluster", 3, 7, 1, done, 1, ((0.1, done), (float("inf"), done))),))
+        for ago, done in ((5, 100.0), (0, 120.0))
+    ),
+    (Sample(NOW - timedelta(seconds=5), (0, 7, 0, 0, 0)), Sample(NOW, (3, 7, 4, 0, 95))),
+)  # fmt: skip
+
+
 def of(one: Item) -> Callable[[], Page]:
     return lambda: object_page(whole(), one, allowed, LIVE)
 
@@ -127,6 +139,7 @@ PAGES: Mapping[str, Callable[[], Page]] = {
     "job": of(JOB),
     "service": of(SERVICE),
     "cron": of(CRON),
+    "operator": lambda: operator_page(whole(), OPERATOR),
     "events": lambda: events_page(whole(), warnings=False),
     "plan": lambda: plan_page(
         "kind: RayCluster\n", (Forecast("all Pods are created", ("1. create",)),)

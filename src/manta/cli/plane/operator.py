@@ -74,6 +74,8 @@ class OperatorRecord(msgspec.Struct, frozen=True):
     last_exit: int | None = None
     last_exit_at: float = 0.0
     """Seconds since the epoch."""
+    metrics: int = 0
+    """The port of /metrics on 127.0.0.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,14 @@ def operator_health(directory: Path) -> OperatorHealth:
             return OperatorHealth(True, f"ready{before}", record.exits, record.last_exit)
         words = f"not ready: {reply}{before}"
     return OperatorHealth(False, words, record.exits, record.last_exit)
+
+
+def metrics_port(directory: Path) -> int | None:
+    """The port of the running operator's metrics on 127.0.0.1; None if none runs."""
+    record = _read(directory)
+    if record is None or not record.pid or start_ticks(record.pid) != record.ticks:
+        return None
+    return record.metrics or None
 
 
 def _history(record: OperatorRecord) -> str:
@@ -196,21 +206,25 @@ def _operator_kubeconfig(directory: Path, token_file: Path) -> Path:
     return path
 
 
-def _free_port() -> int:
-    """A free port. If another program takes it first, the operator exits, and its restart chooses again."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_ports() -> tuple[int, int]:
+    """Two free ports. If another program takes one first, the operator exits, and its restart chooses again."""
+    with socket.socket() as one, socket.socket() as other:
+        for probe in (one, other):
+            probe.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1]), int(other.getsockname()[1])
 
 
 async def _run_once(
     kubeconfig: Path, directory: Path, flags: list[str], record: OperatorRecord
 ) -> int:
-    port = _free_port()
+    port, metrics = _free_ports()
     command = [sys.executable, "-m", "manta.cli.main", "operator", "--kubeconfig", str(kubeconfig)]
-    command += [*flags, "--metrics-addr", "127.0.0.1:0"]
+    command += [*flags, "--metrics-addr", f"127.0.0.1:{metrics}"]
     command += ["--health-probe-bind-address", f"127.0.0.1:{port}"]
     async with child(command, operator_log(directory), _environment()) as process:
         ticks = start_ticks(process.pid) or 0
-        _write(directory, msgspec.structs.replace(record, pid=process.pid, ticks=ticks, port=port))
+        running = msgspec.structs.replace(
+            record, pid=process.pid, ticks=ticks, port=port, metrics=metrics
+        )
+        _write(directory, running)
         return await process.wait()

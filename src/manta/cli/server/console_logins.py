@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from manta.api.usage import UsageError
-from manta.console.login.fetch import HttpFetch
+from manta.console.fetch import HttpFetch
 from manta.console.login.issuer import Client, Issuer
 from manta.console.login.oidc import OidcLogin
 from manta.console.login.proxy import LEAST_SECRET, Proxy, ProxyLogin

@@ -18,9 +18,11 @@ from manta.cli.plane.console import bound
 from manta.cli.server.connection import cluster_of
 from manta.cli.server.console_commands import commands
 from manta.cli.server.console_link import HOST, links_of, new_link, open_in_browser
+from manta.cli.server.console_plane import plane_metrics
 from manta.cli.server.kubectl_flags import timeout_of
 from manta.console.api.callers import Callers
 from manta.console.api.handler import RayApi
+from manta.console.fetch import HttpFetch
 from manta.console.login.link import LinkLogin
 from manta.console.router import Router
 from manta.console.server import LIMITS, ConsoleHandler, Settings
@@ -66,6 +68,7 @@ class LocalConsole:
         self._cluster = cluster_of(args)
         self.server = self._cluster.server
         self.port = 0
+        self._fetch = HttpFetch({})
 
     async def __aenter__(self) -> Self:
         args, clock = self._args, SystemClock()
@@ -79,8 +82,11 @@ class LocalConsole:
         self.port = listener.getsockname()[1]
         login = LinkLogin(links_of(args.dir))
         settings = Settings(Cookies(key, port=self.port), login, self.server)
+        metrics = plane_metrics(args, self._fetch)
         self._api = ray_api(self._cluster, self._visitors, clock)
-        handler = ConsoleHandler(settings, self._visitors, Router(commands(args)), self._api, clock)
+        handler = ConsoleHandler(
+            settings, self._visitors, Router(commands(args), metrics), self._api, clock
+        )
         self._server = HttpServer(handler, frozenset({HOST, "localhost"}), LIMITS)
         await self._server.start_on(listener)
         return self
@@ -89,6 +95,7 @@ class LocalConsole:
         await self._server.stop(grace_seconds=0.2)
         await self._visitors.close()
         await self._api.close()
+        await self._fetch.close()
 
 
 def listening(wanted: int) -> socket.socket:

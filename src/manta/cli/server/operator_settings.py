@@ -76,7 +76,7 @@ def origin_for(found: Sequence[Origin | Unread], namespace: str) -> Origin:
 
 def _of_plane(args: argparse.Namespace) -> Iterator[Origin]:
     """Options of operators that `manta up` started, from their process."""
-    for pid in (pid for one in _planes(args) for pid in plane_processes(one)):
+    for pid in (pid for one in planes_of(args) for pid in plane_processes(one)):
         try:
             words = Path(f"/proc/{pid}/cmdline").read_text(errors=_ANY_BYTES).split("\0")
             pairs = Path(f"/proc/{pid}/environ").read_text(errors=_ANY_BYTES).split("\0")
@@ -88,7 +88,7 @@ def _of_plane(args: argparse.Namespace) -> Iterator[Origin]:
             yield Origin("the operator of the plane on this machine", options)
 
 
-def _planes(args: argparse.Namespace) -> Iterator[Path]:
+def planes_of(args: argparse.Namespace) -> Iterator[Path]:
     """Planes whose API server is the one of this command."""
     for directory in plane_directories(args):
         record = read_record(directory)

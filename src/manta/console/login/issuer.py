@@ -14,7 +14,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import msgspec
 
-from manta.console.login.fetch import MOST_BYTES, Fetch
+from manta.console.fetch import MOST_BYTES, Fetch
 from manta.kube.errors import MantaError, Unauthorized
 
 SKEW_SECONDS: Final = 60.0

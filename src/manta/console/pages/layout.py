@@ -8,7 +8,12 @@ from urllib.parse import quote
 from manta.console.html import Html, join, raw, tag
 from manta.console.pages.page import Page
 
-NAVIGATION = (("Fleet", "/"), ("Plan", "/plan"), ("Events", "/events"))
+NAVIGATION = (
+    ("Fleet", "/"),
+    ("Plan", "/plan"),
+    ("Events", "/events"),
+    ("Operator", "/operator"),
+)
 _DOCTYPE = raw("<!doctype html>")
 
 

@@ -1,0 +1,28 @@
+"""What the console of a plane's owner reads on this machine beside the API server."""
+
+from __future__ import annotations
+
+import argparse
+
+from manta.cli.plane.operator import metrics_port
+from manta.cli.server.operator_settings import planes_of
+from manta.console.fetch import Fetch
+from manta.console.operators import LocalMetrics, NoMetricsError
+
+
+def plane_metrics(args: argparse.Namespace, fetch: Fetch) -> LocalMetrics | None:
+    """The metrics of the operator of `manta up`; None if the API server is no plane on this machine."""
+    directory = next(planes_of(args), None)
+    if directory is None:
+        return None
+
+    async def read() -> str:
+        port = metrics_port(directory)
+        if port is None:
+            raise NoMetricsError("the operator of the plane does not run now: see `manta status`")
+        answer = await fetch("GET", f"http://127.0.0.1:{port}/metrics")
+        if answer.status != 200:
+            raise NoMetricsError(f"the operator's metrics: HTTP {answer.status}")
+        return answer.body.decode("utf-8", "replace")
+
+    return read
