@@ -1,4 +1,5 @@
 """`manta upgrade NAME [--image IMAGE] [--watch]`: start an upgrade of a RayService, and watch it.
+`manta upgrade promote|pause|resume|abort NAME`: steer a canary.
 
 On a terminal it draws bars of traffic and capacity for each cluster; elsewhere it prints one line for
 each change. It ends when the upgrade is complete or failed, or after the timeout.
@@ -21,6 +22,7 @@ from manta.api.usage import UsageError
 from manta.cli.output.help import examples
 from manta.cli.output.upgrade_view import line, picture
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
+from manta.client.canary import VERBS, steer
 from manta.client.upgrade_state import Stage, View, view_of
 from manta.client.upgrades import image_operations
 from manta.kube.client import Client
@@ -38,9 +40,17 @@ def add_parser(subparsers: Any) -> None:
                 "a new image, without downtime",
             ),
             ("manta upgrade echo --watch", "watch a running upgrade"),
+            ("manta upgrade promote echo", "begin the next step of a canary"),
+            ("manta upgrade abort echo", "send all requests back to the old cluster"),
         ),
     )
-    parser.add_argument("name", help="the RayService: NAME or rayservice/NAME")
+    parser.add_argument(
+        "name",
+        nargs="+",
+        metavar="[promote|pause|resume|abort] NAME",
+        help="the RayService: NAME or rayservice/NAME; the words before it steer a canary",
+    )
+    parser.add_argument("--all", action="store_true", help="with promote: no further step waits")
     parser.add_argument("--image", metavar="IMAGE", help="new image of every Ray container")
     parser.add_argument(
         "--ray-version", metavar="VERSION", help="Ray version of the image, such as 2.60.0"
@@ -61,12 +71,31 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--timeout {args.timeout:g}: must be more than 0 seconds")
     if args.ray_version and not args.image:
         raise UsageError("--ray-version needs --image")
-    return asyncio.run(_upgrade(args))
+    verb = _verb(args)
+    return asyncio.run(_upgrade(args, verb))
 
 
-async def _upgrade(args: argparse.Namespace) -> int:
-    key = Key(namespace_of(args), args.name.rpartition("/")[2])
+def _verb(args: argparse.Namespace) -> str:
+    """The word that steers a canary; empty if there is none. A RayService may have the name of a verb."""
+    *words, name = args.name
+    verb = " ".join(words)
+    if verb and verb not in VERBS:
+        known = ", ".join(VERBS)
+        raise UsageError(f"manta upgrade {verb} {name}: the word before the name is one of {known}")
+    if verb and args.image:
+        raise UsageError(f"--image: leave it out with {verb}")
+    if args.all and verb != "promote":
+        raise UsageError("--all needs promote: manta upgrade promote NAME --all")
+    return verb
+
+
+async def _upgrade(args: argparse.Namespace, verb: str) -> int:
+    key = Key(namespace_of(args), args.name[-1].rpartition("/")[2])
     async with open_client(args) as client:
+        if verb:
+            print(await steer(client, key, verb, every_step=args.all), flush=True)
+            if not args.watch:
+                return 0
         if args.image:
             await _set_image(client, key, args.image, args.ray_version)
         if args.watch:

@@ -84,6 +84,8 @@ def _stage(service: RayService) -> tuple[Stage, str]:
     upgrade = find(conditions, ServiceConditionType.UPGRADE_IN_PROGRESS)
     if ready is not None and ready.reason in _FATAL:
         return Stage.FAILED, ready.message
+    if upgrade is not None and upgrade.reason == ServiceConditionReason.CANARY_REJECTED:
+        return Stage.FAILED, upgrade.message
     if status.pending_service_status.ray_cluster_name:
         message = upgrade.message if upgrade else ""
         if is_true(conditions, ServiceConditionType.ROLLBACK_IN_PROGRESS):

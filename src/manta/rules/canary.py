@@ -41,6 +41,17 @@ class Group:
         return max(self.full_old, self.full_new)
 
 
+def weights(options: CanaryUpgradeOptions) -> tuple[int, ...]:
+    """The weights of all steps, with the last one."""
+    return (*(step.weight for step in options.steps), FULL)
+
+
+def step_at(options: CanaryUpgradeOptions, weight: int | None) -> int:
+    """The number of the step at this weight, from 1. If the user removed it from the spec, the next one."""
+    known = weights(options)
+    return 1 + next(at for at, one in enumerate(known) if one >= min(weight or 0, FULL))
+
+
 def surge(options: CanaryUpgradeOptions, size: int) -> int:
     """The replicas of a group beyond its size: a percentage is rounded up, and is at least one."""
     chosen = options.max_surge

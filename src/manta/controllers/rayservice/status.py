@@ -249,7 +249,8 @@ def _with_upgrade(
         return _set(snapshot, status, (upgrade, "True", Reason.BOTH_CLUSTERS_EXIST, message))
     if active:
         message = upgrade_message(snapshot, status, outcome)
-        return _set(snapshot, status, (upgrade, "False", Reason.NO_PENDING_CLUSTER, message))
+        reason = Reason.CANARY_REJECTED if rejection(snapshot) else Reason.NO_PENDING_CLUSTER
+        return _set(snapshot, status, (upgrade, "False", reason, message))
     before = find(status.conditions, upgrade)
     if before is not None and before.reason == Reason.INITIALIZING:
         return _set(snapshot, status, (upgrade, "False", Reason.INITIALIZING, before.message))

@@ -22,7 +22,7 @@ from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
 from manta.manifests.canary_cluster import Sizes, recorded_sizes, sizes_of
 from manta.manifests.serve_services import shared_selector
 from manta.manifests.services import serve_ports
-from manta.rules.canary import FULL, Group, capacity, split
+from manta.rules.canary import FULL, Group, capacity, split, step_at, weights
 from manta.rules.pod_health import is_running, is_terminating
 from manta.rules.scaling import desired_replicas, hosts, max_replicas
 from manta.rules.traits import autoscaling
@@ -46,19 +46,18 @@ class Progress:
 
 
 def progress(snapshot: ServiceSnapshot) -> Progress:
-    """The step at the recorded weight. If the user removed it from the spec, the next one."""
-    side = snapshot.status.pending_service_status
-    recorded = side.traffic_routed_percent or 0
-    steps = (*snapshot.canary_options.steps, CanaryStep(weight=FULL))
-    at = next(at for at, one in enumerate(steps) if one.weight >= min(recorded, FULL))
-    is_recorded = steps[at].weight == recorded
+    """The step at the recorded weight."""
+    side, options = snapshot.status.pending_service_status, snapshot.canary_options
+    steps = (*options.steps, CanaryStep(weight=FULL))
+    number = step_at(options, side.traffic_routed_percent)
+    step = steps[number - 1]
+    is_recorded = step.weight == side.traffic_routed_percent
     reached = parse_optional_time(side.last_traffic_migrated_time) if is_recorded else None
-    return Progress(at + 1, len(steps), steps[at].weight, steps[at], reached)
+    return Progress(number, len(steps), step.weight, step, reached)
 
 
 def next_weight(snapshot: ServiceSnapshot, now: Progress) -> int:
-    following = (one.weight for one in snapshot.canary_options.steps[now.number :])
-    return next(following, FULL)
+    return weights(snapshot.canary_options)[min(now.number, now.of - 1)]
 
 
 def is_paused(snapshot: ServiceSnapshot) -> bool:
