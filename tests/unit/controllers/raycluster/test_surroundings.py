@@ -471,6 +471,22 @@ def test_a_policy_that_somebody_opened_is_closed_again(direction: str) -> None:
     corrected(scenario)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"matchLabels": {"app": "else"}},
+        {"matchExpressions": [{"key": "app", "operator": "Exists"}]},
+    ],
+)
+def test_a_policy_that_selects_fewer_pods_selects_all_again(more: dict[str, Any]) -> None:
+    """Found by the simulation: the Pods that it no longer selects are open to everybody."""
+    scenario = settled(CLOSED, networkPolicy={})
+    selector = scenario.of("NetworkPolicy")[0]["spec"]["podSelector"]
+    for name, entries in more.items():
+        selector[name] = {**selector[name], **entries} if name in selector else entries
+    corrected(scenario)
+
+
 def test_a_policy_of_somebody_else_is_never_deleted() -> None:
     scenario = settled(CLOSED, networkPolicy={})
     foreign = scenario.of("NetworkPolicy")[0]

@@ -42,10 +42,15 @@ def _keep(snapshot: ClusterSnapshot, manifest: Manifest, live: NetworkPolicy | N
 
 
 def _spec_drift(wanted: dict[str, Any], live: dict[str, Any]) -> dict[str, Any]:
-    fields = ("podSelector", "policyTypes", "ingress", "egress")
+    """A selector with more labels than ours selects fewer Pods, and the others are open: extra labels are drift."""
     drift = {
         name: wanted.get(name)
-        for name in fields
+        for name in ("policyTypes", "ingress", "egress")
         if not holds(live.get(name, []), wanted.get(name, []))
     }
+    selector = live.get("podSelector") or {}
+    if selector != wanted["podSelector"]:
+        more = dict.fromkeys(selector.get("matchLabels") or {})
+        labels = wanted["podSelector"]["matchLabels"]
+        drift["podSelector"] = {"matchLabels": {**more, **labels}, "matchExpressions": None}
     return {"spec": drift} if drift else {}
