@@ -15,17 +15,29 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from manta.api.meta import Key
+from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES
 from manta.api.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
+    GATEWAYS,
+    HTTP_ROUTES,
+    INGRESSES,
     JOBS,
+    NETWORK_POLICIES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     RESOURCE_QUOTAS,
+    ROLE_BINDINGS,
+    ROLES,
+    ROUTES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
     SERVICES,
     Resource,
 )
 from manta.kube.errors import AlreadyExists, MantaError, NotFound
+from simulation.ray import env_of
 from simulation.transport import RequestFault, SimulatedTransport
 
 if TYPE_CHECKING:
@@ -41,7 +53,29 @@ KINDS: dict[str, Resource] = {
     "Pod": PODS,
     "Service": SERVICES,
     "Job": JOBS,
+    "Secret": SECRETS,
+    "ServiceAccount": SERVICE_ACCOUNTS,
+    "Role": ROLES,
+    "RoleBinding": ROLE_BINDINGS,
+    "Ingress": INGRESSES,
+    "Route": ROUTES,
+    "NetworkPolicy": NETWORK_POLICIES,
+    "PodDisruptionBudget": POD_DISRUPTION_BUDGETS,
+    "Gateway": GATEWAYS,
+    "HTTPRoute": HTTP_ROUTES,
 }
+DRIFT: dict[str, dict[str, Any]] = {
+    "Service": {"spec": {"selector": {"app": "else"}}},
+    "Role": {"rules": []},
+    "RoleBinding": {"subjects": []},
+    "Ingress": {"spec": {"rules": [{"host": "else.example.com"}]}},
+    "Route": {"spec": {"to": {"kind": "Service", "name": "else"}}},
+    "NetworkPolicy": {"spec": {"podSelector": {"matchLabels": {"app": "else"}}}},
+    "PodDisruptionBudget": {"spec": {"minAvailable": 0}},
+    "Gateway": {"spec": {"gatewayClassName": "else"}},
+    "HTTPRoute": {"spec": {"rules": []}},
+}
+"""What `drift` changes in an object of the operator: it must be put right, whoever did it."""
 QUOTA = "simulated-quota"
 Object = dict[str, Any]
 
@@ -99,7 +133,7 @@ async def edit(world: World, kind: str, name: str, spec: Object) -> None:
         return
     if (kind, name) in world.objects:
         held = world.objects[kind, name]
-        held["spec"] = _merged(held["spec"], spec)  # also of one that waits to be created again
+        held["spec"] = merged(held["spec"], spec)  # also of one that waits to be created again
 
 
 @action("user", touches_jobs=True)
@@ -146,6 +180,30 @@ async def delete_child(world: World, kind: str, number: int) -> None:
     if children:
         name = children[number % len(children)]["metadata"]["name"]
         await _quietly(world.user.delete(resource, Key(NAMESPACE, name)))
+
+
+@action("user")
+async def drift(world: World, number: int, kind: str = "") -> None:
+    """The user changes one of the operator's own objects (of this kind, or any), say the selector of a Service."""
+    children = [
+        (each, one["metadata"]["name"])
+        for each in ([kind] if kind else sorted(DRIFT))
+        for one in world.all(_storage(KINDS[each]))
+        if _is_ours(one)
+    ]
+    if children:
+        each, name = children[number % len(children)]
+        await _quietly(world.user.patch(KINDS[each], Key(NAMESPACE, name), DRIFT[each]))
+
+
+@action("user")
+async def annotate(world: World, kind: str, name: str, annotations: Object) -> None:
+    """The user sets or removes annotations of an object."""
+    change = {"metadata": {"annotations": annotations}}
+    done = await _quietly(world.user.patch(KINDS[kind], Key(NAMESPACE, name), change))
+    if done and (kind, name) in world.objects:
+        held = world.objects[kind, name]
+        held["metadata"] = merged(held["metadata"], change["metadata"])
 
 
 @action("user")
@@ -326,11 +384,14 @@ def _relist(transport: SimulatedTransport, plural: str) -> None:
 
 @action("watch")
 def break_watches(world: World, plural: str = "", expire: bool = False, refused: int = 0) -> None:
-    """Open watches break; with `expire`, they cannot resume; so many attempts to open them again are refused."""
+    """Open watches break; with `expire`, they cannot resume; so many attempts to open them again, and as many lists,
+    are refused."""
     for transport in _transports(world):
         transport.cut_watches(plural, expire=expire)
     for replica in world.replicas if refused else ():
-        replica.request_faults.append(RequestFault("watch", plural, "503", refused))
+        replica.request_faults += [
+            RequestFault(verb, plural, "503", refused) for verb in ("watch", "read")
+        ]
 
 
 # ── nodes and Pods ───────────────────────────────────────────────────────────────────────
@@ -370,6 +431,30 @@ def end_container(world: World, role: str, number: int, code: int) -> None:
     _with_pod(world, role, number, lambda key: world.nodes.end(key, code))
 
 
+@action("node")
+def lose_submitter(world: World, number: int) -> None:
+    """The Pod of a submitter is evicted while Ray runs its job: the job goes on, and only Ray knows how it ends."""
+    running = {job for head in world.ray.heads.values() for job in head.memory.jobs}
+    pods = [
+        pod
+        for pod in world.all("pods")
+        if (env := env_of(pod).get(names.ENV_JOB_SUBMISSION_ID))
+        and env in running
+        and _is_alone(pod)
+    ]
+    if pods:
+        meta = pods[number % len(pods)]["metadata"]
+        world.nodes.evict(Key(meta["namespace"], meta["name"]))
+
+
+def _is_alone(pod: Object) -> bool:
+    """Whether a submitter has a Pod of its own, which nobody deletes."""
+    meta = pod["metadata"]
+    on_node = bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") == "Running"
+    beside = names.LABEL_NODE_TYPE in (meta.get("labels") or {})
+    return on_node and not beside and not meta.get("deletionTimestamp")
+
+
 @action("node", touches_jobs=True)
 def pod_script(world: World, role: str, script: str, seconds: float) -> None:
     """For a while, Pods of a role do as this script of the fake nodes says: fail to start, refuse to die, ..."""
@@ -383,7 +468,8 @@ def pod_script(world: World, role: str, script: str, seconds: float) -> None:
 
 @action("ray", touches_jobs=True)
 def dashboard(world: World, topic: str, how: str, seconds: float) -> None:
-    """Dashboards hang, refuse, answer 500 or nonsense, lose replies, or say that nothing is there."""
+    """Dashboards hang, refuse, answer 500 (to everything, or to what is submitted) or nonsense, lose replies, or say
+    that nothing is there."""
     world.ray.weather[topic] = how
     later(world, seconds, lambda: world.ray.weather.pop(topic, None))
 
@@ -422,10 +508,10 @@ async def _lift_quota(world: World) -> None:
 
 
 @action("policy")
-def deny(world: World, plural: str, seconds: float) -> None:
-    """An admission webhook refuses to create objects of one kind (403), for a while."""
+def deny(world: World, plural: str, seconds: float, verb: str = "create") -> None:
+    """An admission webhook refuses to create, patch or delete objects of one kind (403), for a while."""
     for replica in world.replicas:
-        fault = RequestFault("create", plural, "403", 10**6)
+        fault = RequestFault(verb, plural, "403", 10**6)
         replica.request_faults.append(fault)
         later(world, seconds, partial(setattr, fault, "times", 0))
 
@@ -529,7 +615,8 @@ def _is_ours(found: Object) -> bool:
     return any(one["kind"].startswith("Ray") for one in owners)
 
 
-def _merged(old: Any, patch: Any) -> Any:
+def merged(old: Any, patch: Any) -> Any:
+    """A JSON merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
     result = dict(old) if isinstance(old, dict) else {}
@@ -537,5 +624,5 @@ def _merged(old: Any, patch: Any) -> Any:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = _merged(result.get(key), value)
+            result[key] = merged(result.get(key), value)
     return result

@@ -4,22 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
-from simulation.specs import an_edit, an_object
-from simulation.story import Step, Story
+from simulation.actions import DRIFT, merged
+from simulation.plots import plotted
+from simulation.specs import an_annotation, an_edit, an_object
+from simulation.story import Step, Story, settings_from
+from simulation.validity import problems
 from support.raycluster import NAMESPACE, container
 
 Object = dict[str, Any]
+TRIES = 12
+"""Draws until an object or an edit is valid."""
 FAULTS_END = 150.0
 """No fault begins later, in virtual seconds."""
 PLURALS = ("pods", "rayclusters", "rayjobs", "rayservices", "services", "jobs", "secrets")
+OTHERS = (
+    "serviceaccounts",
+    "roles",
+    "rolebindings",
+    "ingresses",
+    "routes",
+    "networkpolicies",
+    "poddisruptionbudgets",
+    "persistentvolumeclaims",
+    "gateways",
+    "httproutes",
+)
+"""What surrounds the Pods of some clusters."""
 KINDS = ("RayCluster", "RayCluster", "RayJob", "RayService", "RayCronJob")
 KINDS_OF = {
     "ray": ("RayCluster", "RayJob", "RayJob", "RayService", "RayService"),
+    "nodes": ("RayCluster", "RayCluster", "RayJob", "RayJob", "RayService"),
     "clock": ("RayCluster", "RayJob", "RayJob", "RayService", "RayCronJob"),
 }
 """Profiles whose faults are about some kinds."""
+T = TypeVar("T")
 Args = dict[str, Any]
 Faults = dict[str, Callable[[Random], Args]]
 
@@ -44,7 +64,7 @@ SERVER: Faults = {
         "verb": r.choice(
             ["any", "write", "create", "patch", "delete", "update", "read", "watch", "watch"]
         ),
-        "plural": r.choice(["", "", "pods", *PLURALS]),
+        "plural": r.choice(["", "", "pods", *PLURALS, r.choice(OTHERS)]),
         "code": r.choice([409, 410, 429, 500, 503, 504]),
         "times": r.choice([1, 2, 4, 8, 30]),
     },
@@ -107,6 +127,7 @@ NODES: Faults = {
         "number": r.randrange(5),
         "code": r.choice([0, 1, 137]),
     },
+    "lose_submitter": lambda r: {"number": r.randrange(3)},
     "pod_script": lambda r: {
         "role": r.choice(["head", "worker", "redis-cleanup"]),
         "script": r.choice(
@@ -121,6 +142,7 @@ NODES: Faults = {
                 "stop=60",
                 "start=15",
                 "evict@6",
+                "evict@0.2",
             ]
         ),
         "seconds": r.choice([20.0, 90.0, 400.0]),
@@ -129,7 +151,9 @@ NODES: Faults = {
 RAY: Faults = {
     "dashboard": lambda r: {
         "topic": r.choice(["any", "jobs", "serve", "probe"]),
-        "how": r.choice(["hang", "500", "refuse", "nonsense", "lose-reply", "empty"]),
+        "how": r.choice(
+            ["hang", "500", "read-only", "read-only", "refuse", "nonsense", "lose-reply", "empty"]
+        ),
         "seconds": r.choice([5.0, 30.0, 120.0]),
     },
     "forget": lambda r: {"number": r.randrange(4)},
@@ -143,7 +167,8 @@ RAY: Faults = {
 POLICY: Faults = {
     "quota": lambda r: {"pods": r.randint(0, 3), "seconds": r.choice([10.0, 60.0])},
     "deny": lambda r: {
-        "plural": r.choice(["pods", "services", "rayclusters", "jobs"]),
+        "verb": r.choice(["create", "create", "patch", "delete"]),
+        "plural": r.choice([*["pods", "services", "rayclusters", "jobs"] * 3, "secrets", *OTHERS]),
         "seconds": r.choice([5.0, 40.0]),
     },
     "old_crds": lambda r: {"seconds": r.choice([10.0, 60.0])},
@@ -179,13 +204,14 @@ def generate(seed: int, profile: str = "all", kind: str = "") -> Story:
     """`kind`: one of the objects is of this kind, whatever the profile draws."""
     name = profile_of(seed, profile)
     random = Random("/".join((name, str(seed), *([kind] if kind else []))))
-    objects = _objects(random, KINDS_OF.get(name, KINDS), kind)
+    objects, plot, settings = _beginning(random, name, kind)
     steps = [
         Step(at=round(2.0 + number * random.random() * 3, 2), do="create", args={"object": one})
         for number, one in enumerate(objects)
     ]
+    steps += plot
     for _ in range(random.choice([0, 1, 2, 3, 4]) if name != "user" else random.randint(1, 6)):
-        steps += _user_steps(random, objects, steps)
+        steps += _user_steps(random, objects, steps, settings)
     faults = PROFILES[name]
     anchors = tuple(steps)
     for _ in range(random.choice([1, 2, 3, 4, 6]) if faults else 0):
@@ -199,8 +225,43 @@ def generate(seed: int, profile: str = "all", kind: str = "") -> Story:
         latency=random.choice([0.0, 0.0, 0.05, 0.3]),
         job_seconds=random.choice([5.0, 20.0, 60.0]),
         job_status=random.choice(["SUCCEEDED", "SUCCEEDED", "FAILED"]),
-        settings=_settings(random),
+        settings=settings,
     )
+
+
+Beginning = tuple[list[Object], list[Step], Object]
+
+
+def _beginning(random: Random, name: str, kind: str) -> Beginning:
+    """The objects, the steps of a plot, and the operator's settings."""
+
+    def draw() -> Beginning:
+        objects = _objects(random, KINDS_OF.get(name, KINDS), kind)
+        plot = plotted(random, name, objects) if random.random() < 0.4 else []
+        return objects, plot, _settings(random, objects)
+
+    def is_valid(drawn: Beginning) -> bool:
+        return not any(problems(one, settings_from(drawn[2])) for one in drawn[0])
+
+    return _mostly(random, draw, is_valid)
+
+
+def _an_edit(random: Random, found: Object, settings: Object) -> Object:
+    def is_valid(change: Object) -> bool:
+        edited = {**found, "spec": merged(found["spec"], change)}
+        return not problems(edited, settings_from(settings))
+
+    return _mostly(random, lambda: an_edit(random, found), is_valid)
+
+
+def _mostly(random: Random, draw: Callable[[], T], is_valid: Callable[[T], bool]) -> T:
+    """Nine in ten are valid, if a few draws can find one."""
+    drawn = draw()
+    for _ in range(TRIES if random.random() < 0.9 else 0):
+        if is_valid(drawn):
+            break
+        drawn = draw()
+    return drawn
 
 
 def _moment(random: Random, anchors: Sequence[Step]) -> float:
@@ -238,13 +299,18 @@ USER_STEPS = (
     *["autoscale"] * 2,
     "suspend",
     "delete_child",
+    "drift",
+    "drift",
+    "annotate",
     "recreate",
     "delete",
     "foreign",
 )
 
 
-def _user_steps(random: Random, objects: list[Object], steps: Sequence[Step]) -> list[Step]:
+def _user_steps(
+    random: Random, objects: list[Object], steps: Sequence[Step], settings: Object
+) -> list[Step]:
     found = random.choice(objects)
     named: Args = {"kind": found["kind"], "name": found["metadata"]["name"]}
     at, do = _moment(random, steps), random.choice(USER_STEPS)
@@ -261,15 +327,31 @@ def _user_steps(random: Random, objects: list[Object], steps: Sequence[Step]) ->
                 for when, how in ((at, True), (ends, False))
             ]
         case "delete_child":
-            kinds = ["Pod", "Pod", "Service", "Job", "RayCluster"]
+            kinds = [
+                *["Pod"] * 4,
+                "Service",
+                "Service",
+                "Job",
+                "RayCluster",
+                "RayCluster",
+                "Secret",
+            ]
+            kinds.append(random.choice(sorted(DRIFT)))
             args = {"kind": random.choice(kinds), "number": random.randrange(5)}
             return [Step(at=at, do=do, args=args)]
+        case "drift":
+            return [Step(at=at, do=do, args={"number": random.randrange(8)})]
+        case "annotate" if annotations := an_annotation(random, found["kind"]):
+            args = {name: None if random.random() < 0.3 else to for name, to in annotations.items()}
+            return [Step(at=at, do=do, args={**named, "annotations": args})]
         case "recreate" | "delete":
             return [Step(at=at, do=do, args=named)]
         case "foreign":
             return [Step(at=at, do=do, args={"object": _foreign(random, named["name"])})]
         case _:
-            return [Step(at=at, do="edit", args={**named, "spec": an_edit(random, found)})]
+            return [
+                Step(at=at, do="edit", args={**named, "spec": _an_edit(random, found, settings)})
+            ]
 
 
 def _foreign(random: Random, cluster: str) -> Object:
@@ -285,16 +367,28 @@ def _foreign(random: Random, cluster: str) -> Object:
     return {"kind": "Service", "metadata": meta, "spec": spec}
 
 
-def _settings(random: Random) -> Object:
+GATES = {
+    "networkPolicy": "ray_cluster_network_policy",
+    "rocksdb": "gcs_fault_tolerance_embedded_storage",
+    "historyServerOptions": "ray_cluster_history_server",
+    "tlsOptions": "ray_cluster_mtls",
+    "SidecarMode": "sidecar_submitter_restart",
+}
+"""Gates, by a word in the specs that need them."""
+
+
+def _settings(random: Random, objects: list[Object]) -> Object:
     found: Object = {}
-    if random.random() < 0.3:
-        gates = [
-            "ray_cluster_network_policy",
-            "gcs_fault_tolerance_embedded_storage",
-            "ray_cluster_history_server",
-            "ray_cluster_mtls",
-        ]
-        found["gates"] = sorted(random.sample(gates, random.randint(1, len(gates))))
+    text, chance = str(objects), random.random()
+    gates = [
+        gate
+        for word, gate in GATES.items()
+        if random.random() < (0.95 if word in text else 0.3 * (chance < 0.2))
+    ]
+    if gates:
+        found["gates"] = sorted(gates)
     if random.random() < 0.15:
         found["deterministic_head_pod_name"] = True
+    if random.random() < (0.3 if "enableIngress" in text else 0.05):
+        found["openshift"] = True
     return found

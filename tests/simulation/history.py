@@ -174,17 +174,22 @@ class ClusterHistory:
         )
         return wanted and len({spec_hash(one.spec) for one in cluster.versions}) > 1
 
-    def surplus(self, pod: Object, at: float) -> str:
-        """Why this new Pod is one too many; empty if it is not."""
+    def most_wanted(self, pod: Object, at: float) -> int:
+        """The most Pods that any spec of the window asks for in the group of this Pod; -1 if none has the group."""
         uid, group, _ = _place(pod)
-        if not uid:
-            return ""
         most = 1 if group == names.HEAD_GROUP else -1
         for version in self._recent(uid, at):
             found = _group(version.spec, group)
             if found is not None:
                 most = max(most, _wanted(found))
-        alive = self._alive(uid, group)
+        return most
+
+    def surplus(self, pod: Object, at: float) -> str:
+        """Why this new Pod is one too many; empty if it is not."""
+        uid, group, _ = _place(pod)
+        if not uid:
+            return ""
+        most, alive = self.most_wanted(pod, at), self._alive(uid, group)
         if most >= 0 and alive > most and group != names.HEAD_GROUP:
             return f"group {group} has {alive} Pods, but at most {most} were wanted lately"
         return ""

@@ -162,26 +162,47 @@ class TerminalStays(Oracle):
 
 
 class ServesOnly(Oracle):
-    """A serve Service never points at a cluster whose applications do not run."""
+    """A serve Service never points at a cluster whose applications do not run, and no HTTPRoute gives more requests to
+    one."""
 
     name = "serves-only"
 
     def written(self, written: Written) -> Iterator[str]:
         owner = controller_of(written.object)
-        if written.resource != "services" or written.type == "DELETED":
+        if written.type == "DELETED" or not is_operator(written.by):
             return
-        if owner is None or owner["kind"] != "RayService" or not _is_serve(written.name):
+        if owner is None or owner["kind"] != "RayService":
             return
-        chosen = (written.object["spec"].get("selector") or {}).get(names.LABEL_CLUSTER, "")
-        before = self.world.live.get("services", {}).get(
+        before = self.world.live.get(written.resource, {}).get(
             f"{written.metadata['namespace']}/{written.name}"
         )
-        old = ((before or {}).get("spec") or {}).get("selector") or {}
-        if not chosen or chosen == old.get(names.LABEL_CLUSTER):
-            return
-        last = self.world.ray.served_at.get(chosen, -1e9)
-        if not self.world.ray.runs(chosen) and written.at - last > self.history.window:
-            yield f"Service {written.name} was pointed at {chosen}, which does not serve"
+        old, new = self._chosen(written.resource, before), self._chosen(written.resource, written)
+        for cluster in sorted(new):
+            last = self.world.ray.served_at.get(cluster, -1e9)
+            serves = self.world.ray.runs(cluster) or written.at - last <= self.history.window
+            if new[cluster] > old.get(cluster, 0) and not serves:
+                yield f"{written.resource} {written.name} was pointed at {cluster}, which does not serve"
+
+    def _chosen(self, resource: str, found: Written | Object | None) -> dict[str, int]:
+        """The clusters that get requests, with their weights."""
+        one = found.object if isinstance(found, Written) else found or {"metadata": {"name": ""}}
+        spec = one.get("spec") or {}
+        if resource == "services" and _is_serve(one["metadata"]["name"]):
+            return {name: 1 for name in [_cluster_of(one)] if name}
+        if resource != "httproutes.gateway.networking.k8s.io":
+            return {}
+        weights: dict[str, int] = {}
+        for backend in (each for rule in spec.get("rules") or () for each in rule["backendRefs"]):
+            service = self.world.live["services"].get(
+                f"{one['metadata']['namespace']}/{backend['name']}"
+            )
+            if service is not None:
+                weights[_cluster_of(service)] = backend.get("weight", 1)
+        return weights
+
+
+def _cluster_of(service: Object) -> str:
+    return str((service["spec"].get("selector") or {}).get(names.LABEL_CLUSTER, ""))
 
 
 class TwoClusters(Oracle):
@@ -414,14 +435,28 @@ class ConfigOnce(Oracle):
 
 class BacksOff(Oracle):
     """A write that the server refuses is tried again after growing pauses: an operator has at most 150 of them in a
-    virtual minute."""
+    virtual minute. Neither are Pods that fail created again without a pause: a group gets at most 25 times as many in a
+    virtual minute as its spec asks for."""
 
     name = "backs-off"
     MOST = 150
+    MOST_TIMES = 25
 
     def __init__(self, world: World, history: ClusterHistory) -> None:
         super().__init__(world, history)
         self._refused: dict[tuple[str, int], int] = {}
+        self._created: dict[tuple[str, str, int], int] = {}
+
+    def after(self, written: Written) -> Iterator[str]:
+        if written.resource != "pods" or written.type != "ADDED" or not is_operator(written.by):
+            return
+        labels = written.metadata.get("labels") or {}
+        group, owner = labels.get(names.LABEL_GROUP, ""), controller_of(written.object) or {}
+        what = (owner.get("uid", ""), group, int(written.at // 60))
+        self._created[what] = self._created.get(what, 0) + 1
+        most = self.MOST_TIMES * max(1, self.history.most_wanted(written.object, written.at))
+        if self._created[what] == most + 1:
+            yield f"group {group} of {owner.get('name')} got {most + 1} Pods in a minute"
 
     def sent(self, actor: str, sent: Sent) -> Iterator[str]:
         if sent.code in (400, 403, 404, 422):

@@ -16,8 +16,9 @@ Object = dict[str, Any]
 Outcome = dict[str, Any]
 INVALID = "invalid"
 KEPT = "kept"
-"""What a RayService keeps from before an edit."""
+"""What a RayService, or an autoscaled cluster, keeps from before an edit."""
 HEADLESS = "headless"
+INCREMENTAL = "NewClusterWithIncrementalUpgrade"
 RAY = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io", "raycronjobs.ray.io")
 IGNORED = (
     "events.events.k8s.io",
@@ -50,6 +51,8 @@ def outcome_of(world: World) -> Outcome:
                     said[INVALID] = True
                 if resource == "rayservices.ray.io":
                     said[KEPT] = _kept(one)
+                elif resource == "rayclusters.ray.io" and _is_autoscaled(one):
+                    said[KEPT] = "own workers"
                 found[f"{resource} {one['metadata']['name']}"] = said
     return found
 
@@ -71,14 +74,22 @@ def _kept(service: Object) -> str:
     return "workers" if scaled else ""
 
 
+def _is_autoscaled(cluster: Object) -> bool:
+    """An edited cluster whose autoscaler alone decides which workers go: `as-specified` counts the others."""
+    edited = cluster["metadata"].get("generation", 1) > 1
+    return edited and bool(cluster["spec"].get("enableInTreeAutoscaling"))
+
+
 _OF_WORKERS = ("workers", "pods")
 _OF_CLUSTER = ("clusters", "objects", "endpoints")
 
 
 def _comparable(said: Outcome, kept: str) -> Outcome:
-    """The outcome of a RayService without what it keeps from before an edit."""
+    """The outcome without what the object keeps from before an edit."""
     said = {key: value for key, value in said.items() if key not in (KEPT, INVALID)}
-    if kept == "workers":
+    if kept == "own workers":
+        said = {key: value for key, value in said.items() if key not in _OF_WORKERS}
+    elif kept == "workers":
         said["endpoints"] = bool(said["endpoints"])
         said["clusters"] = [
             {key: value for key, value in one.items() if key not in _OF_WORKERS}
@@ -207,6 +218,7 @@ def _job(world: World, one: Object, owned: Owned) -> Outcome:
 def _service(world: World, one: Object, owned: Owned) -> Outcome:
     status = one.get("status") or {}
     active = status.get("activeServiceStatus") or {}
+    incremental = (one["spec"].get("upgradeStrategy") or {}).get("type") == INCREMENTAL
     name = active.get("rayClusterName", "")
     clusters = [
         each for kind, each in owned.get(one["metadata"]["uid"], ()) if kind == "rayclusters.ray.io"
@@ -220,9 +232,21 @@ def _service(world: World, one: Object, owned: Owned) -> Outcome:
             for key, value in (active.get("applicationStatuses") or {}).items()
         },
         "pending": bool((status.get("pendingServiceStatus") or {}).get("rayClusterName")),
-        "clusters": [_cluster(world, each, owned) for each in clusters],
-        "objects": _objects(one, owned, name),
+        "clusters": [_of_service(_cluster(world, each, owned), incremental) for each in clusters],
+        "objects": _without_serve(_objects(one, owned, name), incremental),
     }
+
+
+def _of_service(cluster: Outcome, incremental: bool) -> Outcome:
+    """The serve Service of one cluster stays with it when the upgrade strategy is no longer incremental."""
+    return {**cluster, "objects": _without_serve(cluster["objects"], not incremental)}
+
+
+def _without_serve(objects: Outcome, left_out: bool) -> Outcome:
+    """The stable serve Service stays when the upgrade strategy becomes incremental, which needs none."""
+    if not left_out:
+        return objects
+    return {key: one for key, one in objects.items() if not key.endswith("serve-svc")}
 
 
 def _cron(world: World, one: Object, owned: Owned) -> Outcome:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from manta.api.crds import crd_documents
+from manta.api.resources import ROUTES
 from manta.localplane.apiserver import custom_resources
 from manta.localplane.apiserver.app import App
 from manta.localplane.apiserver.bootstrap import bootstrap
@@ -24,7 +25,7 @@ from manta.localplane.apiserver.schema.compiled import compile_schema
 from manta.localplane.store.objects import Change, Record
 from manta.localplane.store.store import Store
 from manta.runtime.clock import Clock
-from support.rayservice import GATEWAY_CRDS
+from support.rayservice import GATEWAY_CRDS, open_crd
 from support.virtual_time import EPOCH
 
 ACTOR: ContextVar[str] = ContextVar("actor", default="")
@@ -107,7 +108,7 @@ def _stored() -> _Stored:
     store = Store(elapsed=lambda: 0.0)
     app = App(store, clock=lambda: EPOCH, random=random.Random(1))
     bootstrap(app)
-    for crd in (*crd_documents(), *GATEWAY_CRDS):
+    for crd in (*crd_documents(), *GATEWAY_CRDS, open_crd(ROUTES)):
         body = msgspec.json.decode(msgspec.json.encode(crd))
         app.put("apiextensions.k8s.io/v1", "CustomResourceDefinition", body)
     records = tuple(store.select(STORAGE))

@@ -68,7 +68,7 @@ class SimulatedRay:
     script: JobScript = JobScript()
     deploy_seconds: float = 5.0
     weather: dict[str, str] = field(default_factory=dict)
-    """By `jobs`, `serve`, `probe` or `any`: hang, 500, refuse, nonsense, lose-reply, empty."""
+    """By `jobs`, `serve`, `probe` or `any`: hang, 500, read-only, refuse, nonsense, lose-reply, empty."""
     executions: list[Execution] = field(default_factory=list)
     heads: dict[tuple[str, str], Head] = field(default_factory=dict)
     """By namespace and cluster."""
@@ -232,6 +232,8 @@ class SimulatedRay:
                 return Unreachable("no answer within 2 s")
             case "500":
                 return Reply(500, b"Internal Server Error")
+            case "read-only" if method != "GET":
+                return Reply(500, b"Internal Server Error")
             case "nonsense":
                 return Reply(200, b"<html>please log in</html>")
             case "refuse":
@@ -344,6 +346,11 @@ class SimulatedRay:
 
 def _applications(config: dict[str, Any]) -> Any:
     return config.get("applications")
+
+
+def env_of(pod: Object) -> dict[str, str]:
+    """The environment of all containers of a Pod together."""
+    return {key: value for one in pod["spec"]["containers"] for key, value in _env(one).items()}
 
 
 def _env(container: Object) -> dict[str, str]:

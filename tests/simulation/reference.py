@@ -43,12 +43,28 @@ def _compared(result: Result, outcome: Outcome) -> Iterator[str]:
 
 
 def _is_from_before(result: Result, key: str, found: Outcome | None) -> bool:
-    """Whether all is as the user asked, although the server has lost fields: what was made for a field that a CRD of
-    an older release removed stays until the user edits the object."""
+    """Whether a CRD of an older release explains the difference: what was made for a field that it removed stays
+    until the user edits the object; and a cluster that a RayService or RayJob made meanwhile lacks the field."""
     if not any(step.do == "old_crds" for step in result.story.steps):
         return False
-    asked = _reference(result.story, result.asked, result.foreign).get(key)
-    return not any(differences(found, asked))
+    for objects in (result.asked, [_pruned(one) for one in result.objects]):
+        wanted = _reference(result.story, objects, result.foreign).get(key)
+        if not any(differences(found, wanted)):
+            return True
+    return False
+
+
+def _pruned(found: Object) -> Object:
+    """The object, if its cluster was made when the RayCluster CRD was of an older release."""
+    spec = dict(found["spec"])
+    for name in {"rayClusterSpec", "rayClusterConfig"} & set(spec):
+        inner = {key: one for key, one in spec[name].items() if key not in actions.OLD_FIELDS}
+        inner["workerGroupSpecs"] = [
+            {key: one for key, one in group.items() if key not in actions.OLD_GROUP_FIELDS}
+            for group in inner.get("workerGroupSpecs") or ()
+        ]
+        spec[name] = inner
+    return {**found, "spec": spec}
 
 
 _REFERENCES: dict[bytes, Outcome] = {}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from manta.api.ray import names
 from support.raycluster import NAMESPACE, container, template
 
 Object = dict[str, Any]
@@ -23,7 +24,11 @@ def always(value: Any) -> Draw:
 
 
 _RESOURCES = {"requests": {"cpu": "1"}, "limits": {"cpu": "1", "memory": "1Gi"}}
-_ENV = [{"name": "STORAGE_BACKEND", "value": "s3"}]
+_ENV = [
+    {"name": "STORAGE_BACKEND", "value": "s3"},
+    {"name": "S3_REGION", "value": "eu"},
+    {"name": "S3_BUCKET", "value": "logs"},
+]
 _RULE = {"ports": [{"port": 80}]}
 _SERVICE = {"metadata": {"labels": {"team": "a"}}, "spec": {"type": "ClusterIP"}}
 
@@ -178,9 +183,22 @@ SERVICE: dict[str, Draw] = {
 CRON: dict[str, Draw] = {
     "timeZone": one_of("Europe/Berlin", "UTC"),
     "suspend": one_of(False, True),
-    "successfulJobsHistoryLimit": one_of(1, 2),
+    "successfulJobsHistoryLimit": one_of(0, 1, 2),
     "failedJobsHistoryLimit": one_of(0, 1),
 }
+
+ANNOTATIONS: dict[str, dict[str, Draw]] = {
+    "RayCluster": {
+        names.ANNOTATION_PROTECT_HEAD: one_of("true", "true", "false"),
+        names.ANNOTATION_ENABLE_SERVE_SERVICE: always("true"),
+        names.ANNOTATION_FT_DELETION_TIMEOUT: one_of("20", "300"),
+        names.ANNOTATION_DRAIN_SECONDS: always("30"),
+    },
+    "RayService": {names.ANNOTATION_INITIALIZING_TIMEOUT: always("100h")},
+    "RayJob": {},
+    "RayCronJob": {},
+}
+"""What users may ask for by an annotation."""
 
 
 def _set(spec: Object, path: str, value: Any) -> None:
@@ -227,19 +245,42 @@ def a_cluster_spec(random: Random, *, rare: bool = False) -> Object:
     _drawn(random, spec, CLUSTER, 4)
     if random.random() < 0.2:
         spec["gcsFaultToleranceOptions"] = {"redisAddress": "redis:6379"}
+    if random.random() < 0.15:
+        spec["upgradeStrategy"] = {"type": "Recreate"}
     if rare:
         _drawn(random, spec, RARE, 1)
+    if random.random() < 0.9:
+        _agree(spec)
     return spec
+
+
+def _agree(spec: Object) -> None:
+    """Set what other fields of a cluster need: few specs with a random choice of fields are valid."""
+    groups = spec["workerGroupSpecs"]
+    if any(name in group for group in groups for name in ("priority", "idleTimeoutSeconds")):
+        spec["enableInTreeAutoscaling"] = True
+        spec["autoscalerOptions"] = {**spec.get("autoscalerOptions", {}), "version": "v2"}
+    if "historyServerOptions" in spec:
+        given = spec["historyServerOptions"]["collectorOptions"]
+        spec["historyServerOptions"] = {
+            "collectorOptions": {"image": "collector:1", **given, "env": copy.deepcopy(_ENV)}
+        }
+    if set(spec.get("authOptions", {})) - {"mode"}:
+        spec["authOptions"]["mode"] = "token"
 
 
 def a_job_spec(random: Random, *, rare: bool = False) -> Object:
     spec: Object = {"entrypoint": "python main.py", "rayClusterSpec": a_cluster_spec(random)}
-    spec["rayClusterSpec"].pop("suspend", None)
+    for field in ("suspend", "upgradeStrategy"):
+        spec["rayClusterSpec"].pop(field, None)
     if random.random() < 0.7:
         spec["shutdownAfterJobFinishes"] = True
     if random.random() < 0.4:
         spec["submissionMode"] = random.choice(["HTTPMode", "HTTPMode", "SidecarMode"])
     _drawn(random, spec, JOB, 4)
+    if "deletionStrategy" in spec:
+        spec.pop("shutdownAfterJobFinishes", None)
+        spec.pop("ttlSecondsAfterFinished", None)
     if spec.get("submissionMode") == "SidecarMode":
         for field in ("submitterPodTemplate", "submitterConfig"):
             spec.pop(field, None)
@@ -252,8 +293,11 @@ def a_service_spec(random: Random, *, rare: bool = False) -> Object:
         "serveConfigV2": CONFIG.format(n=0),
         "rayClusterConfig": a_cluster_spec(random),
     }
-    spec["rayClusterConfig"].pop("suspend", None)
+    for field in ("suspend", "upgradeStrategy"):
+        spec["rayClusterConfig"].pop(field, None)
     _drawn(random, spec, SERVICE, 3)
+    if "clusterUpgradeOptions" in spec.get("upgradeStrategy", {}):
+        spec["rayClusterConfig"]["enableInTreeAutoscaling"] = True  # else it is invalid
     return spec
 
 
@@ -287,12 +331,22 @@ TABLES: dict[str, tuple[str, dict[str, Draw]]] = {
 
 
 def an_object(random: Random, kind: str, name: str, *, rare: bool = False) -> Object:
+    meta: Object = {"name": name, "namespace": NAMESPACE}
+    if random.random() < 0.3 and (annotations := an_annotation(random, kind)):
+        meta["annotations"] = annotations
     return {
         "apiVersion": "ray.io/v1",
         "kind": kind,
-        "metadata": {"name": name, "namespace": NAMESPACE},
+        "metadata": meta,
         "spec": SPECS[kind](random, rare=rare),
     }
+
+
+def an_annotation(random: Random, kind: str) -> Object:
+    """One that means something to this kind; empty if none does."""
+    known = sorted(ANNOTATIONS[kind])
+    chosen = random.sample(known, min(1, len(known)))
+    return {name: ANNOTATIONS[kind][name](random) for name in chosen}
 
 
 def an_edit(random: Random, found: Object) -> Object:

@@ -5,10 +5,13 @@ A story is drawn from a seed, shortened by taking steps away, printed as text, a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from manta.rules.settings import FeatureGates, Settings
 
 KEPT = Path(__file__).parent / "stories"
 
@@ -52,6 +55,13 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
         if self.latency:
             head += f", requests take up to {self.latency:.2f} s"
         return "\n".join([head, *(f"  {step}" for step in self.steps)])
+
+
+def settings_from(given: dict[str, Any]) -> Settings:
+    """The operator's settings from those of a story."""
+    given = dict(given)
+    gates = replace(FeatureGates(), **dict.fromkeys(given.pop("gates", ()), True))
+    return replace(Settings(), gates=gates, **given)
 
 
 def _brief(value: Any) -> str:

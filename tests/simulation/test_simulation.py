@@ -11,6 +11,8 @@ import pytest
 
 from simulation.document import PAGE, rendered
 from simulation.generate import PROFILES, generate
+from simulation.oracles import AT_THE_END, ORACLES
+from simulation.planted import BUGS, Bug
 from simulation.reference import run_checked
 from simulation.run import run
 from simulation.shrink import shrink
@@ -100,6 +102,24 @@ def test_a_planted_bug_is_found() -> None:
         text=True,
     )
     assert "deletes-by-uid" in found.stdout
+
+
+def test_every_oracle_has_a_planted_bug() -> None:
+    """An oracle that has never failed proves nothing."""
+    names = {one.name for one in ORACLES} | {name for name, _ in AT_THE_END}
+    assert names == {bug.oracle for bug in BUGS}
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_planted_bug_changes_the_code_as_it_is_now(bug: Bug) -> None:
+    for path, old, _ in bug.cuts:
+        text = (ROOT / "src/manta" / path).read_text()
+        assert text.count(old) == 1, f"{path}: {old!r}"
+
+
+def test_the_documentation_says_after_how_many_seeds_each_planted_bug_is_found() -> None:
+    page = PAGE.read_text()
+    assert [bug.name for bug in BUGS if f"| `{bug.name}` |" not in page] == []
 
 
 def test_a_failing_story_is_shortened() -> None:

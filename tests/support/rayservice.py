@@ -205,10 +205,11 @@ def serves_from(*, other_than: str) -> Check:
 # ── the Gateway API ──────────────────────────────────────────────────────────────────────
 
 
-def _open_crd(plural: str, kind: str) -> dict[str, Any]:
+def open_crd(resource: Resource) -> dict[str, Any]:
+    """A CRD that accepts every spec and status."""
+    plural, kind, group = resource.plural, resource.kind, resource.group
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
-    group = "gateway.networking.k8s.io"
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -230,27 +231,28 @@ def _open_crd(plural: str, kind: str) -> dict[str, Any]:
     }
 
 
-GATEWAY_CRDS = (_open_crd("gateways", "Gateway"), _open_crd("httproutes", "HTTPRoute"))
+GATEWAY_CRDS = (open_crd(GATEWAYS), open_crd(HTTP_ROUTES))
 
 
 def _true(*types: str) -> list[dict[str, str]]:
     return [{"type": type_, "status": "True", "reason": type_} for type_ in types]
 
 
+def accepted(resource: Resource, one: dict[str, Any]) -> dict[str, Any]:
+    """The status that a Gateway controller gives a Gateway or an HTTPRoute in which nothing is wrong."""
+    if resource is GATEWAYS:
+        return {"conditions": _true("Accepted", "Programmed")}
+    found = {"conditions": _true("Accepted", "ResolvedRefs"), "controllerName": "test"}
+    return {"parents": [found | {"parentRef": one["spec"]["parentRefs"][0]}]}
+
+
 async def accept_routes(scenario: Scenario) -> None:
     """Plays a Gateway controller that finds nothing to complain about."""
-
-    def status(resource: Resource, one: dict[str, Any]) -> dict[str, Any]:
-        if resource is GATEWAYS:
-            return {"conditions": _true("Accepted", "Programmed")}
-        accepted = {"conditions": _true("Accepted", "ResolvedRefs"), "controllerName": "test"}
-        return {"parents": [accepted | {"parentRef": one["spec"]["parentRefs"][0]}]}
-
     while True:
         for resource in (GATEWAYS, HTTP_ROUTES):
             for one in (await scenario.client.list(resource, NAMESPACE)).items:
                 if "status" not in one:
-                    key, body = Key(NAMESPACE, one["metadata"]["name"]), status(resource, one)
+                    key, body = Key(NAMESPACE, one["metadata"]["name"]), accepted(resource, one)
                     await scenario.client.patch(
                         resource, key, {"status": body}, subresource="status"
                     )
