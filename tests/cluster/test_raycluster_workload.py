@@ -26,38 +26,15 @@ from support.raycluster import NAMESPACE, group
 from support.raycrds import ray_crds
 from support.rayoperator import Operated, start_operator
 from support.virtual import virtually
+from support.workloads import workload_crds
 
 GANG = {names.LABEL_GANG_SCHEDULING: "true"}
 SETTINGS = Settings(gates=FeatureGates(kubernetes_was=True))
 
 
-def definition(resource: Resource) -> dict[str, Any]:
-    spec = {
-        "type": "object",
-        "x-kubernetes-preserve-unknown-fields": True,
-        "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is immutable"}],
-    }
-    schema = {"type": "object", "properties": {"spec": spec}}
-    version = {"name": resource.version, "served": True, "storage": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": resource.group_resource,
-            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
-        },
-        "spec": {
-            "group": resource.group,
-            "scope": "Namespaced",
-            "names": {"plural": resource.plural, "kind": resource.kind},
-            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }
-
-
 @asynccontextmanager
 async def operated() -> AsyncIterator[Operated]:
-    crds = [*ray_crds(), definition(WORKLOADS), definition(WORKLOAD_POD_GROUPS)]
+    crds = [*ray_crds(), *workload_crds()]
     async with fake_cluster(2, crds=crds) as cluster, start_operator(cluster, SETTINGS) as op:
         yield op
 

@@ -63,6 +63,14 @@ GENERAL = (
         "an outdated PodGroup reserves too much or starts half a gang",
         "test_the_group_follows_the_size_of_the_cluster",
     ),
+    Row(
+        "kubernetes-was",
+        "gate `KubernetesWAS` (gangs of Kubernetes 1.36)",
+        "alpha",
+        "the same kinds; what is sent fits the types of Kubernetes 1.36.2, but has not run with its scheduler",
+        "the scheduler of 1.36 is not part of the tests: these build Kubernetes 1.35",
+        "test_workload_pod_group_and_pods_are_those_of_kubernetes_1_36",
+    ),
 )
 
 CLUSTER = (

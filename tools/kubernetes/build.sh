@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the real control plane (kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, etcd)
-# from their Go modules, and our own `informer` with client-go, once, into a cache. It is the oracle of the contract suite; the product
+# from their Go modules, and our own `informer` and `decoder` with client-go, once, into a cache. It is the oracle of the contract suite; the product
 # needs none of it.
 #
 #   tools/kubernetes/build.sh [PROGRAM ...]     prints the directory of the binaries on its last line
@@ -10,7 +10,7 @@ kubernetes=1.35.4
 etcd=3.7.3
 cache="${MANTA_KUBERNETES_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/manta/kubernetes/$kubernetes-etcd-$etcd}"
 programs=("$@")
-[ ${#programs[@]} -gt 0 ] || programs=(etcd kube-apiserver kube-controller-manager kube-scheduler kubectl informer)
+[ ${#programs[@]} -gt 0 ] || programs=(etcd kube-apiserver kube-controller-manager kube-scheduler kubectl informer decoder)
 client_go=0.36.2
 
 if ! command -v go >/dev/null; then
@@ -50,16 +50,18 @@ etcd_module() {
   touch .ready
 }
 
-# Our own client is rebuilt when its source changes.
-informer_module() {
-  mkdir -p "$cache/src/informer" && cd "$cache/src/informer"
-  cp "$here/informer/main.go" .
+# Our own programs with client-go, which are rebuilt when their source changes.
+client_go_module() {
+  mkdir -p "$cache/src/$1" && cd "$cache/src/$1"
+  cp "$here/$1/main.go" .
   [ -f .ready ] && return
-  printf 'module manta.local/informer\ngo 1.25.0\nrequire k8s.io/client-go v%s\n' "$client_go" >go.mod
+  printf 'module manta.local/%s\ngo 1.25.0\nrequire k8s.io/client-go v%s\n' "$1" "$client_go" >go.mod
   go mod tidy
   touch .ready
 }
-[ "$here/informer/main.go" -nt "$cache/bin/informer" ] && rm -f "$cache/bin/informer"
+for program in informer decoder; do
+  [ "$here/$program/main.go" -nt "$cache/bin/$program" ] && rm -f "$cache/bin/$program"
+done
 
 stamp="-X k8s.io/component-base/version.gitVersion=v$kubernetes -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=35"
 for program in "${programs[@]}"; do
@@ -67,8 +69,8 @@ for program in "${programs[@]}"; do
   echo "building $program (once; minutes on two cores)" >&2
   if [ "$program" = etcd ]; then
     (etcd_module && go build -trimpath -o "$cache/bin/etcd.new" go.etcd.io/etcd/server/v3) >&2
-  elif [ "$program" = informer ]; then
-    (informer_module && go build -trimpath -o "$cache/bin/informer.new" .) >&2
+  elif [ -f "$here/$program/main.go" ]; then
+    (client_go_module "$program" && go build -trimpath -o "$cache/bin/$program.new" .) >&2
   else
     (control_plane_module && go build -trimpath -ldflags "-s -w $stamp" -o "$cache/bin/$program.new" "k8s.io/kubernetes/cmd/$program") >&2
   fi
