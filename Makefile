@@ -45,8 +45,12 @@ types: setup ## mypy strict over the code, the tests, the tools and the benchmar
 helm: setup ## build Helm once, for the tests of the chart (3 minutes on two cores)
 	@bash tools/helm.sh >/dev/null || echo "helm cannot be built: the chart's tests are skipped" >&2
 
+.PHONY: axe
+axe: ## fetch axe-core once, for the tests of the console in Chromium
+	@bash tools/axe.sh >/dev/null || echo "axe-core cannot be had: the checks for WCAG are skipped" >&2
+
 .PHONY: unit
-unit: setup helm ## unit, property, architecture and security tests
+unit: setup helm axe ## unit, property, architecture and security tests
 	$(PYTEST) -q -n auto tests/unit tests/properties tests/architecture tests/security
 
 .PHONY: check
@@ -120,8 +124,8 @@ history: setup ## history at length: kill -9 of real Ray, S3 on loopback, faults
 	$(BIN)/python -m benchmarks.collector
 
 .PHONY: console
-console: setup ## the console at length: pages and actions in Chromium, three users, attacks, 1,000 clusters in 20 tabs, the API (10 minutes)
-	$(PYTEST) -q -n 2 tests/unit/console tests/cluster/test_console_up.py tests/security/test_console_api.py
+console: setup axe ## the console at length: pages and actions in Chromium, three users, attacks, 1,000 clusters in 20 tabs, the API (10 minutes)
+	$(PYTEST) -q -n 2 tests/unit/console tests/cluster/test_console_up.py tests/cluster/test_console_browser.py tests/security/test_console_api.py
 	$(if $(wildcard benchmarks/console.py),$(BIN)/python -m benchmarks.console)
 	$(BIN)/python -m benchmarks.console_api
 

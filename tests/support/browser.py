@@ -29,6 +29,7 @@ class Page:
         self._replies: dict[int, asyncio.Future[Any]] = {}
         self.requests: list[str] = []
         self.failures: list[str] = []
+        """Exceptions of scripts, and errors on the console of the browser."""
         self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
@@ -40,6 +41,13 @@ class Page:
                 self.requests.append(message["params"]["request"]["url"])
             elif message["method"] == "Runtime.exceptionThrown":
                 self.failures.append(str(message["params"]["exceptionDetails"])[:500])
+            elif message["method"] == "Runtime.consoleAPICalled":
+                if message["params"]["type"] in ("error", "assert"):
+                    self.failures.append(str(message["params"]["args"])[:500])
+            elif message["method"] == "Log.entryAdded":
+                entry = message["params"]["entry"]
+                if entry["level"] == "error":
+                    self.failures.append(f"{entry['text']} {entry.get('url', '')}"[:500])
 
     async def close(self) -> None:
         self._reading.cancel()
@@ -72,6 +80,85 @@ class Page:
                 f"{url} never showed {shows!r}:\n{text}\n{self.failures}"
             ) from None
         return text
+
+    async def run(self, script: str) -> Any:
+        """The value of an expression, or of the promise that it gives."""
+        found = await self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        if "exceptionDetails" in found:
+            raise AssertionError(f"{script[:200]}: {found['exceptionDetails']}")
+        return found.get("result", {}).get("value")
+
+    async def shows(self, words: str, seconds: float = 60) -> None:
+        """Wait until the page shows a text."""
+        try:
+            async with asyncio.timeout(seconds):
+                while words not in await self.text():
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise AssertionError(
+                f"never showed {words!r}:\n{await self.text()}\n{self.failures}"
+            ) from None
+
+    async def click(self, words: str) -> None:
+        """Click the link or button with exactly this text, as a person does, and wait for the next page."""
+        name = json.dumps(words)
+        find = f"""(() => {{ const found = [...document.querySelectorAll('button'), ...document.querySelectorAll('a')]
+          .filter((one) => one.innerText.trim() === {name} && one.offsetParent);
+          if (!found.length) return null;
+          found[0].scrollIntoView({{block: 'center'}});
+          const box = found[0].getBoundingClientRect();
+          window.leaving = false;
+          addEventListener('click', (event) => {{
+            const what = event.target.closest('a,button');
+            window.leaving = Boolean(what) && what.innerText.trim() === {name};
+          }}, {{capture: true, once: true}});
+          return [box.x + box.width / 2, box.y + box.height / 2]; }})()"""
+        for _ in range(5):  # the page may have moved in between
+            place = await self.run(find)
+            assert place, f"there is no link or button {words!r}:\n{await self.text()}"
+            for kind in ("mousePressed", "mouseReleased"):
+                await self.call(
+                    "Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1,
+                )  # fmt: skip
+            if await self.run("window.leaving !== false"):
+                break
+        await self._next_page()
+
+    async def _next_page(self) -> None:
+        async with asyncio.timeout(60):
+            while True:
+                found = await self.call(
+                    "Runtime.evaluate", expression="!window.leaving && document.readyState"
+                )
+                if found.get("result", {}).get("value") == "complete":
+                    return
+                await asyncio.sleep(0.05)
+
+    async def fill(self, selector: str, value: str) -> None:
+        """Replace what a field holds by typing."""
+        script = f"document.querySelector({json.dumps(selector)}).focus(); document.activeElement.select && document.activeElement.select()"
+        await self.run(script)
+        await self.call("Input.insertText", text=value)
+
+    async def press(self, key: str) -> None:
+        code = {"Tab": 9, "Enter": 13}[key]
+        text = {"text": "\r"} if key == "Enter" else {}
+        for kind in ("keyDown", "keyUp"):
+            await self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **(text if kind == "keyDown" else {}))  # fmt: skip
+
+    async def resize(
+        self, width: int, height: int = 900, *, zoom: float = 1, dark: bool = False
+    ) -> None:
+        """`zoom`: as a person zooms with Ctrl and +: fewer pixels of CSS, each larger."""
+        await self.call(
+            "Emulation.setDeviceMetricsOverride", width=round(width / zoom), height=round(height / zoom),
+            deviceScaleFactor=zoom, mobile=False,
+        )  # fmt: skip
+        scheme = "dark" if dark else "light"
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self.call("Emulation.setEmulatedMedia", features=features)
 
     async def screenshot(self, path: Path) -> None:
         found = await self.call("Page.captureScreenshot", format="png")
@@ -108,7 +195,7 @@ async def browser(
             )
             target = json.loads(urllib.request.urlopen(made).read())
             page = Page(await connect(target["webSocketDebuggerUrl"], max_size=None))
-            for domain in ("Page", "Network", "Runtime"):
+            for domain in ("Page", "Network", "Runtime", "Log"):
                 await page.call(f"{domain}.enable")
             await page.call("Network.setExtraHTTPHeaders", headers=headers)
             pages.append(page)

@@ -60,7 +60,7 @@ async def dashboards(ray: FakeRay, address: str) -> AsyncIterator[Dashboards]:
         if kind == "pods":
             return web.Response(status=200 if ray.healthy_proxies else 503)
         target = Target(namespace, name, request.host)
-        reply = await ray.send(target, request.method, request.path, await request.read())
+        reply = await ray.send(target, request.method, request.path_qs, await request.read())
         if isinstance(reply, Unreachable):
             return web.Response(status=502, text=reply.why)
         return web.Response(status=reply.status, body=reply.body)

@@ -49,6 +49,8 @@ class FakeHead:
     jobs: dict[str, FakeJob] = field(default_factory=dict)
     failed_tasks: list[dict[str, Any]] = field(default_factory=list)
     """As the state API shows them."""
+    autoscaler: str = "No cluster status."
+    """The text of `ray status`."""
     serve_config: dict[str, Any] | None = None
     applications: dict[str, Any] = field(default_factory=dict)
     proxies: dict[str, Any] = field(default_factory=dict)
@@ -139,6 +141,8 @@ class FakeRay:
         if path.startswith("/api/v0/tasks?"):
             answer = {"data": {"result": {"result": head.failed_tasks}}}
             return Reply(200, json.dumps(answer).encode())
+        if path.startswith("/api/cluster_status"):
+            return Reply(200, json.dumps({"data": {"clusterStatus": head.autoscaler}}).encode())
         if path == "/api/version":
             return Reply(200, json.dumps({"version": "4", "session_name": head.session}).encode())
         parts = path.removeprefix("/api/jobs/").split("/")

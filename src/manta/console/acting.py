@@ -9,13 +9,17 @@ from typing import Any
 from manta.api.meta import Key
 from manta.api.resources import Resource
 from manta.api.usage import UsageError
-from manta.console.changes import Create, Delete, Patch, change_of
+from manta.client.auth_token import token_if_any
+from manta.client.dashboard import ProxyTransport
+from manta.console.changes import Create, Delete, Patch, Stop, change_of
 from manta.console.differences import difference
 from manta.console.pages.actions import RESOURCES, Action
 from manta.console.pages.forecast import Forecast
 from manta.console.snapshot import Item, Snapshot
 from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, ApiError, Conflict
+from manta.ray.dashboard import Dashboard
+from manta.ray.models import Accepted, JobInfo, Target, Unreachable
 
 Document = Mapping[str, Any]
 Plan = Callable[[Client, str, Key, Document | None], Awaitable[Forecast]]
@@ -58,6 +62,9 @@ class Acting:
             match change:
                 case Delete():
                     return Forecast(lines=tuple(_deleted(snapshot, one)))
+                case Stop():
+                    words = f"Ray job {change.submission} is stopped, and the RayJob is Complete"
+                    return Forecast(lines=(words, *await _reached(client, change)))
                 case Create():
                     return await self._forecast_new(client, one, change)
                 case Patch():
@@ -98,6 +105,8 @@ class Acting:
                 return await _create(client, resource, new)
             case Delete():
                 await _delete(client, resource, one)
+            case Stop() as job:
+                await _stop(client, job)
         return one.key
 
     async def forecast_text(self, client: Client, text: str) -> tuple[Forecast, ...]:
@@ -138,6 +147,32 @@ async def _create(client: Client, resource: Resource, new: Create) -> Key:
     except AlreadyExists as error:
         raise UsageError(f"{resource.kind} {new.key} exists already: open it") from error
     return new.key
+
+
+async def _reached(client: Client, job: Stop) -> tuple[str, ...]:
+    """What Ray says of the job now, instead of a dry run. Raises UsageError if it does not answer."""
+    found = await Dashboard(ProxyTransport(client)).job(await _target(client, job), job.submission)
+    match found:
+        case JobInfo():
+            return (f"Ray says that it is {found.status}",)
+        case Unreachable():
+            raise UsageError(f"Ray cannot be asked: {found.why}")
+        case _:
+            raise UsageError(f"Ray does not know the job {job.submission}")
+
+
+async def _stop(client: Client, job: Stop) -> None:
+    """Sent once: nothing is sent again after a lost reply."""
+    answer = await Dashboard(ProxyTransport(client)).stop(
+        await _target(client, job), job.submission
+    )
+    if not isinstance(answer, Accepted):
+        raise UsageError(f"Ray did not confirm that it stops the job: {answer.why}")
+
+
+async def _target(client: Client, job: Stop) -> Target:
+    token = await token_if_any(client, job.cluster)
+    return Target(job.cluster.namespace, job.service, host="", token=token)
 
 
 async def _delete(client: Client, resource: Resource, one: Item) -> None:

@@ -41,7 +41,16 @@ class Delete:
     """The object with the UID that was shown."""
 
 
-Change = Patch | Create | Delete
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Ray is asked to stop a job."""
+
+    cluster: Key
+    service: str
+    submission: str
+
+
+Change = Patch | Create | Delete | Stop
 
 
 def change_of(word: str, one: Item, snapshot: Snapshot, fields: Fields) -> Change:
@@ -50,6 +59,8 @@ def change_of(word: str, one: Item, snapshot: Snapshot, fields: Fields) -> Chang
     match word:
         case "delete":
             return Delete()
+        case "stop":
+            return _stop(one)
         case "retry":
             return Create(_again(one, fields))
         case "scale":
@@ -59,8 +70,8 @@ def change_of(word: str, one: Item, snapshot: Snapshot, fields: Fields) -> Chang
         case "rollback":
             return Patch((same, *_rolled_back(one, snapshot)))
         case _:
-            suspend = word in ("suspend", "stop")
-            return Patch((same, {"op": "add", "path": "/spec/suspend", "value": suspend}))
+            suspend = {"op": "add", "path": "/spec/suspend", "value": word == "suspend"}
+            return Patch((same, suspend))
 
 
 def retry_name(one: Item, snapshot: Snapshot) -> str:
@@ -73,6 +84,17 @@ def retry_name(one: Item, snapshot: Snapshot) -> str:
         if snapshot.get("RayJob", Key(one.key.namespace, name)) is None:
             return name
         number += 1
+
+
+def _stop(one: Item) -> Stop:
+    status = one.object.status
+    cluster = Key(one.key.namespace, str(status.get("rayClusterName") or ""))
+    return Stop(cluster, dashboard_service(one), str(status.get("jobId") or ""))
+
+
+def dashboard_service(job: Item) -> str:
+    """The Service in front of the head that runs a RayJob."""
+    return str(job.object.status.get("dashboardURL") or "").partition(".")[0]
 
 
 def _again(one: Item, fields: Fields) -> dict[str, Any]:

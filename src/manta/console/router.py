@@ -115,6 +115,8 @@ class Router:
         action = _action(one, parts[3], await visitor.rights(one.key.namespace))
         snapshot = visitor.watching.snapshot()
         key = await self._acting.perform(visitor.client, snapshot, one, action, fields)
+        if key != one.key:
+            await visitor.watching.until_known(one.kind, key)
         to = "/" if action.word == "delete" else address(one.kind, key)
         return _see(f"{to}?done={action.word}")
 

@@ -22,6 +22,8 @@ from manta.runtime.informer import Informer
 
 SYNC_SECONDS: Final = 10.0
 """How long the first page waits for the first lists."""
+KNOWN_SECONDS: Final = 5.0
+"""How long the answer to a form waits for the watch to bring the object that it created."""
 MOST_SAMPLES: Final = 720
 _SEEN: Final[tuple[tuple[Resource, type[Any]], ...]] = (
     *((one, RayObject) for one in RAY_RESOURCES),
@@ -81,6 +83,13 @@ class Watching:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.version == version:
+                    await self._changed.wait()
+
+    async def until_known(self, kind: str, key: Key) -> None:
+        """Return when a new object can be shown, or after `KNOWN_SECONDS`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KNOWN_SECONDS):
+                while (kind, key) not in self._items:
                     await self._changed.wait()
 
     # ── inside ───────────────────────────────────────────────────────────────────────────

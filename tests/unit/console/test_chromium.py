@@ -64,7 +64,8 @@ async def test_rows_appear_by_themselves_also_after_a_restart_of_the_server(tmp_
         await client.create(RAY_CLUSTERS, "default", cluster("second"))
         async with served(console, port):
             await shows(page, "second")
-        assert page.failures == []
+        lost = "net::ERR_"  # the browser reports each connection that broke
+        assert [one for one in page.failures if lost not in one] == []
 
 
 async def test_a_message_with_markup_is_shown_as_text(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES
-from manta.api.resources import Resource
+from manta.api.resources import SERVICES, Resource
+from manta.console.changes import dashboard_service
 from manta.console.html import Html, join, tag
 from manta.console.pages.forecast import Forecast, forecast_html
 from manta.console.pages.page import Page, Section
@@ -17,7 +18,8 @@ from manta.console.snapshot import Item
 RESOURCES: Final[Mapping[str, Resource]] = {
     one.kind: one for one in (RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES, RAY_CRON_JOBS)
 }
-Allowed = Callable[[str, Resource, str], bool]
+Allowed = Callable[..., bool]
+"""Verb, resource, name and subresource: as `Rights.allows`."""
 _FINISHED: Final = frozenset(("Complete", "Failed"))
 
 
@@ -48,7 +50,12 @@ def _suspended(one: Item) -> bool:
 
 
 def _may_suspend(one: Item) -> bool:
-    return not _suspended(one) and _stage(one) not in _FINISHED
+    """A RayJob only if its cluster goes with it: suspending deletes the cluster."""
+    spec = one.object.spec
+    keeps = one.kind == "RayJob" and (
+        not spec.get("shutdownAfterJobFinishes") or bool(spec.get("clusterSelector"))
+    )
+    return not keeps and not _suspended(one) and _stage(one) not in _FINISHED
 
 
 def _both_sides(one: Item) -> bool:
@@ -89,9 +96,9 @@ ACTIONS: Final = (
         "A new job with the same spec runs; this one stays with its result.",
     ),
     Action(
-        "stop", "Stop job", "patch",
-        lambda one: one.kind == "RayJob" and _stage(one) in ("Running", "Initializing", "Waiting", "Retrying"),
-        "The job is stopped and its cluster is deleted. Resume starts it from the beginning.",
+        "stop", "Stop job", "create",
+        lambda one: one.kind == "RayJob" and one.object.status.get("jobStatus") in ("PENDING", "RUNNING"),
+        "Ray is asked to stop the job. It does not run again; Retry starts a new one.",
         danger=True,
     ),
     Action(
@@ -123,6 +130,8 @@ def buttons(one: Item, allowed: Allowed) -> Html:
 
 def permitted(action: Action, one: Item, allowed: Allowed) -> bool:
     """A new object has another name: a right to this name alone is none."""
+    if action.word == "stop":  # by Ray's dashboard, behind the proxy of the API server
+        return allowed("create", SERVICES, f"{dashboard_service(one)}:dashboard", "proxy")
     name = "" if action.verb == "create" else one.key.name
     return allowed(action.verb, RESOURCES[one.kind], name)
 

@@ -25,7 +25,7 @@ def forecast_html(forecast: Forecast) -> Html:
     if forecast.lines:
         shown.append(tag("ul", [tag("li", one) for one in forecast.lines], class_="steps"))
     if forecast.changes:
-        shown.append(tag("h3", "What is written"))
+        shown.append(tag("p", tag("strong", "What is written:")))
         lines = [_line(one) for one in forecast.changes]
         shown.append(
             tag("pre", lines, class_="log diff", tabindex="0", role="region", aria_label="Changes")

@@ -13,7 +13,7 @@ DONE: Final[Mapping[str, str]] = {
     "resume": "Resumed: its Pods are being created again.",
     "scale": "Scaled.",
     "delete": "Deleted.",
-    "stop": "Stopped: the job and its cluster are being deleted; Resume starts it from the beginning.",
+    "stop": "Ray stops the job; Retry starts a new one.",
     "apply": "Applied.",
     "retry": "This is the new job.",
     "upgrade": "The upgrade begins.",

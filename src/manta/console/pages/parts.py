@@ -97,7 +97,9 @@ def conditions_section(status: Mapping[str, Any], now: datetime) -> Section:
         f"condition-{one.get('type', '')}": _condition(one, now)
         for one in status.get("conditions") or ()
     }
-    table = Table("conditions", ("Condition", "", "Since", "In words"), rows, "no conditions yet")
+    table = Table(
+        "conditions", ("Condition", "Holds", "Since", "In words"), rows, "no conditions yet"
+    )
     return Section("conditions-section", "Conditions", table=table)
 
 
@@ -138,7 +140,7 @@ def events_section(
     shown = sorted(events, key=lambda one: one.last_seen, reverse=True)[:most]
     rows = {f"event-{one.metadata.uid}": _event(one, now) for one in shown}
     table = Table(
-        "events", ("Last seen", "", "Reason", "Object", "Message"), rows, hidden or "no Events"
+        "events", ("Last seen", "Type", "Reason", "Object", "Message"), rows, hidden or "no Events"
     )
     return Section("events-section", "Events", table=table)
 

@@ -56,13 +56,26 @@
     }
   });
 
+  // While a pointer is down nothing moves: a click on an element that was replaced in between would be lost.
+  let pressed = false;
+  let waiting = [];
+  const whenReleased = (change) => (pressed ? waiting.push(change) : change());
+  const release = () => setTimeout(() => {
+    pressed = false;
+    const changes = waiting;
+    waiting = [];
+    changes.forEach((change) => change());
+  });
+  addEventListener("pointerdown", () => { pressed = true; });
+  for (const name of ["pointerup", "pointercancel", "blur"]) addEventListener(name, release);
+
   if (address) {
     let seen = body.dataset.seen || "";
     const open = () => {
       const stream = new EventSource(`${address}&seen=${encodeURIComponent(seen)}`);
       seen = "";
       stream.onopen = () => { notice.textContent = ""; };
-      stream.onmessage = (event) => merge(JSON.parse(event.data));
+      stream.onmessage = (event) => whenReleased(() => merge(JSON.parse(event.data)));
       stream.onerror = () => {
         notice.textContent = "Connection lost; trying again …";
         stream.close();
