@@ -13,7 +13,7 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
 from manta.api.resources import PODS
 from manta.kube.client import Client
-from support.canary import canary, gpu_config
+from support.canary import FakeTraffic, canary, gpu_config, gpus_watched
 from support.faults import Exchange
 from support.raycluster import NAMESPACE
 from support.rayservice import (
@@ -146,6 +146,32 @@ async def test_golden_canary_aborted() -> None:
         await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
         await asyncio.sleep(90)
         compare("canary-aborted", story)
+
+
+@virtually
+async def test_golden_canary_with_errors() -> None:
+    async with (
+        a_scenario() as scenario,
+        gpus_watched(scenario) as oracle,
+        recorded(scenario) as story,
+        operator(scenario),
+    ):
+        traffic = FakeTraffic(oracle)
+        scenario.ray.metrics = traffic.page
+        limits = {"maxErrorPercent": 2, "windowSeconds": 20, "minRequests": 20}
+        strategy = canary(25, 50, pause=60, analysis=limits)
+        await scenario.create(upgradeStrategy=strategy, rayClusterConfig=gpu_config())
+        await active(scenario)
+        await story.user("asks for another image", rayClusterConfig=gpu_config(NEXT))
+        await scenario.until(
+            lambda one: one.status.pending_service_status.traffic_routed_percent == 25
+        )
+        await asyncio.sleep(25)
+        story.happens("the new image answers 5 % of the requests with errors")
+        traffic.error_share[NEXT] = 0.05
+        await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
+        await asyncio.sleep(90)
+        compare("canary-errors", story)
 
 
 @virtually

@@ -9,7 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS, SERVICES
+from manta.ray.models import Unreachable
+from manta.ray.transport import Reply
 from support.raycluster import container, group, template
 from support.rayservice import Scenario
 from support.rayservice_objects import cluster_config
@@ -40,6 +43,8 @@ class GpuOracle:
     """(Pods of the old cluster, Pods of the new one) behind the Service, in order."""
     empty: int = 0
     """How often the Service had no Pod at all after its first."""
+    images: dict[str, str] = field(default_factory=dict)
+    """Of the head of each cluster."""
     _pods: dict[str, dict[str, Any]] = field(default_factory=dict)
     _selector: dict[str, str] = field(default_factory=dict)
     _clusters: list[str] = field(default_factory=list)
@@ -48,6 +53,7 @@ class GpuOracle:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch(PODS, self._pod))
             tasks.create_task(self._watch(SERVICES, self._service))
+            tasks.create_task(self._watch(RAY_CLUSTERS, self._cluster))
 
     async def _watch(self, resource: Any, see: Any) -> None:
         while True:
@@ -62,6 +68,14 @@ class GpuOracle:
             self._clusters.append(name)
         uid = pod["metadata"]["uid"]
         self._pods.pop(uid, None) if type_ == "DELETED" else self._pods.update({uid: pod})
+
+    @property
+    def pods(self) -> list[dict[str, Any]]:
+        return list(self._pods.values())
+
+    def _cluster(self, _: str, cluster: dict[str, Any]) -> None:
+        head = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+        self.images[cluster["metadata"]["name"]] = head["image"]
 
     def _service(self, type_: str, service: dict[str, Any]) -> None:
         if service["metadata"]["name"] == f"{self.scenario.name}-serve-svc" and type_ != "DELETED":
@@ -102,3 +116,49 @@ async def gpus_watched(scenario: Scenario) -> AsyncIterator[GpuOracle]:
     oracle = GpuOracle(scenario)
     async with running(oracle.run()):
         yield oracle
+
+
+@dataclass
+class FakeTraffic:
+    """Requests to all Pods behind the Service, as Serve's metrics count them."""
+
+    oracle: GpuOracle
+    per_second: float = 20.0
+    """Of each Pod."""
+    error_share: dict[str, float] = field(default_factory=dict)
+    """Of the requests to the Pods with this image."""
+    milliseconds: dict[str, int] = field(default_factory=dict)
+    unreachable: bool = False
+    _counted: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+
+    def page(self, url: str) -> Reply | Unreachable:
+        if self.unreachable:
+            return Unreachable("no answer within 2 s")
+        ip, now = url.removeprefix("http://").partition(":")[0], asyncio.get_running_loop().time()
+        image = self._image(ip)
+        at, requests, errors = self._counted.get(ip, (now, 0.0, 0.0))
+        more = (now - at) * self.per_second
+        requests, errors = requests + more, errors + more * self.error_share.get(image, 0.0)
+        self._counted[ip] = (now, requests, errors)
+        return Reply(200, _page(requests, errors, self.milliseconds.get(image, 10)))
+
+    def _image(self, ip: str) -> str:
+        for pod in self.oracle.pods:
+            if (pod.get("status") or {}).get("podIP") == ip:
+                head = pod["metadata"]["labels"]["ray.io/cluster"]
+                return self.oracle.images.get(head, "")
+        return ""
+
+
+def _page(requests: float, errors: float, took: int) -> bytes:
+    family = "ray_serve_num_http_requests_total"
+    latency = "ray_serve_http_request_latency_ms_bucket"
+    lines = [
+        "# TYPE ray_serve_num_http_requests counter",
+        f'{family}{{route="/",method="GET",application="app",status_code="200"}} {requests - errors}',
+        f'{family}{{route="/",method="GET",application="app",status_code="500"}} {errors}',
+        f'{latency}{{route="/",le="{took / 2}"}} 0.0',
+        f'{latency}{{route="/",le="{float(took)}"}} {requests}',
+        f'{latency}{{route="/",le="+Inf"}} {requests}',
+    ]
+    return "\n".join(lines).encode()

@@ -80,6 +80,8 @@ class FakeRay:
     serve_refuses: str = ""
     """What the dashboard says to a Serve config, with a 400."""
     probes: list[str] = field(default_factory=list)
+    metrics: Callable[[str], Reply | Unreachable] = lambda url: Reply(200, b"")
+    """The page of metrics at this URL of a Pod."""
     hanging: set[str] = field(default_factory=set)
     """Head Services whose dashboards take a request and never answer it."""
 
@@ -129,6 +131,8 @@ class FakeRay:
 
     async def probe(self, url: str) -> Reply | Unreachable:
         self.probes.append(url)
+        if url.endswith("/metrics"):
+            return self.metrics(url)
         return Reply(200 if self.healthy_proxies else 503, b"")
 
     async def close(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from manta.api.ray.names import OPERATOR_ENV_INIT_CONTAINER, OPERATOR_ENV_PODS
 from manta.httpserver.address import Address
@@ -62,6 +63,17 @@ def parse_history_store(text: str) -> str:
     """The URL itself. Raises ValueError."""
     if text not in ("", HISTORY_BY_NODE) and (problem := store_url_problem(text)):
         raise ValueError(f"history store {without_credentials(text)}: {problem}")
+    return text
+
+
+def parse_prometheus_address(text: str) -> str:
+    """The URL itself. Raises ValueError."""
+    url = urlsplit(text)
+    if text and (url.scheme not in ("http", "https") or not url.hostname or url.username):
+        raise ValueError(
+            f"Prometheus address {without_credentials(text)}: must be a URL without a password,"
+            " such as http://prometheus.monitoring:9090"
+        )
     return text
 
 
@@ -227,6 +239,15 @@ FLAGS: Final = (
         option="burst",
         minimum=1,
         chart=".Values.kubeClient.burst",
+    ),
+    Flag(
+        "prometheus-address",
+        str,
+        "",
+        "URL of the Prometheus that the analysis of canaries may query, such as http://prometheus.monitoring:9090",
+        "prometheusAddress",
+        setting="prometheus_address",
+        convert=parse_prometheus_address,
     ),
     Flag(
         "history-store",

@@ -141,6 +141,10 @@ class Dashboard:
         reply = await self._transport.probe(url)
         return isinstance(reply, Reply) and reply.status == 200
 
+    async def page(self, url: str) -> Reply | Unreachable:
+        """A page that a Pod of a cluster publishes, such as its metrics."""
+        return await self._transport.probe(url)
+
     async def close(self) -> None:
         await self._transport.close()
 

@@ -100,6 +100,8 @@ class Settings:
     job_status_check_timeout: timedelta = timedelta(seconds=300)
     delete_ray_job_after_finish: bool = False
     use_kubernetes_proxy: bool = False
+    prometheus_address: str = ""
+    """URL of the Prometheus that canaries may query; empty: none may."""
     enable_metrics: bool = False
     """Whether the `kuberay_*` metrics are exported; those of the runtime always are."""
 

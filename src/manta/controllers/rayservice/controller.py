@@ -27,6 +27,7 @@ from manta.controllers.rayservice.caches import (
     by_service_name,
     by_serving_cluster,
 )
+from manta.controllers.rayservice.canary_readings import CanaryReadings
 from manta.controllers.rayservice.dashboard_client import (
     DashboardClient,
     DashboardError,
@@ -71,7 +72,10 @@ class RayServiceReconciler(Reconciler[ServiceSnapshot, RayServiceStatuses]):
         self.subjects = self._caches.ray_services
         through_api_server = settings.use_kubernetes_proxy
         self._dashboard_client = DashboardClient(
-            dashboard, manager.client, through_api_server=through_api_server
+            dashboard,
+            manager.client,
+            through_api_server=through_api_server,
+            prometheus_address=settings.prometheus_address,
         )
         self._submissions = SubmissionMemory()
         poller: DashboardPoller[WatchKey, ServeQueryResult] = DashboardPoller(
@@ -82,6 +86,12 @@ class RayServiceReconciler(Reconciler[ServiceSnapshot, RayServiceStatuses]):
             self._dashboard_client.proxy_healthy,
             through_api_server=through_api_server,
         )
+        readings = CanaryReadings(
+            self._enqueue,
+            self._dashboard_client.metrics,
+            self._dashboard_client.ask_prometheus,
+            manager.clock,
+        )
         self._observer = Observer(
             self._caches,
             manager.client,
@@ -90,14 +100,22 @@ class RayServiceReconciler(Reconciler[ServiceSnapshot, RayServiceStatuses]):
             manager.random,
             settings,
             self._submissions,
+            readings,
         )
         super().__init__(manager)
         manager.add_service("RayService dashboard polling", poller.run)
         manager.add_service("probes of Serve proxies", probes.run)
-        for close in (poller.close, probes.close, self._submissions.clear):
+        manager.add_service("figures of canaries", lambda: self._read_figures(readings))
+        for close in (poller.close, probes.close, readings.close, self._submissions.clear):
             manager.on_leadership_lost(close)
         if settings.enable_metrics:
             metrics.register(manager.registry, self._caches.ray_services)
+
+    async def _read_figures(self, readings: CanaryReadings) -> None:
+        try:
+            await readings.run()
+        finally:
+            await self._dashboard_client.close()
 
     def _enqueue(self, subject: WatchKey) -> None:
         self.controller.enqueue(subject.service)

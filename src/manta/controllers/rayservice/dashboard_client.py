@@ -9,15 +9,20 @@ from typing import Any
 from manta.api.meta import Key
 from manta.api.ray import names
 from manta.api.ray.service import ApplicationStatusWord
+from manta.controllers.rayservice.canary_subjects import Subject
 from manta.controllers.rayservice.dashboard_query import DashboardQuery
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
 from manta.kube.proxy import pod_proxy_path
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import Accepted, Refused, ServeResult, ServeStatus, Target, Unreachable
+from manta.ray.prometheus import query_number
+from manta.ray.transport import DirectTransport, Reply
 from manta.runtime.secret_cache import SecretCache
 
 HEALTH = "-/healthz"
+METRICS = "metrics"
+PROMETHEUS_TIMEOUT = 5.0
 
 
 class DashboardError(MantaError):
@@ -34,9 +39,18 @@ class ServeQueryResult:
 
 
 class DashboardClient:
-    def __init__(self, dashboard: Dashboard, client: Client, *, through_api_server: bool) -> None:
+    def __init__(
+        self,
+        dashboard: Dashboard,
+        client: Client,
+        *,
+        through_api_server: bool,
+        prometheus_address: str = "",
+    ) -> None:
         """`through_api_server`: Pods are reached only through the API server's proxy."""
         self._dashboard = dashboard
+        self._prometheus_address = prometheus_address
+        self._prometheus: DirectTransport | None = None
         self._through_server = through_api_server
         self._tokens = SecretCache(client, names.SECRET_KEY_AUTH_TOKEN)
 
@@ -70,12 +84,32 @@ class DashboardClient:
         url, is_healthy = self._health_url(query), self._dashboard.proxy_is_healthy
         return await is_healthy(url) or await is_healthy(url)
 
+    async def metrics(self, subject: Subject) -> Reply | Unreachable:
+        """The page of metrics that Ray publishes in a Pod."""
+        url = self._pod_url(subject.namespace, subject.name, subject.ip, subject.port, METRICS)
+        return await self._dashboard.page(url)
+
+    async def ask_prometheus(self, query: str) -> float | str:
+        """The number that the query returns, or why there is none."""
+        if not self._prometheus_address:
+            return "the operator has no address of it; start it with --prometheus-address"
+        if self._prometheus is None:
+            self._prometheus = DirectTransport(PROMETHEUS_TIMEOUT)
+        return await query_number(self._prometheus, self._prometheus_address, query)
+
+    async def close(self) -> None:
+        if self._prometheus is not None:
+            await self._prometheus.close()
+
     def _health_url(self, query: DashboardQuery) -> str:
+        namespace, port = query.target.namespace, query.proxy_port
+        return self._pod_url(namespace, query.pod, query.pod_ip, port, HEALTH)
+
+    def _pod_url(self, namespace: str, name: str, address: str, port: int, path: str) -> str:
         if self._through_server:
-            namespace = query.target.namespace
-            return pod_proxy_path(namespace, query.pod, query.proxy_port, HEALTH)
-        host = f"[{query.pod_ip}]" if ":" in query.pod_ip else query.pod_ip
-        return f"http://{host}:{query.proxy_port}/{HEALTH}"
+            return pod_proxy_path(namespace, name, port, path)
+        host = f"[{address}]" if ":" in address else address
+        return f"http://{host}:{port}/{path}"
 
     async def _target(self, query: DashboardQuery) -> Target | Unreachable:
         where, token = query.target, ""

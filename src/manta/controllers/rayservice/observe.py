@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -46,6 +46,14 @@ class _OnlyClusterConfig(View, frozen=True, kw_only=True):
     ray_cluster_config: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class Readings(Protocol):
+    """The figures of canaries."""
+
+    def add_to(self, snapshot: ServiceSnapshot) -> ServiceSnapshot: ...
+
+    def forget(self, key: Key) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Observer:
     caches: Caches
@@ -55,6 +63,7 @@ class Observer:
     random: Random
     settings: Settings
     submissions: SubmissionMemory
+    readings: Readings
     _waiting_since: dict[Key, datetime] = field(default_factory=dict)
 
     async def observe(self, key: Key) -> ServiceSnapshot | None:
@@ -63,6 +72,7 @@ class Observer:
         spec = msgspec.json.decode(cached.spec, type=RayServiceSpec) if cached else None
         if cached is None or spec is None or is_managed_elsewhere(spec.managed_by):
             self.answers.forget(key)
+            self.readings.forget(key)
             self._waiting_since.pop(key, None)
             self.submissions.keep_only(key, ())
             return None
@@ -80,7 +90,7 @@ class Observer:
             route=found.route,
             gateway_error=found.error,
         )
-        return self.answers.add_to(snapshot)
+        return self.readings.add_to(self.answers.add_to(snapshot))
 
     async def _recheck_pods(self, key: Key, pods: tuple[Pod, ...]) -> bool:
         """Read Pods from the API server that have been waited for too long; True if it did."""

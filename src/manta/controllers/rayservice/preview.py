@@ -23,6 +23,7 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayServiceStatus
 from manta.api.resources import ENDPOINT_SLICES, PODS, SERVICES
 from manta.controllers.rayservice.caches import INDEXES, SERVE_SLICES, CachedRayService, Caches
+from manta.controllers.rayservice.canary_messages import rejected_message
 from manta.controllers.rayservice.dashboard_query import due_query
 from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.facts.clusters import (
@@ -30,6 +31,7 @@ from manta.controllers.rayservice.facts.clusters import (
     is_up_to_date,
     is_upgrade_due,
     matches_spec,
+    rejection,
 )
 from manta.controllers.rayservice.facts.phase import Phase, phase
 from manta.controllers.rayservice.observe import Observer
@@ -48,6 +50,7 @@ from manta.reconcile.preview import (
     live_and_wanted,
     with_finalizer,
 )
+from manta.rules.canary import weights
 from manta.rules.differences import Difference, differences
 from manta.rules.selection import RAY_PODS
 from manta.rules.serve_config import parse_serve_config
@@ -71,6 +74,7 @@ class Effect(StrEnum):
     FIRST = "the first cluster is created"
     NEW_CLUSTER = "new cluster with zero downtime: traffic moves once it can serve"
     INCREMENTAL = "new cluster with zero downtime: traffic and capacity move in steps"
+    CANARY = "new cluster with zero downtime: it takes traffic and GPUs from the old one in steps"
     ROLLBACK = "traffic and capacity move back to the active cluster"
     PENDING_DROPPED = "the pending cluster is deleted, the active one keeps serving"
     KEPT = "the cluster stays as it is: the upgrade strategy is None"
@@ -79,7 +83,7 @@ class Effect(StrEnum):
     DELETED = "all clusters are deleted"
 
 
-_REPLACEMENTS = (Effect.NEW_CLUSTER, Effect.INCREMENTAL, Effect.KEPT)
+_REPLACEMENTS = (Effect.NEW_CLUSTER, Effect.INCREMENTAL, Effect.CANARY, Effect.KEPT)
 
 
 async def preview(
@@ -143,6 +147,7 @@ def _effect(snapshot: ServiceSnapshot, actions: tuple[Action, ...]) -> Effect:
 def _another_cluster(snapshot: ServiceSnapshot) -> Effect | None:
     """How clusters are replaced; None if they stay."""
     newer = Effect.INCREMENTAL if snapshot.is_incremental else Effect.NEW_CLUSTER
+    newer = Effect.CANARY if snapshot.is_canary else newer
     if snapshot.active is None and snapshot.pending is None:
         return Effect.FIRST
     if is_rolling_back(snapshot):
@@ -198,6 +203,11 @@ def _remarks(snapshot: ServiceSnapshot, effect: Effect) -> Iterator[str]:
             f"every {options.interval_seconds} s {options.step_size_percent} % of the traffic moves,"
             f" and {max_surge(options)} % of the capacity at a time"
         )
+    if effect is Effect.CANARY:
+        shares = ", ".join(f"{weight} %" for weight in weights(snapshot.canary_options))
+        yield f"the new cluster gets {shares} of the traffic, one after the other"
+    if why := rejection(snapshot):
+        yield rejected_message(snapshot, why)
     if snapshot.gateway_error:
         yield snapshot.gateway_error
 
@@ -230,7 +240,18 @@ async def read_snapshot(
     answers = cast("Any", _LastKnownStatus())
     random = Random(0)  # noqa: S311  for the name of a cluster that is never created
     memory = SubmissionMemory()
-    return await Observer(caches, client, answers, clock, random, settings, memory).observe(key)
+    observer = Observer(caches, client, answers, clock, random, settings, memory, _NoReadings())
+    return await observer.observe(key)
+
+
+class _NoReadings:
+    """Replaces CanaryReadings: reads no metrics."""
+
+    def add_to(self, snapshot: ServiceSnapshot) -> ServiceSnapshot:
+        return snapshot
+
+    def forget(self, _: Key) -> None:
+        """Nothing is read."""
 
 
 class _LastKnownStatus:

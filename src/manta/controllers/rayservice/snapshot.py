@@ -23,6 +23,7 @@ from manta.api.ray.service import (
     ServeSubmission,
     ServiceUpgradeType,
 )
+from manta.rules.canary_analysis import Reading
 from manta.rules.pod_health import is_ready, is_terminating
 from manta.rules.settings import Settings
 from manta.rules.spec_hash import spec_hash
@@ -142,6 +143,8 @@ class ServiceSnapshot:
     """Why Gateway and HTTPRoute could not be read."""
     leaving_pods: tuple[Pod, ...] = ()
     """During a canary: Pods of the clusters that no longer serve. They still hold GPUs."""
+    canary_reading: Reading | None = None
+    """The figures of both clusters during a canary; None: not read, or not yet."""
     drops_submissions: bool = False
     """The CRD drops recorded submissions: they are kept in memory only."""
 

@@ -23,6 +23,7 @@ from manta.manifests.canary_cluster import Sizes, recorded_sizes, sizes_of
 from manta.manifests.serve_services import shared_selector
 from manta.manifests.services import serve_ports
 from manta.rules.canary import FULL, Group, capacity, split, step_at, weights
+from manta.rules.canary_analysis import Judgement, Verdict, verdict
 from manta.rules.pod_health import is_running, is_terminating
 from manta.rules.scaling import desired_replicas, hosts, max_replicas
 from manta.rules.traits import autoscaling
@@ -93,7 +94,23 @@ def hold(snapshot: ServiceSnapshot, now: Progress) -> str:
         return f"the next step begins at {end:%H:%M:%S}"
     if now.step.until_promoted or not snapshot.canary_options.automatic:
         return f"`manta upgrade promote {service}` begins the next step"
-    return ""
+    found = canary_verdict(snapshot)
+    return found.text if found is not None and found.judgement is Judgement.HOLD else ""
+
+
+def canary_verdict(snapshot: ServiceSnapshot) -> Verdict | None:
+    """What the figures say; None if there are no limits."""
+    analysis = snapshot.canary_options.analysis
+    return verdict(analysis, snapshot.canary_reading) if analysis is not None else None
+
+
+def rejection_reason(snapshot: ServiceSnapshot) -> str:
+    """Why this canary must be rolled back now; empty if it need not."""
+    aborted = snapshot.service.metadata.annotations.get(names.ANNOTATION_CANARY_ABORT)
+    if aborted == snapshot.pending_name:
+        return "it was aborted by hand"
+    found = canary_verdict(snapshot)
+    return found.text if found is not None and found.judgement is Judgement.BROKEN else ""
 
 
 def canary_obstacle(snapshot: ServiceSnapshot) -> str:

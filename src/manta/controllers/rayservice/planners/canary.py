@@ -27,6 +27,7 @@ from manta.controllers.rayservice.facts.canary import (
     next_weight,
     pause_left,
     progress,
+    rejection_reason,
     worker_groups,
 )
 from manta.controllers.rayservice.facts.clusters import is_rolling_back, rejection
@@ -74,12 +75,6 @@ def plan_canary(snapshot: ServiceSnapshot) -> tuple[Part, ...]:
     if is_rolling_back(snapshot):
         return _roll_back(snapshot, active, pending)
     return _go_on(snapshot, active, pending)
-
-
-def rejection_reason(snapshot: ServiceSnapshot) -> str:
-    """Why this canary must be rolled back now; empty if it need not."""
-    aborted = snapshot.service.metadata.annotations.get(names.ANNOTATION_CANARY_ABORT)
-    return "it was aborted by hand" if aborted == snapshot.pending_name else ""
 
 
 def _only_old(snapshot: ServiceSnapshot, active: ClusterView) -> tuple[Part, ...]:
