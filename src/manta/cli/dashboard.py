@@ -80,6 +80,7 @@ async def _serve(args: argparse.Namespace) -> int:
         namespace = namespace_of(args)
         service = await head_service(client, namespace, args.target)
         base = service_proxy_path(namespace, service, PORT_NAME)
+        await _wake(client, Key(namespace, service))
         if why := await dashboard_error(client, base):
             raise UsageError(f"the dashboard behind {namespace}/{service} does not answer: {why}")
         async with LocalProxy(client, base, args.port) as proxy:
@@ -88,6 +89,14 @@ async def _serve(args: argparse.Namespace) -> int:
                 webbrowser.open(proxy.url)
             await asyncio.Event().wait()
     return 0
+
+
+async def _wake(client: Client, service: Key) -> None:
+    """Resume a cluster that sleeps because nobody used it, and wait until its head is ready."""
+    from manta.client.waking import Waker
+
+    if await Waker(client)(service):
+        print(f"the cluster behind {service} slept: it is resumed", file=sys.stderr, flush=True)
 
 
 def has_display() -> bool:

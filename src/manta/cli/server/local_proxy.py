@@ -19,7 +19,8 @@ from manta.kube.client import Client
 from manta.kube.errors import MantaError
 
 DASHBOARD_PORT = 8265
-TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 330.0
+"""A cluster that sleeps is woken by the first request, which is answered when it is ready."""
 _MAX_BODY_BYTES = 64 * 1024 * 1024
 _LIMITS = Limits(
     body_bytes=_MAX_BODY_BYTES, client_bytes=2 * _MAX_BODY_BYTES, total_bytes=2 * _MAX_BODY_BYTES

@@ -53,6 +53,7 @@ from manta.localplane.apiserver.streaming.connector import NodeConnector
 from manta.localplane.apiserver.streaming.streams import Streams
 from manta.localplane.apiserver.telemetry import Telemetry
 from manta.localplane.store.store import Store, StoreFailed
+from manta.localplane.waking import Wake
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +119,10 @@ class App(Handler):
     @connector.setter
     def connector(self, connector: NodeConnector | None) -> None:
         self._streams.connector = connector
+
+    def set_wake(self, wake: Wake) -> None:
+        """What to call when somebody uses a Service without endpoints through the proxy."""
+        self._streams.wake = wake
 
     async def authenticate(
         self, request: HttpRequest, certificate: dict[str, Any] | None

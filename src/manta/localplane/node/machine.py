@@ -26,6 +26,7 @@ from manta.localplane.node.net.user_egress import open_user_egress
 from manta.localplane.node.sandbox.launcher import Launcher, Mode, NoNamespaces
 from manta.localplane.node.spec.pod_files import Dns
 from manta.localplane.node.storage.volumes import Volumes
+from manta.localplane.waking import Wake
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,8 @@ class NodeOptions:
     """Enforce the CPU limits of containers."""
     on_kept: Callable[[], None] | None = None
     """Called when something of a Pod was kept below `kept_directory`. None: nothing is kept."""
+    wake: Wake | None = None
+    """Called when somebody connects to a Service without endpoints."""
 
 
 def node_names(options: NodeOptions) -> tuple[str, ...]:

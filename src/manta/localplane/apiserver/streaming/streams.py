@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from manta.api.meta import Key
 from manta.httpserver.messages import HttpRequest, HttpResponse
 from manta.httpserver.upgrade import UpgradedConnection, switching_protocols
 from manta.localplane.apiserver.core import Call, Core
@@ -31,10 +32,12 @@ from manta.localplane.apiserver.streaming.spdy import SpdySession
 from manta.localplane.apiserver.streaming.spdy_command import SpdyCommandStreams
 from manta.localplane.apiserver.streaming.targets import (
     Address,
+    NoEndpoints,
     choose_container,
     find_pod,
     pod_address,
     service_address,
+    service_name,
 )
 from manta.localplane.apiserver.streaming.tunnel import spdy_in_websocket
 from manta.localplane.apiserver.streaming.websocket import (
@@ -43,6 +46,7 @@ from manta.localplane.apiserver.streaming.websocket import (
     offered_protocols,
 )
 from manta.localplane.apiserver.streaming.websocket_command import WebSocketCommandStreams
+from manta.localplane.waking import Wake, woken
 
 PORT_FORWARD = "portforward.k8s.io"
 TUNNEL = f"SPDY/3.1+{PORT_FORWARD}"
@@ -55,6 +59,7 @@ class Streams:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.connector: NodeConnector | None = None
+        self.wake: Wake | None = None
         self._upgrades: Mapping[str, Callable[[Call, UpgradedConnection], Awaitable[None]]] = {
             "exec": self._command,
             "attach": self._command,
@@ -194,7 +199,7 @@ class Streams:
         rest = call.route.rest + ("/" if call.route.rest and path.endswith("/") else "")
         base = path[: len(path) - len(rest)]
         try:
-            return await forward(call.request, rest, base, self._dialer(call))
+            return await forward(call.request, rest, base, await self._dialer(call))
         except ContainerUnavailable as error:
             raise StatusError(503, "ServiceUnavailable", str(error)) from None
 
@@ -210,16 +215,32 @@ class Streams:
 
     async def _proxy_upgrade(self, call: Call, connection: UpgradedConnection) -> None:
         try:
-            await forward_upgrade(call.request, call.route.rest, self._dialer(call), connection)
+            dial = await self._dialer(call)
+            await forward_upgrade(call.request, call.route.rest, dial, connection)
         except ContainerUnavailable as error:
             raise StatusError(503, "ServiceUnavailable", str(error)) from None
 
-    def _dialer(
+    async def _dialer(
         self, call: Call
     ) -> Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
-        where = self._address(call)
+        where = await self._awake_address(call)
         node = self._node()
         return lambda: node.dial(where.namespace, where.pod, where.port)
+
+    async def _awake_address(self, call: Call) -> Address:
+        """The address, after a Service that sleeps was woken. Raises StatusError."""
+        if call.resource.plural != "services":
+            return self._address(call)
+        service = Key(call.route.namespace, service_name(call.route.name))
+        try:
+            where = self._address(call)
+        except NoEndpoints:
+            if not await woken(self.wake, service, has_endpoints=False):
+                raise
+            return self._address(call)
+        if await woken(self.wake, service, has_endpoints=True):
+            return self._address(call)
+        return where
 
     def _address(self, call: Call) -> Address:
         find = {"pods": pod_address, "services": service_address}.get(call.resource.plural)

@@ -74,6 +74,19 @@ def _pod_port(pod: Object, text: str) -> int:
     raise bad_request(f"no port named {text!r} in pod {pod['metadata']['name']!r}")
 
 
+class NoEndpoints(StatusError):  # noqa: N818 - a state, not a fault
+    """The Service exists, but no Pod of it is ready."""
+
+    def __init__(self, text: str) -> None:
+        message = f'no endpoints available for service "{text}"'
+        super().__init__(503, "ServiceUnavailable", message)
+
+
+def service_name(text: str) -> str:
+    """The name in `NAME`, `NAME:PORT` or `http:NAME:PORT`. Raises StatusError."""
+    return _split(text)[0]
+
+
 def service_address(core: Core, namespace: str, text: str) -> Address:
     """Return a ready Pod of a Service, from its EndpointSlices. Raises StatusError."""
     name, port = _split(text)
@@ -86,7 +99,7 @@ def service_address(core: Core, namespace: str, text: str) -> Address:
         if one.labels.get(LABEL_SERVICE_NAME) == name:
             candidates += _endpoints(one.decode(), chosen)
     if not candidates:
-        raise StatusError(503, "ServiceUnavailable", f'no endpoints available for service "{text}"')
+        raise NoEndpoints(text)
     return candidates[core.random.randrange(len(candidates))]
 
 

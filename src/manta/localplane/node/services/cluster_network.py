@@ -40,6 +40,7 @@ class ClusterNetwork:
             machine.options.api_server,
             self._port_refused,
             shared=machine.shared is not None,
+            wake=machine.options.wake,
         )
         self._changed = asyncio.Event()
         self._names = self._zone()

@@ -25,6 +25,7 @@ from manta.localplane.node.net.sockets import (
     machine_listener,
     serve_on,
 )
+from manta.localplane.waking import Wake, woken
 
 _DIAL_TIMEOUT = 5.0
 KUBERNETES = Key("default", "kubernetes")
@@ -131,10 +132,12 @@ class ServiceProxy:
         on_refused: Callable[[Key, str], None],
         *,
         shared: bool = False,
+        wake: Wake | None = None,
     ) -> None:
         """`on_refused` is called with a Service and the reason when a port cannot be opened.
         `shared`: Pods share the machine's network and have loopback addresses."""
         self._shared = shared
+        self._wake = wake
         self._sockets = sockets
         self._bridge = bridge
         self._slices = slices
@@ -208,7 +211,12 @@ class ServiceProxy:
         return machine_listener(address.host, address.port)
 
     async def _serve(self, backend: Backend, client: Streams) -> None:
+        def has_left() -> bool:
+            return client[0].at_eof() or client[1].transport.is_closing()
+
         try:
+            there = bool(self._targets(backend))
+            await woken(self._wake, backend.service, has_endpoints=there, has_left=has_left)
             target = await self.dial(backend)
         except OSError:
             client[1].transport.abort()

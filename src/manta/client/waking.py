@@ -1,0 +1,122 @@
+"""Wakes a RayCluster that sleeps because nobody used it, when somebody connects to its head Service.
+
+Only what the operator itself suspended is woken: a suspension of the user or of Kueue stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing
+from typing import Final
+
+import msgspec
+
+from manta.api.conditions import is_true
+from manta.api.core import Service
+from manta.api.meta import Key
+from manta.api.ray import names
+from manta.api.ray.cluster import ClusterConditionType, RayCluster
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import SERVICES
+from manta.client.watch import watch_object
+from manta.kube.client import Client
+from manta.kube.errors import Conflict, MantaError, NotFound
+from manta.rules.traits import head_service_name
+
+HOLD_SECONDS: Final = 300.0
+"""How long connections are held. Most clients give up earlier."""
+_ATTEMPTS: Final = 5
+
+log = logging.getLogger(__name__)
+
+
+class Waker:
+    """A `Wake` of the embedded plane."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._waking: dict[Key, asyncio.Task[bool]] = {}
+
+    def is_waking(self, service: Key) -> bool:
+        return service in self._waking
+
+    async def __call__(self, service: Key) -> bool:
+        """All who ask wait for the same resume, which goes on if they leave."""
+        if service not in self._waking:
+            task = asyncio.create_task(self._serve_again(service))
+            self._waking[service] = task
+            task.add_done_callback(lambda _: self._waking.pop(service, None))
+        return await asyncio.shield(self._waking[service])
+
+    async def _serve_again(self, service: Key) -> bool:
+        try:
+            key = await self._resume(service)
+            if key is None:
+                return False
+            log.info("RayCluster %s is resumed: its head is used", key)
+            async with asyncio.timeout(HOLD_SECONDS):
+                return await self._until_ready(key)
+        except MantaError as error:
+            log.warning("Service %s is used, but was not woken: %s", service, error)
+        except TimeoutError:
+            log.warning("Service %s is not ready after %.0f s", service, HOLD_SECONDS)
+        return False
+
+    async def _until_ready(self, key: Key) -> bool:
+        """False: the cluster was deleted."""
+        async with aclosing(watch_object(self._client, RAY_CLUSTERS, key)) as changes:
+            async for document in changes:
+                if document is None:
+                    return False
+                if has_ready_head(msgspec.convert(document, RayCluster)):
+                    return True
+        return False
+
+    async def _resume(self, service: Key) -> Key | None:
+        """The cluster that was resumed; None if none sleeps. Raises MantaError."""
+        for _ in range(_ATTEMPTS):
+            cluster = await self._cluster_of(service)
+            if cluster is None or not sleeps(cluster):
+                return None
+            try:
+                await resume(self._client, cluster)
+            except Conflict:  # the operator wrote its status meanwhile
+                continue
+            return cluster.metadata.key
+        raise MantaError(f"RayCluster of {service} changes all the time")
+
+    async def _cluster_of(self, service: Key) -> RayCluster | None:
+        try:
+            owner = (await self._client.get(SERVICES, service, into=Service)).metadata.controller
+            if owner is None or owner.kind != RAY_CLUSTERS.kind:
+                return None
+            key = Key(service.namespace, owner.name)
+            cluster = await self._client.get(RAY_CLUSTERS, key, into=RayCluster)
+        except NotFound:
+            return None
+        is_head = head_service_name(cluster) == service.name
+        return cluster if is_head and cluster.metadata.uid == owner.uid else None
+
+
+def sleeps(cluster: RayCluster) -> bool:
+    """Whether the operator suspended it because nobody used it."""
+    marked = names.ANNOTATION_IDLE_SUSPENDED in cluster.metadata.annotations
+    return marked and bool(cluster.spec.suspend) and cluster.metadata.deletion_timestamp is None
+
+
+def has_ready_head(cluster: RayCluster) -> bool:
+    """Whether the head of a cluster that was resumed serves. Until it is suspended, its old head is there."""
+    conditions = cluster.status.conditions
+    is_over = is_true(conditions, ClusterConditionType.SUSPENDING) or is_true(
+        conditions, ClusterConditionType.SUSPENDED
+    )
+    return not is_over and is_true(conditions, ClusterConditionType.HEAD_POD_READY)
+
+
+async def resume(client: Client, cluster: RayCluster) -> None:
+    """Start its Pods again, if nobody else changed it meanwhile. The operator removes its own marks, and says
+    so in an Event. Raises Conflict."""
+    meta = cluster.metadata
+    guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+    await client.patch(RAY_CLUSTERS, meta.key, {"metadata": guard, "spec": {"suspend": False}})

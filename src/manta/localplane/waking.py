@@ -1,0 +1,44 @@
+"""Services whose Pods sleep: whoever runs the plane may supply what wakes them when they are used.
+
+The plane itself does not know what sleeps. It asks `Wake` when somebody connects to a Service without endpoints,
+or to one that is being woken, and holds the connection meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from manta.api.meta import Key
+
+_PAUSE: Final = 0.2
+
+
+class Wake(Protocol):
+    def is_waking(self, service: Key) -> bool:
+        """Whether this Service is being woken. It may have endpoints already that do not serve yet."""
+        ...
+
+    async def __call__(self, service: Key) -> bool:
+        """True when the Service serves again; False at once if it does not sleep. Never raises."""
+        ...
+
+
+async def woken(
+    wake: Wake | None,
+    service: Key,
+    *,
+    has_endpoints: bool,
+    has_left: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Whether a Service was woken for a client. Returns early if that has left."""
+    if wake is None or (has_endpoints and not wake.is_waking(service)):
+        return False
+    waking = asyncio.ensure_future(wake(service))
+    try:
+        while not waking.done() and not has_left():
+            await asyncio.wait((waking,), timeout=_PAUSE)
+        return waking.done() and waking.result()
+    finally:
+        waking.cancel()
