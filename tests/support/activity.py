@@ -39,8 +39,8 @@ class FakeUse:
     ) -> None:
         self.actors.append({"class_name": class_name, "ray_namespace": namespace, "state": state})
 
-    def end_actor(self) -> None:
-        self.actors.pop()
+    def end_actor(self, class_name: str = "Counter") -> None:
+        self.actors.remove(next(one for one in self.actors if one["class_name"] == class_name))
         self.dead_actors += 1
 
     def deploy(self, name: str = "app") -> None:

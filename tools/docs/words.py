@@ -109,6 +109,7 @@ WRITTEN_BY_US: Mapping[str, tuple[str, str]] = {
         "the head and Ray's counters since then; others mean that it was used",
     ),
     "manta.ray.io/idle-suspend-at": ("RayCluster", "the announced time of its suspension"),
+    "manta.ray.io/usage": ("RayCluster", "CPU- and GPU-hours, used and idle, of the last days"),
     "manta.ray.io/idle-suspended": (
         "RayCluster",
         "when the operator suspended it because nobody used it",

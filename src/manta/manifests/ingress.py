@@ -48,7 +48,8 @@ def build_ingress(cluster: RayCluster, head: Pod | None = None) -> Json:
 def _annotations(cluster: RayCluster) -> dict[str, str]:
     """All but our own notes, which change while the cluster runs."""
     given = cluster.metadata.annotations.items()
-    return {name: value for name, value in given if name not in names.IDLE_MARKS}
+    notes = (*names.IDLE_MARKS, names.ANNOTATION_USAGE)
+    return {name: value for name, value in given if name not in notes}
 
 
 def _dashboard_port(cluster: RayCluster, head: Pod | None) -> int:

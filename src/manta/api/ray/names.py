@@ -111,6 +111,10 @@ IDLE_MARKS: Final = (
     ANNOTATION_IDLE_SUSPENDED,
 )
 """What the operator itself notes on such a cluster."""
+ANNOTATION_USAGE: Final = "manta.ray.io/usage"
+"""CPU- and GPU-hours, used and idle, of the last days (`rules/usage.py`)."""
+LABEL_USER: Final = "manta.ray.io/user"
+"""Set by the user: whose cluster it is, for the figures."""
 
 # on RayClusters that a RayService creates; all ours
 ANNOTATION_DELETE_AFTER: Final = "manta.ray.io/delete-after"

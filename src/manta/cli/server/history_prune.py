@@ -8,6 +8,7 @@ from typing import Any
 
 from manta.api.quantity import Quantity
 from manta.api.usage import UsageError
+from manta.cli.server.ages import parse_age
 from manta.cli.server.connection import namespace_of
 from manta.cli.server.history import open_catalog
 
@@ -51,13 +52,7 @@ def prune(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _duration(flag: str, text: str | None) -> float | None:
-    """Seconds of `30d`, `12h`, `5m` or `90s`. Raises UsageError."""
-    if text is None:
-        return None
-    unit = {"d": 86_400, "h": 3600, "m": 60, "s": 1}.get(text[-1:])
-    if unit is None or not text[:-1].isdecimal():
-        raise UsageError(f"{flag} {text}: write it as 30d, 12h, 5m or 90s")
-    return float(int(text[:-1]) * unit)
+    return None if text is None else parse_age(flag, text)
 
 
 def _bytes(flag: str, text: str | None) -> int | None:

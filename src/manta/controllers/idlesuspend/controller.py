@@ -10,6 +10,7 @@ from manta.api.meta import Key
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS, SERVICES
+from manta.controllers.idlesuspend import metrics
 from manta.controllers.idlesuspend.events import CONTROLLER
 from manta.controllers.idlesuspend.observe import Observer, concerns
 from manta.controllers.idlesuspend.plan import plan
@@ -46,6 +47,7 @@ class IdleSuspendReconciler(Reconciler[IdleSnapshot, RayClusterStatus]):
         )
         super().__init__(manager)
         manager.on_leadership_lost(self._observer.forget_answers)
+        metrics.register(manager.registry, self._clusters, manager.clock)
 
     def watches(self) -> Sequence[Watch[Any]]:
         """Only RayClusters, and of those only the ones with a limit: the status of a RayCluster changes with

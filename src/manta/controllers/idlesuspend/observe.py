@@ -16,7 +16,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import TERMINAL_DEPLOYMENT_STATUSES, JobDeploymentStatus
 from manta.api.ray.resources import RAY_JOBS
-from manta.controllers.idlesuspend.facts import decision_at, question_is_due
+from manta.controllers.idlesuspend.facts import current_answer, decision_at, question_is_due
 from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, NotFound
@@ -56,8 +56,9 @@ def concerns(cluster: RayCluster, settings: Settings) -> bool:
     """Whether this controller has anything to do with the cluster."""
     meta = cluster.metadata
     marked = any(name in meta.annotations for name in names.IDLE_MARKS)
+    counted = names.ANNOTATION_USAGE in meta.annotations
     shown = any(one.type == "Idle" for one in cluster.status.conditions)
-    return marked or shown or idle_limit(meta, settings.idle_suspend) is not None
+    return marked or counted or shown or idle_limit(meta, settings.idle_suspend) is not None
 
 
 class Observer:
@@ -141,7 +142,9 @@ class Observer:
         reason: str = "",
         message: str = "",
     ) -> Answer:
-        return Answer(self._clock.now(), snapshot.head, in_use, evidence, reason, message)
+        before = current_answer(snapshot)
+        at = before.at if before is not None and before.is_known else None
+        return Answer(self._clock.now(), snapshot.head, in_use, evidence, reason, message, at)
 
     async def _unfinished_job(self, snapshot: IdleSnapshot) -> str:
         """The name of a RayJob that still needs the cluster.

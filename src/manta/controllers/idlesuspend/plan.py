@@ -6,6 +6,7 @@ between wins, and a crash after any step continues with the next one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -28,11 +29,13 @@ from manta.controllers.idlesuspend.facts import (
     noted,
     question_at,
 )
+from manta.controllers.idlesuspend.figures import current_state, usage_mark
 from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
 from manta.reconcile.actions import Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.reconcile.step import Step, chain
 from manta.rules.idle import IdleLimit
+from manta.rules.usage import UseState
 
 _MEMORY = (
     names.ANNOTATION_IDLE_SINCE,
@@ -43,7 +46,18 @@ _SECOND = timedelta(seconds=1)
 
 
 def plan(snapshot: IdleSnapshot) -> Step[RayClusterStatus]:
-    return chain((plan_resumed, plan_unwatched, plan_use, plan_idleness), snapshot)
+    step: Step[RayClusterStatus] = chain(
+        (plan_resumed, plan_unwatched, plan_use, plan_idleness), snapshot
+    )
+    return step if step.plan.actions else replace(step, plan=_with_figures(snapshot, step.plan))
+
+
+def _with_figures(snapshot: IdleSnapshot, chosen: Plan) -> Plan:
+    """Note a change of the figures that comes with no other change: resources, or a suspension by others."""
+    is_over = snapshot.cluster.metadata.deletion_timestamp is not None
+    if is_over or not usage_mark(snapshot, current_state(snapshot)):
+        return chosen
+    return do(_patch(snapshot, {}, Cause.FIGURES), wait=chosen.wait)
 
 
 def plan_resumed(snapshot: IdleSnapshot) -> Plan:
@@ -127,7 +141,7 @@ def _suspend(snapshot: IdleSnapshot, limit: IdleLimit) -> Patch:
         names.ANNOTATION_IDLE_SUSPEND_AT: None,
     }
     why = suspended_message(snapshot, limit)
-    return _patch(snapshot, marks, Cause.SUSPEND, why, spec={"suspend": True})
+    return _patch(snapshot, marks, Cause.SUSPEND, why, suspend=True)
 
 
 def suspended_message(snapshot: IdleSnapshot, limit: IdleLimit) -> str:
@@ -142,10 +156,16 @@ def _patch(
     marks: dict[str, str | None],
     cause: Cause,
     why: str = "",
-    spec: dict[str, Any] | None = None,
+    *,
+    suspend: bool = False,
 ) -> Patch:
+    """With the figures, which cost no write of their own."""
     meta = snapshot.cluster.metadata
-    body = {"metadata": {"annotations": marks}, **({"spec": spec} if spec else {})}
+    state = UseState.NONE if suspend else current_state(snapshot)
+    body: dict[str, Any] = {
+        "metadata": {"annotations": {**marks, **usage_mark(snapshot, state)}},
+        **({"spec": {"suspend": True}} if suspend else {}),
+    }
     return Patch(
         RAY_CLUSTERS,
         meta.key,

@@ -24,6 +24,8 @@ class Answer:
     reason: str = ""
     """By what it is used, or what kind of failure there was, in one CamelCase word."""
     message: str = ""
+    previous_at: datetime | None = None
+    """When the same head gave the answer before this one."""
 
     @property
     def is_known(self) -> bool:

@@ -1,0 +1,49 @@
+"""`manta usage`: sums by cluster, namespace, user and label, with prices."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from manta.api.meta import ObjectMeta
+from manta.api.ray.cluster import RayCluster
+from manta.cli.usage import document, report, totals
+from manta.rules.usage import Hours, UseState, changed
+
+NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+def a_cluster(name: str, namespace: str, idle_hours: int, **labels: str) -> RayCluster:
+    usage = changed(None, NOW - timedelta(hours=idle_hours + 1), UseState.USED, 4, 1)
+    usage = changed(usage, NOW - timedelta(hours=idle_hours), UseState.IDLE, 4, 1)
+    notes = {"manta.ray.io/usage": usage.text}
+    meta = ObjectMeta(name=name, namespace=namespace, annotations=notes, labels=labels)
+    return RayCluster(metadata=meta)
+
+
+CLUSTERS = (
+    a_cluster("a", "dev", 2, team="x"),
+    a_cluster("b", "dev", 10, team="y"),
+    a_cluster("c", "prod", 1, team="x"),
+    RayCluster(metadata=ObjectMeta(name="unwatched", namespace="dev")),
+)
+
+
+def test_the_most_idle_come_first_and_unwatched_ones_not_at_all() -> None:
+    found = totals(CLUSTERS, "cluster", NOW - timedelta(days=1), NOW)
+    assert list(found) == ["dev/b", "dev/a", "prod/c"]
+    assert found["dev/b"] == Hours(4, 40, 1, 10)
+
+
+def test_hours_are_summed_by_namespace_and_label() -> None:
+    by_namespace = totals(CLUSTERS, "namespace", NOW - timedelta(days=1), NOW)
+    assert by_namespace["dev"] == Hours(8, 48, 2, 12)
+    assert totals(CLUSTERS, "team", NOW - timedelta(days=1), NOW)["x"] == Hours(8, 12, 2, 3)
+
+
+def test_prices_make_costs() -> None:
+    rows = totals(CLUSTERS, "team", NOW - timedelta(days=1), NOW)
+    text = report("team", rows, (0.5, 2.0))
+    assert text.splitlines()[0].split()[-2:] == ["IDLE", "COST"]
+    assert text.splitlines()[-1].startswith("all")
+    assert document("x", rows["x"], (0.5, 2.0))["idleCost"] == 12.0
+    assert "cost" not in document("x", rows["x"], (None, None))

@@ -1,0 +1,68 @@
+"""CPU- and GPU-hours in an annotation: counted by day, bounded, and readable again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manta.rules.usage import KEPT_DAYS, Hours, Usage, UseState, changed, hours_since
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def test_hours_count_for_the_state_and_the_day_in_which_they_passed() -> None:
+    usage = changed(None, NOON, UseState.USED, 4, 1)
+    usage = changed(usage, NOON + timedelta(hours=6), UseState.IDLE, 4, 1)
+    usage = changed(usage, NOON + timedelta(hours=15), UseState.NONE, 4, 1)
+    assert usage.total == Hours(24, 36, 6, 9)
+    assert usage.days[NOON.date()] == Hours(24, 24, 6, 6)
+    assert usage.days[NOON.date() + timedelta(days=1)] == Hours(0, 12, 0, 3)
+    assert hours_since(usage, NOON + timedelta(hours=13), NOON + timedelta(days=3)) == Hours(
+        0, 12, 0, 3
+    )
+
+
+def test_what_runs_now_counts_until_now() -> None:
+    usage = changed(None, NOON, UseState.IDLE, 2, 0)
+    assert hours_since(usage, NOON, NOON + timedelta(hours=3)) == Hours(idle_cpu=6)
+    assert usage.until(NOON - timedelta(hours=1)) == usage, "a clock that went back counts nothing"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 3 * 86400),
+            st.sampled_from(UseState),
+            st.integers(0, 64),
+            st.integers(0, 8),
+        ),
+        max_size=60,
+    )
+)
+def test_the_text_is_bounded_and_says_the_same_again(
+    changes: list[tuple[int, UseState, int, int]],
+) -> None:
+    usage, now, truth = changed(None, NOON, UseState.NONE, 0, 0), NOON, 0.0
+    for seconds, state, cpus, gpus in changes:
+        if usage.state is UseState.IDLE:
+            truth += usage.cpus * seconds / 3600
+        now += timedelta(seconds=seconds)
+        usage = changed(Usage.parse(usage.text), now, state, cpus, gpus)
+        assert len(usage.days) <= KEPT_DAYS
+        assert len(usage.text) < 4000
+    again = Usage.parse(usage.text)
+    assert again is not None
+    assert again.text == usage.text
+    assert usage.total.idle_cpu == pytest.approx(truth, rel=1e-3, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "idle;total", "idle yesterday 1 1;total 0 0 0 0", "used 2026-01-01T00:00:00Z -1 0;total 0 0 0 0",
+     "used 2026-01-01T00:00:00Z nan 0;total 0 0 0 0", "used 2026-01-01T00:00:00Z 1 0;total 0 0 0"],
+)  # fmt: skip
+def test_text_that_cannot_be_read_begins_again(text: str) -> None:
+    assert Usage.parse(text) is None
