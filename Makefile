@@ -123,6 +123,13 @@ history: setup ## history at length: kill -9 of real Ray, S3 on loopback, faults
 	$(BIN)/python -m benchmarks.history
 	$(BIN)/python -m benchmarks.collector
 
+.PHONY: idle
+idle: setup ## clusters that sleep, at length: 1,000 simulated days, real Ray in use in every way, 500 watched clusters (20 minutes)
+	$(PYTEST) -q -s tests/properties/idle_at_length.py
+	$(PYTEST) -q tests/unit/controllers/idlesuspend tests/properties/test_idlesuspend.py tests/cluster/test_idlesuspend.py tests/cluster/test_waking.py
+	$(PYTEST) -q tests/e2e/test_idle.py tests/e2e/idle_at_length.py
+	$(BIN)/python -m benchmarks.idle
+
 .PHONY: console
 console: setup axe ## the console at length: pages and actions in Chromium, three users, attacks, 1,000 clusters in 20 tabs, the API (10 minutes)
 	$(PYTEST) -q -n 2 tests/unit/console tests/cluster/test_console_up.py tests/cluster/test_console_browser.py tests/security/test_console_api.py

@@ -37,6 +37,7 @@ NAMES = (
     "history",
     "collector",
     "console_api",
+    "idle",
 )
 
 

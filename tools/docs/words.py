@@ -78,6 +78,10 @@ SET_BY_USERS: Mapping[str, tuple[str, str]] = {
         "RayCluster",
         "how long before that an Event announces it; default `10m`",
     ),
+    "manta.ray.io/user": (
+        "RayCluster",
+        "a label: whose cluster it is, in `manta usage` and its metrics",
+    ),
 }
 """Kind and meaning."""
 
