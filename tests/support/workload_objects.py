@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from manta.api.meta import ObjectMeta
+from manta.api.revisions import ControllerRevision
 from manta.localplane.builtin import views, workload_views
 from manta.localplane.builtin.deployment.snapshot import template_hash
 from manta.localplane.builtin.revisions import data_of, revision_name
@@ -20,10 +21,10 @@ def _meta(name: str, more: dict[str, Any] | None) -> dict[str, Any]:
 
 def a_revision(
     owner: str, template: dict[str, Any], number: int = 1
-) -> workload_views.ControllerRevision:
+) -> ControllerRevision:
     name = revision_name(ObjectMeta(name=owner), template)
     document = {"metadata": _meta(name, None), "revision": number, "data": data_of(template)}
-    return msgspec.convert(document, workload_views.ControllerRevision)
+    return msgspec.convert(document, ControllerRevision)
 
 
 def a_claim(name: str, **meta: Any) -> views.Claim:

@@ -14,6 +14,7 @@ from manta.api import resources as kinds
 from manta.api.coordination import Lease
 from manta.api.meta import Object
 from manta.api.resources import Resource
+from manta.api.revisions import ControllerRevision
 from manta.kube.client import Client
 from manta.localplane.builtin.cronjob.controller import CronJobController
 from manta.localplane.builtin.daemonset.controller import DaemonSetController
@@ -43,7 +44,6 @@ from manta.localplane.builtin.views import (
     Service,
 )
 from manta.localplane.builtin.workload_views import (
-    ControllerRevision,
     CronJob,
     DaemonSet,
     StatefulSet,

@@ -1,5 +1,5 @@
 """Draining: a worker finishes its work before it is deleted, and the head is protected from eviction. Both
-only if an annotation asks for it (C96)."""
+only if an annotation, or for draining a rolling update, asks for it (C96)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.resources import POD_DISRUPTION_BUDGETS
 from manta.manifests.containers import Json
 from manta.manifests.ownership import owned_by
-from manta.rules.traits import drain_seconds
+from manta.rules.rolling_update import drain_budget
 
 DEFAULT_GRACE = 30
 """Kubernetes' default; also the time for Ray to exit after draining."""
@@ -50,7 +50,7 @@ while time.time() < end and mine():
 
 def add_drain(cluster: RayCluster, pod_spec: Json, container: Json) -> None:
     """Add a preStop hook and the grace period for it. A hook of the user's own is kept instead."""
-    seconds = drain_seconds(cluster.metadata.annotations)
+    seconds = drain_budget(cluster)
     lifecycle = container.get("lifecycle") or {}
     if not seconds or lifecycle.get("preStop"):
         return

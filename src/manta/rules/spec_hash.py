@@ -30,7 +30,7 @@ def spec_hash(spec: RayClusterSpec, *, worker_groups: int | None = None) -> str:
 def essence(spec: RayClusterSpec, *, worker_groups: int | None = None) -> RayClusterSpec:
     """The part of the spec that is hashed."""
     head = msgspec.structs.replace(
-        spec.head_group_spec, template=_muted_template(spec.head_group_spec.template)
+        spec.head_group_spec, template=without_queue_fields(spec.head_group_spec.template)
     )
     groups = tuple(_muted_group(group) for group in spec.worker_group_specs[:worker_groups])
     return msgspec.structs.replace(
@@ -46,11 +46,12 @@ def _muted_group(group: WorkerGroupSpec) -> WorkerGroupSpec:
         max_replicas=None,
         scale_strategy=ScaleStrategy(),
         priority=group.priority or None,  # a newer CRD defaults it to 0
-        template=_muted_template(group.template),
+        template=without_queue_fields(group.template),
     )
 
 
-def _muted_template(template: Mapping[str, Any]) -> dict[str, Any]:
+def without_queue_fields(template: Mapping[str, Any]) -> dict[str, Any]:
+    """A Pod template without what queueing systems add to it."""
     spec = template.get("spec") or {}
     kept = {key: value for key, value in spec.items() if key not in _ADDED_BY_QUEUES}
     return {**template, "spec": kept}

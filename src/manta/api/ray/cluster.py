@@ -35,6 +35,13 @@ class ClusterState(StrEnum):
 class ClusterUpgradeType(StrEnum):
     RECREATE = "Recreate"
     NONE = "None"
+    ROLLING_UPDATE = "RollingUpdate"
+    """Ours: Pods of an earlier spec are replaced a few at a time."""
+
+
+class OnRolloutFailure(StrEnum):
+    STOP = "stop"
+    ROLLBACK = "rollback"
 
 
 class AuthMode(StrEnum):
@@ -81,6 +88,8 @@ class ClusterConditionType(StrEnum):
     REPLICA_FAILURE = "ReplicaFailure"
     SUSPENDING = "RayClusterSuspending"
     SUSPENDED = "RayClusterSuspended"
+    ROLLING_UPDATE = "RollingUpdate"
+    """Ours: how far a rolling update is, and what it waits for."""
     BLOCKED = "Blocked"
     """Ours: why the Pods are not ready. It stays, with the last known reason, until every wanted Pod is
     ready, and after failed Pods until all have been ready for a minute."""
@@ -99,10 +108,58 @@ class ClusterConditionReason(StrEnum):
 # ── spec ─────────────────────────────────────────────────────────────────────────────────
 
 
+class GroupRollingUpdate(View, frozen=True, kw_only=True):
+    """Ours: the limits of one worker group."""
+
+    group_name: Annotated[
+        str, info("The worker group that these limits are for.", required=True)
+    ] = ""
+    max_surge: Annotated[
+        int | str | None, info("Replaces maxSurge for this group.", model="IntOrString")
+    ] = None
+    max_unavailable: Annotated[
+        int | str | None, info("Replaces maxUnavailable for this group.", model="IntOrString")
+    ] = None
+
+
+class RollingUpdateOptions(View, frozen=True, kw_only=True):
+    """Ours, as everything that RollingUpdate needs."""
+
+    max_surge: Annotated[
+        int | str | None,
+        info("Replicas of a group above `replicas`: a number or percent.", model="IntOrString"),
+    ] = None
+    max_unavailable: Annotated[
+        int | str | None,
+        info("Replicas of a group that may be missing: a number or percent.", model="IntOrString"),
+    ] = None
+    min_ready_seconds: Annotated[
+        int | None, info("Seconds that a new Pod is ready before it counts; default 0.", minimum=0)
+    ] = None
+    progress_deadline_seconds: Annotated[
+        int | None, info("Seconds without progress until it stops; default 600.", minimum=1)
+    ] = None
+    drain_seconds: Annotated[
+        int | None, info("Seconds that Ray may drain a worker; default 120.", minimum=0)
+    ] = None
+    paused: Annotated[bool | None, info("Replace no Pod until this is false.")] = None
+    on_failure: Annotated[
+        str | None,
+        info("What happens at the deadline; default stop.", enum=list(OnRolloutFailure)),
+    ] = None
+    groups: Annotated[
+        tuple[GroupRollingUpdate, ...],
+        info("Limits of single worker groups.", **list_map("groupName")),
+    ] = ()
+
+
 class UpgradeStrategy(View, frozen=True, kw_only=True):
     type: Annotated[
         str | None,
         info("What happens to running Pods when the spec changes.", enum=list(ClusterUpgradeType)),
+    ] = None
+    rolling_update: Annotated[
+        RollingUpdateOptions | None, info("Options of the type RollingUpdate.")
     ] = None
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from manta.api.meta import ObjectMeta
 from manta.api.resources import CONTROLLER_REVISIONS, Resource
+from manta.api.revisions import ControllerRevision
 from manta.localplane.builtin.deployment.snapshot import template_hash
-from manta.localplane.builtin.workload_views import ControllerRevision
 from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.causes import ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do

@@ -1,4 +1,4 @@
-"""The fields of StatefulSets, DaemonSets, CronJobs and ControllerRevisions that their controllers read."""
+"""The fields of StatefulSets, DaemonSets and CronJobs that their controllers read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from msgspec import field
 from manta.api.core import ObjectReference
 from manta.api.meta import Object, View
 from manta.localplane.builtin.views import Json, WorkloadCondition
-
-
-class ControllerRevision(Object, frozen=True, kw_only=True):
-    """One template that a StatefulSet or DaemonSet had; the highest `revision` is the newest."""
-
-    revision: int = 0
-    data: Json = field(default_factory=dict)
 
 
 class RollingUpdate(View, frozen=True, kw_only=True):

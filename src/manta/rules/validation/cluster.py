@@ -33,6 +33,7 @@ from manta.rules.traits import (
 from manta.rules.validation.cluster_gcs import gcs_violations
 from manta.rules.validation.cluster_groups import group_violations, head_violations
 from manta.rules.validation.cluster_history import history_violations
+from manta.rules.validation.cluster_rollout import rollout_violations
 from manta.rules.validation.cluster_security import security_violations
 from manta.rules.validation.gang import gang_label_violations
 from manta.rules.validation.violation import Violation, length_violations
@@ -45,6 +46,7 @@ def cluster_violations(cluster: RayCluster, settings: Settings) -> tuple[Violati
         *gang_label_violations(cluster.metadata.labels, settings),
         *spec_violations(cluster.spec, cluster.metadata.annotations, settings),
         *_upgrade(cluster),
+        *rollout_violations(cluster),
         *_status(cluster),
     )
 
@@ -80,7 +82,7 @@ def _upgrade(cluster: RayCluster) -> Iterator[Violation]:
     if strategy is None or strategy.type is None:
         return
     if strategy.type not in list(ClusterUpgradeType):
-        yield Violation(field, strategy.type, "must be Recreate or None")
+        yield Violation(field, strategy.type, "must be Recreate, RollingUpdate or None")
     parent = creator(cluster.metadata)
     if parent is not Creator.CLUSTER:
         cure = f"remove it: this cluster belongs to a {parent}, which upgrades it in its own way"

@@ -7,12 +7,13 @@ from typing import Any
 
 from manta.api.meta import Key
 from manta.api.resources import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
+from manta.api.revisions import ControllerRevision
 from manta.localplane.builtin.daemonset.plan import plan
 from manta.localplane.builtin.daemonset.snapshot import DaemonSetSnapshot
 from manta.localplane.builtin.daemonset.status import next_status
 from manta.localplane.builtin.owned_pods import POD_INDEXES, adopters, controller_uid
 from manta.localplane.builtin.views import Node, Pod
-from manta.localplane.builtin.workload_views import ControllerRevision, DaemonSet, DaemonSetStatus
+from manta.localplane.builtin.workload_views import DaemonSet, DaemonSetStatus
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys

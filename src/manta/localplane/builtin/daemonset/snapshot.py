@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from manta.api.revisions import ControllerRevision
 from manta.localplane.builtin.daemonset.eligibility import Eligibility, eligibility, node_of
 from manta.localplane.builtin.deployment.snapshot import template_hash
 from manta.localplane.builtin.owned_pods import is_available, selects
 from manta.localplane.builtin.revisions import HASH_LABEL
 from manta.localplane.builtin.views import Node, Pod
-from manta.localplane.builtin.workload_views import ControllerRevision, DaemonSet
+from manta.localplane.builtin.workload_views import DaemonSet
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from typing import Any
 
 from manta.api.meta import Key
 from manta.api.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
+from manta.api.revisions import ControllerRevision
 from manta.localplane.builtin.owned_pods import POD_INDEXES, adopters, controller_uid
 from manta.localplane.builtin.statefulset.plan import plan
 from manta.localplane.builtin.statefulset.snapshot import StatefulSetSnapshot
 from manta.localplane.builtin.statefulset.status import next_status
 from manta.localplane.builtin.views import Claim, Pod
 from manta.localplane.builtin.workload_views import (
-    ControllerRevision,
     StatefulSet,
     StatefulSetStatus,
 )

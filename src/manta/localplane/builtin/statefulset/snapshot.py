@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from manta.api.revisions import ControllerRevision
 from manta.localplane.builtin.owned_pods import is_available, selects
 from manta.localplane.builtin.revisions import HASH_LABEL, revision_name
 from manta.localplane.builtin.statefulset.identity import ordinal_of
 from manta.localplane.builtin.views import Claim, Pod
-from manta.localplane.builtin.workload_views import ControllerRevision, StatefulSet
+from manta.localplane.builtin.workload_views import StatefulSet
 
 
 @dataclass(frozen=True, slots=True)

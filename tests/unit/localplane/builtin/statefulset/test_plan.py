@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from manta.api.revisions import ControllerRevision
 from manta.localplane.builtin.statefulset.plan import Cause, plan
 from manta.localplane.builtin.statefulset.snapshot import StatefulSetSnapshot
 from manta.localplane.builtin.statefulset.status import next_status
 from manta.localplane.builtin.views import Claim, Pod
-from manta.localplane.builtin.workload_views import ControllerRevision, StatefulSet
+from manta.localplane.builtin.workload_views import StatefulSet
 from manta.reconcile.actions import Create, Patch
 from support.plane_objects import NOW, a_pod, a_template, ago
 from support.workload_objects import a_claim, a_member, a_revision, a_stateful_set
