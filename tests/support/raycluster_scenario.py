@@ -29,6 +29,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.rbac import Role, RoleBinding
 from manta.api.resources import PODS, SECRETS, Resource
+from manta.api.revisions import ControllerRevision
 from manta.api.scheduling import PodGroup
 from manta.api.times import format_time
 from manta.controllers.raycluster.plan import plan
@@ -100,6 +101,9 @@ class Scenario:
             issuers=self._named("Issuer", Object),
             certificates=self._named("Certificate", Certificate),
             gcs_claim=self._first("PersistentVolumeClaim", PersistentVolumeClaim),
+            revisions=tuple(
+                self._view(one, ControllerRevision) for one in self.of("ControllerRevision")
+            ),
             cleanup_jobs=tuple(self._view(one, Job) for one in self.of("Job")),
         )
 

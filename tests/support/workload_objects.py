@@ -19,9 +19,7 @@ def _meta(name: str, more: dict[str, Any] | None) -> dict[str, Any]:
     return {**base, "creationTimestamp": ago(3600), **(more or {})}
 
 
-def a_revision(
-    owner: str, template: dict[str, Any], number: int = 1
-) -> ControllerRevision:
+def a_revision(owner: str, template: dict[str, Any], number: int = 1) -> ControllerRevision:
     name = revision_name(ObjectMeta(name=owner), template)
     document = {"metadata": _meta(name, None), "revision": number, "data": data_of(template)}
     return msgspec.convert(document, ControllerRevision)

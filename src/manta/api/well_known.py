@@ -34,6 +34,7 @@ LABEL_ZONE: Final = "topology.kubernetes.io/zone"
 PREFIX_RBAC_AGGREGATE: Final = "rbac.authorization.k8s.io/aggregate-to-"
 
 # ── annotations ──────────────────────────────────────────────────────────────────────────
+ANNOTATION_CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 ANNOTATION_CRON_JOB_SCHEDULED_TIME: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 ANNOTATION_DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 ANNOTATION_DEFAULT_STORAGE_CLASS: Final = "storageclass.kubernetes.io/is-default-class"

@@ -68,6 +68,13 @@ def pod_annotations(
     return annotations
 
 
+def with_annotations(meta: Json, annotations: Mapping[str, str]) -> Json:
+    """The metadata with more annotations; itself if there are none."""
+    if not annotations:
+        return meta
+    return {**meta, "annotations": {**meta.get("annotations", {}), **annotations}}
+
+
 def build_metadata(
     cluster: RayCluster,
     template: Mapping[str, Any],

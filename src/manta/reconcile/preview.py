@@ -104,6 +104,7 @@ class Listing(Generic[T]):
         self._objects = {one.metadata.key: one for one in objects}
         self._indexes = indexes
         self.has_synced = True
+        self.watch_error: str | None = None
 
     def get(self, key: Key) -> T | None:
         return self._objects.get(key)
@@ -135,6 +136,7 @@ class Reader:
         except (Forbidden, NotFound):
             unknown: Listing[Any] = Listing((), self._indexes)
             unknown.has_synced = False
+            unknown.watch_error = f"you may not list {resource.plural}"
             return unknown
 
     def only(self, one: Named) -> Any:

@@ -49,7 +49,7 @@ def content(spec: RayClusterSpec) -> dict[str, Any]:
 
 def _fields(struct: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:
     """Fields that are not at their default, by their JSON name."""
-    known = {one.name: one.encode_name for one in msgspec.structs.fields(struct)}
+    known = dict(zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True))
     built = msgspec.to_builtins(struct)
     return {known[name]: built[known[name]] for name in names if known[name] in built}
 
@@ -75,10 +75,11 @@ def revision_name(cluster: str, spec: RayClusterSpec) -> str:
 
 
 def _identity(spec: RayClusterSpec) -> bytes:
-    return msgspec.json.encode(content(_without_queue_fields(spec)), order="sorted")
+    return msgspec.json.encode(content(without_queue_additions(spec)), order="sorted")
 
 
-def _without_queue_fields(spec: RayClusterSpec) -> RayClusterSpec:
+def without_queue_additions(spec: RayClusterSpec) -> RayClusterSpec:
+    """The spec without what queueing systems add to its templates."""
     head, replace = spec.head_group_spec, msgspec.structs.replace
     groups = tuple(
         replace(one, template=without_queue_fields(one.template)) for one in spec.worker_group_specs
@@ -119,15 +120,12 @@ def _with_group(live: WorkerGroupSpec, old: WorkerGroupSpec | None) -> WorkerGro
 
 def needs_recreate(before: RayClusterSpec, after: RayClusterSpec) -> tuple[str, ...]:
     """The changed fields for which head and workers must change at once, each with the reason."""
-    found = [
-        (field, why)
-        for field, why in _AT_ONCE.items()
-        if _at(before, field) != _at(after, field)
-    ]
-    return tuple(f"{field} ({why})" for field, why in found)
+    old, new = content(before)["spec"], content(after)["spec"]
+    changed = (field for field in AT_ONCE if _at(old, field) != _at(new, field))
+    return tuple(f"{field} ({AT_ONCE[field]})" for field in changed)
 
 
-_AT_ONCE: Final = {
+AT_ONCE: Final = {
     "rayVersion": "workers of one Ray version cannot join a head of another",
     "authOptions": "workers and head must agree on authentication",
     "tlsOptions": "workers and head must agree on TLS",
@@ -136,8 +134,8 @@ _AT_ONCE: Final = {
 }
 
 
-def _at(spec: RayClusterSpec, field: str) -> Any:
-    value: Any = content(spec)["spec"]
+def _at(spec: Mapping[str, Any], field: str) -> Any:
+    value: Any = spec
     for part in field.split("."):
         value = (value or {}).get(part)
     return value

@@ -99,13 +99,17 @@ AT = "spec.upgradeStrategy.rollingUpdate"
         ),
         (
             {"maxUnavailable": "101%"},
-            f'{AT}.maxUnavailable: "101%": must be a number of replicas, or percent of at most 100%'
-            ' such as "25%"',
+            (
+                f'{AT}.maxUnavailable: "101%": must be a number of replicas, or percent of at most 100%'
+                ' such as "25%"'
+            ),
         ),
         (
             {"minReadySeconds": 600, "progressDeadlineSeconds": 600},
-            f"{AT}.progressDeadlineSeconds: 600: must be more than minReadySeconds (600): no Pod"
-            " could count in time",
+            (
+                f"{AT}.progressDeadlineSeconds: 600: must be more than minReadySeconds (600): no Pod"
+                " could count in time"
+            ),
         ),
         (
             {"drainSeconds": 90000},

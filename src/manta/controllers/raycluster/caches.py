@@ -16,6 +16,7 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.rbac import Role, RoleBinding
 from manta.api.resources import (
     CERTIFICATES,
+    CONTROLLER_REVISIONS,
     INGRESSES,
     ISSUERS,
     JOBS,
@@ -32,6 +33,7 @@ from manta.api.resources import (
     WORKLOADS,
     Resource,
 )
+from manta.api.revisions import ControllerRevision
 from manta.api.scheduling import PodGroup, Workload, WorkloadPodGroup
 from manta.manifests.gang import pod_groups
 from manta.rules.selection import CLEANUP_JOBS, OF_A_CLUSTER, RAY_PODS
@@ -59,6 +61,7 @@ class Caches:
     role_bindings: Informer[RoleBinding]
     ingresses: Informer[Ingress]
     pdbs: Informer[PodDisruptionBudget]
+    revisions: Informer[ControllerRevision]
     claims: Informer[PersistentVolumeClaim] | None = None
     network_policies: Informer[NetworkPolicy] | None = None
     routes: Informer[Route] | None = None
@@ -102,6 +105,14 @@ def selections(settings: Settings) -> dict[str, Selection]:
             POD_DISRUPTION_BUDGETS, PodDisruptionBudget, OF_A_CLUSTER, on_demand=True, optional=True
         ),
     }
+    found["revisions"] = Selection(
+        CONTROLLER_REVISIONS,
+        ControllerRevision,
+        OF_A_CLUSTER,
+        indexed=True,
+        on_demand=True,
+        optional=True,
+    )
     if gates.gcs_fault_tolerance_embedded_storage:
         found["claims"] = Selection(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
     if gates.ray_cluster_network_policy:

@@ -28,6 +28,7 @@ from manta.reconcile.events import Event
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
+from manta.rules.rolling_update import rolling_update
 from manta.rules.settings import Settings
 from manta.rules.traits import protects_head
 from manta.runtime.controller import Watch, mapped_keys, own_key, owner_keys
@@ -132,6 +133,8 @@ class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
             snapshot = replace(snapshot, lost_nodes=lost)
         if snapshot is not None and _protects_head(snapshot):
             self._caches.pdbs.activate()
+        if snapshot is not None and rolling_update(snapshot.cluster) is not None:
+            self._caches.revisions.activate()
         return snapshot
 
     def subject(self, snapshot: ClusterSnapshot) -> Subject:

@@ -19,6 +19,7 @@ CONTROLLER: Final = "raycluster-controller"
 _ANY_POD = deleted("Pod")
 _ALL_PODS = replace(_ANY_POD, failed="FailedToDeletePodCollection")
 _SILENT = Reasons("Update", failed="FailedToUpdateRayCluster")
+_REVISION = Reasons("RollingUpdate", failed="FailedToRecordRevision")
 _TRUST = Reasons("Reconcile", failed="MTLSFailedToReconcile")
 
 
@@ -39,6 +40,15 @@ class Cause(ActionCause):
     GROUP_REMOVED = deleted("WorkerPod", "worker Pod")
     SUSPENDED = _ALL_PODS
     SPEC_CHANGED = _ALL_PODS
+    ROLLED_WORKER = deleted("WorkerPod", "worker Pod")
+    ROLLED_HEAD = deleted("HeadPod", "head Pod")
+    REVISION = _REVISION
+    OLD_REVISION = _REVISION
+    ROLLOUT_PROGRESS = _REVISION
+    ROLLOUT_COMPLETE = replace(_REVISION, done="RollingUpdateComplete", done_note="{why}")
+    ROLLOUT_FAILED = replace(
+        _REVISION, done="RollingUpdateFailed", done_type="Warning", done_note="{why}"
+    )
     OPERATOR_CHANGED = _SILENT
     POD_LOST = replace(
         _ANY_POD,

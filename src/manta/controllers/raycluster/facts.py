@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final, Protocol
 
+import msgspec
+
 from manta.api.certificates import Certificate
 from manta.api.core import Pod
 from manta.api.meta import ObjectMeta
 from manta.api.networking import NetworkPolicy
 from manta.api.quantity import Quantity
 from manta.api.ray import names
-from manta.api.ray.cluster import ClusterUpgradeType
+from manta.api.ray.cluster import ClusterUpgradeType, RayCluster
 from manta.api.times import parse_time
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.certificates import certificate_name
@@ -20,6 +22,7 @@ from manta.manifests.gcs_fault_tolerance import build_claim, claim_is_the_users
 from manta.manifests.network_policy import build_network_policies
 from manta.reconcile.actions import Manifest
 from manta.rules.pod_health import Phase, is_ready, is_terminating
+from manta.rules.rolling_update import rolling_update
 from manta.rules.scaling import desired_pods, desired_workers
 from manta.rules.spec_hash import spec_hash
 from manta.rules.traits import (
@@ -102,6 +105,19 @@ def has_further_hosts(pods: Iterable[Pod]) -> bool:
     return any(pod.metadata.labels.get(names.LABEL_HOST_INDEX, "0") != "0" for pod in pods)
 
 
+def by_replica(pods: Iterable[Pod], size: int) -> dict[str, tuple[Pod, ...]]:
+    """Pods by replica. Pods of an older operator have no label: group them by age, so that they are
+    not created again (C93)."""
+    replicas: dict[str, list[Pod]] = {}
+    for pod in pods:
+        name = pod.metadata.labels.get(names.LABEL_REPLICA_NAME, "")
+        replicas.setdefault(name, []).append(pod)
+    older = sorted(replicas.pop("", []), key=lambda pod: pod.metadata.creation_timestamp)
+    for start in range(0, len(older), size):
+        replicas[f"{older[start].metadata.name} and its peers"] = older[start : start + size]
+    return {name: tuple(members) for name, members in replicas.items()}
+
+
 def awaits_fewer_hosts(snapshot: ClusterSnapshot) -> bool:
     """An edit removed `numOfHosts`, and Pods of those hosts still exist. As with a recreation, the
     generation does not count as observed before they are gone."""
@@ -148,6 +164,32 @@ def awaits_recreation(snapshot: ClusterSnapshot) -> bool:
     if head is None or is_of_another_version(snapshot, head):
         return False
     return has_another_spec(snapshot, head) and snapshot.is_edited
+
+
+# ── rolling update ───────────────────────────────────────────────────────────────────────
+
+
+def cluster_of_new_pods(snapshot: ClusterSnapshot) -> RayCluster:
+    """What new Pods are built from. After a rolling update failed, it is an earlier spec than the live one."""
+    rollout = snapshot.rollout
+    if rollout is None or rollout.revisions.spec is snapshot.cluster.spec:
+        return snapshot.cluster
+    return msgspec.structs.replace(snapshot.cluster, spec=rollout.revisions.spec)
+
+
+def revision_of_new_pods(snapshot: ClusterSnapshot) -> dict[str, str]:
+    """The annotation that names their revision; none without a rolling update."""
+    rollout = snapshot.rollout
+    return {names.ANNOTATION_REVISION: rollout.revisions.name} if rollout is not None else {}
+
+
+def awaits_revision(snapshot: ClusterSnapshot) -> bool:
+    """An edit does not count as observed before its revision is recorded: only the generation tells an edit
+    from fields that an older CRD prunes."""
+    if not snapshot.is_edited or rolling_update(snapshot.cluster) is None:
+        return False
+    rollout = snapshot.rollout
+    return rollout is None or rollout.revisions.target is None
 
 
 # ── related objects ──────────────────────────────────────────────────────────────────────

@@ -19,6 +19,7 @@ from manta.manifests.gang.kubernetes_was import pod_group_name
 from manta.manifests.gcs_fault_tolerance import claim_name
 from manta.manifests.ingress import ingress_name, route_name
 from manta.manifests.rbac import rbac_name
+from manta.rules.rolling_update import rolling_update
 from manta.rules.settings import Settings
 from manta.rules.traits import (
     StorageBackend,
@@ -94,6 +95,11 @@ class Observer:
                 caches.certificates.by(BY_CLUSTER, str(cluster.metadata.key))
             )
         found |= self._gang(cluster)
+        if rolling_update(cluster) is not None:
+            listed = caches.revisions.has_synced
+            found["revisions"] = caches.revisions.by(BY_CLUSTER, str(cluster.metadata.key))
+            found["revisions_listed"] = listed
+            found["revisions_error"] = "" if listed else caches.revisions.watch_error or ""
         if caches.pdbs is not None:
             found["head_pdb"] = caches.pdbs.get(named(head_pdb_name(cluster)))
             found["pdbs_listed"] = caches.pdbs.has_synced

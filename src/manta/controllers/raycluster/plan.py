@@ -19,6 +19,10 @@ from manta.controllers.raycluster.planners.lost_pods import plan_lost_pods
 from manta.controllers.raycluster.planners.network_policy import plan_network_policies
 from manta.controllers.raycluster.planners.pods import plan_pods
 from manta.controllers.raycluster.planners.recreate import plan_recreate_upgrade
+from manta.controllers.raycluster.planners.revisions import (
+    plan_revision,
+    plan_rollout_records,
+)
 from manta.controllers.raycluster.planners.services import (
     plan_head_service,
     plan_headless_service,
@@ -68,6 +72,8 @@ PLANNERS = (
     plan_support,
     plan_suspension,
     plan_recreate_upgrade,
+    plan_revision,
+    plan_rollout_records,
     plan_gang,
     plan_trust,
     plan_pods,

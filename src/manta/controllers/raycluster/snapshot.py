@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from manta.api.batch import Job
 from manta.api.certificates import Certificate
@@ -17,12 +18,17 @@ from manta.api.policy import PodDisruptionBudget
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.rbac import Role, RoleBinding
+from manta.api.revisions import ControllerRevision
 from manta.api.scheduling import PodGroup, Workload, WorkloadPodGroup
 from manta.rules.pod_health import is_ready, is_terminating
+from manta.rules.rolling_update import rolling_update
 from manta.rules.settings import Settings
 from manta.rules.suffix import suffix
 from manta.rules.traits import submits_beside_head
 from manta.rules.validation.violation import Violation
+
+if TYPE_CHECKING:
+    from manta.controllers.raycluster.rollout.state import Rollout
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,14 @@ class ClusterSnapshot:
     issuers: Mapping[str, Object] = field(default_factory=dict)
     certificates: Mapping[str, Certificate] = field(default_factory=dict)
     cleanup_jobs: tuple[Job, ...] = ()
+    revisions: tuple[ControllerRevision, ...] = ()
+    """Of this name; only read for a rolling update."""
+    revisions_listed: bool = True
+    """False until they have been listed: then a missing one may exist."""
+    revisions_error: str = ""
+    """Why they cannot be listed."""
+    tasks_left: Mapping[str, int] = field(default_factory=dict)
+    """Running tasks of workers that drain, where Ray's dashboard answers."""
     lost_nodes: Mapping[str, str] = field(default_factory=dict)
     """Nodes of stuck Pods that no longer run anything, and the reason."""
 
@@ -68,6 +82,15 @@ class ClusterSnapshot:
         return min(
             self.head_pods, key=lambda pod: (is_terminating(pod), not is_ready(pod)), default=None
         )
+
+    @cached_property
+    def rollout(self) -> Rollout | None:
+        """Where a rolling update stands; None when none is asked for, or its revisions are unknown."""
+        if rolling_update(self.cluster) is None:
+            return None
+        from manta.controllers.raycluster.rollout.state import rollout_of
+
+        return rollout_of(self)
 
     @cached_property
     def worker_pods(self) -> tuple[Pod, ...]:

@@ -27,6 +27,7 @@ from manta.controllers.raycluster.facts import (
     awaits_fewer_hosts,
     awaits_fewer_policies,
     awaits_recreation,
+    awaits_revision,
 )
 from manta.controllers.raycluster.head_condition import head_pod_condition
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
@@ -35,6 +36,7 @@ from manta.reconcile.outcome import Failure, Outcome
 from manta.reconcile.plan import MAX_CREATIONS
 from manta.rules import scaling
 from manta.rules.pod_health import is_ready, is_running, was_never_begun
+from manta.rules.rolling_update import rolling_update
 from manta.rules.traits import head_service_name
 
 Conditions = tuple[Condition, ...]
@@ -52,6 +54,8 @@ _REPLICA_FAILURES: dict[ActionCause, str] = {
     Cause.GROUP_REMOVED: "FailedDeleteWorkerPod",
     Cause.SUSPENDED: "FailedDeleteAllPods",
     Cause.SPEC_CHANGED: "FailedDeleteAllPods",
+    Cause.ROLLED_WORKER: "FailedDeleteWorkerPod",
+    Cause.ROLLED_HEAD: "FailedDeleteHeadPod",
 }
 
 
@@ -99,6 +103,7 @@ def _observed(snapshot: ClusterSnapshot) -> int:
         awaits_recreation(snapshot)
         or awaits_fewer_hosts(snapshot)
         or awaits_fewer_policies(snapshot)
+        or awaits_revision(snapshot)
     ):
         return snapshot.cluster.status.observed_generation
     return snapshot.cluster.metadata.generation
@@ -196,6 +201,7 @@ def _conditions(snapshot: ClusterSnapshot, outcome: Outcome, *, pods_ready: bool
     blocked = blocked_condition(snapshot, outcome, pods_ready=pods_ready)
     conditions = _provisioned(snapshot, conditions, blocked)
     conditions = _suspension(snapshot, conditions)
+    conditions = _rolling_update(snapshot, conditions)
     if blocked is None:
         return remove(conditions, ClusterConditionType.BLOCKED)
     return set_condition(conditions, blocked, snapshot.now)
@@ -245,6 +251,16 @@ def _provisioned(
             message=f"{waiting}: {blocked.message}" if blocked else waiting,
         )
     return set_condition(conditions, wanted, snapshot.now)
+
+
+def _rolling_update(snapshot: ClusterSnapshot, conditions: Conditions) -> Conditions:
+    """Present only while the strategy is RollingUpdate."""
+    if rolling_update(snapshot.cluster) is None:
+        return remove(conditions, ClusterConditionType.ROLLING_UPDATE)
+    from manta.controllers.raycluster.rollout.condition import rollout_condition
+
+    wanted = rollout_condition(snapshot)
+    return set_condition(conditions, wanted, snapshot.now) if wanted else conditions
 
 
 def _suspension(snapshot: ClusterSnapshot, conditions: Conditions) -> Conditions:

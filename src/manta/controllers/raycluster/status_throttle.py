@@ -29,6 +29,7 @@ _ALWAYS_IMPORTANT = (
     ClusterConditionType.SUSPENDED,
     ClusterConditionType.REPLICA_FAILURE,
     ClusterConditionType.BLOCKED,
+    ClusterConditionType.ROLLING_UPDATE,
 )
 
 
@@ -61,7 +62,8 @@ def _records_generation(snapshot: ClusterSnapshot, new: RayClusterStatus) -> boo
     """Only the observed generation tells an edit from fields that an older CRD prunes
     (`snapshot.is_edited`). It is written where a confusion would delete something."""
     hosts = any(group.num_of_hosts > 1 for group in snapshot.cluster.spec.worker_group_specs)
-    matters = recreates(snapshot) or hosts or bool(snapshot.network_policies)
+    rolls = snapshot.rollout is not None
+    matters = recreates(snapshot) or rolls or hosts or bool(snapshot.network_policies)
     return matters and new.observed_generation != snapshot.cluster.status.observed_generation
 
 

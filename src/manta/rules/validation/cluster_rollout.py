@@ -75,7 +75,7 @@ def _parsed(cluster: RayCluster, text: str) -> Iterator[Violation]:
 def _unknown(text: str) -> Iterator[tuple[str, str, list[str]]]:
     """Misspelt options of the annotation. No schema checks them as the CRD checks the spec."""
     given = {} if text.lower() == "true" else json.loads(text)
-    levels = [("", given, RollingUpdateOptions)]
+    levels: list[tuple[str, Any, type[Any]]] = [("", given, RollingUpdateOptions)]
     levels += [
         (f".groups[{at}]", one, GroupRollingUpdate)
         for at, one in enumerate(given.get("groups") or ())

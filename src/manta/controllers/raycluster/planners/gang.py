@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from manta.api.ray.cluster import WorkerGroupSpec
 from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.facts import cluster_of_new_pods, revision_of_new_pods
 from manta.controllers.raycluster.planners.ensure import correct, ensure
 from manta.controllers.raycluster.planners.workload import plan_workload
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.containers import Json
 from manta.manifests.gang import gang_scheduler, pod_groups
 from manta.manifests.gang.members import cluster_gang, pod_group_drift
+from manta.manifests.pod_metadata import with_annotations
 from manta.manifests.worker_pod import WorkerPodBuilder, group_pod_builder
 from manta.reconcile.actions import Create
 from manta.reconcile.plan import NOTHING, Plan
@@ -42,8 +44,8 @@ def with_gang(snapshot: ClusterSnapshot, pod: Json, group: str) -> Json:
 
 def worker_pod_builder(snapshot: ClusterSnapshot, group: WorkerGroupSpec) -> WorkerPodBuilder:
     """Builds the Pods of one group, as members of their gang."""
-    builder = group_pod_builder(snapshot.cluster, group, snapshot.settings)
-    pod = with_gang(
-        snapshot, {"metadata": builder.metadata, "spec": builder.spec}, group.group_name
-    )
+    cluster, annotations = cluster_of_new_pods(snapshot), revision_of_new_pods(snapshot)
+    builder = group_pod_builder(cluster, group, snapshot.settings)
+    marked = with_annotations(builder.metadata, annotations)
+    pod = with_gang(snapshot, {"metadata": marked, "spec": builder.spec}, group.group_name)
     return replace(builder, metadata=pod["metadata"], spec=pod["spec"])

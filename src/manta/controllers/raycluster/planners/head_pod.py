@@ -10,12 +10,17 @@ from manta.api.ray.cluster import ClusterConditionType
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.facts import lost_because
+from manta.controllers.raycluster.facts import (
+    cluster_of_new_pods,
+    lost_because,
+    revision_of_new_pods,
+)
 from manta.controllers.raycluster.planners.auth_secret import plan_auth_secret
 from manta.controllers.raycluster.planners.backoff import failed_pods
 from manta.controllers.raycluster.planners.gang import with_gang
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.head_pod import build_head_pod, head_pod_name
+from manta.manifests.pod_metadata import with_annotations
 from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.rules.pod_health import is_ready, is_running, is_terminating, was_never_begun
@@ -138,8 +143,8 @@ def _create(snapshot: ClusterSnapshot) -> Plan:
     ) == "true":
         # A RayJob in SidecarMode ends with its head: a new head would run the job a second time.
         return Plan(wait=Wait("the head is gone and must not be restarted"))
-    manifest = build_head_pod(
-        snapshot.cluster, snapshot.settings, spec_hash=spec_hash(snapshot.cluster.spec)
-    )
-    pod = with_gang(snapshot, manifest, names.HEAD_GROUP)
+    cluster = cluster_of_new_pods(snapshot)
+    manifest = build_head_pod(cluster, snapshot.settings, spec_hash=spec_hash(cluster.spec))
+    marked = with_annotations(manifest["metadata"], revision_of_new_pods(snapshot))
+    pod = with_gang(snapshot, {**manifest, "metadata": marked}, names.HEAD_GROUP)
     return plan_auth_secret(snapshot).then(do(Create(PODS, pod, Cause.NO_HEAD)))

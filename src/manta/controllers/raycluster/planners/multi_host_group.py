@@ -12,7 +12,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import WorkerGroupSpec
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.facts import still_counts
+from manta.controllers.raycluster.facts import by_replica, still_counts
 from manta.controllers.raycluster.planners.backoff import failed_pods, recreate_at
 from manta.controllers.raycluster.planners.gang import worker_pod_builder
 from manta.controllers.raycluster.planners.scale_down_order import usefulness
@@ -36,8 +36,8 @@ def plan_multi_host_group(
 ) -> Plan:
     """`at_most`: the limit of new Pods in this reconcile, rounded up to whole replicas."""
     present = [pod for pod in pods if still_counts(snapshot, pod)]
-    replicas = _by_replica(present, hosts(group))
-    broken = _plan_broken(snapshot, group, replicas)
+    replicas = by_replica(present, hosts(group))
+    broken = plan_broken(snapshot, replicas, hosts(group))
     if broken.stages:
         return broken
     to_delete = set(group.scale_strategy.workers_to_delete)
@@ -50,19 +50,6 @@ def plan_multi_host_group(
     return merge([deletions, resize, broken])
 
 
-def _by_replica(pods: Sequence[Pod], size: int) -> Mapping[str, Replica]:
-    """Pods by replica. Pods of an older operator have no label: group them by age, so that they are
-    not created again (C93)."""
-    replicas: dict[str, list[Pod]] = {}
-    for pod in pods:
-        name = pod.metadata.labels.get(names.LABEL_REPLICA_NAME, "")
-        replicas.setdefault(name, []).append(pod)
-    older = sorted(replicas.pop("", []), key=lambda pod: pod.metadata.creation_timestamp)
-    for start in range(0, len(older), size):
-        replicas[f"{older[start].metadata.name} and its peers"] = older[start : start + size]
-    return {name: tuple(members) for name, members in replicas.items()}
-
-
 def _is_terminating(replica: Replica) -> bool:
     return any(is_terminating(pod) for pod in replica)
 
@@ -71,20 +58,18 @@ def _names(replica: Replica) -> set[str]:
     return {pod.metadata.name for pod in replica}
 
 
-def _plan_broken(
-    snapshot: ClusterSnapshot, group: WorkerGroupSpec, replicas: Mapping[str, Replica]
-) -> Plan:
+def plan_broken(snapshot: ClusterSnapshot, replicas: Mapping[str, Replica], size: int) -> Plan:
     """First delete all hosts of replicas with a missing or failed host."""
     actions: list[Delete] = []
     waits: list[Wait] = []
     for name, replica in replicas.items():
         failed = failed_pods(snapshot, replica)
-        incomplete = f"replica {name} is incomplete: it has {len(replica)} of {hosts(group)} hosts"
+        incomplete = f"replica {name} is incomplete: it has {len(replica)} of {size} hosts"
         if failed.due:
             actions += _delete(replica, Cause.UNHEALTHY_WORKER, failed.due[0].why)
-        elif _is_terminating(replica) or len(replica) > hosts(group):
+        elif _is_terminating(replica) or len(replica) > size:
             actions += _delete(replica, Cause.INCOMPLETE_REPLICA, incomplete)
-        elif len(replica) < hosts(group):
+        elif len(replica) < size:
             left = recreate_at(snapshot, replica) - snapshot.now
             if left <= timedelta(0):
                 actions += _delete(replica, Cause.INCOMPLETE_REPLICA, incomplete)
@@ -110,7 +95,8 @@ def _resize(
     if wanted > present:
         missing = wanted - present
         allowed = min(missing, -(-at_most // hosts(group)))
-        plan = _grow(snapshot, group, kept, allowed)
+        pods = [pod for replica in kept.values() for pod in replica]
+        plan = grow_replicas(snapshot, group, pods, allowed)
         left = missing - allowed
         more = f"{left} more replicas of {group.group_name} are created after these"
         return replace(plan, unfinished=more if left > 0 else "")
@@ -137,11 +123,12 @@ def _index(replica: Replica) -> int:
     return -1 if index is None else index
 
 
-def _grow(
-    snapshot: ClusterSnapshot, group: WorkerGroupSpec, kept: Mapping[str, Replica], missing: int
+def grow_replicas(
+    snapshot: ClusterSnapshot, group: WorkerGroupSpec, kept: Sequence[Pod], missing: int
 ) -> Plan:
+    """Create replicas with the lowest indexes that no Pod has."""
     builder = worker_pod_builder(snapshot, group)
-    taken = {_index(replica) for replica in kept.values()}
+    taken = {_index((pod,)) for pod in kept}
     creations: list[Create] = []
     index = 0
     while missing:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from manta.controllers.raycluster.planners.head_pod import creates_gated, is_gated, plan_head_pod
+from manta.controllers.raycluster.planners.rolling_update import (
+    plan_rolling_groups,
+    plan_rolling_head,
+)
 from manta.controllers.raycluster.planners.worker_group import plan_worker_groups
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.reconcile.plan import Plan, earliest_wait
+from manta.reconcile.plan import Plan, earliest_wait, merge
 
 
 def plan_pods(snapshot: ClusterSnapshot) -> Plan:
@@ -17,7 +21,12 @@ def plan_pods(snapshot: ClusterSnapshot) -> Plan:
         return (
             head  # workers that are scheduled before the head could take its place on a full node
         )
-    workers = plan_worker_groups(snapshot)
+    rollout = snapshot.rollout
+    if rollout is None:
+        workers = plan_worker_groups(snapshot)
+    else:
+        workers = plan_rolling_groups(snapshot, rollout)
+        head = merge([head, plan_rolling_head(rollout)])
     notes = head.notes + workers.notes
     return Plan(
         head.stages + workers.stages,

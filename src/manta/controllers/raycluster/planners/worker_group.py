@@ -30,7 +30,7 @@ from manta.rules.scaling import desired_pods
 
 def plan_worker_groups(snapshot: ClusterSnapshot) -> Plan:
     """All groups independently: a group that fails does not block others."""
-    plans = [_plan_removed_groups(snapshot)]
+    plans = [plan_removed_groups(snapshot)]
     left, share = MAX_CREATIONS, _share(snapshot)
     for group in snapshot.cluster.spec.worker_group_specs:
         pods = snapshot.workers_by_group.get(group.group_name, ())
@@ -50,7 +50,7 @@ def _share(snapshot: ClusterSnapshot) -> int:
     return max(MAX_CREATIONS // max(growing, 1), 1)
 
 
-def _plan_removed_groups(snapshot: ClusterSnapshot) -> Plan:
+def plan_removed_groups(snapshot: ClusterSnapshot) -> Plan:
     """Delete the Pods of groups that are no longer in the spec (C14)."""
     kept = {group.group_name for group in snapshot.cluster.spec.worker_group_specs}
     orphans = [
@@ -110,7 +110,7 @@ def _resize(
     occupied = sum(still_counts(snapshot, pod) for pod in (*kept, *leaving))
     if wanted > occupied:
         missing = wanted - occupied
-        plan = _grow(snapshot, group, (*kept, *leaving), min(missing, at_most))
+        plan = grow(snapshot, group, (*kept, *leaving), min(missing, at_most))
         return replace(plan, unfinished=more_to_create(group.group_name, missing - at_most))
     surplus = len(living) - wanted
     if surplus <= 0:
@@ -134,7 +134,7 @@ def more_to_create(group: str, count: int) -> str:
     return f"{count} more Pods of {group} are created after these" if count > 0 else ""
 
 
-def _grow(
+def grow(
     snapshot: ClusterSnapshot, group: WorkerGroupSpec, pods: Sequence[Pod], missing: int
 ) -> Plan:
     builder = worker_pod_builder(snapshot, group)

@@ -1,0 +1,147 @@
+"""The condition `RollingUpdate`: how far it is, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from manta.api.conditions import Blockage
+from manta.api.core import Pod
+from manta.api.meta import Condition
+from manta.api.ray import names
+from manta.api.ray.cluster import ClusterConditionType
+from manta.controllers.raycluster.rollout.revisions import failure
+from manta.controllers.raycluster.rollout.state import Rollout
+from manta.controllers.raycluster.rollout.units import GroupRollout, Unit
+from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.rules.pod_health import blockage, is_ready, is_terminating
+from manta.rules.rolling_update import progress_deadline
+
+_NAMED = 2
+
+
+def rollout_condition(snapshot: ClusterSnapshot) -> Condition | None:
+    """True while Pods are to be replaced; its reason says whether they are. None: no rolling update."""
+    if snapshot.revisions_error:
+        why = f"no Pod is replaced: the operator cannot read ControllerRevisions: {snapshot.revisions_error}"
+        return _condition("True", Blockage("RevisionsUnreadable", why))
+    rollout = snapshot.rollout
+    if rollout is None:
+        return None
+    waits = _waits(rollout)
+    if waits is not None:
+        return _condition("True", waits)
+    if rollout.is_complete or not rollout.has_begun:
+        return _condition("False", _rest(rollout))
+    return _condition("True", _step(snapshot, rollout))
+
+
+def _condition(status: str, what: Blockage) -> Condition:
+    type_ = ClusterConditionType.ROLLING_UPDATE
+    return Condition(type=type_, status=status, reason=what.reason, message=what.message)
+
+
+def _rest(rollout: Rollout) -> Blockage:
+    target, latest = rollout.revisions.target, rollout.revisions.latest
+    number = target.revision if target else 1
+    if target is None or not rollout.is_complete:
+        return Blockage("Starting", f"the Pods of revision {number} are created")
+    if latest is not None and rollout.revisions.is_rolling_back:
+        why = f"revision {latest.revision} was given up ({failure(latest)})"
+        cure = "Edit the spec, or try again with: manta rollout resume"
+        return Blockage("RolledBack", f"{why}; all Pods are of revision {number}. {cure}")
+    return Blockage("Complete", f"all Pods are of revision {number}")
+
+
+def _waits(rollout: Rollout) -> Blockage | None:
+    """What keeps it from replacing Pods until somebody acts."""
+    if rollout.revisions.hold is not None:
+        return rollout.revisions.hold
+    if not rollout.has_begun or rollout.is_complete:
+        return None
+    if rollout.options.paused:
+        return Blockage("Paused", f"{_replaced(rollout)}; paused: resume with manta rollout resume")
+    if rollout.is_stalled:
+        return Blockage(
+            "ProgressDeadlineExceeded", f"{_replaced(rollout)}; {stalled_because(rollout)}"
+        )
+    if rollout.head_awaits_consent:
+        why = (
+            "all workers are replaced. The head is of an earlier revision and has no GCS fault tolerance:"
+            " replacing it loses all tasks, actors and objects. To allow it, annotate the RayCluster"
+            f" {names.ANNOTATION_ROLLING_UPDATE_HEAD}={names.ROLLING_UPDATE_HEAD_ALLOWED}"
+        )
+        return Blockage("AwaitsConsent", why)
+    return None
+
+
+def stalled_because(rollout: Rollout) -> str:
+    """Why it stops: the group that does not become ready, and the first problem of its Pods."""
+    seconds = int(progress_deadline(rollout.options).total_seconds())
+    group = rollout.turn
+    where = f" in group {group.name}" if group else ""
+    pods = [pod for one in (group.updated if group else ()) for pod in one.pods]
+    problems = [found.message for pod in pods if (found := blockage(pod))]
+    waiting = [pod.metadata.name for pod in pods if not is_ready(pod)]
+    what = problems[0] if problems else f"worker {waiting[0]} is not ready" if waiting else ""
+    return f"no progress for {seconds} s{where}{f': {what}' if what else ''}"
+
+
+def _replaced(rollout: Rollout) -> str:
+    """`3 of 8 workers of group gpu replaced`, of the group whose turn it is."""
+    group = rollout.turn
+    if group is None:
+        return "all workers replaced"
+    done = min(len(group.updated), group.wanted)
+    what = "replicas" if any(one.hosts > 1 for one in group.units) else "workers"
+    back = " (going back)" if rollout.revisions.is_rolling_back else ""
+    return f"{done} of {group.wanted} {what} of group {group.name} replaced{back}"
+
+
+def _step(snapshot: ClusterSnapshot, rollout: Rollout) -> Blockage:
+    reason = "RollingBack" if rollout.revisions.is_rolling_back else "Progressing"
+    group = rollout.turn
+    if group is None:
+        return Blockage(reason, f"all workers replaced; {_head(snapshot, rollout)}")
+    waits = _drains(group, snapshot.tasks_left) or _starts(group) or "the next one follows"
+    return Blockage(reason, f"{_replaced(rollout)}; {waits}")
+
+
+def _head(snapshot: ClusterSnapshot, rollout: Rollout) -> str:
+    going = [pod.metadata.name for pod in snapshot.head_pods if is_terminating(pod)]
+    if going:
+        return f"waiting for head {going[0]} to end"
+    if rollout.head is None:
+        return "the new head is created"
+    if rollout.head_is_outdated:
+        return f"head {rollout.head.metadata.name} is replaced now"
+    return f"waiting for head {rollout.head.metadata.name} to be ready"
+
+
+def _drains(group: GroupRollout, tasks: Mapping[str, int]) -> str:
+    going = [pod for one in group.outdated if one.terminating for pod in one.pods]
+    if not going:
+        return ""
+    named = [pod.metadata.name for pod in going[:_NAMED]]
+    more = f" and {len(going) - _NAMED} more" if len(going) > _NAMED else ""
+    word = "worker" if len(going) == 1 else "workers"
+    return f"waiting for {word} {', '.join(named)}{more} to drain{_left(going, tasks)}"
+
+
+def _left(going: list[Pod], tasks: Mapping[str, int]) -> str:
+    known = [tasks[pod.metadata.name] for pod in going if pod.metadata.name in tasks]
+    if not known:
+        return ""
+    count = sum(known)
+    return f" ({count} task{'' if count == 1 else 's'} left)"
+
+
+def _starts(group: GroupRollout) -> str:
+    new = [one for one in group.updated if not one.available]
+    if not new:
+        return ""
+    more = f" and {len(new) - 1} more" if len(new) > 1 else ""
+    return f"waiting for {_noun(new[0])} {new[0].name}{more} to be ready"
+
+
+def _noun(unit: Unit) -> str:
+    return "replica" if unit.hosts > 1 else "worker"

@@ -1,0 +1,182 @@
+"""Where a rolling update stands: its target, its groups, whose turn it is, and what keeps it waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from manta.api.core import Pod
+from manta.api.ray import names
+from manta.api.ray.cluster import RollingUpdateOptions
+from manta.api.times import format_time
+from manta.controllers.raycluster.facts import still_counts
+from manta.controllers.raycluster.rollout.outdated import outdated_pods
+from manta.controllers.raycluster.rollout.progress import Progress, recorded_progress
+from manta.controllers.raycluster.rollout.revisions import Revisions, revisions_of, was_complete
+from manta.controllers.raycluster.rollout.units import (
+    GroupRollout,
+    available_in,
+    units_of,
+    wanted_units,
+)
+from manta.controllers.raycluster.snapshot import ClusterSnapshot
+from manta.rules.pod_health import is_ready, is_terminating
+from manta.rules.rolling_update import limits, min_ready, progress_deadline, rolling_update
+from manta.rules.traits import StorageBackend, storage_backend
+
+
+@dataclass(frozen=True)
+class Rollout:
+    options: RollingUpdateOptions
+    revisions: Revisions
+    outdated: frozenset[str]
+    """Names of outdated Pods."""
+    groups: tuple[GroupRollout, ...]
+    head: Pod | None
+    """The head Pod, if it is not being deleted."""
+    head_is_outdated: bool
+    keeps_state: bool
+    """The GCS has its tables outside the head."""
+    has_consent: bool
+    progress: Progress
+    """As of this snapshot."""
+    stalls_in: timedelta | None
+    """When the deadline ends; zero: it has. None: it does not run now."""
+    next_available: timedelta | None
+    """When the next ready Pod counts as available."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether Pods were or are to be replaced. A new cluster only has its Pods created."""
+        return self.progress.outdated > 0 or self.recorded is not None
+
+    @property
+    def recorded(self) -> Progress | None:
+        """The last recorded progress of this very update."""
+        latest = self.revisions.latest
+        found = recorded_progress(latest) if latest is not None else None
+        return found if found is not None and found.to == self.progress.to else None
+
+    @property
+    def turn(self) -> GroupRollout | None:
+        """The group whose workers are replaced now."""
+        return next((one for one in self.groups if not one.is_done), None)
+
+    @property
+    def head_awaits_consent(self) -> bool:
+        workers_done = self.turn is None
+        return self.head_is_outdated and workers_done and not (self.keeps_state or self.has_consent)
+
+    @property
+    def is_complete(self) -> bool:
+        """All Pods are of the target, and available."""
+        if (
+            self.revisions.target is None
+            or self.revisions.hold is not None
+            or self.progress.outdated
+        ):
+            return False
+        groups = all(one.available >= one.wanted for one in self.groups)
+        return groups and self.head is not None and is_ready(self.head)
+
+    @property
+    def is_over(self) -> bool:
+        """Complete, and recorded as such."""
+        target = self.revisions.target
+        return self.is_complete and target is not None and was_complete(target)
+
+    @property
+    def is_stalled(self) -> bool:
+        return self.stalls_in == timedelta(0)
+
+    @property
+    def may_replace(self) -> bool:
+        held = self.revisions.hold is not None or self.revisions.target is None
+        return not (held or self.options.paused or self.is_stalled)
+
+
+def rollout_of(snapshot: ClusterSnapshot) -> Rollout | None:
+    """None when no rolling update is asked for, or its revisions cannot be read."""
+    options, cluster = rolling_update(snapshot.cluster), snapshot.cluster
+    if options is None or not snapshot.revisions_listed:
+        return None
+    revisions = revisions_of(snapshot, options)
+    outdated = outdated_pods(snapshot, revisions)
+    groups = _groups(snapshot, options, revisions, outdated)
+    heads = [pod for pod in snapshot.head_pods if not is_terminating(pod)]
+    head = heads[0] if heads else None
+    progress = _progress(snapshot, options, revisions, groups, outdated)
+    consent = cluster.metadata.annotations.get(names.ANNOTATION_ROLLING_UPDATE_HEAD, "")
+    return Rollout(
+        options=options,
+        revisions=revisions,
+        outdated=outdated,
+        groups=groups,
+        head=head,
+        head_is_outdated=head is not None and head.metadata.name in outdated,
+        keeps_state=storage_backend(cluster) is not StorageBackend.NONE,
+        has_consent=consent == names.ROLLING_UPDATE_HEAD_ALLOWED,
+        progress=progress,
+        stalls_in=_stalls_in(snapshot, options, revisions, progress, groups),
+        next_available=_next_available(snapshot, options),
+    )
+
+
+def _groups(
+    snapshot: ClusterSnapshot,
+    options: RollingUpdateOptions,
+    revisions: Revisions,
+    outdated: frozenset[str],
+) -> tuple[GroupRollout, ...]:
+    return tuple(
+        GroupRollout(
+            group,
+            wanted_units(snapshot, group),
+            limits(snapshot.cluster, options, group),
+            units_of(snapshot, revisions, group, outdated, min_ready(options)),
+        )
+        for group in revisions.spec.worker_group_specs
+    )
+
+
+def _progress(
+    snapshot: ClusterSnapshot,
+    options: RollingUpdateOptions,
+    revisions: Revisions,
+    groups: tuple[GroupRollout, ...],
+    outdated: frozenset[str],
+) -> Progress:
+    left = [pod for pod in snapshot.pods if pod.metadata.name in outdated]
+    return Progress(
+        to=revisions.name,
+        outdated=sum(still_counts(snapshot, pod) for pod in left),
+        available=sum(sum(one.available for one in group.updated) for group in groups),
+        paused=bool(options.paused),
+        at=format_time(snapshot.now),
+    )
+
+
+def _stalls_in(
+    snapshot: ClusterSnapshot,
+    options: RollingUpdateOptions,
+    revisions: Revisions,
+    progress: Progress,
+    groups: tuple[GroupRollout, ...],
+) -> timedelta | None:
+    """The clock runs from the last progress. It stands while a Pod drains, and while nothing may be done."""
+    latest = revisions.latest
+    last = recorded_progress(latest) if latest is not None else None
+    if last is None or last.is_behind(progress) or options.paused or revisions.hold is not None:
+        return None
+    if all(one.is_done for one in groups):
+        return None  # the head: it waits for consent, or starts
+    if any(one.terminating and one.outdated for group in groups for one in group.units):
+        return None
+    left = last.time + progress_deadline(options) - snapshot.now
+    return max(left, timedelta(0))
+
+
+def _next_available(snapshot: ClusterSnapshot, options: RollingUpdateOptions) -> timedelta | None:
+    least = min_ready(options)
+    times = (available_in(pod, snapshot.now, least) for pod in snapshot.worker_pods)
+    return min((time for time in times if time), default=None)

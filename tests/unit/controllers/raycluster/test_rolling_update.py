@@ -1,0 +1,350 @@
+"""Rolling updates of worker groups: who is outdated, in which order, and within which limits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from manta.api.ray import names
+from manta.controllers.raycluster.events import Cause
+from manta.reconcile.actions import Delete
+from support.raycluster import container, group, template
+from support.raycluster_scenario import set_running
+from support.rollout import (
+    BAD,
+    NEXT,
+    REDIS,
+    a_rollout,
+    annotate,
+    check_limits,
+    condition,
+    edit,
+    images,
+    ready_workers,
+    revisions,
+    roll,
+    rolling,
+    steps,
+    tick,
+    workers,
+)
+
+
+def test_a_new_cluster_records_its_first_revision_before_its_pods() -> None:
+    scenario = a_rollout()
+    [revision] = revisions(scenario).values()
+    assert revision["metadata"]["ownerReferences"][0]["uid"] == scenario.cluster.metadata.uid
+    marks = {
+        pod["metadata"]["annotations"][names.ANNOTATION_REVISION] for pod in scenario.of("Pod")
+    }
+    assert marks == {revision["metadata"]["name"]}
+    assert condition(scenario) == ("False", "Complete", "all Pods are of revision 1")
+
+
+def test_each_new_worker_is_ready_before_an_old_one_is_deleted() -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(image=NEXT))
+    roll(scenario)
+    assert steps(scenario) == ["create workers", "delete worker"] * 3
+    assert images(scenario) == [NEXT] * 3
+    assert condition(scenario) == ("False", "Complete", "all Pods are of revision 2")
+
+
+def test_without_surge_a_worker_is_deleted_before_the_next_is_created() -> None:
+    strategy = rolling(maxUnavailable=1)
+    scenario = a_rollout(upgradeStrategy=strategy)
+    edit(scenario, workers(image=NEXT), upgradeStrategy=strategy)
+    roll(scenario)
+    assert steps(scenario) == ["delete worker", "create workers"] * 3
+
+
+def test_groups_follow_each_other_in_the_order_of_the_spec() -> None:
+    scenario = a_rollout(workers("b", 2), workers("a", 1))
+    edit(scenario, workers("b", 2, NEXT), workers("a", 1, NEXT))
+    roll(scenario)
+    creations = [one for one in steps(scenario) if one.startswith("create")]
+    assert creations == ["create b", "create b", "create a"]
+
+
+def test_a_group_that_the_edit_does_not_touch_keeps_its_pods() -> None:
+    scenario = a_rollout(workers("a", 1), workers("b", 1))
+    kept = {pod["metadata"]["name"] for pod in scenario.workers("a")}
+    edit(scenario, workers("a", 1), workers("b", 1, NEXT))
+    roll(scenario)
+    assert {pod["metadata"]["name"] for pod in scenario.workers("a")} == kept
+    assert images(scenario, "b") == [NEXT]
+
+
+def test_sizes_and_tolerations_replace_no_pod_and_make_no_revision() -> None:
+    scenario = a_rollout()
+    tolerant = template(tolerations=[{"key": "gpu", "operator": "Exists"}])
+    edit(scenario, group("workers", 4, template=tolerant, maxReplicas=9))
+    roll(scenario)
+    assert steps(scenario) == ["create workers"]
+    assert list(revisions(scenario)) == [1]
+
+
+def test_an_edit_of_a_service_replaces_no_pod() -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(), headServiceAnnotations={"a": "b"})
+    roll(scenario)
+    assert steps(scenario) == []
+
+
+def test_hosts_of_a_replica_are_replaced_together() -> None:
+    scenario = a_rollout(workers(replicas=2, numOfHosts=2))
+    edit(scenario, workers(replicas=2, numOfHosts=2, image=NEXT))
+    roll(scenario)
+    assert steps(scenario) == ["create workers"] * 2 + ["delete worker"] * 2 + (
+        ["create workers"] * 2 + ["delete worker"] * 2
+    )
+    assert images(scenario) == [NEXT] * 4
+
+
+def test_another_number_of_hosts_is_rolled_replica_by_replica() -> None:
+    scenario = a_rollout(workers(replicas=2, numOfHosts=2))
+    edit(scenario, workers(replicas=2, numOfHosts=3))
+    roll(scenario)
+    assert steps(scenario) == (["create workers"] * 3 + ["delete worker"] * 2) * 2
+    assert len(scenario.workers()) == 6
+
+
+def test_a_ready_pod_counts_only_after_min_ready_seconds() -> None:
+    strategy = rolling(minReadySeconds=60)
+    scenario = a_rollout(workers(replicas=1), upgradeStrategy=strategy)
+    scenario.now += timedelta(minutes=5)
+    edit(scenario, workers(replicas=1, image=NEXT), upgradeStrategy=strategy)
+    for _ in range(6):
+        scenario.reconcile()
+        tick(scenario)
+    for pod in scenario.workers():
+        since = pod["metadata"]["creationTimestamp"]
+        set_running(pod, since=since)
+    assert len(scenario.workers()) == 2
+    scenario.reconcile()
+    assert not [one for one in scenario.log if isinstance(one, Delete)]
+    scenario.now += timedelta(seconds=60)
+    scenario.reconcile()
+    assert [one.cause for one in scenario.log if isinstance(one, Delete)] == [Cause.ROLLED_WORKER]
+
+
+def test_a_second_edit_on_the_way_leads_to_the_last_one() -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(image=NEXT))
+    for _ in range(5):
+        scenario.reconcile()
+        tick(scenario)
+    edit(scenario, workers(image="rayproject/ray:2.60.2"))
+    roll(scenario)
+    assert images(scenario) == ["rayproject/ray:2.60.2"] * 3
+    assert condition(scenario)[2] == "all Pods are of revision 3"
+
+
+def test_going_back_makes_the_old_revision_the_newest_and_keeps_its_pods() -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(image=NEXT))
+    for _ in range(5):
+        scenario.reconcile()
+        tick(scenario)
+    assert NEXT in images(scenario)
+    edit(scenario, workers())
+    roll(scenario)
+    assert NEXT not in images(scenario)
+    assert sorted(revisions(scenario)) == [2, 3]
+    assert condition(scenario)[2] == "all Pods are of revision 3"
+
+
+def test_scaling_down_on_the_way_takes_outdated_workers_first() -> None:
+    scenario = a_rollout(workers(replicas=4))
+    edit(scenario, workers(replicas=4, image=NEXT))
+    while images(scenario).count(NEXT) < 2:
+        scenario.reconcile()
+        tick(scenario)
+    edit(scenario, workers(replicas=2, image=NEXT))
+    new = {pod["metadata"]["name"] for pod in scenario.workers() if NEXT in str(pod["spec"])}
+    roll(scenario)
+    assert {pod["metadata"]["name"] for pod in scenario.workers()} == new
+
+
+def test_a_paused_update_replaces_nobody_and_goes_on_when_resumed() -> None:
+    paused = rolling(paused=True)
+    scenario = a_rollout()
+    edit(scenario, workers(image=NEXT), upgradeStrategy=paused)
+    roll(scenario)
+    assert steps(scenario) == []
+    assert condition(scenario)[:2] == ("True", "Paused")
+    scenario.now += timedelta(hours=3)
+    edit(scenario, workers(image=NEXT))
+    roll(scenario)
+    assert images(scenario) == [NEXT] * 3
+
+
+def test_a_bad_image_stops_at_the_deadline_and_says_why() -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(image=BAD))
+    roll(scenario, rounds=400, seconds=10)
+    status, reason, message = condition(scenario)
+    assert (status, reason) == ("True", "ProgressDeadlineExceeded")
+    assert "1 of 3 workers of group workers replaced; no progress for 600 s" in message
+    assert f"no such image: {BAD}" in message
+    assert ready_workers(scenario) == 3
+
+
+def test_a_bad_image_is_rolled_back_if_asked() -> None:
+    strategy = rolling(onFailure="rollback", maxUnavailable=1)
+    scenario = a_rollout(upgradeStrategy=strategy)
+    edit(scenario, workers(image=BAD), upgradeStrategy=strategy)
+    roll(scenario, rounds=400, seconds=10)
+    assert BAD not in images(scenario)
+    assert ready_workers(scenario) == 3
+    status, reason, message = condition(scenario)
+    assert (status, reason) == ("False", "RolledBack")
+    assert message.startswith("revision 2 was given up (")
+    assert scenario.cluster.spec.worker_group_specs[0].template != {}
+    edit(scenario, workers(image=NEXT), upgradeStrategy=strategy)
+    roll(scenario)
+    assert images(scenario) == [NEXT] * 3
+
+
+def test_after_a_rollback_new_workers_are_of_the_good_revision() -> None:
+    strategy = rolling(onFailure="rollback")
+    scenario = a_rollout(upgradeStrategy=strategy)
+    edit(scenario, workers(image=BAD), upgradeStrategy=strategy)
+    roll(scenario, rounds=400, seconds=10)
+    edit(scenario, workers(replicas=5, image=BAD), upgradeStrategy=strategy)
+    roll(scenario)
+    assert len(scenario.workers()) == 5
+    assert BAD not in images(scenario)
+
+
+def test_the_head_is_replaced_last_if_its_state_survives() -> None:
+    head = {"template": template(container(image=NEXT))}
+    scenario = a_rollout(gcsFaultToleranceOptions=REDIS)
+    edit(scenario, workers(image=NEXT), head=head, gcsFaultToleranceOptions=REDIS)
+    roll(scenario)
+    assert steps(scenario)[-2:] == ["delete head", "create headgroup"]
+    assert condition(scenario)[:2] == ("False", "Complete")
+
+
+def test_a_head_without_fault_tolerance_waits_for_consent() -> None:
+    head = {"template": template(container(image=NEXT))}
+    scenario = a_rollout()
+    edit(scenario, workers(image=NEXT), head=head)
+    roll(scenario)
+    assert "delete head" not in steps(scenario)
+    status, reason, message = condition(scenario)
+    assert (status, reason) == ("True", "AwaitsConsent")
+    assert "loses all tasks, actors and objects" in message
+    assert f"{names.ANNOTATION_ROLLING_UPDATE_HEAD}=allow" in message
+    annotate(scenario, **{names.ANNOTATION_ROLLING_UPDATE_HEAD: "allow"})
+    roll(scenario)
+    assert steps(scenario)[-2:] == ["delete head", "create headgroup"]
+    assert condition(scenario)[:2] == ("False", "Complete")
+
+
+def test_another_ray_version_is_not_rolled() -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(image="rayproject/ray:2.61.0"), rayVersion="2.61.0")
+    roll(scenario)
+    assert steps(scenario) == []
+    status, reason, message = condition(scenario)
+    assert (status, reason) == ("True", "NeedsRecreate")
+    assert "rayVersion (workers of one Ray version cannot join a head of another)" in message
+
+
+def test_fields_that_an_older_crd_prunes_replace_no_pod() -> None:
+    labelled = workers(labels={"zone": "a"})
+    scenario = a_rollout(labelled)
+    edit(scenario, workers())
+    generation = scenario.cluster.status.observed_generation
+    meta = scenario.cluster.metadata
+    unedited = msgspec.structs.replace(meta, generation=generation)
+    scenario.cluster = msgspec.structs.replace(scenario.cluster, metadata=unedited)
+    roll(scenario)
+    assert steps(scenario) == []
+    assert condition(scenario)[1] == "Held"
+    assert "older CRD may prune fields" in condition(scenario)[2]
+
+
+def test_turning_it_on_replaces_nobody() -> None:
+    scenario = a_rollout(upgradeStrategy={"type": "None"})
+    edit(scenario, workers())
+    roll(scenario)
+    assert steps(scenario) == []
+    edit(scenario, workers(image=NEXT))
+    roll(scenario)
+    assert images(scenario) == [NEXT] * 3
+
+
+def test_turning_it_on_together_with_an_edit_rolls_the_edit() -> None:
+    scenario = a_rollout(upgradeStrategy={"type": "None"})
+    edit(scenario, workers(image=NEXT))
+    roll(scenario)
+    assert images(scenario) == [NEXT] * 3
+
+
+def test_turning_it_off_on_the_way_leaves_pods_of_both_and_no_condition() -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(image=NEXT))
+    for _ in range(5):
+        scenario.reconcile()
+        tick(scenario)
+    edit(scenario, workers(image=NEXT), upgradeStrategy={"type": "None"})
+    roll(scenario)
+    assert len(scenario.workers()) == 3
+    assert "RollingUpdate" not in {one.type for one in scenario.cluster.status.conditions}
+
+
+def test_recreate_has_nothing_to_do_after_a_rolling_update() -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(image=NEXT))
+    roll(scenario)
+    before = set(scenario.pods)
+    edit(scenario, workers(image=NEXT), upgradeStrategy={"type": "Recreate"})
+    roll(scenario)
+    assert set(scenario.pods) == before
+
+
+def test_with_the_autoscaler_its_deletions_are_followed_and_the_size_stays_its_own() -> None:
+    scenario = a_rollout(enableInTreeAutoscaling=True)
+    edit(scenario, workers(image=NEXT), enableInTreeAutoscaling=True)
+    scenario.reconcile()
+    scenario.reconcile()
+    victim = scenario.workers()[-1]["metadata"]["name"]
+    named = workers(replicas=2, image=NEXT, scaleStrategy={"workersToDelete": [victim]})
+    edit(scenario, named, enableInTreeAutoscaling=True)
+    roll(scenario)
+    assert len(scenario.workers()) == 2
+    assert images(scenario) == [NEXT] * 2
+    assert Cause.SCALE_DOWN not in {one.cause for one in scenario.log}
+
+
+def test_only_ten_revisions_are_kept() -> None:
+    scenario = a_rollout(workers(replicas=1))
+    for number in range(14):
+        edit(scenario, workers(replicas=1, image=f"rayproject/ray:2.60.{number}"))
+        roll(scenario)
+    assert sorted(revisions(scenario)) == [1, *range(5, 15)], "the head is of the first"
+
+
+def test_a_cluster_that_rests_writes_nothing() -> None:
+    scenario = a_rollout()
+    for _ in range(4):
+        scenario.now += timedelta(minutes=10)
+        writes = scenario.status_writes
+        assert scenario.reconcile().actions == ()
+        assert scenario.status_writes == writes
+
+
+def test_a_failed_new_worker_is_replaced_and_old_ones_stay() -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(image=NEXT))
+    scenario.reconcile()
+    scenario.reconcile()
+    new = next(pod for pod in scenario.workers() if "status" not in pod)
+    new["status"] = {"phase": "Failed"}
+    check_limits(scenario, scenario.reconcile())
+    assert ready_workers(scenario) == 3
+    roll(scenario)
+    assert images(scenario) == [NEXT] * 3
