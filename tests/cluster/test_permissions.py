@@ -272,6 +272,19 @@ async def a_cluster_with_everything(story: Story) -> None:
     await story.until(RAY_CLUSTERS, "full", lambda one: one["status"]["desiredWorkerReplicas"] == 1)
 
 
+async def a_cluster_that_is_rolled(story: Story) -> None:
+    strategy = {"type": "RollingUpdate"}
+    await story.create(
+        RAY_CLUSTERS, ray_cluster("rolled", [group(replicas=1)], upgradeStrategy=strategy)
+    )
+    await story.until_ready("rolled")
+    for number in range(12):
+        changed = group(replicas=1, rayStartParams={"num-cpus": str(number + 1)})
+        await story.change(RAY_CLUSTERS, "rolled", {"spec": {"workerGroupSpecs": [changed]}})
+        await asyncio.sleep(120)
+    await story.gone(RAY_CLUSTERS, "rolled")
+
+
 async def what_was_changed_by_others_is_repaired(story: Story) -> None:
     await story.change(SERVICES, "full-head-svc", {"spec": {"selector": {"ray.io/cluster": "x"}}})
     await story.change(ROLES, "full", {"rules": []})
@@ -435,6 +448,7 @@ async def a_pod_that_does_not_go_away(story: Story) -> None:
 
 ACTS: tuple[Callable[[Story], Awaitable[None]], ...] = (
     a_cluster_with_everything,
+    a_cluster_that_is_rolled,
     what_was_changed_by_others_is_repaired,
     a_cluster_goes_and_its_redis_is_cleaned,
     a_pod_that_does_not_go_away,

@@ -79,6 +79,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     _may("rbac.authorization.k8s.io", "roles", *READ, "create", "patch"),
     _may("rbac.authorization.k8s.io", "rolebindings", *READ, "create", "delete", "patch"),
     _may("networking.k8s.io", "ingresses", *READ, "create", "patch"),
+    _may("apps", "controllerrevisions", *READ, "create", "delete", "patch"),
     _may("policy", "poddisruptionbudgets", *READ, "create", "delete", "patch"),
     _may("discovery.k8s.io", "endpointslices", "list", "watch"),
     _may("", "events", "create", "patch"),

@@ -186,7 +186,7 @@ def test_a_bad_image_stops_at_the_deadline_and_says_why() -> None:
     roll(scenario, rounds=400, seconds=10)
     status, reason, message = condition(scenario)
     assert (status, reason) == ("True", "ProgressDeadlineExceeded")
-    assert "1 of 3 workers of group workers replaced; no progress for 600 s" in message
+    assert "0 of 3 workers of group workers replaced; no progress for 600 s" in message
     assert f"no such image: {BAD}" in message
     assert ready_workers(scenario) == 3
 
@@ -205,6 +205,18 @@ def test_a_bad_image_is_rolled_back_if_asked() -> None:
     edit(scenario, workers(image=NEXT), upgradeStrategy=strategy)
     roll(scenario)
     assert images(scenario) == [NEXT] * 3
+
+
+def test_a_revision_that_was_given_up_is_tried_again_once_if_asked() -> None:
+    strategy = rolling(onFailure="rollback")
+    scenario = a_rollout(upgradeStrategy=strategy)
+    edit(scenario, workers(image=BAD), upgradeStrategy=strategy)
+    roll(scenario, rounds=400, seconds=10)
+    annotate(scenario, **{names.ANNOTATION_ROLLING_UPDATE_RETRY: "2"})
+    scenario.log.clear()
+    roll(scenario, rounds=400, seconds=10)
+    assert steps(scenario) == ["create workers", "delete worker"]
+    assert condition(scenario)[2].startswith("revision 3 was given up (")
 
 
 def test_after_a_rollback_new_workers_are_of_the_good_revision() -> None:

@@ -48,11 +48,28 @@ def plan_revision(snapshot: ClusterSnapshot) -> Plan:
     if rollout is None:
         return Plan(wait=Wait("the ControllerRevisions are not listed yet", LIST_RETRY))
     if rollout.revisions.target is not None:
-        return NOTHING
+        return _retry(snapshot, rollout)
     if rollout.revisions.ordered and not snapshot.is_edited:
         return Plan(notes=(PRUNED,))
     action = _record(snapshot, rollout)
     return do(action, wait=Wait("the revision of this spec is recorded before any Pod changes"))
+
+
+def _retry(snapshot: ClusterSnapshot, rollout: Rollout) -> Plan:
+    """Try a revision again that was given up. It gets a new number, so that one request is one attempt."""
+    latest = rollout.revisions.latest
+    asked = snapshot.cluster.metadata.annotations.get(names.ANNOTATION_ROLLING_UPDATE_RETRY)
+    if latest is None or not failure(latest) or asked != str(latest.revision):
+        return NOTHING
+    why = "the user asked to try it again"
+    return do(_renumber(latest, latest.revision + 1, why), wait=Wait(why))
+
+
+def _renumber(revision: ControllerRevision, number: int, why: str) -> Patch:
+    meta = revision.metadata
+    gone = dict.fromkeys((names.ANNOTATION_ROLLOUT_FAILED, names.ANNOTATION_ROLLOUT_PROGRESS))
+    change = {"revision": number, "metadata": {"annotations": gone}}
+    return Patch(CONTROLLER_REVISIONS, meta.key, change, Cause.REVISION, why, uid=meta.uid)
 
 
 def _record(snapshot: ClusterSnapshot, rollout: Rollout) -> Action:
@@ -62,11 +79,7 @@ def _record(snapshot: ClusterSnapshot, rollout: Rollout) -> Action:
     if known is None:
         manifest = _manifest(snapshot, rollout.revisions.name, number)
         return Create(CONTROLLER_REVISIONS, manifest, Cause.REVISION)
-    meta = known.metadata
-    gone = dict.fromkeys((names.ANNOTATION_ROLLOUT_FAILED, names.ANNOTATION_ROLLOUT_PROGRESS))
-    change = {"revision": number, "metadata": {"annotations": gone}}
-    why = f"the spec is that of revision {known.revision} again"
-    return Patch(CONTROLLER_REVISIONS, meta.key, change, Cause.REVISION, why, uid=meta.uid)
+    return _renumber(known, number, f"the spec is that of revision {known.revision} again")
 
 
 def _manifest(snapshot: ClusterSnapshot, name: str, number: int) -> dict[str, Any]:

@@ -20,12 +20,13 @@ _NAMED = 2
 
 
 def rollout_condition(snapshot: ClusterSnapshot) -> Condition | None:
-    """True while Pods are to be replaced; its reason says whether they are. None: no rolling update."""
+    """True while Pods are to be replaced; its reason says whether they are. None: nothing new
+    is to be said."""
     if snapshot.revisions_error:
         why = f"no Pod is replaced: the operator cannot read ControllerRevisions: {snapshot.revisions_error}"
         return _condition("True", Blockage("RevisionsUnreadable", why))
     rollout = snapshot.rollout
-    if rollout is None:
+    if rollout is None or rollout.is_being_recorded:
         return None
     waits = _waits(rollout)
     if waits is not None:
@@ -91,7 +92,8 @@ def _replaced(rollout: Rollout) -> str:
     group = rollout.turn
     if group is None:
         return "all workers replaced"
-    done = min(len(group.updated), group.wanted)
+    available = sum(one.available for one in group.updated)
+    done = max(min(available, group.wanted - len(group.outdated)), 0)
     what = "replicas" if any(one.hosts > 1 for one in group.units) else "workers"
     back = " (going back)" if rollout.revisions.is_rolling_back else ""
     return f"{done} of {group.wanted} {what} of group {group.name} replaced{back}"

@@ -85,8 +85,7 @@ def revisions_of(snapshot: ClusterSnapshot, options: RollingUpdateOptions) -> Re
     name = revision_name(snapshot.cluster.metadata.name, spec)
     if not ordered or not is_same(spec_in(ordered[-1].data), spec):
         is_pruned = bool(ordered) and not snapshot.is_edited
-        why = PRUNED if is_pruned else "the revision of this spec is being recorded"
-        return Revisions(ordered, name, spec, hold=Blockage("Held", why))
+        return Revisions(ordered, name, spec, hold=Blockage("Held", PRUNED) if is_pruned else None)
     latest = ordered[-1]
     if failure(latest) and rolls_back(options) and (good := last_good(ordered)):
         return _to(ordered, good, spec)

@@ -46,6 +46,11 @@ class Rollout:
     """When the next ready Pod counts as available."""
 
     @property
+    def is_being_recorded(self) -> bool:
+        """An edit whose revision does not exist yet."""
+        return self.revisions.target is None and self.revisions.hold is None
+
+    @property
     def has_begun(self) -> bool:
         """Whether Pods were or are to be replaced. A new cluster only has its Pods created."""
         return self.progress.outdated > 0 or self.recorded is not None
