@@ -40,6 +40,18 @@ SET_BY_USERS: Mapping[str, tuple[str, str]] = {
         "RayCluster",
         "maximum time that a deleted worker may take to finish its tasks",
     ),
+    "manta.ray.io/rolling-update": (
+        "RayCluster",
+        "`true`, or the options as JSON: RollingUpdate for CRDs that do not know it",
+    ),
+    "manta.ray.io/rolling-update-head": (
+        "RayCluster",
+        "`allow`: a rolling update may replace a head without GCS fault tolerance",
+    ),
+    "manta.ray.io/rolling-update-retry": (
+        "RayCluster",
+        "number of a revision that was given up, and is to be tried once more",
+    ),
     "manta.ray.io/protect-head": (
         "RayCluster",
         "`true` keeps `kubectl drain` from evicting the head",
@@ -86,6 +98,26 @@ SET_BY_USERS: Mapping[str, tuple[str, str]] = {
 """Kind and meaning."""
 
 WRITTEN_BY_US: Mapping[str, tuple[str, str]] = {
+    "manta.ray.io/revision": (
+        "Pod of a RayCluster with RollingUpdate",
+        "ControllerRevision that the Pod was created from",
+    ),
+    "manta.ray.io/adopts-pods": (
+        "first ControllerRevision of a RayCluster",
+        "`true`: Pods from before it count as of this revision",
+    ),
+    "manta.ray.io/rollout-progress": (
+        "ControllerRevision of a RayCluster",
+        "when the rolling update last made progress",
+    ),
+    "manta.ray.io/rollout-completed": (
+        "ControllerRevision of a RayCluster",
+        "when all Pods of this revision were first available",
+    ),
+    "manta.ray.io/rollout-failed": (
+        "ControllerRevision of a RayCluster",
+        "when and why the rolling update to it was given up",
+    ),
     "ray.io/hash-without-replicas-and-workers-to-delete": (
         "RayCluster of a RayService",
         "hash of the spec that the cluster was created from",

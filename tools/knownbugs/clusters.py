@@ -177,7 +177,7 @@ GUARDS: tuple[Guard, ...] = (
         "they are deleted",
         (
             f"{_PLANNERS}/worker_group.py",
-            "    plans = [_plan_removed_groups(snapshot)]",
+            "    plans = [plan_removed_groups(snapshot)]",
             "    plans = []",
         ),
     ),
@@ -759,7 +759,7 @@ GUARDS: tuple[Guard, ...] = (
         "if one host is lost, the whole replica is replaced",
         (
             f"{_PLANNERS}/multi_host_group.py",
-            "        elif len(replica) < hosts(group):",
+            "        elif len(replica) < size:",
             "        elif False:",
         ),
     ),
@@ -768,7 +768,7 @@ GUARDS: tuple[Guard, ...] = (
         "Pods without replica labels are created twice",
         "they are assigned to replicas by age",
         (
-            f"{_PLANNERS}/multi_host_group.py",
+            "controllers/raycluster/facts.py",
             "    for start in range(0, len(older), size):",
             "    for start in range(0, 0, size):",
         ),

@@ -180,7 +180,7 @@ def cluster_of_new_pods(snapshot: ClusterSnapshot) -> RayCluster:
 def revision_of_new_pods(snapshot: ClusterSnapshot) -> dict[str, str]:
     """The annotation that names their revision; none without a rolling update."""
     rollout = snapshot.rollout
-    return {names.ANNOTATION_REVISION: rollout.revisions.name} if rollout is not None else {}
+    return {names.ANNOTATION_POD_REVISION: rollout.revisions.name} if rollout is not None else {}
 
 
 def awaits_revision(snapshot: ClusterSnapshot) -> bool:

@@ -36,7 +36,7 @@ def test_a_new_cluster_records_its_first_revision_before_its_pods() -> None:
     [revision] = revisions(scenario).values()
     assert revision["metadata"]["ownerReferences"][0]["uid"] == scenario.cluster.metadata.uid
     marks = {
-        pod["metadata"]["annotations"][names.ANNOTATION_REVISION] for pod in scenario.of("Pod")
+        pod["metadata"]["annotations"][names.ANNOTATION_POD_REVISION] for pod in scenario.of("Pod")
     }
     assert marks == {revision["metadata"]["name"]}
     assert condition(scenario) == ("False", "Complete", "all Pods are of revision 1")

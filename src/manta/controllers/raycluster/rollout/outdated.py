@@ -28,7 +28,7 @@ def outdated_pods(snapshot: ClusterSnapshot, revisions: Revisions) -> frozenset[
     differing: dict[tuple[str, str], bool] = {}
     found: set[str] = set()
     for pod in snapshot.pods:
-        if pod.metadata.annotations.get(names.ANNOTATION_REVISION) == revisions.name:
+        if pod.metadata.annotations.get(names.ANNOTATION_POD_REVISION) == revisions.name:
             continue
         revision = revisions.of_pod(pod)
         if revision is revisions.target:

@@ -54,7 +54,7 @@ def own_revisions(snapshot: ClusterSnapshot) -> tuple[ControllerRevision, ...]:
 
 def revision_of(ordered: tuple[ControllerRevision, ...], pod: Pod) -> ControllerRevision | None:
     """The revision of a Pod; None: it is unknown. A Pod without one may be older than the first."""
-    name = pod.metadata.annotations.get(names.ANNOTATION_REVISION)
+    name = pod.metadata.annotations.get(names.ANNOTATION_POD_REVISION)
     if name is not None:
         return next((one for one in ordered if one.metadata.name == name), None)
     return next((one for one in ordered if adopts_pods(one)), None)

@@ -118,7 +118,7 @@ def units_of(
 
 
 def _revision(pod: Pod) -> str:
-    return pod.metadata.annotations.get(names.ANNOTATION_REVISION, "")
+    return pod.metadata.annotations.get(names.ANNOTATION_POD_REVISION, "")
 
 
 def _by_size(
