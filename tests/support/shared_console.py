@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
+from yarl import URL
 
 from manta.api.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
 from manta.cli.main import parse
@@ -65,7 +66,7 @@ class Browser:
             aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
             session.request(
                 method,
-                f"http://127.0.0.1:{self.port}{path}",
+                URL(f"http://127.0.0.1:{self.port}{path}", encoded=True),
                 data=body,
                 headers=sent,
                 allow_redirects=False,

@@ -37,6 +37,11 @@ def add_parser(subparsers: Any) -> None:
         help=f"port of 127.0.0.1 (default: {DEFAULT_PORT} if it is free)",
     )
     parser.add_argument("--open", action="store_true", help="open the browser")
+    parser.add_argument(
+        "--dashboard-writes",
+        action="store_true",
+        help="let Ray dashboards also change things (default: only GET passes)",
+    )
     parser.add_argument("--listener", type=int, help=argparse.SUPPRESS)  # for `manta up`
     _add_shared_flags(parser)
     add_connection_flags(parser, namespace=True)
@@ -71,6 +76,13 @@ def _add_shared_flags(parser: argparse.ArgumentParser) -> None:
         help="address to serve",
     )
     group.add_argument("--url", default="", help="address of the console in browsers: https://NAME")
+    group.add_argument(
+        "--dashboards",
+        default="",
+        metavar="URL",
+        help="serve each Ray dashboard one name below this address: https://NAME, of another site than "
+        "--url, with DNS and a certificate for *.NAME (default: none)",
+    )
     group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate, to serve HTTPS")
     group.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
     group.add_argument(

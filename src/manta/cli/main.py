@@ -27,6 +27,7 @@ VERBS: Mapping[str, str] = {
     "down": "stop what `manta up` started",
     "backup": "write the objects and keys of the plane to a file",
     "status": "show the plane, its operator and its objects",
+    "top": "show the fleet in the terminal, as it changes",
     "console": "serve pages on which people see and steer Ray clusters",
     "dashboard": "open the dashboard of a Ray cluster",
     "apply": "create or change objects from files",

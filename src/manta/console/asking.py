@@ -65,7 +65,7 @@ class Asking:
         """What the page of this object shows beside the objects of Kubernetes."""
         if one.kind == "RayCluster":
             gpus = await self.gpus(snapshot.nodes, rights)
-            if not (one.object.spec.get("enableInTreeAutoscaling") and _service(one)):
+            if not (one.object.spec.get("enableInTreeAutoscaling") and head_service(one)):
                 return Live(gpus=gpus, asks=bool(gpus))
             report = await self._autoscaler(one, rights)
             waiting = tuple(self._waiting.get(one.uid, ()))
@@ -97,7 +97,7 @@ class Asking:
     # ── dashboards ───────────────────────────────────────────────────────────────────────
 
     async def _autoscaler(self, one: Item, rights: Rights) -> AutoscalerResult | None:
-        if why := _refused(one, rights):
+        if why := dashboard_refusal(one, rights):
             return Unreachable(why)
 
         async def ask() -> AutoscalerResult:
@@ -117,9 +117,9 @@ class Asking:
         name = str(status.get("rayClusterName") or "")
         cluster = snapshot.get("RayCluster", Key(one.key.namespace, name))
         submission = str(status.get("jobId") or "")
-        if cluster is None or not submission or not _service(cluster):
+        if cluster is None or not submission or not head_service(cluster):
             return Live()
-        if why := _refused(cluster, rights):
+        if why := dashboard_refusal(cluster, rights):
             return Live(failed_tasks=Unreachable(why))
 
         async def ask() -> TasksResult:
@@ -139,7 +139,7 @@ class Asking:
         """Raises MantaError if Ray wants a token that this visitor may not read."""
         options = cluster.object.spec.get("authOptions") or {}
         token = await token_of(self._client, cluster.key) if options.get("mode") == "token" else ""
-        return Target(cluster.key.namespace, _service(cluster), host="", token=token)
+        return Target(cluster.key.namespace, head_service(cluster), host="", token=token)
 
     # ── questions ────────────────────────────────────────────────────────────────────────
 
@@ -175,7 +175,7 @@ class Asking:
             del self._waiting[next(iter(self._waiting))]
 
 
-def _service(cluster: Item) -> str:
+def head_service(cluster: Item) -> str:
     """The head Service of a cluster whose head is ready; empty: nobody would answer."""
     status = cluster.object.status
     ready = any(
@@ -185,8 +185,8 @@ def _service(cluster: Item) -> str:
     return str((status.get("head") or {}).get("serviceName") or "") if ready else ""
 
 
-def _refused(cluster: Item, rights: Rights) -> str:
-    name = f"{_service(cluster)}:dashboard"
+def dashboard_refusal(cluster: Item, rights: Rights) -> str:
+    name = f"{head_service(cluster)}:dashboard"
     if rights.allows("get", SERVICES, name, "proxy"):
         return ""
     return f"you may not get services/proxy in namespace {cluster.key.namespace}"

@@ -32,6 +32,8 @@ class Live:
     """How many tasks, actors and placement groups waited, and how many nodes were on their way."""
     failed_tasks: TasksResult | None = None
     gpus: tuple[GpuRow, ...] = ()
+    dashboard: bool = False
+    """Whether the console can open the cluster's dashboard for this visitor."""
     asks: bool = False
     """Whether something is asked again and again while the page is open."""
 

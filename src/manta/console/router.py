@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -16,6 +17,7 @@ from manta.api.well_known import RESOURCES_OF_GPUS
 from manta.client.gpus import GpuRow
 from manta.client.job_logs import NoLogError, job_log, pod_log
 from manta.console.acting import Acting, Commands
+from manta.console.asking import dashboard_refusal, head_service
 from manta.console.changes import retry_name
 from manta.console.differences import as_written
 from manta.console.operators import LocalMetrics
@@ -43,9 +45,16 @@ MOST_LOG: Final = 4 * 1024 * 1024
 
 
 class Router:
-    def __init__(self, commands: Commands, local_metrics: LocalMetrics | None = None) -> None:
-        """`local_metrics`: of the operator of a plane on this machine."""
+    def __init__(
+        self,
+        commands: Commands,
+        local_metrics: LocalMetrics | None = None,
+        *,
+        dashboards: bool = False,
+    ) -> None:
+        """`local_metrics`: of the operator of a plane on this machine. `dashboards`: whether they are served."""
         self._acting = Acting(commands)
+        self._dashboards = dashboards
         self._local_metrics = local_metrics
 
     async def page(self, visitor: Visitor, path: str, query: Query) -> Page:
@@ -72,6 +81,8 @@ class Router:
         rights = await visitor.rights(one.key.namespace)
         if len(parts) == 3:
             live = await visitor.asking.about(snapshot, one, rights)
+            if self._dashboards and one.kind == "RayCluster" and head_service(one):
+                live = replace(live, dashboard=not dashboard_refusal(one, rights))
             return object_page(snapshot, one, rights.allows, live)
         return await self._confirm(visitor, one, parts[3], given, rights)
 

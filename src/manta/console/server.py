@@ -9,17 +9,21 @@ from urllib.parse import parse_qs, urlencode
 
 import msgspec
 
+from manta.api.meta import Key
 from manta.api.usage import UsageError
 from manta.console.api.handler import DOCUMENTS, RayApi
 from manta.console.api.routes import is_api_path
 from manta.console.api.statuses import refusal
+from manta.console.asking import head_service
 from manta.console.assets import Assets
+from manta.console.dashboards.origins import Doors
 from manta.console.login.way import Login
 from manta.console.pages import messages
 from manta.console.pages.api import api_page
 from manta.console.pages.layout import Frame, document
 from manta.console.pages.login import logged_in
 from manta.console.pages.page import Page
+from manta.console.pages.parts import PLURALS
 from manta.console.router import Router
 from manta.console.sessions import Cookies, Session, TooLongError, is_same_origin
 from manta.console.stream import digest, page_stream
@@ -55,6 +59,8 @@ class Settings:
     login: Login
     server: str = ""
     """The address of the API server, shown to people."""
+    doors: Doors | None = None
+    """To dashboards, if they are served."""
 
 
 class ConsoleHandler(Handler):
@@ -186,6 +192,8 @@ class ConsoleHandler(Handler):
     ) -> HttpResponse:
         if request.path == "/stream":
             return self._stream(request, visitor, session)
+        if (to := self._dashboard(request, visitor, session)) is not None:
+            return self._redirect(to)
         if request.method == "POST":
             answer = await self._router.post(visitor, request)
             return self._page(answer, visitor, request) if isinstance(answer, Page) else answer
@@ -195,6 +203,18 @@ class ConsoleHandler(Handler):
             return download
         page = await self._router.page(visitor, request.path, request.query)
         return self._page(page, visitor, request)
+
+    def _dashboard(self, request: HttpRequest, visitor: Visitor, session: Session) -> str | None:
+        """Where the dashboard of a cluster is; None if the request is not for one, or there is none."""
+        parts = request.path.strip("/").split("/")
+        if self._settings.doors is None or len(parts) != 4 or parts[3] != "dashboard":
+            return None
+        key = Key(parts[1], parts[2])
+        one = visitor.watching.snapshot().get("RayCluster", key)
+        service = head_service(one) if one is not None else ""
+        if not service or parts[0] != PLURALS["RayCluster"] or request.method != "GET":
+            return None
+        return self._settings.doors.address(session, key, service, self._now())
 
     def _stream(self, request: HttpRequest, visitor: Visitor, session: Session) -> HttpResponse:
         path, _, query = request.param("page").partition("?")

@@ -39,7 +39,7 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     token_expires: float = 0.0
     """When the token ends and a new one is asked for; 0: unknown."""
     user: str = ""
-    """Who to impersonate: of a proxy that has logged the user in. Never in a cookie."""
+    """Who to impersonate: of a proxy that has logged the user in."""
     groups: tuple[str, ...] = ()
 
     def is_over(self, now: float) -> bool:
@@ -65,9 +65,9 @@ class Cookies:
         self._key = key
         self._secure = secure
 
-    def make(self, session: Session) -> str:
+    def make(self, content: msgspec.Struct) -> str:
         """The value of a Set-Cookie header. Raises TooLongError if no browser would keep it."""
-        made = f"{self.name}={self.seal(session)}; {self._attributes()}; Max-Age={SECONDS}"
+        made = f"{self.name}={self.seal(content)}; {self._attributes()}; Max-Age={SECONDS}"
         if len(made) > MOST_COOKIE:
             raise TooLongError(f"the cookie of this login has {len(made)} bytes of {MOST_COOKIE}")
         return made

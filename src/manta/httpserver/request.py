@@ -58,13 +58,15 @@ class IncomingRequest:
     def check_host(self, hosts: frozenset[str]) -> None:
         """Raises HttpError for another Host than `hosts` and loopback addresses; none: any is valid.
 
-        A web page could point its own name to this server (DNS rebinding).
+        `.example` means all names one label below. A web page could point its own name to this server (DNS
+        rebinding).
         """
         if not hosts:
             return
         host = self.headers.get("host", "")
         name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-        if name.lower() not in hosts and not _is_loopback(name):
+        served = hosts.intersection((name.lower(), f".{name.lower().partition('.')[2]}"))
+        if not served and not _is_loopback(name):
             raise HttpError(403, f"the host {host!r} is not served here")
 
     def body(self) -> bytes:

@@ -99,6 +99,15 @@ def test_the_ingress_ends_tls_for_the_host_of_the_console() -> None:
     assert found["spec"]["rules"][0]["host"] == "ray.example"
 
 
+def test_dashboards_have_names_of_their_own() -> None:
+    values = "console.url=https://ray.example,console.dashboards.url=https://dash.example"
+    found = objects(f"{values},console.ingress.enabled=true")["Ingress"]["spec"]
+    assert [one["host"] for one in found["rules"]] == ["ray.example", "*.dash.example"]
+    assert found["tls"] == [{"hosts": ["ray.example", "*.dash.example"]}]
+    args = arguments(values)
+    assert (args.dashboards, args.dashboard_writes) == ("https://dash.example", False)
+
+
 def test_it_reaches_the_api_server_alone() -> None:
     policy = objects("networkPolicy.enabled=true")["NetworkPolicy"]["spec"]
     ports = [one["port"] for rule in policy["egress"] for one in rule["ports"]]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import logging
-import os
 import secrets
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from manta.api.usage import UsageError
-from manta.console.fetch import HttpFetch
+from manta.console.fetch import Fetch
 from manta.console.login.issuer import Client, Issuer
 from manta.console.login.oidc import OidcLogin
 from manta.console.login.proxy import LEAST_SECRET, Proxy, ProxyLogin
@@ -25,7 +24,7 @@ log = logging.getLogger(__name__)
 _LEAST_KEY = 32
 
 
-def login_of(args: argparse.Namespace, key: bytes, url: SplitResult) -> Login:
+def login_of(args: argparse.Namespace, key: bytes, url: SplitResult, fetch: Fetch) -> Login:
     """Raises UsageError, which names the flag."""
     if args.login == "token":
         return TokenLogin()
@@ -43,7 +42,6 @@ def login_of(args: argparse.Namespace, key: bytes, url: SplitResult) -> Login:
     secret = secret_of(file, "--oidc-client-secret-file") if file else ""
     client = Client(args.oidc_issuer, args.oidc_client_id, secret, args.oidc_scopes)
     cookies = cookies_of(key, url, "login")
-    fetch = HttpFetch(os.environ, args.oidc_ca)
     return OidcLogin(Issuer(client, fetch), cookies, url.geturl())
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 from manta.api.usage import UsageError
 from manta.cli.console import DEFAULT_PORT, key_path
@@ -18,15 +19,15 @@ from manta.cli.plane.console import bound
 from manta.cli.server.connection import cluster_of
 from manta.cli.server.console_commands import commands
 from manta.cli.server.console_link import HOST, links_of, new_link, open_in_browser
+from manta.cli.server.console_origins import DASHBOARDS, Parts, put_together
 from manta.cli.server.console_plane import plane_metrics
 from manta.cli.server.kubectl_flags import timeout_of
 from manta.console.api.callers import Callers
 from manta.console.api.handler import RayApi
 from manta.console.fetch import HttpFetch
 from manta.console.login.link import LinkLogin
-from manta.console.router import Router
-from manta.console.server import LIMITS, ConsoleHandler, Settings
-from manta.console.sessions import KEY_BYTES, Cookies
+from manta.console.server import LIMITS
+from manta.console.sessions import KEY_BYTES
 from manta.console.visitors import Visitors
 from manta.httpserver.server import HttpServer
 from manta.kube.client import DEFAULT_TIMEOUT, Client
@@ -81,13 +82,23 @@ class LocalConsole:
         listener = listening(args.port) if args.listener is None else given_listener(args.listener)
         self.port = listener.getsockname()[1]
         login = LinkLogin(links_of(args.dir))
-        settings = Settings(Cookies(key, port=self.port), login, self.server)
-        metrics = plane_metrics(args, self._fetch)
         self._api = ray_api(self._cluster, self._visitors, clock)
-        handler = ConsoleHandler(
-            settings, self._visitors, Router(commands(args), metrics), self._api, clock
+        handler, hosts = put_together(
+            Parts(
+                url=urlsplit(f"http://{HOST}:{self.port}"),
+                key=key,
+                login=login,
+                visitors=self._visitors,
+                api=self._api,
+                commands=commands(args),
+                clock=clock,
+                server=self.server,
+                dashboards=urlsplit(f"http://{DASHBOARDS}:{self.port}"),
+                writes=args.dashboard_writes,
+                metrics=plane_metrics(args, self._fetch),
+            )
         )
-        self._server = HttpServer(handler, frozenset({HOST, "localhost"}), LIMITS)
+        self._server = HttpServer(handler, hosts | {"localhost"}, LIMITS)
         await self._server.start_on(listener)
         return self
 

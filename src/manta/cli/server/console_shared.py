@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import os
 from collections.abc import Callable
 from typing import Self
+from urllib.parse import SplitResult, urlsplit
 
 from manta.api.usage import UsageError
 from manta.cli.server.connection import cluster_of
 from manta.cli.server.console_commands import commands
-from manta.cli.server.console_logins import address_of, cookies_of, key_of, login_of
+from manta.cli.server.console_logins import address_of, key_of, login_of
+from manta.cli.server.console_origins import DASHBOARDS, Parts, put_together
 from manta.cli.server.console_server import connected, ray_api
 from manta.cli.server.kubectl_flags import timeout_of
 from manta.cli.server.tls_files import keep_current, tls_context
-from manta.console.router import Router
-from manta.console.server import LIMITS, ConsoleHandler, Settings
+from manta.console.fetch import HttpFetch
+from manta.console.server import LIMITS
 from manta.console.sessions import Session
 from manta.console.visitors import Visitors
 from manta.httpserver.address import Address
@@ -51,18 +54,31 @@ class SharedConsole:
         self.server = self._cluster.server
         self.url = self._url.geturl()
         self.port = 0
+        self._fetch = HttpFetch(os.environ, args.oidc_ca)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         args, clock = self._args, SystemClock()
         key = await asyncio.to_thread(key_of, args.cookie_key_file)
-        self._login = login_of(args, key, self._url)
+        self._login = login_of(args, key, self._url, self._fetch)
         namespaces = tuple((args.namespace or "").replace(",", " ").split())
         self._visitors = Visitors(connector(self._cluster, timeout_of(args)), clock, namespaces)
-        settings = Settings(cookies_of(key, self._url), self._login, self.server)
         self._api = ray_api(self._cluster, self._visitors, clock)
-        handler = ConsoleHandler(settings, self._visitors, Router(commands(args)), self._api, clock)
-        self._server = HttpServer(handler, frozenset({self._url.hostname or ""}), LIMITS)
+        handler, hosts = put_together(
+            Parts(
+                url=self._url,
+                key=key,
+                login=self._login,
+                visitors=self._visitors,
+                api=self._api,
+                commands=commands(args),
+                clock=clock,
+                server=self.server,
+                dashboards=dashboards_of(args.dashboards, self._url),
+                writes=args.dashboard_writes,
+            )
+        )
+        self._server = HttpServer(handler, hosts, LIMITS)
         host, port = self._address.host, self._address.port
         try:
             self.port = await self._server.start(host, port, self._tls)
@@ -80,6 +96,25 @@ class SharedConsole:
         await self._visitors.close()
         await self._api.close()
         await self._login.close()
+        await self._fetch.close()
+
+
+def dashboards_of(text: str, url: SplitResult) -> SplitResult | None:
+    """The address of dashboards; on this machine there is a default. Raises UsageError."""
+    if text:
+        found = address_of(text, "--dashboards")
+        if _is_below(found.hostname or "", url.hostname or ""):
+            raise UsageError(
+                f"--dashboards {text}: a name below the console's could set cookies for it; use another one"
+            )
+        return found
+    if url.hostname and url.hostname.endswith(".localhost"):
+        return urlsplit(f"{url.scheme}://{DASHBOARDS}:{url.port or 80}")
+    return None
+
+
+def _is_below(name: str, other: str) -> bool:
+    return f".{name}".endswith(f".{other}")
 
 
 def connector(cluster: Cluster, seconds: float | None) -> Callable[[Session], Client]:

@@ -10,7 +10,7 @@ from manta.console.html import Html, tag
 from manta.console.live import Live
 from manta.console.pages.demands import demand_sections
 from manta.console.pages.page import Section, Table
-from manta.console.pages.parts import ago, facts, pod_state, pods_section
+from manta.console.pages.parts import address, ago, facts, pod_state, pods_section
 from manta.console.plots import Line, steps
 from manta.console.snapshot import Item, Snapshot
 
@@ -25,7 +25,7 @@ def cluster_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Sect
         ("Address of the head", head.get("serviceName") or head.get("serviceIP")),
         ("Autoscaler", autoscaler),
         ("Created", ago(one.object.metadata.creation_timestamp, snapshot.now)),
-        ("Dashboard", tag("code", f"manta dashboard {one.key.name} -n {one.key.namespace}")),
+        ("Dashboard", _dashboard(one, live)),
     )))  # fmt: skip
     lines = (Line("ready workers", 0), Line("desired", 1))
     samples = snapshot.samples.get(one.uid, ())
@@ -34,6 +34,12 @@ def cluster_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Sect
     yield from demand_sections(snapshot, one, live)
     hidden = snapshot.hidden.get("pods", "")
     yield pods_section(snapshot.pods_of(one.key), snapshot.now, hidden=hidden, live=live)
+
+
+def _dashboard(one: Item, live: Live) -> Html:
+    if live.dashboard:
+        return tag("a", "open", href=f"{address(one.kind, one.key)}/dashboard", target="_blank")
+    return tag("code", f"manta dashboard {one.key.name} -n {one.key.namespace}")
 
 
 def _groups(snapshot: Snapshot, one: Item) -> Table:

@@ -72,18 +72,16 @@ def filter_of(query: Sequence[tuple[str, str]]) -> Filter:
 
 
 def fleet(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow] = ()) -> Page:
-    found = [one for one in snapshot.items if matches(one, chosen)]
-    found.sort(key=_ORDERS["namespace"])
-    found.sort(key=_ORDERS[chosen.sort], reverse=chosen.down)
+    found = items(snapshot, chosen)
     first = chosen.first if chosen.first < len(found) else 0
     shown = found[first : first + ROWS]
     table = Table(
         "fleet",
         tuple(_column(name, order, chosen) for name, order in _COLUMNS),
         {f"object-{one.uid}": _row(one, snapshot) for one in shown},
-        _empty(snapshot),
+        nothing(snapshot),
     )
-    heading = join([tag("h1", "Fleet"), tag("p", _summary(snapshot), class_="lead")])
+    heading = join([tag("h1", "Fleet"), tag("p", summary(snapshot), class_="lead")])
     return Page(
         "Fleet",
         heading,
@@ -94,6 +92,14 @@ def fleet(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow] = ()) -> Pa
         ),
         refresh=LIVE_REFRESH if gpus else REFRESH,
     )
+
+
+def items(snapshot: Snapshot, chosen: Filter) -> list[Item]:
+    """The objects that match, in the chosen order."""
+    found = [one for one in snapshot.items if matches(one, chosen)]
+    found.sort(key=_ORDERS["namespace"])
+    found.sort(key=_ORDERS[chosen.sort], reverse=chosen.down)
+    return found
 
 
 def is_idle(one: Item) -> bool:
@@ -124,7 +130,7 @@ def matches(one: Item, chosen: Filter) -> bool:
 # ── overview ─────────────────────────────────────────────────────────────────────────────
 
 
-def _summary(snapshot: Snapshot) -> str:
+def summary(snapshot: Snapshot) -> str:
     kinds = Counter(one.kind for one in snapshot.items)
     words = [
         f"{kinds[kind]} {name.lower()}{'' if kinds[kind] == 1 else 's'}"
@@ -270,7 +276,7 @@ _ORDERS: Final[Mapping[str, Callable[[Item], Any]]] = {
     "name": lambda one: one.key.name,
     "state": lambda one: (_WORST_FIRST[look_of(one)], one.state.word),
     "workers": lambda one: one.object.status.get("readyWorkerReplicas") or 0,
-    "cpu": lambda one: _desired(one).cpu,
+    "cpu": lambda one: desired(one).cpu,
     "age": lambda one: one.object.metadata.creation_timestamp,
 }
 
@@ -285,7 +291,7 @@ def _column(name: str, order: str, chosen: Filter) -> Html | str:
 
 
 def _row(one: Item, snapshot: Snapshot) -> Html:
-    used = _desired(one)
+    used = desired(one)
     return tag(
         "tr",
         tag("td", SHORT[one.kind], _owner(one), class_="kind"),
@@ -293,7 +299,7 @@ def _row(one: Item, snapshot: Snapshot) -> Html:
         tag("td", link(one.kind, one.key), class_="name"),
         tag("td", state_badge(one.state)),
         tag("td", waits_for(one), class_="words"),
-        tag("td", _workers(one.object.status), class_="number"),
+        tag("td", workers(one.object.status), class_="number"),
         tag("td", cpus(used.cpu) if used.cpu else "", class_="number"),
         tag("td", memory(used.memory) if used.memory else "", class_="number"),
         tag("td", cpus(used.gpu) if used.gpu else "", class_="number"),
@@ -327,13 +333,13 @@ def cluster_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
     return active.get("rayClusterStatus") or active
 
 
-def _workers(status: Mapping[str, Any]) -> str:
+def workers(status: Mapping[str, Any]) -> str:
     inner = cluster_status(status)
     ready, wanted = inner.get("readyWorkerReplicas", 0), inner.get("desiredWorkerReplicas", 0)
     return f"{ready}/{wanted}" if ready or wanted else ""
 
 
-def _desired(one: Item) -> Amount:
+def desired(one: Item) -> Amount:
     inner = cluster_status(one.object.status)
     found = amount(
         {"cpu": inner.get("desiredCPU", 0) or 0, "memory": inner.get("desiredMemory", 0) or 0}
@@ -342,7 +348,7 @@ def _desired(one: Item) -> Amount:
     return replace(found, gpu=gpu)
 
 
-def _empty(snapshot: Snapshot) -> str:
+def nothing(snapshot: Snapshot) -> str:
     if snapshot.items:
         return "no object matches this filter"
     hidden = [why for plural, why in snapshot.hidden.items() if plural.startswith("ray")]

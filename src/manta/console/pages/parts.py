@@ -108,9 +108,7 @@ _TROUBLES: Final = frozenset(("Blocked", "ReplicaFailure", "ReconcileError", "Fa
 
 def _condition(one: Mapping[str, Any], now: datetime) -> Html:
     name, held = str(one.get("type", "")), one.get("status") == "True"
-    look = "calm"
-    if held:
-        look = "bad" if name in _TROUBLES else "good"
+    look = condition_look(one)
     return tag(
         "tr",
         tag("td", name),
@@ -121,6 +119,12 @@ def _condition(one: Mapping[str, Any], now: datetime) -> Html:
         tag("td", sentence(one), class_="words"),
         id=f"condition-{name}",
     )
+
+
+def condition_look(one: Mapping[str, Any]) -> str:
+    if one.get("status") != "True":
+        return "calm"
+    return "bad" if one.get("type") in _TROUBLES else "good"
 
 
 def sentence(one: Mapping[str, Any]) -> str:

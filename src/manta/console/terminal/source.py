@@ -1,0 +1,49 @@
+"""Where the terminal gets its snapshots: the watches of one user, as for a visitor of the console."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from manta.client.gpus import GpuRow
+from manta.console.snapshot import Snapshot
+from manta.console.visitors import Visitor
+
+
+class Source(Protocol):
+    server: str
+    """The address of the API server, shown to the user."""
+
+    @property
+    def version(self) -> int:
+        """Grows with every change."""
+        ...
+
+    def snapshot(self) -> Snapshot: ...
+
+    async def wait_newer(self, version: int, seconds: float) -> None:
+        """Return when something has changed since this version, or after so many seconds."""
+        ...
+
+    async def gpus(self, snapshot: Snapshot) -> tuple[GpuRow, ...]:
+        """What the nodes say about their GPUs. Raises the client's errors."""
+        ...
+
+
+class VisitorSource:
+    def __init__(self, visitor: Visitor, server: str) -> None:
+        self._visitor = visitor
+        self.server = server
+
+    @property
+    def version(self) -> int:
+        return self._visitor.watching.version
+
+    def snapshot(self) -> Snapshot:
+        return self._visitor.watching.snapshot()
+
+    async def wait_newer(self, version: int, seconds: float) -> None:
+        await self._visitor.watching.wait_newer(version, seconds)
+
+    async def gpus(self, snapshot: Snapshot) -> tuple[GpuRow, ...]:
+        rights = await self._visitor.rights("")
+        return await self._visitor.asking.gpus(snapshot.nodes, rights)
