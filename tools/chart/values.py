@@ -47,6 +47,7 @@ KNOWN: Mapping[str, Json] = {
     "history.store": {"type": "string", "pattern": "^((file|s3|gs|az)://[^@?]+)?$"},
     "history.server.port": {"type": "integer", "minimum": 1, "maximum": 65535},
     "console.url": {"type": "string", "pattern": "^(https?://[^/@?#]+)?$"},
+    "console.history": {"type": "string", "pattern": "^(https?://[^/@?#]+)?$"},
     "console.dashboards.url": {"type": "string", "pattern": "^(https?://[^/@?#]+)?$"},
     "console.login": {"type": "string", "enum": ["token", "oidc", "proxy"]},
     "console.namespaces": _NAMES,

@@ -83,6 +83,12 @@ def _add_shared_flags(parser: argparse.ArgumentParser) -> None:
         help="serve each Ray dashboard one name below this address: https://NAME, of another site than "
         "--url, with DNS and a certificate for *.NAME (default: none)",
     )
+    group.add_argument(
+        "--history",
+        default="",
+        metavar="URL",
+        help="address of `manta history serve`, for this process and for browsers",
+    )
     group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate, to serve HTTPS")
     group.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
     group.add_argument(

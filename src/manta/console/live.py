@@ -34,6 +34,8 @@ class Live:
     gpus: tuple[GpuRow, ...] = ()
     dashboard: bool = False
     """Whether the console can open the cluster's dashboard for this visitor."""
+    history: bool = False
+    """Whether there is a history server to ask for what the object ran."""
     asks: bool = False
     """Whether something is asked again and again while the page is open."""
 

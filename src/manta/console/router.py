@@ -20,11 +20,13 @@ from manta.console.acting import Acting, Commands
 from manta.console.asking import dashboard_refusal, head_service
 from manta.console.changes import retry_name
 from manta.console.differences import as_written
+from manta.console.history import History, KeptSessions
 from manta.console.operators import LocalMetrics
 from manta.console.pages import messages
 from manta.console.pages.actions import BY_WORD, RESOURCES, Action, confirmation, permitted
 from manta.console.pages.events import events_page
 from manta.console.pages.fleet import filter_of, fleet
+from manta.console.pages.history import FILTERS, history_page
 from manta.console.pages.logs import SHOWN, log_page
 from manta.console.pages.objects import object_page
 from manta.console.pages.operator import operator_page
@@ -51,27 +53,18 @@ class Router:
         local_metrics: LocalMetrics | None = None,
         *,
         dashboards: bool = False,
+        history: History | None = None,
     ) -> None:
         """`local_metrics`: of the operator of a plane on this machine. `dashboards`: whether they are served."""
+        self.history = history
         self._acting = Acting(commands)
         self._dashboards = dashboards
         self._local_metrics = local_metrics
 
     async def page(self, visitor: Visitor, path: str, query: Query) -> Page:
         """The page at this address; one that says so if there is none."""
-        snapshot, given = visitor.watching.snapshot(), dict(query)
-        if path == "/":
-            gpus: tuple[GpuRow, ...] = ()
-            if any(RESOURCES_OF_GPUS & one.status.capacity.keys() for one in snapshot.nodes):
-                rights = await visitor.rights("default")
-                gpus = await visitor.asking.gpus(snapshot.nodes, rights)
-            return fleet(snapshot, filter_of(query), gpus)
-        if path == "/operator":
-            return await self._operator(visitor)
-        if path == "/events":
-            return events_page(snapshot, warnings=given.get("type") == "Warning")
-        if path == "/plan":
-            return plan_page(await self._yaml(visitor, given.get("object", "")))
+        if (top := await self._top(visitor, path, query)) is not None:
+            return top
         parts = path.strip("/").split("/")
         if len(parts) == 4 and parts[3] == "log":
             return await self._log(visitor, path, parts)
@@ -80,11 +73,45 @@ class Router:
             return messages.missing(path)
         rights = await visitor.rights(one.key.namespace)
         if len(parts) == 3:
-            live = await visitor.asking.about(snapshot, one, rights)
-            if self._dashboards and one.kind == "RayCluster" and head_service(one):
-                live = replace(live, dashboard=not dashboard_refusal(one, rights))
-            return object_page(snapshot, one, rights.allows, live)
-        return await self._confirm(visitor, one, parts[3], given, rights)
+            return await self._object(visitor, one, rights)
+        return await self._confirm(visitor, one, parts[3], dict(query), rights)
+
+    async def _top(self, visitor: Visitor, path: str, query: Query) -> Page | None:
+        """A page of the navigation; None: the path is another's."""
+        snapshot, given = visitor.watching.snapshot(), dict(query)
+        if path == "/":
+            gpus: tuple[GpuRow, ...] = ()
+            if any(RESOURCES_OF_GPUS & one.status.capacity.keys() for one in snapshot.nodes):
+                rights = await visitor.rights("default")
+                gpus = await visitor.asking.gpus(snapshot.nodes, rights)
+            return fleet(snapshot, filter_of(query), gpus)
+        if path == "/events":
+            return events_page(snapshot, warnings=given.get("type") == "Warning")
+        if path == "/plan":
+            return plan_page(await self._yaml(visitor, given.get("object", "")))
+        if path == "/operator":
+            return await self._operator(visitor)
+        if path == "/history" and self.history is not None:
+            return await self._kept(visitor, self.history, given)
+        return None
+
+    async def _object(self, visitor: Visitor, one: Item, rights: Rights) -> Page:
+        snapshot = visitor.watching.snapshot()
+        live = await visitor.asking.about(snapshot, one, rights)
+        live = replace(live, history=self.history is not None)
+        if self._dashboards and one.kind == "RayCluster" and head_service(one):
+            live = replace(live, dashboard=not dashboard_refusal(one, rights))
+        return object_page(snapshot, one, rights.allows, live)
+
+    @staticmethod
+    async def _kept(visitor: Visitor, history: History, given: Mapping[str, str]) -> Page:
+        chosen = {name: given[name] for name in FILTERS if given.get(name)}
+        snapshot = visitor.watching.snapshot()
+        try:
+            found = await history.sessions(visitor.token, chosen)
+        except MantaError as error:
+            return history_page(snapshot, KeptSessions(), chosen, str(error))
+        return history_page(snapshot, found, chosen)
 
     async def _operator(self, visitor: Visitor) -> Page:
         snapshot = visitor.watching.snapshot()

@@ -194,6 +194,9 @@ class ConsoleHandler(Handler):
             return self._stream(request, visitor, session)
         if (to := self._dashboard(request, visitor, session)) is not None:
             return self._redirect(to)
+        if request.path == "/history/open" and self._router.history is not None:
+            link = self._router.history.link(visitor.token, request.param("session"))
+            return self._redirect(await link)
         if request.method == "POST":
             answer = await self._router.post(visitor, request)
             return self._page(answer, visitor, request) if isinstance(answer, Page) else answer
@@ -252,6 +255,7 @@ class ConsoleHandler(Handler):
             script=self._assets.address("console.js"),
             logged_in=logged_in,
             notice=notice,
+            history=self._router.history is not None,
         )
 
     def _redirect(self, to: str, cookie: str = "") -> HttpResponse:

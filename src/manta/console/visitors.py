@@ -28,8 +28,10 @@ MOST: Final = 64
 
 
 class Visitor:
-    def __init__(self, client: Client, watching: Watching, clock: Clock) -> None:
+    def __init__(self, client: Client, watching: Watching, clock: Clock, token: str = "") -> None:
+        """`token`: the visitor's own, for the history server; empty: the kubeconfig's user, or impersonated."""
         self.client = client
+        self.token = token
         self.watching = watching
         self.asking = Asking(client, clock, watching.notify)
         self.operators: Operators | None = None
@@ -116,7 +118,7 @@ class Visitors:
             await watching.close()
             await client.close()
             raise
-        return Visitor(client, watching, self._clock)
+        return Visitor(client, watching, self._clock, session.token)
 
     async def _after(self, error: Exception, name: str) -> None:
         """A first visit that failed, and a token that is over, leave nothing."""

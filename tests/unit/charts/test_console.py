@@ -112,6 +112,9 @@ def test_it_reaches_the_api_server_alone() -> None:
     policy = objects("networkPolicy.enabled=true")["NetworkPolicy"]["spec"]
     ports = [one["port"] for rule in policy["egress"] for one in rule["ports"]]
     assert ports == [53, 53, 443, 6443]
+    more = objects("networkPolicy.enabled=true,console.history=https://h.example:8443")
+    ports = [one["port"] for one in more["NetworkPolicy"]["spec"]["egress"][1]["ports"]]
+    assert ports == [443, 6443, 8443]
 
 
 @pytest.mark.parametrize(

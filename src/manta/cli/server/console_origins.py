@@ -12,6 +12,7 @@ from manta.console.dashboards.handler import DashboardHandler
 from manta.console.dashboards.origins import Doors, Origins
 from manta.console.dashboards.site import Site
 from manta.console.dashboards.tickets import Tickets
+from manta.console.history import History
 from manta.console.login.way import Login
 from manta.console.operators import LocalMetrics
 from manta.console.router import Router
@@ -41,6 +42,7 @@ class Parts:
     writes: bool = False
     """Whether dashboards may change anything."""
     metrics: LocalMetrics | None = None
+    history: History | None = None
 
 
 def put_together(parts: Parts) -> tuple[Handler, frozenset[str]]:
@@ -48,7 +50,9 @@ def put_together(parts: Parts) -> tuple[Handler, frozenset[str]]:
     site = Site.of(parts.dashboards) if parts.dashboards is not None else None
     doors = Doors(site, Tickets()) if site is not None else None
     settings = Settings(cookies_of(parts.key, parts.url), parts.login, parts.server, doors)
-    router = Router(parts.commands, parts.metrics, dashboards=doors is not None)
+    router = Router(
+        parts.commands, parts.metrics, dashboards=doors is not None, history=parts.history
+    )
     console = ConsoleHandler(settings, parts.visitors, router, parts.api, parts.clock)
     names = {parts.url.hostname or ""}
     if site is None or doors is None or parts.dashboards is None:

@@ -20,7 +20,7 @@ from manta.cli.server.connection import cluster_of
 from manta.cli.server.console_commands import commands
 from manta.cli.server.console_link import HOST, links_of, new_link, open_in_browser
 from manta.cli.server.console_origins import DASHBOARDS, Parts, put_together
-from manta.cli.server.console_plane import plane_metrics
+from manta.cli.server.console_plane import plane_history, plane_metrics
 from manta.cli.server.kubectl_flags import timeout_of
 from manta.console.api.callers import Callers
 from manta.console.api.handler import RayApi
@@ -96,6 +96,7 @@ class LocalConsole:
                 dashboards=urlsplit(f"http://{DASHBOARDS}:{self.port}"),
                 writes=args.dashboard_writes,
                 metrics=plane_metrics(args, self._fetch),
+                history=plane_history(args, self._fetch),
             )
         )
         self._server = HttpServer(handler, hosts | {"localhost"}, LIMITS)

@@ -18,7 +18,8 @@ from manta.cli.server.console_origins import DASHBOARDS, Parts, put_together
 from manta.cli.server.console_server import connected, ray_api
 from manta.cli.server.kubectl_flags import timeout_of
 from manta.cli.server.tls_files import keep_current, tls_context
-from manta.console.fetch import HttpFetch
+from manta.console.fetch import Fetch, HttpFetch
+from manta.console.history import History, token_needed
 from manta.console.server import LIMITS
 from manta.console.sessions import Session
 from manta.console.visitors import Visitors
@@ -76,6 +77,7 @@ class SharedConsole:
                 server=self.server,
                 dashboards=dashboards_of(args.dashboards, self._url),
                 writes=args.dashboard_writes,
+                history=history_of(args.history, self._fetch),
             )
         )
         self._server = HttpServer(handler, hosts, LIMITS)
@@ -111,6 +113,14 @@ def dashboards_of(text: str, url: SplitResult) -> SplitResult | None:
     if url.hostname and url.hostname.endswith(".localhost"):
         return urlsplit(f"{url.scheme}://{DASHBOARDS}:{url.port or 80}")
     return None
+
+
+def history_of(text: str, fetch: Fetch) -> History | None:
+    """The history server of `--history`. Raises UsageError."""
+    if not text:
+        return None
+    base = address_of(text, "--history").geturl().rstrip("/")
+    return History(fetch, lambda token: (base, token_needed(token)))
 
 
 def _is_below(name: str, other: str) -> bool:

@@ -14,6 +14,7 @@ NAVIGATION = (
     ("Events", "/events"),
     ("Operator", "/operator"),
 )
+HISTORY = (("History", "/history"),)
 _DOCTYPE = raw("<!doctype html>")
 
 
@@ -28,6 +29,8 @@ class Frame:
     logged_in: bool = True
     notice: str = ""
     """What has just been done."""
+    history: bool = False
+    """Whether there is a history server."""
 
 
 def document(page: Page, frame: Frame, path: str, query: str = "", seen: str = "") -> Html:
@@ -71,7 +74,7 @@ def _head(page: Page, frame: Frame) -> Html:
 def _bar(frame: Frame, path: str) -> Html:
     links = [
         tag("a", name, href=to, aria_current="page" if to == path else None)
-        for name, to in NAVIGATION
+        for name, to in (*NAVIGATION, *(HISTORY if frame.history else ()))
     ]
     leave = tag("form", tag("button", "Log out", class_="quiet"), method="post", action="/logout")
     who = tag("span", frame.user, class_="user", title=frame.server)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from manta.api.meta import Key
-from manta.console.html import join, tag
+from manta.console.html import Html, join, tag
 from manta.console.live import NOTHING, Live
 from manta.console.pages.actions import Allowed, buttons
 from manta.console.pages.clusters import cluster_sections
 from manta.console.pages.crons import cron_sections
 from manta.console.pages.fleet import waits_for
+from manta.console.pages.history import KINDS, history_address
 from manta.console.pages.jobs import job_sections
 from manta.console.pages.page import LIVE_REFRESH, REFRESH, Page, Section
 from manta.console.pages.parts import (
@@ -40,6 +41,7 @@ def object_page(snapshot: Snapshot, one: Item, allowed: Allowed, live: Live = NO
         state_badge(one.state),
         tag("p", f"{SHORT[one.kind]} in {one.key.namespace}", class_="lead"),
         buttons(one, allowed),
+        _kept(one) if live.history and one.kind in KINDS.values() else None,
         tag("p", waits_for(one), class_="why") if waits_for(one) else None,
     ])  # fmt: skip
     return Page(
@@ -52,6 +54,13 @@ def object_page(snapshot: Snapshot, one: Item, allowed: Allowed, live: Live = NO
         ),
         crumbs=_crumbs(snapshot, one),
         refresh=LIVE_REFRESH if live.asks else REFRESH,
+    )
+
+
+def _kept(one: Item) -> Html:
+    words = "Sessions, logs and tasks that are kept: "
+    return tag(
+        "p", words, tag("a", "history", href=history_address(one.kind, one.key)), class_="note"
     )
 
 

@@ -26,6 +26,7 @@ _REMEMBERED: Final = 60.0
 _MAX_ANSWERS: Final = 10_000
 _MAX_TOKEN: Final = 16_384
 _LINK_SECONDS: Final = 86_400.0
+_CONSOLE_LINK_SECONDS: Final = 60.0
 _MAX_LINKS: Final = 100
 _PLURALS: Final = {"raycluster": "rayclusters", "rayjob": "rayjobs", "rayservice": "rayservices"}
 
@@ -45,7 +46,7 @@ class Access(ABC):
         """The bearer token that a browser with this token may use from now on; None: it may not."""
         return token if await self.user(token) is not None else None
 
-    def new_link(self, token: str) -> str | None:
+    async def new_link(self, token: str) -> str | None:
         """The token of a new link for the browser, for the bearer of this token; None: there are none."""
         return None
 
@@ -86,9 +87,10 @@ class OwnerAccess(Access):
         self._on_login()
         return self.token
 
-    def new_link(self, token: str) -> str | None:
-        if not self._is_owner(token):
-            return None
+    async def new_link(self, token: str) -> str | None:
+        return self.made_link() if self._is_owner(token) else None
+
+    def made_link(self) -> str:
         made = secrets.token_urlsafe(32)
         self._links[made] = self._clock()
         while len(self._links) > _MAX_LINKS:
@@ -101,6 +103,8 @@ class KubernetesAccess(Access):
         """`group` may read the sessions of namespaces that are gone; empty: nobody may."""
         self._client = client
         self._group = group
+        self._links: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        """Bearer tokens by the link of a console, which its user follows at once."""
         self._answers: OrderedDict[tuple[Any, ...], tuple[float, Any]] = OrderedDict()
 
     async def user(self, token: str) -> User | None:
@@ -112,6 +116,21 @@ class KubernetesAccess(Access):
             self._remember(("token", token), user)
         found: User | None = user
         return found
+
+    async def login(self, token: str) -> str | None:
+        since, bearer = self._links.pop(token, (0.0, ""))
+        if bearer and time.monotonic() - since > _CONSOLE_LINK_SECONDS:
+            return None
+        return await super().login(bearer or token)
+
+    async def new_link(self, token: str) -> str | None:
+        if await self.user(token) is None:
+            return None
+        made = secrets.token_urlsafe(32)
+        self._links[made] = (time.monotonic(), token)
+        while len(self._links) > _MAX_LINKS:
+            self._links.popitem(last=False)
+        return made
 
     async def _review_token(self, token: str) -> User | None:
         answer = await self._client.create(

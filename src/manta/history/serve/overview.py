@@ -17,7 +17,7 @@ from manta.api.ray.resources import RAY_CLUSTERS
 from manta.history.catalog import Catalog
 from manta.history.layout import SessionKey
 from manta.history.serve.access import Access
-from manta.httpserver.messages import HttpRequest, HttpResponse, User
+from manta.httpserver.messages import HttpRequest, HttpResponse, User, json_response
 from manta.kube.client import Client
 from manta.kube.errors import Forbidden, MantaError, NotFound
 
@@ -67,21 +67,25 @@ class Overview:
 
     async def page(self, request: HttpRequest, user: User, token: str) -> HttpResponse:
         namespaces = await asyncio.to_thread(self._catalog.namespaces)
-        live = await self._live_part(token, namespaces)
+        as_json = request.param("format") == "json"
+        live = "" if as_json else await self._live_part(token, namespaces)
         wanted = {name: request.param(name) for name in _FILTERS if request.param(name)}
         offset = _number(request.param("offset"))
         if "namespace" in wanted:
             namespaces = [one for one in namespaces if one == wanted["namespace"]]
-        rows: list[str] = []
+        found: list[SessionKey] = []
         more, skipped = False, 0
         async for key in self._readable(user, namespaces, wanted):
             if skipped < offset:
                 skipped += 1
-            elif len(rows) == PAGE_ROWS:
+            elif len(found) == PAGE_ROWS:
                 more = True
                 break
             else:
-                rows.append(_session_row(key))
+                found.append(key)
+        if as_json:
+            return json_response(200, {"sessions": [one._asdict() for one in found], "more": more})
+        rows = [_session_row(one) for one in found]
         return html_page(
             200, "History", live + _form(wanted) + _sessions(rows, offset, wanted, more=more)
         )

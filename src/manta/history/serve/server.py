@@ -91,7 +91,7 @@ class HistoryHandler(Handler):
         if request.path == f"{PREFIX}login":
             return await self._login(request)
         if request.path == f"{PREFIX}link" and request.method == "POST":
-            return self._link(request)
+            return await self._link(request)
         if request.method not in ("GET", "HEAD"):
             return _error(405, "only GET")
         if request.path in ("/", "/history"):
@@ -151,22 +151,26 @@ class HistoryHandler(Handler):
             return _error(503, f"the token cannot be checked now: {error}")
         if bearer is None:
             return html_page(401, "Log in", f"<p>{self._access.refused}</p>{_LOGIN}")
-        return self._logged_in(bearer)
+        return self._logged_in(bearer, _place(request.param("to")))
 
-    def _logged_in(self, bearer: str) -> HttpResponse:
+    def _logged_in(self, bearer: str, to: str) -> HttpResponse:
         name = secrets.token_urlsafe(32)
         self._logins[name] = (time.monotonic(), bearer)
         while len(self._logins) > _MAX_LOGINS:
             self._logins.popitem(last=False)
         more = "; Secure" if self._secure else ""
         cookie = f"{self.cookie}={name}; Path=/history; HttpOnly; SameSite=Strict{more}"
-        return html_page(200, "History", f'<p>Logged in. <a href="{PREFIX}">Sessions</a></p>', (("Set-Cookie", cookie), ("Refresh", f"0; url={PREFIX}")))  # fmt: skip
+        return html_page(200, "History", f'<p>Logged in. <a href="{to}">Sessions</a></p>', (("Set-Cookie", cookie), ("Refresh", f"0; url={to}")))  # fmt: skip
 
-    def _link(self, request: HttpRequest) -> HttpResponse:
-        """A new link, for a command that has the owner's secret; a cookie is not enough."""
-        token = self._access.new_link(_bearer(request) or "")
+    async def _link(self, request: HttpRequest) -> HttpResponse:
+        """A new link, for a command or a console that has a user's token; a cookie is not enough."""
+        try:
+            token = await self._access.new_link(_bearer(request) or "")
+        except MantaError as error:
+            log.warning("link: %s", error)
+            return _error(503, f"the token cannot be checked now: {error}")
         if token is None:
-            return _error(403, "links are for the owner of the plane")
+            return _error(403, "links are for the bearers of valid tokens")
         return _json(200, {"path": f"{PREFIX}login?token={token}"})
 
     # ── pages ────────────────────────────────────────────────────────────────────────────
@@ -253,6 +257,14 @@ class HistoryHandler(Handler):
         if query.get("filter_ansi_code", [""])[0].lower() == "true":
             body = without_colours(body)
         return HttpResponse(200, body, headers, content_type="text/plain; charset=utf-8")
+
+
+def _place(path: str) -> str:
+    """The address of a session after a login; of all of them, if this is none."""
+    try:
+        return f"{PREFIX}{quote(SessionKey(*path.split('/')).checked().path)}/"
+    except (InvalidName, TypeError):
+        return PREFIX
 
 
 def _is_text(request: HttpRequest) -> bool:
