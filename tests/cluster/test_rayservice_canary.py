@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
+from manta.api.gateway import HTTPRoute
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
+from manta.api.resources import HTTP_ROUTES
 from manta.kube.client import Client
 from support.canary import canary, gpu_config, gpus_watched
 from support.raycluster import NAMESPACE
 from support.rayservice import (
+    GATEWAY_CRDS,
     Check,
     Scenario,
     a_scenario,
+    accept_routes,
     condition,
     is_ready,
     message,
@@ -24,7 +28,7 @@ from support.rayservice import (
     serves_from,
     until_killed_or,
 )
-from support.virtual import faulty, virtually
+from support.virtual import faulty, running, virtually
 
 NEXT = "rayproject/ray:2.61.0"
 
@@ -236,3 +240,50 @@ async def test_another_strategy_ends_the_canary_at_full_size() -> None:
         await asyncio.sleep(90)
         assert await workers(scenario, new) == 4
         assert await scenario.cluster_names() == {new}
+
+
+@virtually
+async def test_behind_a_gateway_the_route_has_the_exact_weights() -> None:
+    async with (
+        a_scenario(crds=GATEWAY_CRDS) as scenario,
+        running(accept_routes(scenario)),
+        operator(scenario),
+    ):
+        old = await a_first_cluster(scenario, 10, 50, gatewayClassName="manta")
+        await asyncio.sleep(5)
+        assert await weights(scenario) == {old: 100}
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(has_traffic(10))
+        new = service.status.pending_service_status.ray_cluster_name
+        await asyncio.sleep(1)
+        assert await weights(scenario) == {old: 90, new: 10}
+        await scenario.until(has_traffic(50))
+        await asyncio.sleep(1)
+        assert await weights(scenario) == {old: 50, new: 50}
+        await scenario.until(serves_from(other_than=old), 600)
+        await asyncio.sleep(5)
+        assert await weights(scenario) == {new: 100}
+
+
+@virtually
+async def test_behind_a_gateway_an_abort_moves_the_weights_back_at_once() -> None:
+    async with (
+        a_scenario(crds=GATEWAY_CRDS) as scenario,
+        running(accept_routes(scenario)),
+        operator(scenario),
+    ):
+        old = await a_first_cluster(scenario, 25, gatewayClassName="manta")
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(has_traffic(25))
+        await abort(scenario, service)
+        await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
+        assert (await weights(scenario))[old] == 100
+        await scenario.until(has_no_pending)
+        await asyncio.sleep(5)
+        assert await weights(scenario) == {old: 100}
+
+
+async def weights(scenario: Scenario) -> dict[str, int]:
+    route = await scenario.client.get(HTTP_ROUTES, Key(NAMESPACE, "demo-httproute"), into=HTTPRoute)
+    refs = route.spec.rules[0].backend_refs
+    return {ref.name.removesuffix("-serve-svc"): ref.weight for ref in refs}

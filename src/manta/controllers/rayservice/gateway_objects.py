@@ -26,7 +26,8 @@ async def read_gateway_objects(
     caches: Caches, client: Client, snapshot: ServiceSnapshot
 ) -> GatewayObjects:
     """From the caches once they are filled, from the API server before."""
-    if snapshot.is_canary or not (snapshot.is_incremental or snapshot.was_split):
+    was_incremental = snapshot.was_split and not snapshot.is_canary
+    if not (snapshot.is_incremental or snapshot.gateway_class or was_incremental):
         return GatewayObjects()
     service, namespace = snapshot.service, snapshot.service.metadata.namespace
     gateway, route = Key(namespace, gateway_name(service)), Key(namespace, route_name(service))

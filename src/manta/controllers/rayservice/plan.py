@@ -15,6 +15,7 @@ from manta.controllers.rayservice.facts.clusters import (
 from manta.controllers.rayservice.facts.phase import Phase, phase, time_until_timeout
 from manta.controllers.rayservice.facts.serve import desired_serve, serving_obstacle
 from manta.controllers.rayservice.planners.canary import plan_canary
+from manta.controllers.rayservice.planners.canary_route import plan_canary_route
 from manta.controllers.rayservice.planners.canary_workers import restore_active
 from manta.controllers.rayservice.planners.clusters import plan_clusters
 from manta.controllers.rayservice.planners.gateway import delete_gateway_objects
@@ -86,7 +87,8 @@ def _serving(snapshot: ServiceSnapshot) -> tuple[Part, ...]:
     views = (one for one in (snapshot.active, snapshot.pending) if one is not None)
     submissions = (plan_submission(snapshot, one, desired_serve(snapshot, one)) for one in views)
     switch = plan_services(snapshot, _target(snapshot))
-    return (switch, *upkeep, restore_active(snapshot), _end_of_split(snapshot), *submissions)
+    ends = (plan_canary_route(snapshot), restore_active(snapshot), _end_of_split(snapshot))
+    return (switch, *upkeep, *ends, *submissions)
 
 
 def _is_alive(view: ClusterView | None) -> bool:
@@ -100,7 +102,7 @@ def _end_of_split(snapshot: ServiceSnapshot) -> ServiceStep:
     if not snapshot.was_split or serves != snapshot.active_name:
         return Step()
     why = "the upgrade strategy is no longer incremental"
-    deletions = delete_gateway_objects(snapshot, why)
+    deletions = () if snapshot.gateway_class else delete_gateway_objects(snapshot, why)
     return step_then(do(*deletions, independent=True), clear_traffic_split)
 
 

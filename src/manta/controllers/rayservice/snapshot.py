@@ -198,6 +198,13 @@ class ServiceSnapshot:
         return found if isinstance(found, CanaryUpgradeOptions) else CanaryUpgradeOptions()
 
     @property
+    def gateway_class(self) -> str:
+        """The class of the Gateway that splits traffic; empty: none does."""
+        if self.is_canary:
+            return self.canary_options.gateway_class_name
+        return self.upgrade_options.gateway_class_name if self.is_incremental else ""
+
+    @property
     def was_split(self) -> bool:
         """Whether traffic is or was split, under this or an earlier strategy."""
         sides = (self.status.active_service_status, self.status.pending_service_status)

@@ -261,8 +261,7 @@ def chosen_pods(
     obstacle = canary_obstacle(snapshot)
     if not new or (obstacle and not is_shared(snapshot)):
         return Chosen(tuple(old), (), (*new, *going))
-    able = capacity((one.new_ready, one.full_new) for one in groups)
-    counts = split(min(weight, max(able, 1)), len(old), len(new))
+    counts = split(able_weight(groups, weight), len(old), len(new))
     if obstacle:
         counts = _labelled(snapshot, old) or min(len(old), 1), _labelled(snapshot, new)
     first_old, first_new = _in_order(snapshot, old), _in_order(snapshot, new)
@@ -271,6 +270,12 @@ def chosen_pods(
         tuple(first_new[: counts[1]]),
         (*first_old[counts[0] :], *first_new[counts[1] :], *going),
     )
+
+
+def able_weight(groups: Iterable[Group], weight: int) -> int:
+    """The weight, but never more than the capacity of the workers that run."""
+    able = capacity((one.new_ready, one.full_new) for one in groups)
+    return min(weight, max(able, 1))
 
 
 def _labelled(snapshot: ServiceSnapshot, pods: Iterable[Pod]) -> int:

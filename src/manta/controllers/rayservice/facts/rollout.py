@@ -54,8 +54,8 @@ def _with_unrecorded_step(snapshot: ServiceSnapshot, recorded: Rollout) -> Rollo
     """The operator may crash after it changed the HTTPRoute and before it recorded that. Weights that
     are no such step were set by another client: then the recorded ones apply."""
     status = snapshot.status
-    active = _weight(snapshot.route, status.active_service_status.ray_cluster_name)
-    pending = _weight(snapshot.route, status.pending_service_status.ray_cluster_name)
+    active = routed_weight(snapshot.route, status.active_service_status.ray_cluster_name)
+    pending = routed_weight(snapshot.route, status.pending_service_status.ray_cluster_name)
     routed = (active, pending)
     if active is None or pending is None or routed == _weights(recorded):
         return recorded
@@ -76,7 +76,8 @@ def _weights(rollout: Rollout) -> tuple[int, int]:
     return rollout.active.traffic, rollout.pending.traffic
 
 
-def _weight(route: HTTPRoute | None, cluster: str) -> int | None:
+def routed_weight(route: HTTPRoute | None, cluster: str) -> int | None:
+    """The weight of a cluster in the HTTPRoute; None: it has none."""
     rules = route.spec.rules if route is not None else ()
     name = cluster_serve_service_name(cluster)
     refs = (ref for rule in rules for ref in rule.backend_refs if ref.name == name)
@@ -117,6 +118,6 @@ def missing_route(snapshot: ServiceSnapshot, outcome: Outcome) -> str:
         return ""
     if snapshot.route is None:
         return f"there is no HTTPRoute {name}: no request reaches the service"
-    if not any(_weight(snapshot.route, side.ray_cluster_name) for side in (active, pending)):
+    if not any(routed_weight(snapshot.route, side.ray_cluster_name) for side in (active, pending)):
         return f"HTTPRoute {name} sends no request to the service"
     return ""

@@ -33,6 +33,7 @@ from manta.controllers.rayservice.facts.canary import (
 from manta.controllers.rayservice.facts.clusters import is_rolling_back, rejection
 from manta.controllers.rayservice.facts.serve import desired_serve, is_submitted
 from manta.controllers.rayservice.planners.canary_pods import plan_serving_labels
+from manta.controllers.rayservice.planners.canary_route import plan_canary_route
 from manta.controllers.rayservice.planners.canary_workers import (
     grow_pending,
     grown_capacity,
@@ -40,6 +41,7 @@ from manta.controllers.rayservice.planners.canary_workers import (
     restored_capacity,
     shrink_active,
 )
+from manta.controllers.rayservice.planners.gateway import plan_route
 from manta.controllers.rayservice.planners.old_clusters import delete_cluster, deletion_delay
 from manta.controllers.rayservice.planners.serve import plan_submission
 from manta.controllers.rayservice.planners.services import (
@@ -81,7 +83,8 @@ def _only_old(snapshot: ServiceSnapshot, active: ClusterView) -> tuple[Part, ...
     """The new cluster is not there, or no longer: all requests go to the old one."""
     capacity = restored_capacity(snapshot)
     submission = plan_submission(snapshot, active, desired_serve(snapshot, active, capacity))
-    return (plan_services(snapshot, active), restore_active(snapshot), submission)
+    services = (plan_services(snapshot, active), plan_canary_route(snapshot))
+    return (*services, restore_active(snapshot), submission)
 
 
 # ── forward ──────────────────────────────────────────────────────────────────────────────
@@ -92,12 +95,13 @@ def _go_on(
 ) -> tuple[Part, ...]:
     now, groups, obstacle = progress(snapshot), worker_groups(snapshot), canary_obstacle(snapshot)
     if now.is_last and not obstacle and _is_grown(groups, FULL):
-        return (plan_services(snapshot, pending),)
+        return (plan_canary_route(snapshot, is_over=True), plan_services(snapshot, pending))
     shrinking = shrink_active(snapshot, active, groups, now.weight)
     chosen = chosen_pods(snapshot, groups, now.weight, shrinking.leaving)
     is_reached = not obstacle and not shrinking.is_due and _is_grown(groups, now.weight)
     return (
         *_traffic(snapshot, active, chosen),
+        plan_canary_route(snapshot),
         plan_head_service(snapshot, active),
         grow_pending(snapshot, pending, groups, now.weight),
         _capacity(snapshot, pending, grown_capacity(snapshot, groups, now.weight), with_pending),
@@ -194,7 +198,11 @@ def _reject(snapshot: ServiceSnapshot, active: ClusterView, why: str) -> tuple[P
     note = f"{snapshot.goal_hash} {why}"
     body = {"metadata": {"annotations": {names.ANNOTATION_REJECTED_SPEC: note}}}
     patch = Patch(RAY_CLUSTERS, meta.key, body, Cause.REJECT_SPEC, why, uid=meta.uid)
-    return (do(patch), plan_services(snapshot, active))
+    return (do(patch), plan_services(snapshot, active), _route_back(snapshot))
+
+
+def _route_back(snapshot: ServiceSnapshot) -> Plan:
+    return plan_route(snapshot, FULL, 0) if snapshot.gateway_class else NOTHING
 
 
 def _roll_back(
@@ -204,6 +212,7 @@ def _roll_back(
     capacity = restored_capacity(snapshot)
     return (
         plan_services(snapshot, active),
+        plan_canary_route(snapshot),
         restore_active(snapshot),
         _leave(snapshot, pending),
         _capacity(snapshot, active, capacity, with_active),

@@ -17,7 +17,7 @@ from manta.reconcile.plan import NOTHING, Plan, do
 def plan_gateway(snapshot: ServiceSnapshot) -> Plan:
     if snapshot.gateway_error:
         return NOTHING
-    wanted = build_gateway(snapshot.service, snapshot.upgrade_options.gateway_class_name)
+    wanted = build_gateway(snapshot.service, snapshot.gateway_class)
     if snapshot.gateway is None:
         return do(Create(GATEWAYS, wanted, Cause.CREATE_GATEWAY), independent=True)
     if snapshot.gateway.spec == msgspec.convert(wanted["spec"], GatewaySpec):
