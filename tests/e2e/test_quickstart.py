@@ -138,19 +138,23 @@ def test_the_sdk_creates_a_cluster_and_runs_jobs_sync_and_async(
     )
     (tmp_path / "train.py").write_text(script)
 
-    async def as_async() -> list[str]:
+    async def as_async(image: str) -> list[str]:
         async with manta.AsyncClient(plane=machine.directory, namespace=machine.namespace) as ray:
-            shared = await ray.clusters.get("sdk")
-            job = await shared.submit("python train.py", working_dir=tmp_path, name="sdk-async")
-            lines = [line async for line in job.logs(follow=True)]
-            await job.result()
-            return lines
+            head = manta.HeadGroup(cpu="500m")
+            made = await ray.clusters.create(name="sdk-async", image=image, head=head, workers=[])
+            async with made as own:
+                await own.wait_ready()
+                job = await own.submit("python train.py", working_dir=tmp_path)
+                lines = [line async for line in job.logs(follow=True)]
+                await job.result()
+                return lines
 
     with manta.Client(plane=machine.directory, namespace=machine.namespace) as ray:
         there = ray.clusters.get("quickstart").object.spec.head_group_spec.template["spec"]
+        image = there["containers"][0]["image"]
         made = ray.clusters.create(
             name="sdk",
-            image=there["containers"][0]["image"],
+            image=image,
             head=manta.HeadGroup(cpu="500m"),
             workers=manta.WorkerGroup(replicas=1, cpu="500m", memory="1Gi"),
         )
@@ -158,7 +162,7 @@ def test_the_sdk_creates_a_cluster_and_runs_jobs_sync_and_async(
             one.wait_ready()
             assert one.status.ready_worker_replicas == 1
             job = one.submit("python train.py", working_dir=tmp_path, name="sdk-sync")
-            assert "squares [4, 9]" in asyncio.run(as_async())
+            assert "squares [4, 9]" in asyncio.run(as_async(image))
             assert "squares [4, 9]" in list(job.logs(follow=True))
             assert job.result().job_status == "SUCCEEDED"
 
