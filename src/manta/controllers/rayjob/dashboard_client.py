@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -28,6 +29,7 @@ from manta.ray.models import (
     SessionResult,
     SubmitResult,
     Target,
+    TasksResult,
     Unreachable,
 )
 from manta.runtime.secret_cache import SecretCache
@@ -36,6 +38,7 @@ log = logging.getLogger(__name__)
 
 _FAILURE_SECONDS: Final = 2.0
 """For the question why a job failed: its end is reported at most so much later."""
+_FAILURE_PAUSE: Final = 0.5
 _FAILURES: Final = 1000
 """Jobs whose first failure is remembered."""
 PERMANENT = frozenset((400, 422))
@@ -71,23 +74,35 @@ class DashboardClient:
     async def _first_failure(self, query: DashboardQuery, target: Target, ray_job_id: str) -> str:
         """The error of the job's first failed task; empty if Ray does not say it in time.
 
-        Ray is asked once for each job, so that its message does not change while a submitter prints the log.
+        Ray is asked when the job ends and not later, so that its message does not change while a submitter prints
+        the log.
         """
         if not ray_job_id or query in self._failures:
             return self._failures.get(query, "")
         while len(self._failures) >= _FAILURES:
             del self._failures[next(iter(self._failures))]
         self._failures[query] = ""
-        try:
-            async with asyncio.timeout(_FAILURE_SECONDS):
-                found = await self._dashboard.failed_tasks(target, ray_job_id)
-        except TimeoutError:
-            found = Unreachable(f"no answer within {_FAILURE_SECONDS:g} s")
+        found = await self._failed_tasks(target, ray_job_id)
         if isinstance(found, Unreachable):
             log.info("the failed tasks of job %s are not known: %s", query.job_id, found.why)
             return ""
         self._failures[query] = first_failure(found.tasks)
         return self._failures[query]
+
+    async def _failed_tasks(self, target: Target, ray_job_id: str) -> TasksResult:
+        """The failed tasks of a job that has just ended.
+
+        Ray's workers report their tasks once a second: a driver that ends with the error of a task is faster.
+        """
+        found: TasksResult = Unreachable(f"no answer within {_FAILURE_SECONDS:g} s")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAILURE_SECONDS):
+                while True:
+                    found = await self._dashboard.failed_tasks(target, ray_job_id)
+                    if isinstance(found, Unreachable) or found.tasks:
+                        break
+                    await asyncio.sleep(_FAILURE_PAUSE)
+        return found
 
     async def stop(self, query: DashboardQuery | None, job_id: str) -> None:
         """Raise DashboardError if Ray did not accept it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any, cast
 
 from manta.controllers.rayjob.dashboard_client import DashboardClient
@@ -11,6 +12,7 @@ from manta.kube.client import Client
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import JobInfo, Target
 from manta.ray.transport import Reply
+from support.virtual import virtually
 
 ASKED = DashboardQuery("id", "default", "demo-head-svc", "host", 8265, "head/0", secret="demo")
 
@@ -47,3 +49,41 @@ async def test_the_newline_at_the_end_of_a_token_is_no_part_of_it() -> None:
     )
     assert isinstance(answer, JobInfo)
     assert transport.tokens == ["let-me-in"]
+
+
+class FailedJob(FakeTransport):
+    """Replies with a failed job, whose failed task Ray knows only after some requests."""
+
+    def __init__(self, known_after: int) -> None:
+        super().__init__()
+        self.known_after = known_after
+        self.asked = 0
+
+    async def send(
+        self, target: Target, method: str, path: str, body: bytes | None = None
+    ) -> Reply:
+        if not path.startswith("/api/v0/tasks?"):
+            return Reply(200, b'{"status": "FAILED", "job_id": "01000000"}')
+        self.asked += 1
+        task = {"name": "work", "error_message": "ValueError: seven"}
+        found = [task] if self.asked > self.known_after else []
+        return Reply(200, json.dumps({"data": {"result": {"result": found}}}).encode())
+
+
+@virtually
+async def test_a_failed_task_that_ray_reports_a_moment_later_is_named() -> None:
+    client = DashboardClient(Dashboard(FailedJob(known_after=2)), cast("Client", Secrets()))
+    answer = await client.query_dashboard(ASKED)
+    assert isinstance(answer, JobInfo)
+    assert answer.first_failure == "work: ValueError: seven"
+
+
+@virtually
+async def test_a_job_without_failed_tasks_is_asked_about_only_when_it_ends() -> None:
+    transport = FailedJob(known_after=1000)
+    client = DashboardClient(Dashboard(transport), cast("Client", Secrets()))
+    for _ in range(3):
+        answer = await client.query_dashboard(ASKED)
+        assert isinstance(answer, JobInfo)
+        assert answer.first_failure == ""
+    assert transport.asked == 4
