@@ -23,6 +23,7 @@ FREE_FORM = frozenset(
         "metrics.grafanaDashboard.labels",
         "history.server.resources",
         "console.resources",
+        "activator.resources",
     )
 )
 """Values that go to Kubernetes unchanged."""

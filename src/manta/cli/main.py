@@ -43,6 +43,7 @@ VERBS: Mapping[str, str] = {
     "submit": "run a script as a job on a Ray cluster",
     "suspend": "stop the Pods of Ray objects, and keep the objects",
     "resume": "start suspended Ray objects again",
+    "activator": "wake Ray clusters that sleep when somebody connects to them",
     "usage": "show CPU- and GPU-hours of Ray clusters, used and idle",
     "upgrade": "upgrade a RayService and watch the progress",
     "plan": "show what the operator would do",
