@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, unquote_plus, urlsplit
+from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
 
 from manta.httpserver.handler import Handler
 from manta.httpserver.messages import HttpRequest, HttpResponse, json_response
@@ -59,6 +59,9 @@ class FakeIssuer(Handler):
                 "authorization_endpoint": f"{self.url}/authorize",
                 "token_endpoint": f"{self.url}/token",
             })  # fmt: skip
+        if request.path == "/authorize":  # a person who is logged in there already
+            to = self.log_in(f"{self.url}/authorize?{urlencode(request.query)}")
+            return HttpResponse(302, b"", (("Location", to),))
         if request.path == "/token" and request.method == "POST":
             return self._token(request)
         return json_response(404, {})

@@ -93,7 +93,7 @@ class Shared:
 
 @asynccontextmanager
 async def shared_console(
-    directory: Path, *flags: str, login: str = "token"
+    directory: Path, *flags: str, login: str = "token", url: str = f"http://{NAME}:8267"
 ) -> AsyncIterator[Shared]:
     key = directory / "key"
     await asyncio.to_thread(key.write_text, "k" * 40)
@@ -101,7 +101,7 @@ async def shared_console(
         for crd in ray_crds():
             plane.app.put("apiextensions.k8s.io/v1", "CustomResourceDefinition", dict(crd))
         args = parse([
-            "console", "--login", login, "--listen", "127.0.0.1:0", "--url", f"http://{NAME}:8267",
+            "console", "--login", login, "--listen", "127.0.0.1:0", "--url", url,
             "--cookie-key-file", str(key), "--kubeconfig", str(plane.kubeconfig), *flags,
         ])  # fmt: skip
         async with SharedConsole(args) as console:

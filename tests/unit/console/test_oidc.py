@@ -80,7 +80,7 @@ class _Clock(SystemClock):
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Browser]:
+async def running(url: str = URL) -> AsyncIterator[Browser]:
     tokens: list[str] = []
     async with running_issuer() as issuer, memory_plane() as plane:
 
@@ -93,7 +93,7 @@ async def running() -> AsyncIterator[Browser]:
         fetch, clock = HttpFetch({}), _Clock()
         visitors = Visitors(connect, clock)
         client = Client(issuer.url, CLIENT, SECRET)
-        login = OidcLogin(Issuer(client, fetch), Cookies(KEY, secure=True, about="login"), URL)
+        login = OidcLogin(Issuer(client, fetch), Cookies(KEY, secure=True, about="login"), url)
         settings = Settings(Cookies(KEY, secure=True), login)
         api = RayApi(Callers(plane.client_as(ANONYMOUS).transport, visitors, clock))
         handler = ConsoleHandler(settings, visitors, Router(COMMANDS), api, clock)
