@@ -22,6 +22,7 @@ from manta.controllers.rayservice.snapshot import (
 )
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
+from support.canary import canary
 from support.rayservice_objects import (
     NOW,
     a_cluster,
@@ -45,7 +46,7 @@ specs = st.fixed_dictionaries(
     optional={
         "suspend": st.booleans(),
         "upgradeStrategy": st.sampled_from(
-            [{"type": "NewCluster"}, {"type": "None"}, incremental()]
+            [{"type": "NewCluster"}, {"type": "None"}, incremental(), canary()]
         ),
         "rayClusterDeletionDelaySeconds": st.sampled_from([0, 0, 0, 30]),
         "excludeHeadPodFromServeSvc": st.booleans(),

@@ -5,6 +5,7 @@ Ray publishes them on the metrics port of each Pod, in Prometheus' text format. 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -66,13 +67,28 @@ def parse_serve_metrics(text: bytes) -> Counts:
     requests: dict[bytes, list[tuple[bytes, float]]] = defaultdict(list)
     buckets: defaultdict[float, float] = defaultdict(float)
     for name, labels, number in _LINES.findall(text):
-        value = float(number)
+        value = _finite(number)
         if name.startswith(b"num"):
             status = _STATUS.search(labels)
             requests[name].append((status[1] if status else b"", value))
         elif bound := _BOUND.search(labels):
-            buckets[float(bound[1])] += value
+            buckets[_bound(bound[1])] += value
     # Ray may publish the same counter under both names.
     found = requests.get(b"num_http_requests_total") or requests.get(b"num_http_requests") or []
     errors = sum(value for status, value in found if status.startswith(b"5"))
     return Counts(sum(value for _, value in found), errors, dict(buckets))
+
+
+def _finite(text: bytes) -> float:
+    """A count. A page may say anything: what is no number must not pass as one."""
+    value = float(text)
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{text[:20]!r} is no count")
+    return value
+
+
+def _bound(text: bytes) -> float:
+    value = float(text)
+    if math.isnan(value):
+        raise ValueError(f"{text[:20]!r} is no bound of a bucket")
+    return value

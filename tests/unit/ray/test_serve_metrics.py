@@ -41,9 +41,15 @@ def test_a_page_without_requests_counts_zero() -> None:
     assert (found.requests, found.p95()) == (0, None)
 
 
-def test_a_page_that_is_no_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="could not convert"):
-        parse_serve_metrics(b'ray_serve_num_http_requests_total{status_code="200"} many\n')
+@pytest.mark.parametrize("number", [b"many", b"inf", b"nan", b"-1", b"1e999"])
+def test_a_page_that_is_no_number_is_refused(number: bytes) -> None:
+    with pytest.raises(ValueError, match=r"could not convert|is no count"):
+        parse_serve_metrics(b'ray_serve_num_http_requests_total{status_code="200"} ' + number)
+
+
+def test_a_bucket_without_a_bound_is_refused() -> None:
+    with pytest.raises(ValueError, match="is no bound"):
+        parse_serve_metrics(b'ray_serve_http_request_latency_ms_bucket{le="nan"} 1\n')
 
 
 def test_a_window_is_the_difference_of_two_pages() -> None:

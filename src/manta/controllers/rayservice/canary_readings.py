@@ -29,6 +29,8 @@ from manta.runtime.clock import Clock
 
 TICK: Final = 1.0
 """Seconds. A service is read at the ticks that its interval allows."""
+MAX_AGE: Final = 45.0
+"""Seconds. Older figures count as none: the longest interval, and the longest wait for an answer, are shorter."""
 
 
 ReadMetrics = Callable[[Subject], Awaitable[Reply | Unreachable]]
@@ -111,7 +113,8 @@ class CanaryReadings:
             return await self._read(state, order)
 
         reading = self._poller.latest(subject, order.clusters, fetch, expecting_change=True)
-        return replace(snapshot, canary_reading=reading)
+        is_old = self._clock.monotonic() - state.read_at > MAX_AGE
+        return replace(snapshot, canary_reading=None if is_old else reading)
 
     def forget(self, key: Key) -> None:
         state = self._services.pop(key, None)
