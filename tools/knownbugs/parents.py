@@ -20,8 +20,8 @@ GUARDS: tuple[Guard, ...] = (
         "tolerations and gates are not hashed",
         (
             "rules/spec_hash.py",
-            '_ADDED_BY_QUEUES = ("tolerations", "schedulingGates")',
-            "_ADDED_BY_QUEUES = ()",
+            'ADDED_BY_QUEUES = ("tolerations", "schedulingGates")',
+            "ADDED_BY_QUEUES = ()",
         ),
     ),
     guard(

@@ -46,6 +46,7 @@ VERBS: Mapping[str, str] = {
     "activator": "wake Ray clusters that sleep when somebody connects to them",
     "usage": "show CPU- and GPU-hours of Ray clusters, used and idle",
     "upgrade": "upgrade a RayService and watch the progress",
+    "rollout": "follow, undo or pause the rolling update of a RayCluster",
     "plan": "show what the operator would do",
     "replay": "show recorded reconciles, and what this version would do",
     "bugreport": "pack what a maintainer needs, without secrets",

@@ -35,6 +35,8 @@ class Preview:
     """For an edit of a live object: the fields that change, each with its old and new value."""
     remarks: tuple[str, ...] = ()
     """What the plan does not show: running Pods that stay, a rule that delays it."""
+    order: tuple[str, ...] = ()
+    """For a rolling update: what happens one after the other, in this and later reconciles."""
 
 
 def first_plan(

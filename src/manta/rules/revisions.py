@@ -49,9 +49,8 @@ def content(spec: RayClusterSpec) -> dict[str, Any]:
 
 def _fields(struct: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:
     """Fields that are not at their default, by their JSON name."""
-    known = dict(zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True))
     built = msgspec.to_builtins(struct)
-    return {known[name]: built[known[name]] for name in names if known[name] in built}
+    return {name: built[name] for name in _json_names(type(struct), names) if name in built}
 
 
 def spec_in(data: Content) -> RayClusterSpec:
@@ -103,6 +102,38 @@ def restored(spec: RayClusterSpec, data: Content) -> RayClusterSpec:
             _with_group(one, groups.get(one.group_name)) for one in spec.worker_group_specs
         ),
     )
+
+
+def undone(live: Mapping[str, Any], data: Content) -> dict[str, Any]:
+    """As `restored`, for a spec as written: fields that this version does not know stay."""
+    old: Mapping[str, Any] = data.get("spec") or {}
+    groups = {one.get("groupName"): one for one in old.get("workerGroupSpecs") or ()}
+    spec = _put_back(live, old, _json_names(RayClusterSpec, _OF_CLUSTER))
+    head = _put_back(
+        live.get("headGroupSpec") or {},
+        old.get("headGroupSpec") or {},
+        _json_names(HeadGroupSpec, _OF_HEAD),
+    )
+    fields = _json_names(WorkerGroupSpec, _OF_GROUP)
+    workers = [
+        _put_back(one, groups[one.get("groupName")], fields)
+        if one.get("groupName") in groups
+        else one
+        for one in live.get("workerGroupSpecs") or ()
+    ]
+    return {**spec, "headGroupSpec": head, "workerGroupSpecs": workers}
+
+
+def _put_back(
+    live: Mapping[str, Any], old: Mapping[str, Any], fields: tuple[str, ...]
+) -> dict[str, Any]:
+    kept = {name: value for name, value in live.items() if name not in fields}
+    return {**kept, **{name: old[name] for name in fields if name in old}}
+
+
+def _json_names(struct: type[msgspec.Struct], fields: tuple[str, ...]) -> tuple[str, ...]:
+    known = dict(zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True))
+    return tuple(known[name] for name in fields)
 
 
 def _with_head(live: HeadGroupSpec, old: HeadGroupSpec) -> HeadGroupSpec:

@@ -16,7 +16,7 @@ import msgspec
 
 from manta.api.ray.cluster import RayClusterSpec, ScaleStrategy, WorkerGroupSpec
 
-_ADDED_BY_QUEUES = ("tolerations", "schedulingGates")
+ADDED_BY_QUEUES = ("tolerations", "schedulingGates")
 
 
 def spec_hash(spec: RayClusterSpec, *, worker_groups: int | None = None) -> str:
@@ -53,5 +53,5 @@ def _muted_group(group: WorkerGroupSpec) -> WorkerGroupSpec:
 def without_queue_fields(template: Mapping[str, Any]) -> dict[str, Any]:
     """A Pod template without what queueing systems add to it."""
     spec = template.get("spec") or {}
-    kept = {key: value for key, value in spec.items() if key not in _ADDED_BY_QUEUES}
+    kept = {key: value for key, value in spec.items() if key not in ADDED_BY_QUEUES}
     return {**template, "spec": kept}

@@ -25,6 +25,8 @@ def describe(kind: str, key: Key, found: Preview | None) -> Iterator[str]:
     for number, stage in enumerate(found.plan.stages, 1):
         for action in stage.actions:
             yield f"  {number}. {_action(action)}"
+    for number, step in enumerate(found.order if not found.violations else (), 1):
+        yield f"  order {number:3}. {step}"
     for remark in (*found.remarks, *found.plan.notes):
         yield f"  note: {remark}"
     if found.plan.unfinished and not found.violations:
@@ -50,6 +52,7 @@ def as_document(kind: str, key: Key, found: Preview | None, settings: str) -> di
             for number, stage in enumerate(found.plan.stages, 1)
             for action in stage.actions
         ],
+        **({"order": list(found.order)} if found.order else {}),
         "notes": [*found.remarks, *found.plan.notes],
         "waitsFor": found.plan.wait.why if found.plan.wait else "",
     }

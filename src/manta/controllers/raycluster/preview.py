@@ -6,7 +6,7 @@ Snapshot, planners and status are those of a reconcile, on objects that are read
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 from typing import Any
@@ -21,8 +21,10 @@ from manta.api.resources import PODS
 from manta.controllers.raycluster.caches import BY_CLUSTER, Caches, by_cluster, selections
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import recreates
+from manta.controllers.raycluster.forecast import MOST_STEPS, Forecast, forecast
 from manta.controllers.raycluster.observe import Observer
 from manta.controllers.raycluster.plan import plan
+from manta.controllers.raycluster.rollout.outdated import build
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import differs, next_status
 from manta.kube.client import Client
@@ -32,9 +34,10 @@ from manta.reconcile.actions import Action, Delete
 from manta.reconcile.outcome import UNTRIED
 from manta.reconcile.preview import Preview, Reader, first_plan, live_and_wanted
 from manta.rules.differences import Difference, differences
+from manta.rules.revisions import AT_ONCE, content, without_queue_additions
 from manta.rules.scaling import desired_replicas, max_replicas, min_replicas
 from manta.rules.settings import Settings
-from manta.rules.spec_hash import essence
+from manta.rules.spec_hash import ADDED_BY_QUEUES, essence
 from manta.rules.traits import ray_container_of
 from manta.runtime.clock import Clock
 
@@ -45,6 +48,7 @@ class Effect(StrEnum):
     INVALID = "it is invalid: nothing is done until the spec is corrected"
     NOTHING = "nothing changes"
     IN_PLACE = "changed in place; no running Pod is replaced"
+    ROLLED = "Pods are replaced one after the other"
     SOME_REPLACED = "some Pods are replaced"
     SOME_DELETED = "some Pods are deleted"
     ALL_RECREATED = "all Pods are recreated"
@@ -83,14 +87,28 @@ def preview_of(snapshot: ClusterSnapshot, live: RayCluster | None) -> Preview:
     _, chosen = first_plan(snapshot, lambda one: plan(one).plan, _after_status)
     effect = Effect.INVALID if snapshot.violations else _effect(chosen.actions, snapshot, live)
     rebuilt = _rebuilt(live, snapshot) if live is not None else frozenset()
-    keeps_pods = effect in (Effect.NOTHING, Effect.IN_PLACE)
+    rolls = snapshot.rollout is not None
+    expected = forecast(snapshot) if rolls and snapshot.pods else Forecast()
+    if any(step.verb == "delete" for step in expected.steps):
+        effect = Effect.ROLLED
+    keeps_pods = effect in (Effect.NOTHING, Effect.IN_PLACE) and not rolls
     return Preview(
         effect,
         chosen,
         violations=tuple(str(one) for one in snapshot.violations),
         changes=tuple(_changes(live, snapshot, rebuilt)) if live is not None else (),
         remarks=(*_clamped(snapshot), *((ONLY_NEW_PODS,) if rebuilt and keeps_pods else ())),
+        order=tuple(_order(expected)),
     )
+
+
+def _order(expected: Forecast) -> Iterator[str]:
+    """The steps of a rolling update, in words."""
+    yield from map(str, expected.steps)
+    if expected.more and len(expected.steps) >= MOST_STEPS:
+        yield f"and so on, for {expected.more} more Pods"
+    if expected.ends:
+        yield f"wait: {expected.ends}"
 
 
 def _after_status(snapshot: ClusterSnapshot) -> ClusterSnapshot | None:
@@ -137,13 +155,57 @@ def _changes(live: RayCluster, snapshot: ClusterSnapshot, rebuilt: frozenset[str
     counted = {
         one.field for one in _differences(essence(live.spec), essence(snapshot.cluster.spec))
     }
+    rolled = _rolled(live, snapshot) if snapshot.rollout is not None else None
     for one in _differences(live.spec, snapshot.cluster.spec):
-        if recreates(snapshot) and one.field in counted:
+        if rolled is not None:
+            yield f"{one} ({_need(one.field, rolled, rebuilt)})"
+        elif recreates(snapshot) and one.field in counted:
             yield f"{one} (recreates all Pods)"
         elif one.field in counted and _concerns(one.field, rebuilt):
             yield f"{one} (for new Pods only)"
         else:
             yield f"{one} (in place)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rolled:
+    """What a rolling update would replace because of an edit."""
+
+    fields: frozenset[str]
+    groups: frozenset[str]
+
+
+def _rolled(live: RayCluster, snapshot: ClusterSnapshot) -> _Rolled:
+    before, after = (without_queue_additions(one.spec) for one in (live, snapshot.cluster))
+    found = differences(content(before)["spec"], content(after)["spec"])
+    settings = snapshot.settings
+    groups = [one.group_name for one in after.worker_group_specs]
+    known = {one.group_name for one in before.worker_group_specs}
+    changed = [
+        name
+        for name in (names.HEAD_GROUP, *(one for one in groups if one in known))
+        if build(snapshot.cluster, before, name, settings)
+        != build(snapshot.cluster, after, name, settings)
+    ]
+    return _Rolled(frozenset(one.field for one in found), frozenset(changed))
+
+
+def _need(field: str, rolled: _Rolled, rebuilt: frozenset[str]) -> str:
+    """What the edit of one field needs: Recreate, rolling, new Pods, or nothing."""
+    for name, why in AT_ONCE.items():
+        if field == f"spec.{name}" or field.startswith(f"spec.{name}."):
+            return f"needs Recreate: {why}"
+    if field in rolled.fields and _concerns(field, rolled.groups):
+        mine = sorted(one for one in rolled.groups if _concerns(field, frozenset({one})))
+        whom = ["the head" if one == names.HEAD_GROUP else f"group {one}" for one in mine]
+        return f"rolls {', '.join(whom)}"
+    if _is_for_new_pods(field) and _concerns(field, rebuilt):
+        return "for new Pods only"
+    return "in place"
+
+
+def _is_for_new_pods(field: str) -> bool:
+    return any(f".template.spec.{one}" in field for one in ADDED_BY_QUEUES)
 
 
 def _differences(before: RayClusterSpec, after: RayClusterSpec) -> tuple[Difference, ...]:

@@ -8,6 +8,7 @@ import msgspec
 
 from manta.api.ray import names
 from manta.controllers.raycluster.events import Cause
+from manta.controllers.raycluster.plan import plan
 from manta.reconcile.actions import Delete
 from support.raycluster import container, group, template
 from support.raycluster_scenario import set_running
@@ -189,6 +190,8 @@ def test_a_bad_image_stops_at_the_deadline_and_says_why() -> None:
     assert "0 of 3 workers of group workers replaced; no progress for 600 s" in message
     assert f"no such image: {BAD}" in message
     assert ready_workers(scenario) == 3
+    wakeup = plan(scenario.snapshot()).wakeup
+    assert wakeup is None or wakeup > timedelta(0), "it reconciles without end"
 
 
 def test_a_bad_image_is_rolled_back_if_asked() -> None:

@@ -125,7 +125,8 @@ def plan_rollout_records(snapshot: ClusterSnapshot) -> Step[RayClusterStatus]:
     if _gives_up(rollout):
         return Step(_give_up(snapshot, rollout))
     actions = [*_progress(rollout), *_success(snapshot, rollout), *_forgotten(snapshot, rollout)]
-    return Step(do(*actions), wake_in=earliest(rollout.stalls_in, rollout.next_available))
+    deadline = rollout.stalls_in or None  # a deadline that has passed needs no timer
+    return Step(do(*actions), wake_in=earliest(deadline, rollout.next_available))
 
 
 def _progress(rollout: Rollout) -> Iterator[Action]:
