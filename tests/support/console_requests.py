@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from urllib.parse import quote_plus
+from urllib.parse import quote, quote_plus
 
 from manta.console.pages.actions import BY_WORD
 from manta.console.pages.parts import KINDS
@@ -20,6 +20,11 @@ _YAMLS = (
     "kind: RayCluster\nmetadata: {name: demo}\n", "- 1\n- 2\n", "a: &a [1]\nb: [*a, *a]\n" * 3, "!!python/object:os.system x", "---\n" * 2000,
     "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: 7}\nspec: []\n", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", "\t", "kind: [",
     "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata:\n  name: odd\n  labels: {x: \"<script>alert('odd')</script>\"}\nspec: {headGroupSpec: 3}\n",
+)  # fmt: skip
+_API = (
+    "/apis/ray.io/v1/{}", "/apis/ray.io/v1/namespaces/{}/rayclusters", "/apis/ray.io/v1/namespaces/default/rayclusters/{}/{}",
+    "/apis/events.k8s.io/v1/namespaces/{}/events", "/api/v1/namespaces/{}/services/{}/proxy/", "/api/v1/namespaces/default/pods/{}/log",
+    "/apis/v1/namespaces/{}/compute_templates", "/apis/v1/namespaces/default/compute_templates/{}", "/openapi.json", "/swagger-ui/", "/metrics",
 )  # fmt: skip
 _FIELDS = (
     "yaml",
@@ -66,6 +71,8 @@ def _path(dice: random.Random) -> str:
                 "/healthz",
             )
         )
+    if dice.random() < 0.3:
+        return dice.choice(_API).format(quote(dice.choice(_WORDS), safe="/%"), dice.choice(_WORDS))
     kind = dice.choice((*KINDS, "pods", dice.choice(_WORDS)))
     place = (
         ["default", "demo"] if dice.random() < 0.7 else [dice.choice(_WORDS), dice.choice(_WORDS)]

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from manta.api.resources import NODES
+from manta.client.gpus import GpuRow
 from manta.console.snapshot import Snapshot
 from manta.console.terminal import tables
 from manta.console.terminal.app import FleetScreen, GpuScreen, ObjectScreen, TopApp
 from manta.console.terminal.grid import Grid
+from manta.console.terminal.source import VisitorSource
+from manta.console.visitors import Visitor
+from manta.console.watching import Watching
+from manta.kube.errors import Unreachable
+from support.connector import LocalConnector
 from support.console import NOW, pod, ray, ready_cluster, snapshot
+from support.plane import memory_plane
+from support.raycrds import ray_crds
 from support.terminal import GPUS, FakeSource, fleet, gpu
 
 SIZE = (140, 40)
@@ -159,6 +169,44 @@ async def test_without_nodes_that_tell_the_requests_for_gpus_are_shown() -> None
         assert rows(app, "gpus")[0][1:6] == [
             "1 requested", "unknown", "unknown", "default/demo-worker-1", "demo",
         ]  # fmt: skip
+
+
+async def test_why_nodes_cannot_be_asked_is_shown() -> None:
+    class Refusing(FakeSource):
+        async def gpus(self, snapshot: Snapshot) -> tuple[GpuRow, ...]:
+            raise Unreachable("the API server went away", sent=False)
+
+    app = TopApp(Refusing(fleet()))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("g")
+        await until(pilot, lambda: isinstance(app.screen, GpuScreen))
+        await until(pilot, lambda: "the API server went away" in words(app, "headline"))
+
+
+async def test_the_gpus_of_a_node_come_from_the_node() -> None:
+    reading = {"busy": 37, "used": 2 * 2**30, "error": ""}
+    device = {"index": 0, "model": "NVIDIA H200", "id": "GPU-1", "memory": 140 * 2**30}
+    found = {"gpu": device, "reading": reading, "pod": "default/worker", "processes": []}
+
+    class Connector(LocalConnector):
+        async def node_document(self, node: str, path: str) -> Any:
+            return [found] if path == "gpus" else None
+
+    async with memory_plane(crds=ray_crds()) as plane:
+        plane.app.connector = Connector()
+        capacity = {"nvidia.com/gpu": "1", "cpu": "8", "memory": "8Gi"}
+        body = {
+            "metadata": {"name": "node-1"},
+            "status": {"capacity": capacity, "allocatable": capacity},
+        }
+        await plane.client.create(NODES, "", body)
+        watching = Watching(plane.client, plane.clock)
+        visitor = Visitor(plane.client, watching, plane.clock)
+        await watching.start()
+        source = VisitorSource(visitor, "https://here")
+        [one] = await source.gpus(source.snapshot())
+        assert (one.busy, one.pod, one.model) == (37, "default/worker", "NVIDIA H200")
+        await visitor.close()
 
 
 async def test_what_a_user_may_not_see_is_named() -> None:

@@ -206,7 +206,7 @@ class ObjectScreen(LiveScreen):
         name = cell(f"{one.kind} {one.key}")
         self.query_one("#headline", Static).update(line((name, state, cell(f"{row[8].text} old"))))
         self.query_one("#why", Static).update(text_of(cell(waits_for(one))))
-        gpus = await gpus_of(self.source, snapshot)
+        gpus, _ = await gpus_of(self.source, snapshot)
         self._fill("conditions", "Conditions", tables.condition_rows(one, snapshot.now))
         self._fill(
             "pods", "Pods", tables.pod_rows(snapshot, one, gpus), snapshot.hidden.get("pods")
@@ -237,13 +237,14 @@ class GpuScreen(LiveScreen):
         yield Footer()
 
     async def show(self, snapshot: Snapshot) -> None:
-        gpus = await gpus_of(self.source, snapshot)
+        gpus, why = await gpus_of(self.source, snapshot)
         rows = tables.gpu_rows(snapshot, gpus) or tables.requested_gpus(snapshot)
         busy = sum(1 for one in gpus if one.pod)
         words = f"{len(gpus)} GPUs, {busy} of them held by Pods"
         if not gpus:
-            words = "No node tells about its GPUs (nodes of `manta up` do); Pods that request some:"
-        self.query_one("#headline", Static).update(Text(words))
+            why = why or "nodes of `manta up` do"
+            words = f"No node tells about its GPUs ({why}); Pods that request some:"
+        self.query_one("#headline", Static).update(text_of(cell(words)))
         grid = self.query_one(Grid)
         grid.show({f"{number} {row[0].text}": row for number, row in enumerate(rows)})
         grid.border_title = "GPUs"
@@ -274,9 +275,9 @@ def line(cells: Iterable[Cell]) -> Text:
     return Text("   ").join(text_of(one) for one in cells)
 
 
-async def gpus_of(source: Source, snapshot: Snapshot) -> tuple[GpuRow, ...]:
-    """None if this user may not ask for rights: the columns of GPUs then show what Pods request."""
+async def gpus_of(source: Source, snapshot: Snapshot) -> tuple[tuple[GpuRow, ...], str]:
+    """The GPUs, or none and the reason: what Pods request is shown then."""
     try:
-        return await source.gpus(snapshot)
-    except MantaError:
-        return ()
+        return await source.gpus(snapshot), ""
+    except MantaError as error:
+        return (), str(error)

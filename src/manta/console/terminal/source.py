@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from manta.api.well_known import RESOURCES_OF_GPUS
 from manta.client.gpus import GpuRow
 from manta.console.snapshot import Snapshot
 from manta.console.visitors import Visitor
@@ -45,5 +46,7 @@ class VisitorSource:
         await self._visitor.watching.wait_newer(version, seconds)
 
     async def gpus(self, snapshot: Snapshot) -> tuple[GpuRow, ...]:
-        rights = await self._visitor.rights("")
+        if not any(RESOURCES_OF_GPUS & one.status.capacity.keys() for one in snapshot.nodes):
+            return ()
+        rights = await self._visitor.rights("default")  # nodes are in none; a review needs one
         return await self._visitor.asking.gpus(snapshot.nodes, rights)
