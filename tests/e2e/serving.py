@@ -98,7 +98,7 @@ class Traffic:
         command = [sys.executable, str(LOADER), outside, "--callers", "2", "--host", host]
         if self.machine.is_here:
             self._outside = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.machine.until("the first answers", lambda: self._inside()["requests"] > 10, 60)
+        self.machine.until("the first answers", lambda: self.seen_inside()["requests"] > 10, 60)
 
     def _addresses(self) -> tuple[str, str, str]:
         """For a Pod; for the machine; and the Host that the machine has to say."""
@@ -117,16 +117,16 @@ class Traffic:
             f"{name}.default.gateway.localhost",
         )
 
-    def _inside(self) -> Json:
+    def seen_inside(self) -> Json:
         done = self.machine.manta("logs", self._pod, "--tail", "1", check=False)
         return _last(done.stdout)
 
     def editions(self) -> set[str]:
         """Which editions have answered a Pod so far."""
-        return set(EDITION.findall(" ".join(self._inside()["answers"])))
+        return set(EDITION.findall(" ".join(self.seen_inside()["answers"])))
 
     def so_far(self) -> Json:
-        seen = self._inside()
+        seen = self.seen_inside()
         return {
             "requests": seen["requests"],
             "failed": seen["failed"],
@@ -141,7 +141,7 @@ class Traffic:
             self._outside.send_signal(signal.SIGTERM)
             seen["machine"] = _last(self._outside.communicate(timeout=60)[0])
         self.machine.until("the caller to end", lambda: self._phase() == "Succeeded", 60)
-        seen["pod"] = self._inside()
+        seen["pod"] = self.seen_inside()
         self.machine.manta("delete", "pod", self._pod)
         return seen
 
