@@ -30,7 +30,7 @@ class CanaryServed(Served):
     def path(self) -> str:
         return ""
 
-    def manifests(self, edition: str, failures: float = 0.0) -> list[Json]:
+    def manifests(self, edition: str, failures: float = 0.0, *, gpus: bool = False) -> list[Json]:
         text = (ROOT / "examples" / "rayservice-canary.yaml").read_text()
         *others, service = yaml.safe_load_all(text)
         spec = service["spec"]
@@ -50,6 +50,9 @@ class CanaryServed(Served):
             [ray] = group["template"]["spec"]["containers"]
             values = {"PYTHONPATH": "/app", "EDITION": edition, "FAILURES": str(failures)}
             ray["env"] = [{"name": name, "value": value} for name, value in values.items()]
+        if gpus:
+            [worker] = cluster["workerGroupSpecs"][0]["template"]["spec"]["containers"]
+            worker["resources"]["limits"]["nvidia.com/gpu"] = "1"
         return [*others, service]
 
 

@@ -250,6 +250,9 @@ class Life:
 
     def start(self, seconds: float = 400) -> None:
         self.machine.apply(*self.served.manifests("0"))
+        self.wait(seconds)
+
+    def wait(self, seconds: float = 400) -> None:
         self.machine.until("the service to run", self._is_at_rest, seconds)
 
     def upgrade(self, fault: str = "", seconds: float = 600) -> float:
