@@ -103,6 +103,10 @@ clients-parity: setup ## kubectl ray: every flag and its effect; MANTA_KUBERAY_P
 upgrades: setup ## real Ray Serve under load: 10 upgrades of each kind, killed heads and operators, frozen dashboards (20 minutes)
 	$(BIN)/python -m tests.e2e.upgrades --count $(or $(COUNT),10)
 
+.PHONY: rollouts
+rollouts: setup ## rollouts under load with real Ray: 10 canaries of 10,000 requests, one with errors (3 hours); COUNT=n REQUESTS=n
+	$(BIN)/python -m tests.e2e.canaries_at_length --count $(or $(COUNT),10) --requests $(or $(REQUESTS),10000)
+
 .PHONY: chaos
 chaos: setup ## 50 planes, killed at random (kill -9), leave nothing behind (20 minutes); CYCLES=n for fewer
 	$(BIN)/python -m tests.chaos --cycles $(or $(CYCLES),50)
