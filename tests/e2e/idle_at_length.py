@@ -27,14 +27,15 @@ END_DETACHED = """
 import ray; ray.init(logging_level="error", namespace="n"); ray.kill(ray.get_actor("kept"))
 """
 CLIENT = """
-import ray, time; ray.init("ray://127.0.0.1:10001", logging_level="error"); time.sleep(%d)
+import ray, time; ray.init("ray://127.0.0.1:10001", logging_level="error")
+print("connected", flush=True); time.sleep(%d)
 """
 TASK = """
-import ray, time; ray.init(logging_level="error")
+import ray, time; ray.init(logging_level="error"); print("connected", flush=True)
 ray.get(ray.remote(num_cpus=0)(lambda: time.sleep(%d)).remote())
 """
 QUEUED_TASK = """
-import ray, time; ray.init(logging_level="error")
+import ray, time; ray.init(logging_level="error"); print("connected", flush=True)
 ray.get(ray.remote(num_cpus=100)(lambda: 1).remote(), timeout=%d)
 """
 GROUP = """
@@ -62,7 +63,7 @@ SUBMIT = "import os; os.system('ray job submit --no-wait --submission-id %s %s')
 @pytest.fixture(scope="module")
 def head(machine: Machine) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Runs Python in the head of a cluster that is suspended when nobody uses it."""
-    machine.apply(cluster("used", workers=0, annotations=AFTER))
+    limit(machine, "0")
     machine.cluster_ready("used")
 
     def python(script: str) -> subprocess.Popen[str]:
@@ -101,7 +102,14 @@ def stays_awake(machine: Machine, seconds: float = WATCHED) -> set[str]:
     return seen
 
 
+def limit(machine: Machine, after: str = "") -> None:
+    """While a use begins or ends, which takes long on a busy machine, the cluster has no limit."""
+    chosen = {"manta.ray.io/idle-suspend-after": after} if after else {}
+    machine.apply(cluster("used", workers=0, annotations=AFTER | chosen))
+
+
 def awake(machine: Machine) -> None:
+    limit(machine, "0")
     if is_asleep(machine, "used") or machine.get("raycluster", "used")["spec"].get("suspend"):
         machine.until("it sleeps", lambda: is_asleep(machine, "used"))
         machine.manta("resume", "used")
@@ -130,9 +138,12 @@ def test_what_a_script_leaves_behind_is_use(
     begin, reason, end = story
     awake(machine)
     run(head(begin))
+    limit(machine)
     assert reason in stays_awake(machine)
     if end:
+        limit(machine, "0")
         run(head(end))
+        limit(machine)
     machine.until("it sleeps", lambda: is_asleep(machine, "used"), 300)
 
 
@@ -142,8 +153,11 @@ RUNNING = {"Ray Client": CLIENT, "sleeping task": TASK, "queued task": QUEUED_TA
 @pytest.mark.parametrize("script", RUNNING.values(), ids=RUNNING)
 def test_what_runs_is_use(machine: Machine, head: Head, script: str) -> None:
     awake(machine)
-    with in_background(head(script % 300)):
-        time.sleep(8)
+    process = head(script % 600)
+    with in_background(process):
+        assert process.stdout is not None
+        assert "connected" in process.stdout.readline()
+        limit(machine)
         assert "False DriverRunning" in stays_awake(machine)
 
 
@@ -153,6 +167,7 @@ def test_a_dashboard_that_hangs_proves_nothing(machine: Machine, head: Head) -> 
         "import os; os.system('pkill -%s -f dashboard/dashboard.py; pkill -%s -f ray::Dashboard')"
     )
     run(head(signal % ("STOP", "STOP")))
+    limit(machine)
     seen = stays_awake(machine, 3 * LIMIT)
     assert "Unknown DashboardUnreachable" in seen or "Unknown HeadNotReady" in seen, seen
     run(head(signal % ("CONT", "CONT")))

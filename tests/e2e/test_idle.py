@@ -89,7 +89,7 @@ def test_an_idle_cluster_sleeps_and_ray_job_submit_wakes_it(machine: Machine) ->
 
 
 def test_a_detached_actor_keeps_a_cluster_awake(machine: Machine) -> None:
-    machine.apply(cluster("busy", workers=0, annotations=AFTER))
+    machine.apply(cluster("busy", workers=0))
     machine.cluster_ready("busy")
     script = (
         "import ray; ray.init(logging_level='error')\n"
@@ -98,6 +98,7 @@ def test_a_detached_actor_keeps_a_cluster_awake(machine: Machine) -> None:
         "print(ray.get(kept.there.remote()))"
     )
     assert "True" in machine.exec(head_of(machine, "busy"), "python", "-c", script)
+    machine.apply(cluster("busy", workers=0, annotations=AFTER))
     deadline = time.monotonic() + 3 * LIMIT
     while time.monotonic() < deadline:
         assert not machine.get("raycluster", "busy")["spec"].get("suspend")
