@@ -44,7 +44,7 @@ HOST = "127.0.0.1:8267"
 
 
 def ray(kind: str, name: str, status: Mapping[str, Any] | None = None, **more: Any) -> Item:
-    """A Ray object; `more` are `namespace`, `spec`, `labels`, `owner` and `created`."""
+    """A Ray object; `more` are `namespace`, `spec`, `labels`, `annotations`, `owner` and `created`."""
     meta: dict[str, Any] = {
         "name": name,
         "namespace": more.get("namespace", "default"),
@@ -52,6 +52,7 @@ def ray(kind: str, name: str, status: Mapping[str, Any] | None = None, **more: A
         "resourceVersion": "7",
         "generation": 1,
         "labels": more.get("labels", {}),
+        "annotations": more.get("annotations", {}),
         "creationTimestamp": more.get("created", CREATED),
     }
     if owner := more.get("owner"):

@@ -183,6 +183,22 @@ def test_a_user_without_rights_gets_no_button() -> None:
     assert "/rayclusters/default/demo/suspend" in object_page(whole(), CLUSTER, allowed).body()
 
 
+def test_a_cluster_that_sleeps_says_so_with_its_hours_and_can_be_resumed() -> None:
+    said = "idle since 2026-11-18T09:00:00Z, suspended after 30m; resume: manta resume sleeper"
+    usage = "none 2026-11-18T10:00:00Z 0 0;total 8 4 2 1;2026-11-18 8 4 2 1"
+    sleeper = ray(
+        "RayCluster",
+        "sleeper",
+        {"conditions": [condition("Idle", True, said)]},
+        spec={"suspend": True},
+        annotations={"manta.ray.io/usage": usage},
+    )
+    body = object_page(snapshot(sleeper), sleeper, allowed).body()
+    assert said in body
+    assert "used 8.0 CPU-hours and 2.0 GPU-hours, idle 4.0 and 1.0" in body
+    assert "/rayclusters/default/sleeper/resume" in body
+
+
 def evil_live() -> Live:
     tasks = TaskList(_TaskData(_TaskRows((TaskInfo(EVIL, EVIL, EVIL),))))
     row = GpuRow(EVIL, 0, EVIL, EVIL, 1, 1, 1, f"{EVIL}/{EVIL}", EVIL, ())
