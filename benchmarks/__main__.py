@@ -36,6 +36,7 @@ NAMES = (
     "ray_start",
     "history",
     "collector",
+    "console",
     "console_api",
     "idle",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -219,11 +219,19 @@ class RunningConsole:
 
 @asynccontextmanager
 async def running_console(
-    *, user: User = ADMIN, namespaces: tuple[str, ...] = (), log_in: bool = True, kinds: bool = True
+    *,
+    user: User = ADMIN,
+    namespaces: tuple[str, ...] = (),
+    log_in: bool = True,
+    kinds: bool = True,
+    prepare: Callable[[Client], Awaitable[None]] | None = None,
 ) -> AsyncIterator[RunningConsole]:
-    """`kinds=False`: the server does not know the Ray kinds, which take a second to load."""
+    """`kinds=False`: the server does not know the Ray kinds, which take a second to load. `prepare` makes objects
+    before anybody comes."""
     clock = SystemClock()
     async with memory_plane(crds=ray_crds() if kinds else ()) as plane:
+        if prepare is not None:
+            await prepare(plane.client)
         visitors = Visitors(lambda _session: plane.client_as(user), clock, namespaces)
         with tempfile.TemporaryDirectory() as directory:
             links = OneTimeLinks(Path(directory))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from manta.api.core import Node, Pod
 from manta.api.quantity import Quantity, QuantityError
@@ -52,6 +53,7 @@ def amount(quantities: Mapping[str, str | int | float]) -> Amount:
     )
 
 
+@lru_cache(maxsize=4096)
 def _number(text: str | float) -> float:
     """0 for a text that is no quantity: the API server would have refused it."""
     try:

@@ -253,7 +253,8 @@ def _action(one: Item, word: str, rights: Rights) -> Action:
     if action is None or not action.offered(one):
         raise UsageError(f"{word}: this cannot be done to {one.kind} {one.key} now")
     if not permitted(action, one, rights.allows):
-        raise UsageError(f"{word}: you may not {action.verb} {RESOURCES[one.kind].plural}")
+        what = "services/proxy" if word == "stop" else RESOURCES[one.kind].plural
+        raise UsageError(f"{word}: you may not {action.verb} {what}")
     return action
 
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 from manta.api.core import Node, Pod
 from manta.api.meta import Key
 from manta.api.ray.names import LABEL_CLUSTER, LABEL_CRON_JOB_NAME
 from manta.client.object_state import State, state_of
+from manta.console.capacity import Amount, offered, requested
 from manta.console.views import Event, RayObject
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -24,6 +26,8 @@ class Item:
     kind: str
     object: RayObject
     state: State
+    memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What pages computed of this version of the object: tabs share it."""
 
     @property
     def key(self) -> Key:
@@ -81,6 +85,17 @@ class Snapshot:
             about = one.involved_object
             found.setdefault((about.kind, Key(about.namespace, about.name)), []).append(one)
         return {key: tuple(events) for key, events in found.items()}
+
+    @cached_property
+    def requested(self) -> Amount:
+        """By Ray's Pods that have a node."""
+        return requested(
+            pod for pods in self.pods_by_cluster.values() for pod in pods if pod.spec.node_name
+        )
+
+    @cached_property
+    def offered(self) -> Amount:
+        return offered(self.nodes)
 
     def get(self, kind: str, key: Key) -> Item | None:
         return self.by_key.get((kind, key))

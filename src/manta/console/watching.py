@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from manta.api.core import Node, Pod
@@ -42,9 +42,10 @@ class Watching:
         self._informers: dict[str, Informer[Any]] = {}
         self._refused: dict[str, str] = {}
         self._items: dict[tuple[str, Key], Item] = {}
-        self._samples: dict[str, deque[Sample]] = {}
+        self._samples: dict[str, tuple[Sample, ...]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
+        self._snapshot: tuple[int, Snapshot] | None = None
         self._user = ""
         self.version = 0
 
@@ -67,15 +68,26 @@ class Watching:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def snapshot(self) -> Snapshot:
+        """The state now. All tabs share one until something changes, with the indexes that pages made of it."""
+        held = self._snapshot
+        if held is None or held[0] != self.version or self._now() != held[1].now:
+            held = self._snapshot = (self.version, self._new_snapshot())
+        return held[1]
+
+    def _now(self) -> datetime:
+        """In whole seconds: ages are shown in no finer steps."""
+        return self._clock.now().replace(microsecond=0)
+
+    def _new_snapshot(self) -> Snapshot:
         return Snapshot(
-            now=self._clock.now(),
+            now=self._now(),
             items=tuple(self._items.values()),
             pods=self._all(PODS),
             nodes=self._all(NODES),
             events=self._all(CORE_EVENTS),
             hidden=dict(self._hidden()),
             user=self._user,
-            samples={uid: tuple(found) for uid, found in self._samples.items()},
+            samples=dict(self._samples),
         )
 
     async def wait_newer(self, version: int, seconds: float) -> None:
@@ -134,9 +146,10 @@ class Watching:
         values = values_of(found)
         if not values:
             return
-        kept = self._samples.setdefault(found.uid, deque(maxlen=MOST_SAMPLES))
+        kept = self._samples.get(found.uid, ())
         if not kept or kept[-1].values != values:
-            kept.append(Sample(self._clock.now(), values))
+            new = Sample(self._clock.now(), values)
+            self._samples[found.uid] = (*kept[1 - MOST_SAMPLES :], new)
 
     def notify(self) -> None:
         """Tell the streams that a page may look different now."""

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from manta.api.meta import Key
-from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.resources import CORE_EVENTS, PODS
 from manta.console.server import LIMITS
 from manta.httpserver.handler import Handler
 from manta.httpserver.messages import HttpRequest, HttpResponse
 from manta.httpserver.server import HttpServer
+from manta.localplane.apiserver.streaming.connector import LogOptions
 from support.browser import CHROMIUM, Page, browser
+from support.connector import LocalConnector
 from support.console import RunningConsole, running_console
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium: apt-get install chromium")
@@ -90,17 +94,87 @@ async def test_a_message_with_markup_is_shown_as_text(tmp_path: Path) -> None:
             assert found["result"]["value"] == "demo · Manta"
 
 
-class _OtherSite(Handler):
-    """A page of another site that sends a form to the console."""
+class _Lines(LocalConnector):
+    """A Pod that writes markup to its log."""
 
-    def __init__(self, target: str, uid: str) -> None:
-        self._form = (
-            f'<p>other site</p><form method=post action="{target}"><input name=uid value="{uid}">'
-            "</form><script>document.forms[0].submit()</script>"
-        )
+    async def logs(
+        self, namespace: str, pod: str, container: str, options: LogOptions
+    ) -> AsyncIterator[bytes]:
+        async def lines() -> AsyncIterator[bytes]:
+            yield f"{EVIL}\n".encode()
+
+        return lines()
+
+
+async def test_what_users_write_is_text_on_every_page(tmp_path: Path) -> None:
+    """In annotations, entrypoints, Events, log lines and YAML; Kubernetes lets no markup into names and labels."""
+    evil = {"annotations": {"evil": EVIL}}
+    job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "job", **evil}, "spec": {"entrypoint": EVIL, "clusterSelector": {"ray.io/cluster": "demo"}}}  # fmt: skip
+    labels = {"labels": {"ray.io/cluster": "demo"}}
+    pod = {"metadata": {"name": "demo-head", **labels}, "spec": {"nodeName": "n", **POD["spec"]}}
+    about = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "demo", "namespace": "default"}  # fmt: skip
+    event = {"metadata": {"name": "e"}, "involvedObject": about, "reason": EVIL, "message": EVIL, "type": "Warning"}  # fmt: skip
+    async with running_console(log_in=False) as console, browser(tmp_path, {}) as [page]:
+        client = console.plane.client
+        console.plane.app.connector = _Lines()
+        demo = cluster("demo")
+        await client.create(RAY_CLUSTERS, "default", demo | {"metadata": {"name": "demo", **evil}})
+        await client.create(RAY_JOBS, "default", job)
+        await client.create(PODS, "default", pod)
+        await client.create(CORE_EVENTS, "default", event)
+        failed = {"status": {"jobDeploymentStatus": "Failed", "message": EVIL}}
+        await client.patch(RAY_JOBS, Key("default", "job"), failed, subresource="status")
+        async with served(console) as (_, port):
+            base = f"http://{HOST}:{port}"
+            await page.open(f"{base}/login?token={console.new_link()}", "demo")
+            for path, shows in (
+                ("/", "<img src=x"),
+                ("/events", "<img src=x"),
+                ("/rayclusters/default/demo", "<img src=x"),
+                ("/rayjobs/default/job", "<script>"),
+                ("/pods/default/demo-head/log", "<script>"),
+                ("/plan?object=/rayclusters/default/demo", "Nothing is written"),
+                (f"/?q={quote(EVIL)}", "Clear"),
+                (f"/{quote(EVIL)}", "Not found"),
+            ):
+                await page.open(f"{base}{path}", shows)
+                assert await page.run("document.title") != "hacked", path
+                assert await page.run("document.querySelectorAll('img[src=x]').length") == 0
+            await page.open(f"{base}/plan?object=/rayclusters/default/demo", "Nothing is written")
+            await page.click("Plan")
+            await page.shows("What would happen")
+            assert await page.run("document.title") != "hacked"
+
+
+class _OtherSite(Handler):
+    """A page of another site, which keeps the headers of its visitors."""
+
+    def __init__(self, page: str) -> None:
+        self._page = page
+        self.headers: list[Mapping[str, str]] = []
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
-        return HttpResponse(200, self._form.encode(), content_type="text/html")
+        self.headers.append(request.headers)
+        return HttpResponse(200, self._page.encode(), content_type="text/html")
+
+
+def form(target: str, uid: str) -> str:
+    return (
+        f'<p>other site</p><form method=post action="{target}"><input name=uid value="{uid}">'
+        "</form><script>document.forms[0].submit()</script>"
+    )
+
+
+def requests(base: str, uid: str) -> str:
+    """Everything that a script can send without the consent of the console."""
+    target = f"{base}/rayclusters/default/demo/delete"
+    return f"""<p>other site</p><script>
+      const sent = ["cors", "no-cors"].flatMap((mode) => ["POST", "DELETE", "PUT"].map((method) =>
+        fetch("{target}", {{method, mode, credentials: "include", body: new URLSearchParams({{uid: "{uid}"}})}})
+          .then(() => "", () => "")));
+      sent.push(fetch("{base}/", {{credentials: "include"}}).then((found) => found.text(), () => ""));
+      Promise.all(sent).then((all) => document.body.append("done; read " + all.join("").length));
+    </script>"""
 
 
 async def test_a_form_of_another_site_deletes_nothing(tmp_path: Path) -> None:
@@ -110,13 +184,55 @@ async def test_a_form_of_another_site_deletes_nothing(tmp_path: Path) -> None:
             base = f"http://{HOST}:{port}"
             await page.open(f"{base}/login?token={console.new_link()}", "demo")
             target = f"{base}/rayclusters/default/demo/delete"
-            other = HttpServer(_OtherSite(target, made.metadata.uid))
+            other = HttpServer(_OtherSite(form(target, made.metadata.uid)))
             there = await other.start("127.0.0.1", 0)
             try:
                 await page.open(f"http://127.0.0.1:{there}/", "does not come from this console")
             finally:
                 await other.stop(grace_seconds=0.1)
             await console.plane.client.get(RAY_CLUSTERS, Key("default", "demo"))
+
+
+async def test_scripts_of_another_site_delete_and_read_nothing(tmp_path: Path) -> None:
+    async with running_console(log_in=False) as console, browser(tmp_path, {}) as [page]:
+        made = await console.plane.client.create(RAY_CLUSTERS, "default", cluster("demo"))
+        async with served(console) as (_, port):
+            base = f"http://{HOST}:{port}"
+            await page.open(f"{base}/login?token={console.new_link()}", "demo")
+            other = HttpServer(_OtherSite(requests(base, made.metadata.uid)))
+            there = await other.start("127.0.0.1", 0)
+            try:
+                for name in (
+                    "127.0.0.1",
+                    "other.localhost",
+                ):  # another site, and one of the same site
+                    await page.open(f"http://{name}:{there}/", "done; read 0")
+            finally:
+                await other.stop(grace_seconds=0.1)
+            await console.plane.client.get(RAY_CLUSTERS, Key("default", "demo"))
+
+
+async def test_the_token_of_the_link_is_in_no_address_referrer_or_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    async with running_console(log_in=False) as console, browser(tmp_path, {}) as [page]:
+        other = _OtherSite("<p>other site")
+        server = HttpServer(other)
+        there = await server.start("127.0.0.1", 0)
+        try:
+            async with served(console) as (_, port):
+                token = console.new_link()
+                await page.open(f"http://{HOST}:{port}/login?token={token}", "No Ray objects yet")
+                assert await page.run("location.href") == f"http://{HOST}:{port}/"
+                assert await page.run("document.referrer") == ""
+                assert [one for one in page.requests if token in one] == page.requests[:1]
+                await page.run(f"location.href = 'http://127.0.0.1:{there}/'")
+                await page.shows("other site")
+        finally:
+            await server.stop(grace_seconds=0.1)
+        assert "referer" not in other.headers[0]
+        assert token not in caplog.text
 
 
 async def test_another_name_for_this_machine_is_not_served(tmp_path: Path) -> None:

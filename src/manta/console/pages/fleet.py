@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from manta.api.ray.names import ANNOTATION_IDLE_SINCE
 from manta.api.well_known import RESOURCE_NVIDIA_GPU
 from manta.client.gpus import GpuRow
-from manta.console.capacity import Amount, amount, offered, requested
+from manta.console.capacity import Amount, amount
 from manta.console.html import Html, join, tag
 from manta.console.pages.page import LIVE_REFRESH, REFRESH, Page, Section, Table
 from manta.console.pages.parts import SHORT, ago, cpus, link, memory, state_badge, tone
@@ -103,28 +104,40 @@ def items(snapshot: Snapshot, chosen: Filter) -> list[Item]:
 
 
 def is_idle(one: Item) -> bool:
-    """A ready cluster whose autoscaler has removed all workers: nothing needs them."""
+    """A ready cluster that the operator found idle, or whose autoscaler has removed all workers."""
     return (
         one.kind == "RayCluster"
         and one.state.word == "ready"
-        and bool(one.object.spec.get("enableInTreeAutoscaling"))
-        and not one.object.status.get("desiredWorkerReplicas")
+        and (
+            ANNOTATION_IDLE_SINCE in one.object.metadata.annotations
+            or (
+                bool(one.object.spec.get("enableInTreeAutoscaling"))
+                and not one.object.status.get("desiredWorkerReplicas")
+            )
+        )
     )
 
 
 def look_of(one: Item) -> str:
     """Which of the tiles counts it."""
-    return "calm" if is_idle(one) else tone(one.state)
+    look: str | None = one.memo.get("look")
+    if look is None:
+        look = one.memo["look"] = "calm" if is_idle(one) else tone(one.state)
+    return look
 
 
 def matches(one: Item, chosen: Filter) -> bool:
-    words = f"{one.kind} {one.key} {one.state.word} {one.state.why}".lower()
     return (
         chosen.kind in ("", one.kind)
         and chosen.namespace in ("", one.key.namespace)
         and chosen.tone in ("", look_of(one))
-        and all(word in words for word in chosen.text.lower().split())
+        and (not chosen.text or _has_words(one, chosen.text))
     )
+
+
+def _has_words(one: Item, text: str) -> bool:
+    words = f"{one.kind} {one.key} {one.state.word} {one.state.why}".lower()
+    return all(word in words for word in text.lower().split())
 
 
 # ── overview ─────────────────────────────────────────────────────────────────────────────
@@ -160,13 +173,11 @@ def _overview(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow]) -> Htm
 
 
 def _capacity(snapshot: Snapshot, gpus: Sequence[GpuRow]) -> Html:
-    used = requested(
-        pod for pods in snapshot.pods_by_cluster.values() for pod in pods if pod.spec.node_name
-    )
+    used = snapshot.requested
     if why := snapshot.hidden.get("nodes"):
         words = f"Ray's Pods request {cpus(used.cpu)} CPUs, {memory(used.memory)} and {cpus(used.gpu)} GPUs ({why})"
         return tag("p", words, class_="note")
-    there = offered(snapshot.nodes)
+    there = snapshot.offered
     count = len(snapshot.nodes)
     meters = [
         _meter("CPU", used.cpu, there.cpu, cpus),
@@ -291,6 +302,16 @@ def _column(name: str, order: str, chosen: Filter) -> Html | str:
 
 
 def _row(one: Item, snapshot: Snapshot) -> Html:
+    """The same markup for every tab, until the object changes or looks older."""
+    age = _age(one, snapshot.now)
+    known = one.memo.get("row")
+    if known is None or known[0] != age:
+        known = one.memo["row"] = (age, _new_row(one, age))
+    row: Html = known[1]
+    return row
+
+
+def _new_row(one: Item, age: Html | None) -> Html:
     used = desired(one)
     return tag(
         "tr",
@@ -303,7 +324,7 @@ def _row(one: Item, snapshot: Snapshot) -> Html:
         tag("td", cpus(used.cpu) if used.cpu else "", class_="number"),
         tag("td", memory(used.memory) if used.memory else "", class_="number"),
         tag("td", cpus(used.gpu) if used.gpu else "", class_="number"),
-        tag("td", _age(one, snapshot.now), class_="number"),
+        tag("td", age, class_="number"),
         id=f"object-{one.uid}",
     )
 
@@ -323,7 +344,8 @@ def waits_for(one: Item) -> str:
         if condition.get("type") == "UpgradeInProgress" and condition.get("status") == "True":
             return f"upgrade: {condition.get('message', '')}"
     if is_idle(one):
-        return "idle: its autoscaler has removed all workers"
+        since = one.object.metadata.annotations.get(ANNOTATION_IDLE_SINCE)
+        return f"idle since {since}" if since else "idle: its autoscaler has removed all workers"
     return one.state.why
 
 

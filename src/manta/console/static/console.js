@@ -69,39 +69,61 @@
   addEventListener("pointerdown", () => { pressed = true; });
   for (const name of ["pointerup", "pointercancel", "blur"]) addEventListener(name, release);
 
+  // Browsers keep at most six connections to a server: only a tab that can be seen holds one.
+  const whileVisible = (open) => {
+    let stream = null;
+    const change = () => {
+      if (document.hidden) {
+        if (stream) stream.close();
+        stream = null;
+      } else if (!stream) stream = open();
+    };
+    document.addEventListener("visibilitychange", change);
+    window.addEventListener("pagehide", () => stream && stream.close());
+    change();
+  };
+
   if (address) {
     let seen = body.dataset.seen || "";
-    const open = () => {
-      const stream = new EventSource(`${address}&seen=${encodeURIComponent(seen)}`);
-      seen = "";
-      stream.onopen = () => { notice.textContent = ""; };
-      stream.onmessage = (event) => whenReleased(() => merge(JSON.parse(event.data)));
-      stream.onerror = () => {
-        notice.textContent = "Connection lost; trying again …";
-        stream.close();
-        setTimeout(again, 1000);
+    whileVisible(() => {
+      let closed = false;
+      let stream = null;
+      const open = () => {
+        if (closed) return;
+        stream = new EventSource(`${address}&seen=${encodeURIComponent(seen)}`);
+        seen = "";
+        stream.onopen = () => { notice.textContent = ""; };
+        stream.onmessage = (event) => whenReleased(() => merge(JSON.parse(event.data)));
+        stream.onerror = () => {
+          notice.textContent = "Connection lost; trying again …";
+          stream.close();
+          setTimeout(again, 1000);
+        };
       };
-      window.addEventListener("pagehide", () => stream.close(), { once: true });
-    };
-    // A login that has ended shows the page on which one logs in.
-    const again = () => fetch("/session").then((answer) => (answer.status === 401 ? location.reload() : open()), () => setTimeout(again, 1000));
-    open();
+      // A login that has ended shows the page on which one logs in.
+      const again = () => closed || fetch("/session").then((answer) => (answer.status === 401 ? location.reload() : open()), () => setTimeout(again, 1000));
+      open();
+      return { close: () => { closed = true; stream.close(); } };
+    });
   }
 
   const log = document.querySelector("pre.log");
   if (log) {
     log.scrollTop = log.scrollHeight;
     if (body.dataset.log) {
-      const lines = new EventSource(body.dataset.log);
-      let first = true; // the stream begins with what the page shows already
-      lines.onmessage = (event) => {
-        if (first) log.textContent = "";
-        first = false;
-        const bottom = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-        log.append(JSON.parse(event.data)); // as text
-        if (bottom) log.scrollTop = log.scrollHeight;
-      };
-      lines.onerror = () => lines.close();
+      whileVisible(() => {
+        const lines = new EventSource(body.dataset.log);
+        let first = true; // the stream begins with what the page shows already
+        lines.onmessage = (event) => {
+          if (first) log.textContent = "";
+          first = false;
+          const bottom = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+          log.append(JSON.parse(event.data)); // as text
+          if (bottom) log.scrollTop = log.scrollHeight;
+        };
+        lines.onerror = () => lines.close();
+        return lines;
+      });
     }
   }
 })();
