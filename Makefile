@@ -137,7 +137,8 @@ idle: setup ## clusters that sleep, at length: 1,000 simulated days, real Ray in
 .PHONY: console
 console: setup axe ## the console at length: pages and actions in Chromium, three users, attacks, 1,000 clusters in 20 tabs, the API (10 minutes)
 	$(PYTEST) -q -n 2 tests/unit/console tests/cluster/test_console_up.py tests/cluster/test_console_browser.py tests/security/test_console_api.py
-	$(if $(wildcard benchmarks/console.py),$(BIN)/python -m benchmarks.console)
+	$(PYTEST) -q tests/e2e/console_at_length.py
+	$(BIN)/python -m benchmarks.console
 	$(BIN)/python -m benchmarks.console_api
 
 .PHONY: mutate

@@ -73,6 +73,17 @@ class Person:
                 self.wrong.append(f"{here}: scrolls sideways by {over} px")
         await self.page.resize(1280)
 
+    async def keep(
+        self, name: str, *, dark: bool = False, width: int = 1280, height: int = 800
+    ) -> None:
+        """A picture for the guide, if MANTA_SCREENSHOTS names a directory."""
+        if folder := os.environ.get("MANTA_SCREENSHOTS"):
+            await self.page.resize(width, height, dark=dark)
+            await self.page.run("scrollTo(0, 0)")
+            await asyncio.sleep(0.5)
+            await self.page.screenshot(Path(folder) / f"{name}.png")
+            await self.page.resize(1280)
+
     async def confirm(self, resource: Resource, name: str, word: str, **fields: str) -> None:
         """Press a button of an object, fill in its form, read what would happen, and confirm."""
         await self.open(self.path(resource, name), name)
@@ -82,6 +93,7 @@ class Person:
         if fields:
             await self.page.click("Show what would happen")
         await self.check(f"{word} of {resource.kind}", VIEWS[2:])
+        await self.keep(f"{word} of {resource.kind}".lower().replace(" ", "-"))
         await self.page.click(word)
 
 
@@ -147,12 +159,14 @@ async def clusters(someone: Person) -> None:
     await page.shows("+  name: demo")
     await someone.check("a plan")
     assert await operator.get(RAY_CLUSTERS, "demo") is None
+    await someone.keep("plan")
     await page.click("Apply")
     await page.shows("Applied.")
     await page.shows("1/1")  # by itself, when the worker is ready
 
     await someone.look(someone.path(RAY_CLUSTERS, "demo"), "{'CPU': 4.0}")
     assert "workers, 1 launching" in await page.text()
+    await someone.keep("cluster", height=1300)
     await someone.confirm(RAY_CLUSTERS, "demo", "Scale", replicas="2")
     await page.shows("2 of 2")
     await someone.confirm(RAY_CLUSTERS, "demo", "Suspend")
@@ -175,6 +189,7 @@ async def services(someone: Person) -> None:
     await page.shows("is being upgraded")
     await page.shows("waits for:")
     await someone.check("an upgrade")
+    await someone.keep("service", height=1000)
     assert image(await operator.get(RAY_SERVICES, "shop")) == NEXT
     await someone.confirm(RAY_SERVICES, "shop", "Roll back")
     await page.shows("is up to date")
@@ -203,6 +218,7 @@ async def jobs(someone: Person) -> None:
     operator.ray.end(head, running["jobId"], "FAILED", "Job entrypoint command failed")
     await someone.look(someone.path(RAY_JOBS, "train"), "Why it failed")
     await page.shows("ValueError: no such shard")
+    await someone.keep("job")
     await someone.confirm(RAY_JOBS, "train", "Retry")
     await page.shows("This is the new job.")
     await page.shows("train-retry-1")
@@ -239,6 +255,9 @@ async def everything_else(someone: Person) -> None:
     await someone.look("/events?type=Warning", "Events")
     await someone.look("/?state=bad", "train")
     await someone.look("/", "shop")
+    await someone.keep("fleet")
+    await someone.keep("fleet-dark", dark=True)
+    await someone.keep("fleet-narrow", width=390)
     await keyboard(someone)
     [head, *_] = await operator.pods("demo", "head")
     log = f"/pods/{operator.namespace}/{head['metadata']['name']}/log"

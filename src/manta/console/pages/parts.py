@@ -72,6 +72,8 @@ def ago(text: str | None, now: datetime) -> Html | None:
 
 
 def cpus(count: float) -> str:
+    if 0 < count < 0.1:
+        return f"{count:.2f}"
     return f"{count:.1f}".removesuffix(".0")
 
 

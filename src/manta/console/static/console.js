@@ -107,7 +107,7 @@
     });
   }
 
-  const log = document.querySelector("pre.log");
+  const log = document.querySelector("#text > pre.log"); // of the page of a log
   if (log) {
     log.scrollTop = log.scrollHeight;
     if (body.dataset.log) {
