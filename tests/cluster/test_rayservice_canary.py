@@ -97,6 +97,53 @@ async def test_the_new_cluster_takes_over_in_steps_within_the_surge() -> None:
         assert (status.traffic_routed_percent, status.target_capacity) == (None, None)
 
 
+async def take_idle_workers(scenario: Scenario, cluster: str) -> None:
+    """Plays the autoscaler of a cluster in which Serve needs no worker: it goes down to minReplicas."""
+    while True:
+        await asyncio.sleep(5)
+        found = await scenario.client.get(RAY_CLUSTERS, Key(NAMESPACE, cluster))
+        group = found["spec"]["workerGroupSpecs"][0]
+        pods = await scenario.pods(f"ray.io/cluster={cluster},ray.io/node-type=worker")
+        living = [one for one in pods if "deletionTimestamp" not in one["metadata"]]
+        if len(living) > group["minReplicas"]:
+            base, gone = "/spec/workerGroupSpecs/0", living[-1]["metadata"]["name"]
+            patch = [
+                {"op": "add", "path": f"{base}/replicas", "value": len(living) - 1},
+                {
+                    "op": "add",
+                    "path": f"{base}/scaleStrategy",
+                    "value": {"workersToDelete": [gone]},
+                },
+            ]
+            await scenario.client.patch(RAY_CLUSTERS, Key(NAMESPACE, cluster), patch, kind="json")
+
+
+@virtually
+async def test_min_replicas_of_an_autoscaled_cluster_do_not_stop_its_canary() -> None:
+    """Found by the simulation: the autoscaler keeps minReplicas however idle they are, and the canary waited for ever."""
+
+    def config(image: str) -> dict[str, Any]:
+        found = {**gpu_config(image, workers=2), "enableInTreeAutoscaling": True}
+        found["workerGroupSpecs"] = [{**found["workerGroupSpecs"][0], "minReplicas": 2}]
+        return found
+
+    async with a_scenario() as scenario, operator(scenario):
+        await scenario.create(
+            upgradeStrategy=canary(), rayClusterConfig=config("rayproject/ray:2.60.0")
+        )
+        old = (await scenario.until(is_ready)).status.active_service_status.ray_cluster_name
+        await scenario.edit(rayClusterConfig=config(NEXT))
+        service = await scenario.until(has_traffic(50))
+        new = service.status.pending_service_status.ray_cluster_name
+        async with running(take_idle_workers(scenario, old)):
+            await scenario.until(serves_from(other_than=old), 900)
+        await asyncio.sleep(90)
+        assert await scenario.cluster_names() == {new}
+        [cluster] = await scenario.clusters()
+        group = cluster["spec"]["workerGroupSpecs"][0]
+        assert (group["minReplicas"], group["maxReplicas"]) == (2, 10)
+
+
 @virtually
 async def test_an_aborted_canary_gives_all_back_to_the_old_cluster() -> None:
     async with a_scenario() as scenario, operator(scenario), gpus_watched(scenario) as oracle:

@@ -79,9 +79,10 @@ def resize(manifest: Json, sizes: Sizes, counts: Mapping[str, int]) -> Json:
     return manifest
 
 
-def bounds(size: Size, count: int, *, scales: bool) -> dict[str, Any]:
-    """The fields of a group that has so many replicas for the time being."""
-    found = {"replicas": count, "minReplicas": min(size.min_replicas or 0, count)}
+def bounds(size: Size, count: int, *, scales: bool, least: int | None = None) -> dict[str, Any]:
+    """The fields of a group that has so many replicas for the time being. An autoscaler may go down to `least`."""
+    lowest = count if least is None else least
+    found = {"replicas": count, "minReplicas": min(size.min_replicas or 0, lowest)}
     return {**found, "maxReplicas": count} if scales else found
 
 

@@ -139,7 +139,8 @@ def _delete_workers(
     if autoscaling(active.cluster.spec):
         limits = {one.name: max(counts[one.name], min(one.old, one.old_held)) for one in groups}
         is_smaller = any(limits[one.name] < one.old for one in groups)
-        plan = _resize(snapshot, active, limits, {}, why) if is_smaller else NOTHING
+        is_due = is_smaller or _is_held_up(active, counts)
+        plan = _resize(snapshot, active, limits, {}, why, least=counts) if is_due else NOTHING
         return replace(so_far, plan=plan, is_due=is_smaller)
     by_name = {one.group_name: one for one in active.cluster.spec.worker_group_specs}
     leaving = {
@@ -154,6 +155,15 @@ def _delete_workers(
         return so_far
     names_ = {group: [pod.metadata.name for pod in found] for group, found in leaving.items()}
     return replace(so_far, plan=_resize(snapshot, active, counts, names_, why))
+
+
+def _is_held_up(active: ClusterView, counts: Mapping[str, int]) -> bool:
+    """Whether `minReplicas` keeps the autoscaler from taking away workers that must go."""
+    return any(
+        (group.min_replicas or 0) > counts.get(group.group_name, 0)
+        for group in active.cluster.spec.worker_group_specs
+        if group.group_name in counts
+    )
 
 
 def _to_leave(active: ClusterView, group: WorkerGroupSpec, count: int) -> list[Pod]:
@@ -241,12 +251,16 @@ def _resize(
     counts: Mapping[str, int],
     leaving: Mapping[str, list[str]],
     why: str,
+    least: Mapping[str, int] | None = None,
 ) -> Plan:
-    """So many replicas of each group for the time being. The full size is recorded in the same patch."""
+    """So many replicas of each group for the time being, or as few as `least` if an autoscaler finds them idle. The
+    full size is recorded in the same patch."""
     cluster, sizes = view.cluster, full_sizes(snapshot, view)
     scales = autoscaling(cluster.spec)
     fields = {
-        name: bounds(size, counts.get(name, size.replicas), scales=scales)
+        name: bounds(
+            size, counts.get(name, size.replicas), scales=scales, least=(least or {}).get(name)
+        )
         for name, size in sizes.items()
     }
     operations = resize_operations(cluster.spec, fields, leaving)
