@@ -460,7 +460,7 @@ def pod_script(world: World, role: str, script: str, seconds: float) -> None:
     """For a while, Pods of a role do as this script of the fake nodes says: fail to start, refuse to die, ..."""
     labels = f"ray.io/node-type={role}"
     world.nodes.script(labels, script)
-    later(world, seconds, lambda: world.nodes.script(labels, "run"))
+    later(world, seconds, lambda: world.nodes.script(labels, world.plain[role]))
 
 
 # ── Ray ──────────────────────────────────────────────────────────────────────────────────

@@ -237,7 +237,7 @@ def _beginning(random: Random, name: str, kind: str) -> Beginning:
 
     def draw() -> Beginning:
         objects = _objects(random, KINDS_OF.get(name, KINDS), kind)
-        plot = plotted(random, name, objects) if random.random() < 0.4 else []
+        plot = plotted(random, name, objects) if random.random() < 0.5 else []
         return objects, plot, _settings(random, objects)
 
     def is_valid(drawn: Beginning) -> bool:

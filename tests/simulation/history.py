@@ -169,7 +169,8 @@ class ClusterHistory:
     def _recreates(cluster: _Cluster, pod: Object, at: float) -> bool:
         """Whether an upgrade strategy allowed to replace the Pods of an earlier spec."""
         wanted = any(
-            one.spec.upgrade_strategy is not None and one.spec.upgrade_strategy.type == "Recreate"
+            one.spec.upgrade_strategy is not None
+            and one.spec.upgrade_strategy.type in ("Recreate", "RollingUpdate")
             for one in cluster.versions
         )
         return wanted and len({spec_hash(one.spec) for one in cluster.versions}) > 1
@@ -181,8 +182,28 @@ class ClusterHistory:
         for version in self._recent(uid, at):
             found = _group(version.spec, group)
             if found is not None:
-                most = max(most, _wanted(found))
+                surge = rolling_limits(version.spec, found)[0] * found.num_of_hosts
+                most = max(most, _wanted(found) + surge)
         return most
+
+    def least_ready(self, pod: Object, at: float) -> int | None:
+        """How many workers of its group a rolling update must leave ready; None: some spec of the window, or a Pod that
+        was lost, allows to delete it anyway."""
+        uid, group, _ = _place(pod)
+        least: int | None = None
+        for version in self._recent(uid, at):
+            found = _group(version.spec, group)
+            strategy = version.spec.upgrade_strategy
+            if found is None or found.suspend or version.spec.suspend or version.deleting:
+                return None
+            if strategy is None or strategy.type != "RollingUpdate" or found.num_of_hosts > 1:
+                return None
+            if found.scale_strategy.workers_to_delete:
+                return None
+            count = _wanted(found) - rolling_limits(version.spec, found)[1]
+            least = count if least is None else min(least, count)
+        lost = [one for one in self._lately(uid, group, at) if one.ended < one.deleted]
+        return None if lost else least
 
     def surplus(self, pod: Object, at: float) -> str:
         """Why this new Pod is one too many; empty if it is not."""
@@ -193,6 +214,32 @@ class ClusterHistory:
         if most >= 0 and alive > most and group != names.HEAD_GROUP:
             return f"group {group} has {alive} Pods, but at most {most} were wanted lately"
         return ""
+
+
+def rolling_limits(spec: RayClusterSpec, group: WorkerGroupSpec) -> tuple[int, int]:
+    """How many Pods of a group a rolling update may add, and how many may be missing: from the words of the API."""
+    strategy = spec.upgrade_strategy
+    if strategy is None or strategy.type != "RollingUpdate":
+        return 0, 0
+    given = strategy.rolling_update
+    surge, unavailable = (given.max_surge, given.max_unavailable) if given else (None, None)
+    for one in given.groups if given else ():
+        if one.group_name == group.group_name:
+            surge = surge if one.max_surge is None else one.max_surge
+            unavailable = unavailable if one.max_unavailable is None else one.max_unavailable
+    count = _wanted(group) // group.num_of_hosts
+    if surge is None:
+        surge = 0 if unavailable is not None or spec.enable_in_tree_autoscaling else 1
+    more = _part(surge, count, up=True)
+    fewer = _part(unavailable, count, up=False) if unavailable is not None else 0
+    return more, fewer if fewer or more else 1
+
+
+def _part(text: int | str, count: int, *, up: bool) -> int:
+    if isinstance(text, int):
+        return text
+    percent = int(text.removesuffix("%")) * count
+    return -(-percent // 100) if up else percent // 100
 
 
 def window_of(story: Story) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from manta.api.ray import names
+from simulation.actions import ACTIONS
 from simulation.history import ClusterHistory
 from simulation.plane import Written
 from simulation.transport import Sent
@@ -86,7 +87,8 @@ class OneHead(Oracle):
 
 class PodDeletions(Oracle):
     """The operator deletes a Pod only for a reason: its cluster goes, is suspended or is recreated; its group is
-    removed, suspended or has too many; it is named in workersToDelete; it has failed; or it is a second head."""
+    removed, suspended or has too many; a rolling update replaces it; it is named in workersToDelete; it has failed; or
+    it is a second head."""
 
     name = "pod-deletion"
 
@@ -111,6 +113,35 @@ class NoExtraPods(Oracle):
             extra = self.history.surplus(written.object, written.at)
             if extra:
                 yield f"{written.by} created {written.name}: {extra}"
+
+
+class RollsGently(Oracle):
+    """A rolling update deletes a ready worker only if as many of its group stay ready as `maxUnavailable` allows."""
+
+    name = "rolls-gently"
+
+    def written(self, written: Written) -> Iterator[str]:
+        if written.resource != "pods" or not is_operator(written.by):
+            return
+        before = self.world.live["pods"].get(f"{written.metadata['namespace']}/{written.name}")
+        if before is None or before["metadata"].get("deletionTimestamp") or not _is_ready(before):
+            return
+        goes = written.type == "DELETED" or written.metadata.get("deletionTimestamp")
+        least = self.history.least_ready(before, written.at) if goes else None
+        if least is None or self.world.paused or _is_head(before):
+            return
+        stay = sum(self._is_mate(before, pod) for pod in self.world.all("pods"))
+        if stay < least:
+            yield f"{written.by} deleted {written.name}: {stay} stay ready, and {least} must"
+
+    @staticmethod
+    def _is_mate(pod: Object, other: Object) -> bool:
+        """Whether the other one is a ready worker of the same group."""
+        mine, meta = pod["metadata"], other["metadata"]
+        owners = (controller_of(pod) or {}).get("uid"), (controller_of(other) or {}).get("uid")
+        groups = [(one.get("labels") or {}).get(names.LABEL_GROUP) for one in (mine, meta)]
+        same = owners[0] == owners[1] and groups[0] == groups[1] and mine["uid"] != meta["uid"]
+        return same and not meta.get("deletionTimestamp") and _is_ready(other)
 
 
 class RunsOnce(Oracle):
@@ -159,6 +190,52 @@ class TerminalStays(Oracle):
             for field in ("jobDeploymentStatus", "jobId", *(("jobStatus",) if ended else ())):
                 if old.get(field) != new.get(field):
                     yield f"RayJob {written.name}: {field} {old.get(field)} became {new.get(field)}"
+
+
+class AsRaySays(Oracle):
+    """A RayJob ends as Ray says: it is Complete only if the job did not fail; neither the application nor the submission
+    has failed while the job runs, or if it succeeded; and it has ended if the job has. Nothing is said about stories
+    whose steps may kill a job."""
+
+    name = "as-ray-says"
+    _OWN_FAULT = ("AppFailed", "SubmissionFailed")
+
+    def __init__(self, world: World, history: ClusterHistory) -> None:
+        super().__init__(world, history)
+        self._silent = any(ACTIONS[step.do].touches_jobs for step in world.story.steps)
+
+    def written(self, written: Written) -> Iterator[str]:
+        if written.resource != RAY_JOBS or written.type != "MODIFIED" or self._silent:
+            return
+        before = self.world.live[RAY_JOBS].get(f"{written.metadata['namespace']}/{written.name}")
+        old = (before or {}).get("status") or {}
+        new = written.object.get("status") or {}
+        stage, reason = new.get("jobDeploymentStatus"), new.get("reason")
+        if stage == old.get("jobDeploymentStatus"):
+            return
+        ray = self._told(old)
+        if stage in ("Failed", "Retrying") and reason in self._OWN_FAULT:
+            if ray in ("RUNNING", "SUCCEEDED"):
+                yield f"RayJob {written.name} became {stage} ({reason}), and Ray's job is {ray}"
+        elif stage == "Complete" and ray == "FAILED":
+            yield f"RayJob {written.name} became {stage}, and Ray's job is {ray}"
+
+    def ended(self) -> Iterator[str]:
+        for one in self.world.all(RAY_JOBS) if not self._silent else ():
+            status = one.get("status") or {}
+            ray = self._told(status)
+            if status.get("jobDeploymentStatus") == "Running" and ray not in ("", "RUNNING"):
+                yield f"RayJob {one['metadata']['name']} is Running, and Ray's job is {ray}"
+
+    def _told(self, status: Object) -> str:
+        """What Ray says about the job of this attempt; empty if it never had it."""
+        attempt = (status.get("rayClusterName", ""), status.get("jobId", ""))
+        known = [
+            one.job.status
+            for one in self.world.ray.executions
+            if (one.cluster, one.job_id) == attempt
+        ]
+        return known[-1] if known else ""
 
 
 class ServesOnly(Oracle):
@@ -529,8 +606,10 @@ ORACLES: tuple[type[Oracle], ...] = (
     OneHead,
     PodDeletions,
     NoExtraPods,
+    RollsGently,
     RunsOnce,
     TerminalStays,
+    AsRaySays,
     ServesOnly,
     TwoClusters,
     DeletesByUid,
@@ -568,6 +647,11 @@ AT_THE_END = (
 
 def _is_head(pod: Object) -> bool:
     return (pod["metadata"].get("labels") or {}).get(names.LABEL_NODE_TYPE) == names.NODE_HEAD
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def _is_serve(name: str) -> bool:

@@ -29,6 +29,7 @@ IGNORED = (
     "secrets",
     "leases.coordination.k8s.io",
     "persistentvolumeclaims",
+    "controllerrevisions.apps",
     *RAY,
 )
 """Not compared as objects: they are counted, or say the same in another way."""
@@ -47,7 +48,8 @@ def outcome_of(world: World) -> Outcome:
         for one in world.all(resource):
             if not one["metadata"].get("ownerReferences"):
                 said = describe(world, one, owned)
-                if one["metadata"]["uid"] in invalid or _cannot_serve(resource, said):
+                waits = _cannot_serve(resource, said) or _waits_for_person(one)
+                if one["metadata"]["uid"] in invalid or waits:
                     said[INVALID] = True
                 if resource == "rayservices.ray.io":
                     said[KEPT] = _kept(one)
@@ -58,9 +60,16 @@ def outcome_of(world: World) -> Outcome:
 
 
 def _cannot_serve(resource: str, said: Outcome) -> bool:
-    """A RayService whose present spec never becomes ready: what served before goes on."""
+    """A RayService whose present spec never becomes ready, or whose canary waits for a person or for figures: what
+    served before goes on."""
     waits = not {"Ready", "Suspended"} & set(said.get("conditions") or ())
     return resource == "rayservices.ray.io" and waits
+
+
+def _waits_for_person(one: Object) -> bool:
+    options = (one["spec"].get("upgradeStrategy") or {}).get("canaryUpgradeOptions") or {}
+    promoted = any(step.get("untilPromoted") for step in options.get("steps") or ())
+    return promoted or "analysis" in options or options.get("automatic") is False
 
 
 def _kept(service: Object) -> str:
@@ -113,10 +122,15 @@ def differences(found: Any, wanted: Any, path: str = "") -> Iterator[str]:
             found, wanted = _comparable(found, kept), _comparable(wanted, kept)
         if found.get(HEADLESS) != wanted.get(HEADLESS):
             found, wanted = _without_type(found), _without_type(wanted)
-        for key in sorted({*found, *wanted} - {INVALID}):
+        stays = {key for key in STAYS if key not in wanted}
+        for key in sorted({*found, *wanted} - {INVALID, *stays}):
             yield from differences(found.get(key), wanted.get(key), f"{path}/{key}")
     elif found != wanted:
         yield f"{path}: {_brief(found)}, without faults {_brief(wanted)}"
+
+
+STAYS = ("services <name>-headless",)
+"""Objects that are made when the spec needs them, and stay when it no longer does, as in KubeRay."""
 
 
 def _without_type(service: Outcome) -> Outcome:
@@ -198,7 +212,11 @@ def _objects(one: Object, owned: Owned, active: str = "") -> Outcome:
 
 def _conditions(status: Object) -> list[str]:
     """The types of the conditions that are true: one that never was need not be there."""
-    found = [each["type"] for each in status.get("conditions") or () if each["status"] == "True"]
+    found = [
+        each["type"]
+        for each in status.get("conditions") or ()
+        if each["status"] == "True" and each["reason"] != "AwaitsConsent"  # of the user
+    ]
     return sorted(one for one in found if one != "ReconcileError")
 
 

@@ -72,15 +72,25 @@ BUGS: tuple[Bug, ...] = (
     _known(44, "config-once", "user", "RayService"),
     _known(48, "two-clusters", "user", "RayService"),
     _known(55, "as-specified", "user", "RayJob"),
-    _known(57, "converges", "nodes", "RayJob"),
-    _known(58, "converges", "user", "RayJob"),
-    _known(59, "converges", "user", "RayJob"),
+    _known(57, "as-ray-says", "user", "RayJob"),
+    _known(58, "as-ray-says", "user", "RayJob"),
+    _known(59, "as-ray-says", "user", "RayJob"),
     _known(62, "converges", "user", "RayJob"),
-    _known(70, "finalizers-end", "nodes"),
-    _known(71, "finalizers-end"),
+    _known(70, "no-hot-loop", "nodes"),
     _known(75, "own-objects"),
     _known(92, "converges", "nodes"),
     _known(94, "own-objects"),
+    _own(
+        "cleanup-waits",
+        "a finalizer waits for the cleanup of Redis nine times as long as it may",
+        (
+            "controllers/raycluster/planners/deletion.py",
+            "    return since + timeout - snapshot.now",
+            "    return since + 9 * timeout - snapshot.now",
+        ),
+        "finalizers-end",
+        "nodes",
+    ),
     _own(
         "one-too-many",
         "a group that shrinks loses one worker more than it has too many",
@@ -90,6 +100,16 @@ BUGS: tuple[Bug, ...] = (
             "    candidates = in_scale_down_order(living)[: surplus + 1]",
         ),
         "pod-deletion",
+    ),
+    _own(
+        "rolls-fast",
+        "a rolling update deletes two workers more than may be missing",
+        (
+            f"{_PLANNERS}/rolling_update.py",
+            "    least = kept.wanted - kept.limits.unavailable\n",
+            "    least = kept.wanted - kept.limits.unavailable - 2\n",
+        ),
+        "rolls-gently",
     ),
     _own(
         "no-uid",
@@ -161,7 +181,7 @@ BUGS: tuple[Bug, ...] = (
         (
             "controllers/raycronjob/ticks.py",
             'return f"{cron.metadata.name}-{int(tick.timestamp()) // 60}"',
-            'return f"{cron.metadata.name}-{int(tick.timestamp()) // 60}-{time.monotonic_ns()}"',
+            '''return f"{cron.metadata.name}-{__import__('asyncio').get_running_loop().time() * 10:.0f}"''',
         ),
         "one-job-per-tick",
         "crash",
@@ -172,10 +192,10 @@ BUGS: tuple[Bug, ...] = (
         "a planner raises for a second group",
         (
             f"{_PLANNERS}/worker_group.py",
-            "    plans = [_plan_removed_groups(snapshot)]",
+            "    plans = [plan_removed_groups(snapshot)]",
             (
                 "    assert len(snapshot.cluster.spec.worker_group_specs) < 2\n"
-                "    plans = [_plan_removed_groups(snapshot)]"
+                "    plans = [plan_removed_groups(snapshot)]"
             ),
         ),
         "no-bug",

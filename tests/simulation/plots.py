@@ -5,6 +5,7 @@ A plot fits objects of one kind. It may change the object before it is created, 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -47,13 +48,53 @@ def recreated(random: Random, found: Object, at: float) -> list[Step]:
     return edits
 
 
+ROLLING: tuple[Object, ...] = (
+    {},
+    {"maxSurge": 1, "maxUnavailable": 0},
+    {"maxSurge": 0, "maxUnavailable": 1},
+    {"maxSurge": 2, "maxUnavailable": 1, "minReadySeconds": 3},
+    {"groups": [{"groupName": "a", "maxSurge": 0, "maxUnavailable": 1}], "paused": False},
+    {"groups": [{"groupName": "a", "maxSurge": 2}]},
+    {"maxSurge": "50%", "progressDeadlineSeconds": 3600, "onFailure": "stop", "drainSeconds": 5},
+)
+
+
+def rolled(random: Random, found: Object, at: float) -> list[Step]:
+    """Workers get a new image a few at a time; perhaps another one on the way."""
+    rolling = copy.deepcopy(random.choice(ROLLING))
+    groups = found["spec"]["workerGroupSpecs"]
+    if not groups:
+        rolling.pop("groups", None)
+    found["spec"]["upgradeStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    if random.random() < 0.5:
+        annotations = found["metadata"].setdefault("annotations", {})
+        annotations["manta.ray.io/rolling-update-head"] = "allow"
+    for group in groups:
+        group |= {"replicas": random.choice([2, 3]), "minReplicas": 0, "maxReplicas": 10}
+        group.pop("suspend", None)
+    pauses = [0.0, random.choice([1.0, 4.0, 15.0])][: random.choice([1, 1, 2])]
+    edits = []
+    for pause in pauses:
+        new = [{**group, "template": a_template(random)} for group in groups]
+        head = _new_image(random) if random.random() < 0.5 else {}
+        edits.append(_edit(found, at + 5.0 + pause, {"workerGroupSpecs": new, **head}))
+    return edits
+
+
 def cleanup_stuck(random: Random, found: Object, at: float) -> list[Step]:
-    """The Pod that cleans up Redis does not start, or fails, when a cluster with fault tolerance is deleted."""
+    """A cluster with fault tolerance is deleted, and its head does not die, or the Pod that cleans up Redis does not
+    start, or fails."""
     found["spec"]["gcsFaultToleranceOptions"] = dict(REDIS)
     found["spec"]["suspend"] = False
-    script = random.choice(["start=never", "start=never", "exit=1@5", "pull=error:600"])
-    args = {"role": "redis-cleanup", "script": script, "seconds": random.choice([60.0, 900.0])}
-    gone = Step(at=round(at + 1.0, 2), do="delete", args=_named(found))
+    stuck = [
+        ("head", "stop=never"),
+        ("redis-cleanup", "start=never"),
+        ("redis-cleanup", "exit=1@5"),
+    ]
+    role, script = random.choice([stuck[0], *stuck])
+    args = {"role": role, "script": script, "seconds": random.choice([60.0, 900.0, 900.0])}
+    at = 1.5 if role == "head" else at
+    gone = Step(at=round(at + 5.0, 2), do="delete", args=_named(found))
     return [Step(at=round(at, 2), do="pod_script", args=args), gone]
 
 
@@ -162,6 +203,50 @@ def upgraded_in_steps(random: Random, found: Object, at: float) -> list[Step]:
     return steps
 
 
+WAITING: tuple[Object, ...] = (
+    {"automatic": False},
+    {"automatic": False, "gatewayClassName": "manta"},
+    {
+        "analysis": {
+            "intervalSeconds": 5,
+            "windowSeconds": 20,
+            "minRequests": 1,
+            "maxErrorPercent": 1.0,
+            "maxP95Milliseconds": 100,
+            "prometheus": {"query": "errors", "max": 1.0},
+        }
+    },
+)
+"""Canaries that wait for a person, or for figures that the fake Ray does not give."""
+
+
+def _without_autoscaler(spec: Object) -> None:
+    """The canary of an autoscaled cluster waits for the autoscaler to take idle workers away: Ray has none here."""
+    for field in ("enableInTreeAutoscaling", "autoscalerOptions"):
+        spec.pop(field, None)
+    for group in spec.get("workerGroupSpecs") or ():
+        for field in ("priority", "idleTimeoutSeconds"):
+            group.pop(field, None)
+
+
+def upgraded_as_canary(random: Random, found: Object, at: float) -> list[Step]:
+    """Pods of a new cluster get requests in steps, behind one Service; the user may stop it, or change the spec."""
+    weights = random.choice([(20, 50), (50,)])
+    steps: list[Object] = [{"weight": weight, "pauseSeconds": 5} for weight in weights]
+    options: Object = {"steps": steps, "maxSurge": random.choice([1, "50%"])}
+    if random.random() < 0.2:
+        options |= copy.deepcopy(random.choice(WAITING))
+        steps[0]["untilPromoted"] = True
+    found["spec"]["upgradeStrategy"] = {"type": "Canary", "canaryUpgradeOptions": options}
+    found["spec"].pop("suspend", None)
+    _without_autoscaler(found["spec"]["rayClusterConfig"])
+    edits = [_edit(found, at + 20.0, {"rayClusterConfig": _new_image(random)})]
+    if random.random() < 0.3:
+        later = at + 20.0 + random.choice([3.0, 12.0, 25.0])
+        edits.append(_edit(found, later, {"rayClusterConfig": _new_image(random)}))
+    return edits
+
+
 def upgraded_often(random: Random, found: Object, at: float) -> list[Step]:
     """A service gets a new spec before the last one serves."""
     found["spec"].pop("suspend", None)
@@ -226,6 +311,14 @@ def hosts_lost(random: Random, found: Object, at: float) -> list[Step]:
     ][: random.choice([1, 1, 2])]
 
 
+def too_large(random: Random, found: Object, at: float) -> list[Step]:
+    """No node has room for the Pods of one group, or for the head."""
+    groups = [found["spec"]["headGroupSpec"], *found["spec"]["workerGroupSpecs"]]
+    for container in random.choice(groups)["template"]["spec"]["containers"]:
+        container["resources"] = {"requests": {"cpu": "1000"}, "limits": {"cpu": "1000"}}
+    return []
+
+
 def list_refused(random: Random, found: Object, at: float) -> list[Step]:
     """The watch of Pods breaks, cannot resume, and the list that it needs is refused for a while."""
     args = {"plural": "pods", "expire": True, "refused": random.choice([3, 10, 20])}
@@ -235,8 +328,11 @@ def list_refused(random: Random, found: Object, at: float) -> list[Step]:
 PLOTS: dict[str, tuple[tuple[Plot, tuple[str, ...]], ...]] = {
     "RayCluster": (
         (recreated, ("user", "crash", "server", "watch", "leases", "nodes", "mixed")),
+        (rolled, ("user", "crash", "server", "watch", "leases", "nodes", "mixed")),
+        (rolled, ("user", "crash", "watch")),
         (cleanup_stuck, ("nodes", "mixed")),
         (pods_fail, ("nodes",)),
+        (too_large, ("user", "policy", "nodes")),
         (hosts_lost, ("nodes", "crash", "watch")),
         (protected, ("user", "policy", "crash")),
         (refused, ("policy", "policy", "mixed")),
@@ -248,13 +344,14 @@ PLOTS: dict[str, tuple[tuple[Plot, tuple[str, ...]], ...]] = {
     "RayService": (
         (child_refused, ("policy",)),
         (upgraded_in_steps, ("user", "crash", "server", "watch", "leases", "ray", "mixed")),
+        (upgraded_as_canary, ("user", "crash", "server", "watch", "leases", "ray", "mixed")),
         (upgraded_often, ("user", "crash", "server", "watch", "nodes", "mixed")),
     ),
     "RayJob": (
         (child_refused, ("policy",)),
         (forgotten, ("ray", "mixed")),
         (head_lost, ("nodes", "ray", "mixed")),
-        (submitter_lost, ("nodes", "ray")),
+        (submitter_lost, ("user", "crash", "watch", "nodes")),
     ),
     "RayCronJob": (
         (child_refused, ("policy",)),

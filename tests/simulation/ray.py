@@ -51,6 +51,7 @@ class Execution:
     at: float
     cluster: str
     job_id: str
+    job: FakeJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +209,8 @@ class SimulatedRay:
 
     def _start(self, head: Head, job_id: str, entrypoint: str) -> None:
         loop = asyncio.get_running_loop()
-        self.executions.append(Execution(loop.time(), head.cluster, job_id))
         job = FakeJob(entrypoint, start_time=_now_ms())
+        self.executions.append(Execution(loop.time(), head.cluster, job_id, job))
         head.memory.jobs[job_id] = job
         loop.call_later(self.script.seconds, self._end, job, self.script.status)
 

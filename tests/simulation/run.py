@@ -21,6 +21,8 @@ SETTLE = 1200.0
 QUIET = 375.0
 """Seconds without a write that count as rest: longer than the resync, every timeout of the controllers, and the
 longest pause after a failure (300 s and a fifth of that)."""
+COUNTED = 15.0
+"""Seconds that a fault of so many requests has at least."""
 ENOUGH = 20
 """Violations of one story that are kept."""
 
@@ -167,10 +169,13 @@ async def play(world: World) -> None:
 
 
 def _lasts(step: Step) -> float:
-    """How long after the step its effect may still begin to end."""
+    """How long after the step its effect may still begin to end. A fault that is counted in requests needs time to
+    meet them."""
     if "lasts" in step.args:
         return float(step.args["lasts"])
-    return max(float(step.args.get(name, 0)) for name in ("seconds", "relist", "down"))
+    least = COUNTED if actions.ACTIONS[step.do].area in ("server", "watch") else 0.0
+    times = (float(step.args.get(name, 0)) for name in ("seconds", "relist", "down"))
+    return max(least, *times)
 
 
 def _result(world: World, judge: Judge, outcome: Outcome | None) -> Result:

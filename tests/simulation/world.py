@@ -8,6 +8,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 from typing import Any
 
@@ -40,6 +41,9 @@ BOOKMARK_SECONDS = 140.0
 """Bookmarks of idle watches cost a quarter of a run; a watch without data for 150 s is given up."""
 MOST_TURNS = 5000
 """Requests and reconciles in one virtual minute, by everybody."""
+CLEANUP = "redis-cleanup"
+PLAIN = {"head": "run", "worker": "run", CLEANUP: "exit=0@1"}
+"""What Pods of each role do if nothing is wrong."""
 ACCEPT_SECONDS = 0.5
 """How long the Gateway controller takes to accept a Gateway or an HTTPRoute."""
 ACCEPTED = {f"{one.plural}.{one.group}": one for one in (GATEWAYS, HTTP_ROUTES)}
@@ -87,6 +91,7 @@ class World:
         """Of controllers that are neither ours nor Kubernetes' own."""
         self.nodes = self._start_nodes()
         self.ray = SimulatedRay(self._end_container, JobScript(story.job_seconds, story.job_status))
+        self.plain = PLAIN
         self.replicas = [self._replica(f"operator-{number}") for number in range(story.replicas)]
         self.problems: list[str] = []
         """What the simulation itself could not do."""
@@ -118,15 +123,18 @@ class World:
             root_ca="PEM", random=Random(f"{self.story.seed}/cluster"), node_lifecycle=die
         )
         self.cluster = built_in_controllers(client, self.clock, options)
-        return FakeNodes(
+        nodes = FakeNodes(
             self.cluster,
             FakeNodeOptions(
                 count=self.story.nodes,
                 heartbeat=30.0 if die else 3600.0,
                 cpu="16",
                 script=Script(start=0.5),
+                job_seconds=inf,  # `ray` ends a submitter when its job has ended
             ),
         )
+        nodes.script(f"ray.io/node-type={CLEANUP}", PLAIN[CLEANUP])
+        return nodes
 
     def _replica(self, name: str) -> Replica:
         elects = self.story.replicas > 1
