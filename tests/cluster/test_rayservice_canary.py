@@ -89,6 +89,8 @@ async def test_the_new_cluster_takes_over_in_steps_within_the_surge() -> None:
         assert await workers(scenario, new) == 4
         assert oracle.most_gpus == 5
         assert oracle.empty == 0
+        new_pods = [count for _, count in oracle.shares]
+        assert new_pods == sorted(new_pods), "a Pod of the new cluster lost its requests"
         assert [one.get("target_capacity") for one in scenario.head(new).puts] == [25, 50, 75, None]
         [cluster] = await scenario.clusters()
         assert "manta.ray.io/full-size" not in cluster["metadata"]["annotations"]
@@ -334,3 +336,76 @@ async def weights(scenario: Scenario) -> dict[str, int]:
     route = await scenario.client.get(HTTP_ROUTES, Key(NAMESPACE, "demo-httproute"), into=HTTPRoute)
     refs = route.spec.rules[0].backend_refs
     return {ref.name.removesuffix("-serve-svc"): ref.weight for ref in refs}
+
+
+@virtually
+async def test_options_in_the_annotation_count_where_the_crd_drops_the_field() -> None:
+    options = "steps: [{weight: 50, pauseSeconds: 5}]"
+    async with a_scenario() as scenario, operator(scenario):
+        await scenario.create(
+            annotations={"manta.ray.io/canary": options},
+            upgradeStrategy={"type": "Canary"},
+            rayClusterConfig=gpu_config(),
+        )
+        old = (await scenario.until(is_ready)).status.active_service_status.ray_cluster_name
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(has_traffic(50))
+        new = service.status.pending_service_status.ray_cluster_name
+        cluster = await scenario.client.get(RAY_CLUSTERS, Key(NAMESPACE, new))
+        assert "manta.ray.io/canary" not in cluster["metadata"]["annotations"]
+        await scenario.until(serves_from(other_than=old))
+
+
+# ── Ray's autoscaler ─────────────────────────────────────────────────────────────────────
+
+
+async def autoscale(scenario: Scenario, full: int) -> None:
+    """As Ray's autoscaler does: as many workers as Serve needs, within the bounds; idle ones go."""
+    while True:
+        await asyncio.sleep(1)
+        for cluster in await scenario.clusters():
+            name, group = cluster["metadata"]["name"], cluster["spec"]["workerGroupSpecs"][0]
+            puts = scenario.head(name).puts
+            percent = (puts[-1].get("target_capacity") if puts else None) or 100
+            wanted = min(max(group["minReplicas"], full * percent // 100), group["maxReplicas"])
+            if wanted != group["replicas"]:
+                await _rescale(scenario, name, group["replicas"], wanted)
+
+
+async def _rescale(scenario: Scenario, cluster: str, has: int, wanted: int) -> None:
+    pods = await scenario.pods(f"ray.io/cluster={cluster},ray.io/node-type=worker")
+    alive = sorted(
+        one["metadata"]["name"] for one in pods if "deletionTimestamp" not in one["metadata"]
+    )
+    at = "/spec/workerGroupSpecs/0"
+    patch = [{"op": "add", "path": f"{at}/replicas", "value": wanted}]
+    if wanted < has:
+        gone = {"workersToDelete": alive[: len(alive) - wanted]}
+        patch.append({"op": "add", "path": f"{at}/scaleStrategy", "value": gone})
+    await scenario.client.patch(RAY_CLUSTERS, Key(NAMESPACE, cluster), patch, kind="json")
+
+
+@virtually
+async def test_with_an_autoscaler_the_bounds_follow_the_steps() -> None:
+    def config(image: str) -> dict[str, Any]:
+        return gpu_config(image) | {"enableInTreeAutoscaling": True}
+
+    async with (
+        a_scenario() as scenario,
+        operator(scenario),
+        gpus_watched(scenario) as oracle,
+        running(autoscale(scenario, 4)),
+    ):
+        await scenario.create(
+            upgradeStrategy=canary(25, 50), rayClusterConfig=config("rayproject/ray:2.60.0")
+        )
+        old = (await scenario.until(is_ready)).status.active_service_status.ray_cluster_name
+        await asyncio.sleep(10)
+        await scenario.edit(rayClusterConfig=config(NEXT))
+        await scenario.until(has_traffic(50), 600)
+        await scenario.until(serves_from(other_than=old), 900)
+        await asyncio.sleep(90)
+        [cluster] = await scenario.clusters()
+        group = cluster["spec"]["workerGroupSpecs"][0]
+        assert (group["minReplicas"], group["maxReplicas"], group["replicas"]) == (0, 10, 4)
+        assert (oracle.most_gpus, oracle.empty) == (5, 0)

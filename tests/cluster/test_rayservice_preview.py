@@ -12,6 +12,7 @@ from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.preview import Effect, preview
 from manta.reconcile.preview import Preview
 from manta.rules.settings import Settings
+from support.canary import canary, gpu_config
 from support.rayservice import GATEWAY_CRDS, Scenario, a_scenario, accept_routes, is_ready, operator
 from support.rayservice_objects import (
     CONFIG,
@@ -172,3 +173,15 @@ async def test_a_service_of_another_operator_has_no_plan() -> None:
         await scenario.client.create(RAY_SERVICES, scenario.key.namespace, body)
         found = await preview(scenario.client, Settings(), scenario.plane.clock, scenario.key, None)
         assert found is None
+
+
+@virtually
+async def test_a_canary_is_announced_with_its_steps() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        spec = {"upgradeStrategy": canary(25, 50)}
+        await at_rest(scenario, rayClusterConfig=gpu_config(), **spec)
+        found = await ask(scenario, rayClusterConfig=gpu_config(NEXT), **spec)
+        assert found.effect is Effect.CANARY
+        assert "the new cluster gets 25 %, 50 %, 100 % of the traffic, one after the other" in (
+            found.remarks
+        )

@@ -37,6 +37,7 @@ from manta.controllers.rayservice.planners.canary_route import plan_canary_route
 from manta.controllers.rayservice.planners.canary_workers import (
     grow_pending,
     grown_capacity,
+    record_size,
     restore_active,
     restored_capacity,
     shrink_active,
@@ -69,6 +70,9 @@ def plan_canary(snapshot: ServiceSnapshot) -> tuple[Part, ...]:
     """The steps while both clusters have a name in the status, and the old one is alive."""
     active, pending = snapshot.active, snapshot.pending
     assert active is not None
+    recording = record_size(snapshot, active)
+    if recording.actions and not is_rolling_back(snapshot):
+        return (plan_services(snapshot, active), recording)
     if pending is None or pending.is_deleting:
         return _only_old(snapshot, active)
     why = rejection_reason(snapshot)
@@ -84,7 +88,7 @@ def _only_old(snapshot: ServiceSnapshot, active: ClusterView) -> tuple[Part, ...
     capacity = restored_capacity(snapshot)
     submission = plan_submission(snapshot, active, desired_serve(snapshot, active, capacity))
     services = (plan_services(snapshot, active), plan_canary_route(snapshot))
-    return (*services, restore_active(snapshot), submission)
+    return (*services, restore_active(snapshot, is_over=False), submission)
 
 
 # ── forward ──────────────────────────────────────────────────────────────────────────────

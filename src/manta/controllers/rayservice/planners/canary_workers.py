@@ -22,6 +22,7 @@ from manta.controllers.rayservice.facts.canary import (
     full_sizes,
     pods_behind_service,
     serve_capacity,
+    takes_part_in_canary,
     worker_groups,
 )
 from manta.controllers.rayservice.facts.serve import can_submit, desired_serve, is_submitted
@@ -44,6 +45,15 @@ SETTLING = timedelta(seconds=5)
 """How long Serve and the proxies of nodes may take to follow a change."""
 MAX_IDLE_WAIT = timedelta(seconds=30)
 """How long to wait until Serve has emptied a worker. Serve may spread what is left: then any worker goes."""
+
+
+def record_size(snapshot: ServiceSnapshot, active: ClusterView) -> Plan:
+    """With an autoscaler, record the size at the beginning, and let the autoscaler not exceed it: it changes
+    the replicas as soon as Serve needs fewer."""
+    if takes_part_in_canary(active) or not autoscaling(active.cluster.spec):
+        return NOTHING
+    counts = {name: one.replicas for name, one in full_sizes(snapshot, active).items()}
+    return _resize(snapshot, active, counts, {}, "a canary begins")
 
 
 # ── the new cluster ──────────────────────────────────────────────────────────────────────
@@ -206,8 +216,9 @@ def _named_for_deletion(view: ClusterView) -> Iterator[Pod]:
 # ── back ─────────────────────────────────────────────────────────────────────────────────
 
 
-def restore_active(snapshot: ServiceSnapshot) -> Plan:
-    """Give the active cluster its full size back, as far as the surge allows; then forget that size."""
+def restore_active(snapshot: ServiceSnapshot, *, is_over: bool = True) -> Plan:
+    """Give the active cluster its full size back, as far as the surge allows; then forget that size, if the
+    canary is over."""
     active = snapshot.active
     if active is None or active.is_deleting:
         return NOTHING
@@ -216,7 +227,7 @@ def restore_active(snapshot: ServiceSnapshot) -> Plan:
         return NOTHING
     groups = worker_groups(snapshot)
     counts = {one.name: restored(one, snapshot.canary_options) for one in groups}
-    if all(counts[one.name] >= one.full_old for one in groups):
+    if is_over and all(counts[one.name] >= one.full_old for one in groups):
         return _end(active)
     if all(counts[one.name] == one.old for one in groups):
         return NOTHING
