@@ -58,10 +58,8 @@ def object_page(snapshot: Snapshot, one: Item, allowed: Allowed, live: Live = NO
 
 
 def _kept(one: Item) -> Html:
-    words = "Sessions, logs and tasks that are kept: "
-    return tag(
-        "p", words, tag("a", "history", href=history_address(one.kind, one.key)), class_="note"
-    )
+    to = history_address(one.kind, one.key)
+    return tag("p", tag("a", "History", href=to), class_="note")
 
 
 def _crumbs(snapshot: Snapshot, one: Item) -> tuple[tuple[str, str], ...]:
