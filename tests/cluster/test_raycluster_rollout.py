@@ -10,11 +10,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import CONTROLLER_REVISIONS
+from manta.api.resources import PODS as POD_RESOURCE
 from manta.localplane.fakenodes.script import Script
 from support.fakenodes import FakeCluster, fake_cluster
 from support.faults import status
@@ -175,6 +177,39 @@ async def _check(cluster: FakeCluster) -> None:
     heads = [one for one in pods if one["metadata"]["labels"][names.LABEL_NODE_TYPE] == "head"]
     assert len(heads) <= 1, "two heads"
     assert len(pods) - len(heads) <= 3, "more workers than replicas and surge"
+
+
+class BusyRay:
+    """A dashboard whose nodes run two tasks each, as the state API shows them."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.client: Any = None
+
+    async def read(self, target: Any, path: str, into: Any) -> Any:
+        self.asked += 1
+        assert target.service == "demo-head-svc"
+        pods = (await self.client.list(POD_RESOURCE, NAMESPACE)).items
+        ips = [one["status"].get("podIP", "") for one in pods]
+        rows = [{"node_id": f"n{ip}", "node_ip": ip} for ip in ips]
+        rows = rows * 2 if path.startswith("/api/v0/tasks?") else rows
+        return msgspec.convert({"data": {"result": {"result": rows}}}, into)
+
+
+@virtually
+async def test_the_tasks_of_a_worker_that_drains_are_counted() -> None:
+    ray = BusyRay()
+    async with operated(script=Script(start=0.2, ready=2.0, stop=25.0), dashboard=ray) as op:
+        ray.client = op.client
+        await create(op)
+        await asyncio.sleep(300)
+        assert ray.asked == 0, "nobody drains"
+        await op.patch(edit(workers(image=NEXT)))
+        await op.until(lambda one: "to drain (2 tasks left)" in _message(one), seconds=600)
+        await op.until(is_complete(2), seconds=600)
+        asked = ray.asked
+        await asyncio.sleep(300)
+        assert ray.asked == asked
 
 
 @virtually

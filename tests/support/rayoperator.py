@@ -117,13 +117,13 @@ def _is_ready(pod: dict[str, Any]) -> bool:
 
 @asynccontextmanager
 async def start_operator(
-    cluster: FakeCluster, settings: Settings | None = None, *, seed: int = 7
+    cluster: FakeCluster, settings: Settings | None = None, *, seed: int = 7, dashboard: Any = None
 ) -> AsyncIterator[Operated]:
     """A fresh operator process on a cluster that is already there."""
     faults = FaultTransport(InProcessTransport(cluster.plane.app))
     client = Client(faults)
     manager = Manager(client, cluster.plane.clock, Random(seed))
-    raycluster.build(manager, settings or Settings())
+    raycluster.build(manager, settings or Settings(), dashboard)
     async with running(manager.run()):
         yield Operated(cluster, faults, manager)
     await client.close()
@@ -131,11 +131,11 @@ async def start_operator(
 
 @asynccontextmanager
 async def operated(
-    settings: Settings | None = None, *, nodes: int = 3, **options: Any
+    settings: Settings | None = None, *, nodes: int = 3, dashboard: Any = None, **options: Any
 ) -> AsyncIterator[Operated]:
     """A fake cluster with an operator, until the end of the test."""
     async with (
         fake_cluster(nodes, crds=ray_crds(), **options) as cluster,
-        start_operator(cluster, settings) as operator,
+        start_operator(cluster, settings, dashboard=dashboard) as operator,
     ):
         yield operator

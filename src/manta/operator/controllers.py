@@ -23,7 +23,7 @@ CONTROLLERS: Sequence[tuple[str, Callable[[FeatureGates], bool]]] = (
 """Packages under `manta.controllers`, and whether the gates enable them. The `controller.py` of each
 has `build(manager, settings)`."""
 
-WITH_DASHBOARD = frozenset(("rayjob", "rayservice", "idlesuspend"))
+WITH_DASHBOARD = frozenset(("raycluster", "rayjob", "rayservice", "idlesuspend"))
 """Controllers whose `build` takes a dashboard client as third argument."""
 
 

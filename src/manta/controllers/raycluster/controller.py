@@ -14,6 +14,7 @@ from manta.api.ray.names import LABEL_CLUSTER
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.controllers.raycluster import metrics
 from manta.controllers.raycluster.caches import BY_CLUSTER, Caches, by_cluster, selections
+from manta.controllers.raycluster.draining_tasks import DrainingTasks
 from manta.controllers.raycluster.events import CONTROLLER, action_events
 from manta.controllers.raycluster.facts import all_pods_ready
 from manta.controllers.raycluster.lost_nodes import LostNodes
@@ -24,6 +25,7 @@ from manta.controllers.raycluster.stale_cache import STALLED_AFTER, StaleCacheCh
 from manta.controllers.raycluster.status import next_status
 from manta.controllers.raycluster.status_events import status_events
 from manta.controllers.raycluster.status_throttle import status_delay
+from manta.ray.dashboard import Dashboard
 from manta.reconcile.events import Event
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.reconciler import Reconciler, Subject
@@ -105,7 +107,9 @@ class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
     event_source = CONTROLLER
     workers = WORKERS
 
-    def __init__(self, manager: Manager, settings: Settings) -> None:
+    def __init__(
+        self, manager: Manager, settings: Settings, dashboard: Dashboard | None = None
+    ) -> None:
         self._caches = _caches(manager, settings)
         self.subjects = self._caches.clusters
         self._observer = Observer(self._caches, settings, manager.clock, manager.random)
@@ -114,7 +118,13 @@ class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
         self._resync = settings.cluster_resync
         self._held_since: dict[Key, datetime] = {}
         """Since when the status of a cluster is held back. A restart may forget it."""
+        self._tasks: DrainingTasks | None = None
         super().__init__(manager)
+        if dashboard is not None:
+            services, changed = self._caches.services, self.controller.enqueue
+            self._tasks = DrainingTasks(dashboard, manager.client, services, settings, changed)
+            manager.add_service("tasks of workers that drain", self._tasks.run)
+            manager.on_leadership_lost(self._tasks.close)
         if settings.enable_metrics:
             metrics.register(manager.registry, self._caches.clusters)
 
@@ -125,6 +135,8 @@ class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
         snapshot = self._observer.observe(key)
         if snapshot is None:
             self._held_since.pop(key, None)
+            if self._tasks is not None:
+                self._tasks.forget(key)
         if snapshot is None or snapshot.is_suspended:
             return snapshot
         if await self._stale_cache.refresh(snapshot):
@@ -135,6 +147,8 @@ class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
             self._caches.pdbs.activate()
         if snapshot is not None and rolling_update(snapshot.cluster) is not None:
             self._caches.revisions.activate()
+            if self._tasks is not None and (left := self._tasks.of(snapshot)):
+                snapshot = replace(snapshot, tasks_left=left)
         return snapshot
 
     def subject(self, snapshot: ClusterSnapshot) -> Subject:
@@ -185,5 +199,6 @@ def _protects_head(snapshot: ClusterSnapshot) -> bool:
     return protects_head(snapshot.cluster.metadata.annotations)
 
 
-def build(manager: Manager, settings: Settings) -> None:
-    RayClusterReconciler(manager, settings)
+def build(manager: Manager, settings: Settings, dashboard: Dashboard | None = None) -> None:
+    """Without a dashboard, the condition of a rolling update does not count tasks."""
+    RayClusterReconciler(manager, settings, dashboard)
