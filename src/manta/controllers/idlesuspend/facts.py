@@ -70,7 +70,7 @@ def exemption(snapshot: IdleSnapshot) -> str:
 def is_watched(snapshot: IdleSnapshot) -> bool:
     """Whether Ray is asked about this cluster at all."""
     deleted = snapshot.cluster.metadata.deletion_timestamp is not None
-    limited = isinstance(snapshot.limit, IdleLimit) and not exemption(snapshot)
+    limited = snapshot.limit is not None and not exemption(snapshot)
     return limited and not deleted and not snapshot.cluster.spec.suspend
 
 
@@ -119,6 +119,6 @@ def question_at(snapshot: IdleSnapshot, limit: IdleLimit) -> datetime:
 
 
 def question_is_due(snapshot: IdleSnapshot) -> bool:
-    if not is_watched(snapshot) or not snapshot.head or not isinstance(snapshot.limit, IdleLimit):
+    if snapshot.limit is None or not is_watched(snapshot) or not snapshot.head:
         return False
     return snapshot.now >= question_at(snapshot, snapshot.limit)

@@ -33,6 +33,7 @@ from manta.rules.traits import (
     head_service_name,
     token_auth,
 )
+from manta.rules.validation.violation import Violation
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
 from manta.runtime.secret_cache import SecretCache
@@ -103,12 +104,14 @@ class Observer:
         if cluster is None or not concerns(cluster, self._settings):
             return None
         head = cluster.status.head.pod_name
+        limit = idle_limit(cluster.metadata, self._settings.idle_suspend)
         return IdleSnapshot(
             cluster,
-            idle_limit(cluster.metadata, self._settings.idle_suspend),
+            limit if isinstance(limit, IdleLimit) else None,
             self._clock.now(),
             self._pods.get(Key(key.namespace, head)) if head else None,
             self._answers.get(key),
+            str(limit) if isinstance(limit, Violation) else "",
         )
 
     def _remember(self, key: Key, answer: Answer) -> None:
@@ -160,7 +163,7 @@ class Observer:
             except NotFound:
                 return ""
             return "" if own.status.job_deployment_status in ENDED else own.metadata.name
-        decision = decision_at(snapshot, limit) if isinstance(limit, IdleLimit) else None
+        decision = decision_at(snapshot, limit) if limit is not None else None
         if decision is None or snapshot.now < decision:
             return ""
         found = (await self._client.list(RAY_JOBS, meta.namespace, into=UsingJob)).items

@@ -100,7 +100,7 @@ def plan_use(snapshot: IdleSnapshot) -> Plan:
 def plan_idleness(snapshot: IdleSnapshot) -> Plan:
     """Note since when the cluster is idle; announce the suspension when that is due; then suspend."""
     answer, limit = current_answer(snapshot), snapshot.limit
-    if answer is None or not isinstance(limit, IdleLimit):
+    if answer is None or limit is None:
         return NOTHING
     if not is_still_idle(snapshot):
         return do(_note(snapshot, answer))
@@ -178,7 +178,7 @@ def _patch(
 
 
 def _until_question(snapshot: IdleSnapshot) -> timedelta | None:
-    if not isinstance(snapshot.limit, IdleLimit):
+    if snapshot.limit is None:
         return None
     if not snapshot.head:
         return interval(snapshot.limit)

@@ -8,7 +8,6 @@ from datetime import datetime
 from manta.api.core import Pod
 from manta.api.ray.cluster import RayCluster
 from manta.rules.idle import IdleLimit
-from manta.rules.validation.violation import Violation
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +35,14 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class IdleSnapshot:
     cluster: RayCluster
-    limit: IdleLimit | Violation | None
+    limit: IdleLimit | None
     """None: the cluster is not to be suspended, or no longer."""
     now: datetime
     head_pod: Pod | None = None
     answer: Answer | None = None
     """None: Ray was not asked yet."""
+    violation: str = ""
+    """What is wrong with the limit in its annotations. Then there is none."""
 
     @property
     def annotations(self) -> dict[str, str]:

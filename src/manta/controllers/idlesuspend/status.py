@@ -19,7 +19,6 @@ from manta.controllers.idlesuspend.facts import (
 from manta.controllers.idlesuspend.plan import suspended_message
 from manta.controllers.idlesuspend.snapshot import IdleSnapshot
 from manta.rules.idle import IdleLimit
-from manta.rules.validation.violation import Violation
 
 IDLE = ClusterConditionType.IDLE
 
@@ -51,8 +50,8 @@ def _is_over(snapshot: IdleSnapshot) -> bool:
 
 def _condition(snapshot: IdleSnapshot) -> Condition | None:
     limit = snapshot.limit
-    if isinstance(limit, Violation):
-        return _unknown("InvalidIdleLimit", str(limit))
+    if snapshot.violation:
+        return _unknown("InvalidIdleLimit", snapshot.violation)
     if limit is not None and (why := exemption(snapshot)):
         said = f"{names.ANNOTATION_IDLE_SUSPEND_AFTER} has no effect: {why}"
         return None if limit.is_default else _unknown("NeverSuspendedForIdleness", said)
