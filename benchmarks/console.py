@@ -166,14 +166,14 @@ async def first_paint(page: Page, url: str, shows: str) -> float:
     return float(found)
 
 
-async def changes(client: Client, page: Page, count: int) -> list[float]:
+async def changes(client: Client, page: Page, count: int, clusters: int) -> list[float]:
     """Milliseconds from a write that the API server confirmed until the frame that shows it."""
     await page.run(_WATCH)
     written: dict[str, float] = {}
     dice = random.Random(1)
     for number in range(count):
         mark = 1000 + number
-        key = Key("team-0", f"cluster-{SPACES * dice.randrange(20):04}")
+        key = Key("team-0", f"cluster-{SPACES * dice.randrange(clusters // SPACES):04}")
         body = {"status": status(3) | {"desiredWorkerReplicas": mark}}
         await client.patch(RAY_CLUSTERS, key, body, subresource="status")
         written[str(mark)] = 1000 * time.time()
@@ -224,7 +224,7 @@ async def measure(folder: Path, clusters: int) -> None:
             await pages[0].open(f"{base}/?namespace=team-0", "cluster-0000")
             await pages[0].call("Page.bringToFront")
             busy, started = cpu_seconds(console.pid), time.perf_counter()
-            delays = sorted(await changes(client, pages[0], CHANGES))
+            delays = sorted(await changes(client, pages[0], CHANGES, clusters))
             share = (cpu_seconds(console.pid) - busy) / (time.perf_counter() - started)
             held = rss_mib(console.pid)
             back = await recovered(pages, client, console)

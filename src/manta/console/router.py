@@ -27,7 +27,7 @@ from manta.console.pages.actions import BY_WORD, RESOURCES, Action, confirmation
 from manta.console.pages.events import events_page
 from manta.console.pages.fleet import filter_of, fleet
 from manta.console.pages.history import FILTERS, history_page
-from manta.console.pages.logs import SHOWN, log_page
+from manta.console.pages.logs import SHOWN, Containers, log_page
 from manta.console.pages.objects import object_page
 from manta.console.pages.operator import operator_page
 from manta.console.pages.page import Page
@@ -67,7 +67,7 @@ class Router:
             return top
         parts = path.strip("/").split("/")
         if len(parts) == 4 and parts[3] == "log":
-            return await self._log(visitor, path, parts)
+            return await self._log(visitor, path, parts, dict(query).get("container", ""))
         one = self._item(visitor, parts)
         if one is None:
             return messages.missing(path)
@@ -175,14 +175,22 @@ class Router:
 
     # ── logs ─────────────────────────────────────────────────────────────────────────────
 
-    async def _log(self, visitor: Visitor, path: str, parts: Sequence[str]) -> Page:
+    async def _log(self, visitor: Visitor, path: str, parts: Sequence[str], chosen: str) -> Page:
         key = Key(parts[1], parts[2])
-        to = address("RayJob", key) if parts[0] == PLURALS["RayJob"] else "/"
+        title, back, containers = f"Log of {key.name}", (str(key), "/"), Containers()
+        if parts[0] == PLURALS["RayJob"]:
+            back = (str(key), address("RayJob", key))
+        for pod in visitor.watching.snapshot().pods:
+            if pod.metadata.key == key and parts[0] == PODS.plural:
+                names = tuple(one.name for one in pod.spec.containers)
+                containers = Containers(names, chosen if chosen in names else "")
         try:
-            text = await _tail(_log_of(visitor.client, parts[0], key, tail=SHOWN))
+            text = await _tail(
+                _log_of(visitor.client, parts[0], key, containers.chosen, tail=SHOWN)
+            )
         except (NoLogError, MantaError) as error:
-            return log_page(f"Log of {key.name}", (str(key), to), path, "", str(error))
-        return log_page(f"Log of {key.name}", (str(key), to), path, text)
+            return log_page(title, back, path, "", str(error), containers)
+        return log_page(title, back, path, text, "", containers)
 
     async def download(self, visitor: Visitor, request: HttpRequest) -> HttpResponse | None:
         """A log as a file, or as it grows; None: a page is asked for."""
@@ -193,9 +201,9 @@ class Router:
             or not (request.flag("download") or request.flag("follow"))
         ):
             return None
-        key = Key(parts[1], parts[2])
+        key, container = Key(parts[1], parts[2]), request.param("container")
         if request.flag("follow"):
-            growing = _log_of(visitor.client, parts[0], key, follow=True, tail=SHOWN)
+            growing = _log_of(visitor.client, parts[0], key, container, follow=True, tail=SHOWN)
             lines = _followed(visitor, growing)
             return HttpResponse(200, lines, content_type="text/event-stream")
         name = "".join(one for one in key.name if one.isalnum() or one in "-.")
@@ -203,16 +211,24 @@ class Router:
             ("Content-Disposition", f'attachment; filename="{name}.log"'),
             ("Content-Security-Policy", "sandbox"),
         )
-        whole = _log_of(visitor.client, parts[0], key)
+        whole = _log_of(visitor.client, parts[0], key, container)
         return HttpResponse(200, whole, headers, "text/plain; charset=utf-8")
 
 
 def _log_of(
-    client: Client, plural: str, key: Key, *, follow: bool = False, tail: int = 0
+    client: Client,
+    plural: str,
+    key: Key,
+    container: str = "",
+    *,
+    follow: bool = False,
+    tail: int = 0,
 ) -> AsyncIterator[bytes]:
-    """`tail`: lines of a Pod's log. Raises UsageError for something without a log."""
+    """`tail`: lines of a Pod's log; `container`: empty for its first. Raises UsageError for something without a log."""
     if plural == PLURALS["RayJob"]:
         return job_log(client, key, follow=follow)
+    if plural == PODS.plural and container:
+        return pod_log(client, key, container=container, follow=follow, tail=tail)
     if plural == PODS.plural:
         return _first_container_log(client, key, follow=follow, tail=tail)
     raise UsageError(f"{plural} have no log: open the log of one of its Pods")

@@ -20,7 +20,7 @@ from manta.console.pages.fleet import Filter, fleet
 from manta.console.pages.forecast import Forecast
 from manta.console.pages.layout import Frame, document
 from manta.console.pages.login import login_page, token_form
-from manta.console.pages.logs import log_page
+from manta.console.pages.logs import Containers, log_page
 from manta.console.pages.objects import object_page
 from manta.console.pages.operator import operator_page
 from manta.console.pages.page import Page
@@ -147,7 +147,14 @@ PAGES: Mapping[str, Callable[[], Page]] = {
     "confirm": lambda: confirmation(
         CLUSTER, BY_WORD["suspend"], Forecast("all Pods are deleted"), {}
     ),
-    "log": lambda: log_page("Log of x", ("default/x", "/"), "/pods/default/x/log", "a\n<b>\n"),
+    "log": lambda: log_page(
+        "Log of x",
+        ("default/x", "/"),
+        "/pods/default/x/log",
+        "a\n<b>\n",
+        "",
+        Containers(("ray-head", "autoscaler"), "autoscaler"),
+    ),
     "login": lambda: login_page(token_form(), "no such token"),
 }
 

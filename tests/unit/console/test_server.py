@@ -10,11 +10,14 @@ import msgspec
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import PODS
 from manta.console.sessions import Session
 from manta.console.visitors import Visitor, Visitors
 from manta.httpserver.messages import HttpRequest, HttpResponse
 from manta.kube.errors import Unauthorized
+from manta.localplane.apiserver.streaming.connector import LogOptions
 from manta.runtime.clock import SystemClock
+from support.connector import LocalConnector
 from support.console import HOST, running_console
 
 CLUSTER = {
@@ -170,3 +173,28 @@ async def test_every_page_has_a_strict_policy_and_sends_no_referrer() -> None:
         assert "default-src 'none'" in headers["Content-Security-Policy"]
         assert "unsafe" not in headers["Content-Security-Policy"]
         assert headers["Referrer-Policy"] == "no-referrer"
+
+
+async def test_the_log_of_each_container_of_a_pod_can_be_read() -> None:
+    class Named(LocalConnector):
+        async def logs(
+            self, namespace: str, pod: str, container: str, options: LogOptions
+        ) -> AsyncIterator[bytes]:
+            async def lines() -> AsyncIterator[bytes]:
+                yield f"written by {container}\n".encode()
+
+            return lines()
+
+    containers = [{"name": name, "image": "i"} for name in ("ray-head", "autoscaler")]
+    pod = {"metadata": {"name": "head"}, "spec": {"nodeName": "n", "containers": containers}}
+    async with running_console() as console:
+        console.plane.app.connector = Named()
+        await console.plane.client.create(PODS, "default", pod)
+        here = "/pods/default/head/log"
+        async with asyncio.timeout(20):
+            while "?container=autoscaler" not in text(await console.get(here)):
+                await asyncio.sleep(0.02)
+        assert "written by ray-head" in text(await console.get(here))
+        assert "written by autoscaler" in text(await console.get(here, "container=autoscaler"))
+        other = await console.get(here, "container=nonsense")  # not of this Pod
+        assert "written by ray-head" in text(other)

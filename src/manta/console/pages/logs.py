@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlencode
 
 from manta.console.html import Html, join, tag
 from manta.console.pages.page import Page, Section
@@ -11,7 +13,39 @@ SHOWN: Final = 500
 """Lines of a log on its page; a download has them all."""
 
 
-def log_page(title: str, back: tuple[str, str], address: str, text: str, why: str = "") -> Page:
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """Of a Pod: a log belongs to one of them."""
+
+    names: tuple[str, ...] = ()
+    chosen: str = ""
+
+    def query(self, **more: str) -> str:
+        wanted = {"container": self.chosen, **more}
+        return urlencode([pair for pair in wanted.items() if pair[1]])
+
+    def links(self, address: str) -> Html | None:
+        if len(self.names) < 2:
+            return None
+        shown = self.chosen or self.names[0]
+        return tag(
+            "p",
+            [
+                tag("a", name, href=f"{address}?{Containers((), name).query()}", aria_current="true" if name == shown else None)
+                for name in self.names
+            ],
+            class_="paging",
+        )  # fmt: skip
+
+
+def log_page(
+    title: str,
+    back: tuple[str, str],
+    address: str,
+    text: str,
+    why: str = "",
+    containers: Containers = Containers(),  # noqa: B008  frozen
+) -> Page:
     body: Html = (
         tag("pre", text, class_="log", tabindex="0")
         if text
@@ -20,8 +54,9 @@ def log_page(title: str, back: tuple[str, str], address: str, text: str, why: st
     heading = join([
         tag("h1", title),
         tag("p", f"the last {SHOWN} lines", class_="lead") if text else None,
-        tag("div", tag("a", "Download", href=f"{address}?download=1", class_="button"), class_="actions"),
+        tag("div", tag("a", "Download", href=f"{address}?{containers.query(download='1')}", class_="button"), class_="actions"),
+        containers.links(address),
     ])  # fmt: skip
     crumbs = (("Fleet", "/"), back)
-    follows = f"{address}?follow=1" if text else ""
+    follows = f"{address}?{containers.query(follow='1')}" if text else ""
     return Page(title, heading, (Section("text", "", body),), crumbs, live=False, log=follows)
