@@ -73,4 +73,6 @@ async def test_a_malicious_dashboard_reads_nothing_of_the_console(tmp_path: Path
         found = await page.call("Runtime.evaluate", expression="location.href")
         assert "ticket" not in found["result"]["value"]
         assert all("ticket" not in one.path and not one.query for one in console.asked)
+        asked = [one.path.partition("/proxy/")[2] for one in console.asked]
+        assert not [one for one in asked if one.startswith("static/")]  # no part of our pages
         await page.open(f"{console.url}/rayclusters/default/demo", "demo")  # still logged in

@@ -17,9 +17,7 @@ from manta.client.auth_token import token_if_any
 from manta.console.api.forwarding import PassedBody
 from manta.console.dashboards.site import Site, label_of
 from manta.console.dashboards.tickets import Opened, Tickets
-from manta.console.html import tag
-from manta.console.pages.layout import Frame, document
-from manta.console.pages.messages import small
+from manta.console.html import Html, join, raw, tag
 from manta.console.sessions import Cookies, TooLongError, cookie_value, is_same_origin
 from manta.console.visitors import Visitor, Visitors
 from manta.httpserver.handler import Handler
@@ -117,10 +115,8 @@ class DashboardHandler(Handler):
             cookie = self._cookies.make(opened)
         except TooLongError as error:
             return _said(502, str(error))
-        page = small("Dashboard", tag("p", tag("a", "Continue", href="/")))
-        headers = (("Set-Cookie", cookie), ("Refresh", "0; url=/"), ("Cache-Control", "no-store"))
-        text = document(page, Frame(logged_in=False), "/")
-        return HttpResponse(200, text.encode(), headers, "text/html; charset=utf-8")
+        headers = (("Set-Cookie", cookie), ("Refresh", "0; url=/"))
+        return _page(200, "Dashboard", tag("a", "Continue", href="/"), headers)
 
     def _opened(self, request: HttpRequest) -> Opened | None:
         found = self._cookies.opened(cookie_value(request.headers, self._cookies.name), Opened)
@@ -131,10 +127,7 @@ class DashboardHandler(Handler):
 
     def _stranger(self) -> HttpResponse:
         link = tag("a", "Open the dashboard from the console", href=self._console)
-        page = small("Log in", tag("p", link, "."), status=401)
-        text = document(page, Frame(logged_in=False), "/")
-        headers = (("Cache-Control", "no-store"),)
-        return HttpResponse(401, text.encode(), headers, "text/html; charset=utf-8")
+        return _page(401, "Log in", link)
 
     def _refusal(self, request: HttpRequest) -> str:
         """Why a request does not pass; empty: it does."""
@@ -198,6 +191,14 @@ def _left(visitor: Visitor) -> None:
 
 def _kept(headers: Mapping[str, str]) -> Headers:
     return tuple((name, headers[name]) for name in _ANSWERED if name in headers)
+
+
+def _page(status: int, title: str, body: Html, headers: Headers = ()) -> HttpResponse:
+    """Without style and script: on this origin they would be the dashboard's."""
+    head = join([tag("meta", charset="utf-8"), tag("title", title)])
+    text = join([raw("<!doctype html>"), tag("html", head, tag("p", body), lang="en")])
+    own = (("Content-Security-Policy", "default-src 'none'"), ("Cache-Control", "no-store"))
+    return HttpResponse(status, text.encode(), (*own, *headers), "text/html; charset=utf-8")
 
 
 def _said(status: int, why: str) -> HttpResponse:
