@@ -223,16 +223,6 @@ BUGS: tuple[Bug, ...] = (
         "ray",
         "RayJob",
     ),
-    _own(
-        "hot",
-        "a wait is a wait of no time",
-        (
-            "reconcile/reconciler.py",
-            "        return Done(earliest(due, self.resync_in(snapshot)))",
-            "        return Done(NOW if step.plan.wait else earliest(due, self.resync_in(snapshot)))",
-        ),
-        "no-hot-loop",
-    ),
 )
 """At least one for each oracle (`test_every_oracle_has_a_planted_bug`)."""
 
