@@ -7,6 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from manta.api.ray import names
+from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.plan import plan
 from manta.reconcile.actions import Delete
@@ -220,6 +221,21 @@ def test_a_revision_that_was_given_up_is_tried_again_once_if_asked() -> None:
     roll(scenario, rounds=400, seconds=10)
     assert steps(scenario) == ["create workers", "delete worker"]
     assert condition(scenario)[2].startswith("revision 3 was given up (")
+
+
+def test_a_worker_that_is_lost_after_the_update_rolls_nothing_back() -> None:
+    strategy = rolling(onFailure="rollback")
+    scenario = a_rollout(upgradeStrategy=strategy)
+    edit(scenario, workers(image=NEXT), upgradeStrategy=strategy)
+    roll(scenario)
+    lost = scenario.workers()[0]["metadata"]
+    del scenario.objects[PODS, lost["name"]]
+    for _ in range(100):
+        scenario.reconcile()
+        scenario.now += timedelta(seconds=30)  # no node has room for the next one
+    assert condition(scenario) == ("False", "Complete", "all Pods are of revision 2")
+    assert images(scenario) == [NEXT] * 3
+    assert names.ANNOTATION_ROLLOUT_FAILED not in str(revisions(scenario))
 
 
 def test_after_a_rollback_new_workers_are_of_the_good_revision() -> None:

@@ -67,7 +67,13 @@ def _retry(snapshot: ClusterSnapshot, rollout: Rollout) -> Plan:
 
 def _renumber(revision: ControllerRevision, number: int, why: str) -> Patch:
     meta = revision.metadata
-    gone = dict.fromkeys((names.ANNOTATION_ROLLOUT_FAILED, names.ANNOTATION_ROLLOUT_PROGRESS))
+    gone = dict.fromkeys(
+        (
+            names.ANNOTATION_ROLLOUT_FAILED,
+            names.ANNOTATION_ROLLOUT_PROGRESS,
+            names.ANNOTATION_ROLLOUT_COMPLETED,
+        )
+    )
     change = {"revision": number, "metadata": {"annotations": gone}}
     return Patch(CONTROLLER_REVISIONS, meta.key, change, Cause.REVISION, why, uid=meta.uid)
 

@@ -9,7 +9,7 @@ from manta.api.core import Pod
 from manta.api.meta import Condition
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType
-from manta.controllers.raycluster.rollout.revisions import failure
+from manta.controllers.raycluster.rollout.revisions import failure, was_complete
 from manta.controllers.raycluster.rollout.state import Rollout
 from manta.controllers.raycluster.rollout.units import GroupRollout, Unit
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
@@ -44,7 +44,7 @@ def _condition(status: str, what: Blockage) -> Condition:
 def _rest(rollout: Rollout) -> Blockage:
     target, latest = rollout.revisions.target, rollout.revisions.latest
     number = target.revision if target else 1
-    if target is None or not rollout.is_complete:
+    if target is None or not (rollout.is_complete or was_complete(target)):
         return Blockage("Starting", f"the Pods of revision {number} are created")
     if latest is not None and rollout.revisions.is_rolling_back:
         why = f"revision {latest.revision} was given up ({failure(latest)})"

@@ -52,8 +52,11 @@ class Rollout:
 
     @property
     def has_begun(self) -> bool:
-        """Whether Pods were or are to be replaced. A new cluster only has its Pods created."""
-        return self.progress.outdated > 0 or self.recorded is not None
+        """Whether Pods were or are to be replaced. A new cluster only has its Pods created, and a worker that
+        is lost after the update is no part of it."""
+        target = self.revisions.target
+        was = target is not None and was_complete(target)
+        return self.progress.outdated > 0 or (self.recorded is not None and not was)
 
     @property
     def recorded(self) -> Progress | None:
@@ -83,12 +86,6 @@ class Rollout:
             return False
         groups = all(one.available >= one.wanted for one in self.groups)
         return groups and self.head is not None and is_ready(self.head)
-
-    @property
-    def is_over(self) -> bool:
-        """Complete, and recorded as such."""
-        target = self.revisions.target
-        return self.is_complete and target is not None and was_complete(target)
 
     @property
     def is_stalled(self) -> bool:
@@ -173,6 +170,9 @@ def _stalls_in(
     last = recorded_progress(latest) if latest is not None else None
     if last is None or last.is_behind(progress) or options.paused or revisions.hold is not None:
         return None
+    target = revisions.target
+    if not progress.outdated and target is not None and was_complete(target):
+        return None  # whatever is missing now was lost after the update
     if all(one.is_done for one in groups):
         return None  # the head: it waits for consent, or starts
     if any(one.terminating and one.outdated for group in groups for one in group.units):
