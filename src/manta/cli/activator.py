@@ -25,7 +25,10 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "activator",
         description="Wake Ray clusters that sleep when somebody connects to their head Service.",
-        **examples(("manta activator", "in a Pod, as the chart starts it")),
+        **examples(
+            ("manta activator", "in a Pod, as the chart starts it"),
+            ("manta activator --kubeconfig FILE --address 10.0.0.5", "elsewhere in the network"),
+        ),
     )
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="use this kubeconfig")
     parser.add_argument("--context", metavar="NAME", help="use this context of the kubeconfig")
