@@ -201,7 +201,7 @@ async def recovered(pages: list[Page], client: Client, console: Console) -> tupl
 
 
 async def measure(folder: Path, clusters: int) -> None:
-    with embedded(folder / "plane") as server:
+    with embedded(folder / "plane", "--memory") as server:
         client = await connect(load(server.kubeconfig))
         began = time.perf_counter()
         console = Console(folder / "plane")

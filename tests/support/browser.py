@@ -122,9 +122,18 @@ class Page:
                 await self.call(
                     "Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1,
                 )  # fmt: skip
-            if await self.run("window.leaving !== false"):
+            if await self._clicked():
                 break
         await self._next_page()
+
+    async def _clicked(self) -> bool:
+        """Whether the click arrived: it is handled later on a busy machine. A new page has no `leaving`."""
+        for _ in range(20):
+            found = await self.call("Runtime.evaluate", expression="String(window.leaving)")
+            if found.get("result", {}).get("value") != "false":
+                return True
+            await asyncio.sleep(0.1)
+        return False
 
     async def _next_page(self) -> None:
         async with asyncio.timeout(60):
