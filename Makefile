@@ -104,7 +104,9 @@ upgrades: setup ## real Ray Serve under load: 10 upgrades of each kind, killed h
 	$(BIN)/python -m tests.e2e.upgrades --count $(or $(COUNT),10)
 
 .PHONY: rollouts
-rollouts: setup ## rollouts under load with real Ray: 10 canaries of 10,000 requests, one with errors (3 hours); COUNT=n REQUESTS=n
+rollouts: setup ## rolling updates and canaries with real Ray under load: 20 updates, 10 canaries of 10,000 requests (4 hours); MANTA_ROLLOUTS=n COUNT=n REQUESTS=n
+	$(PYTEST) -q tests/cluster/test_raycluster_rollout.py tests/cluster/test_rollout_command.py tests/properties/test_rolling_update.py tests/properties/test_rollout_forecast.py
+	$(PYTEST) -q tests/e2e/test_rolling_update.py tests/e2e/rollouts_at_length.py
 	$(BIN)/python -m tests.e2e.canaries_at_length --count $(or $(COUNT),10) --requests $(or $(REQUESTS),10000)
 
 .PHONY: chaos
