@@ -114,7 +114,7 @@ async def failing_job(machine: Machine, page: Page, base: str) -> None:
     await page.open(f"{base}/rayjobs/default/train", "train")
     await page.shows("Why it failed", SECONDS)
     await page.shows("ValueError: shard 7 is missing", SECONDS)
-    await page.shows("load_shard", SECONDS)
+    await page.shows("TASK_EXECUTION_EXCEPTION", SECONDS)  # of the list of failed tasks
     await kept(page, "real-job")
     await page.open(f"{base}/rayjobs/default/train/log", "shard 7 is missing", SECONDS)
     await kept(page, "real-log")

@@ -31,7 +31,7 @@ from manta.console.pages.logs import SHOWN, Containers, log_page
 from manta.console.pages.objects import object_page
 from manta.console.pages.operator import operator_page
 from manta.console.pages.page import Page
-from manta.console.pages.parts import KINDS, PLURALS, address
+from manta.console.pages.parts import KINDS, PLURALS, address, plain
 from manta.console.pages.plan import EXAMPLE, plan_page
 from manta.console.rights import Rights
 from manta.console.snapshot import Item
@@ -248,7 +248,9 @@ async def _tail(chunks: AsyncIterator[bytes]) -> str:
     held = b""
     async for chunk in chunks:
         held = (held + chunk)[-MOST_LOG:]
-    return "\n".join(held.decode("utf-8", "replace").splitlines()[-SHOWN:]) + ("\n" if held else "")
+    return "\n".join(plain(held.decode("utf-8", "replace")).splitlines()[-SHOWN:]) + (
+        "\n" if held else ""
+    )
 
 
 async def _followed(visitor: Visitor, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -256,7 +258,7 @@ async def _followed(visitor: Visitor, chunks: AsyncIterator[bytes]) -> AsyncIter
     visitor.streams += 1
     try:
         async for chunk in chunks:
-            yield b"data: %b\n\n" % msgspec.json.encode(chunk.decode("utf-8", "replace"))
+            yield b"data: %b\n\n" % msgspec.json.encode(plain(chunk.decode("utf-8", "replace")))
     except MantaError as error:
         yield b"data: %b\n\n" % msgspec.json.encode(f"\n[the log cannot be followed: {error}]\n")
     finally:

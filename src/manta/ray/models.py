@@ -82,7 +82,8 @@ class TaskInfo(msgspec.Struct, frozen=True, gc=False):
     error_type: str | None = None
     error_message: str | None = None
     """A traceback, for an exception of the task."""
-    end_time_ms: int | None = None
+    end_time_ms: float | None = None
+    """Ray 2.60 sends a number with a fraction."""
 
 
 class _TaskRows(msgspec.Struct, frozen=True):

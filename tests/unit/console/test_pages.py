@@ -47,7 +47,7 @@ JOB = ray(
     {
         "jobDeploymentStatus": "Failed",
         "jobStatus": "FAILED",
-        "message": "Traceback (most recent call last):\nValueError: <b>boom</b>",
+        "message": "Traceback (most recent call last):\n\x1b[36mValueError\x1b[39m: <b>boom</b>",
         "rayClusterName": "demo",
         "startTime": CREATED,
         "endTime": "2026-11-18T11:50:00Z",

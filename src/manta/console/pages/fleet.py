@@ -15,7 +15,7 @@ from manta.client.gpus import GpuRow
 from manta.console.capacity import Amount, amount
 from manta.console.html import Html, join, tag
 from manta.console.pages.page import LIVE_REFRESH, REFRESH, Page, Section, Table
-from manta.console.pages.parts import SHORT, ago, cpus, link, memory, state_badge, tone
+from manta.console.pages.parts import SHORT, ago, cpus, link, memory, plain, state_badge, tone
 from manta.console.snapshot import Item, Snapshot
 
 ROWS: Final = 200
@@ -345,8 +345,8 @@ def waits_for(one: Item) -> str:
             return f"upgrade: {condition.get('message', '')}"
     if is_idle(one):
         since = one.object.metadata.annotations.get(ANNOTATION_IDLE_SINCE)
-        return f"idle since {since}" if since else "idle: its autoscaler has removed all workers"
-    return one.state.why
+        return f"idle since {since}" if since else "its autoscaler runs no workers"
+    return plain(one.state.why)
 
 
 def cluster_status(status: Mapping[str, Any]) -> Mapping[str, Any]:

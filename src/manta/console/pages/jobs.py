@@ -11,7 +11,7 @@ from manta.console.html import EMPTY, Html, join, tag
 from manta.console.live import Live, TaskInfo, TasksResult, Unreachable
 from manta.console.pages.attempts import spans_of
 from manta.console.pages.page import Section
-from manta.console.pages.parts import facts, link, pods_section, tone
+from manta.console.pages.parts import facts, link, plain, pods_section, tone
 from manta.console.plots import timeline
 from manta.console.snapshot import Item, Snapshot
 
@@ -34,7 +34,7 @@ def job_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Section]
     )))  # fmt: skip
     message = status.get("message")
     failed = message and tone(one.state) == "bad"
-    shown = tag("pre", message, class_="log", tabindex="0") if failed else EMPTY
+    shown = tag("pre", plain(str(message)), class_="log", tabindex="0") if failed else EMPTY
     yield Section("error", "Why it failed", shown)
     yield Section("tasks", "Failed tasks", failed_tasks(live.failed_tasks))
     yield Section("timeline", "Timeline", timeline(spans_of(snapshot, one)))
@@ -68,7 +68,7 @@ def _task(one: TaskInfo) -> Html:
     name = tag(
         "h3", one.name or "a task without a name", f" ({one.error_type})" if one.error_type else ""
     )
-    return join([name, tag("pre", words[-MOST_ERROR:], class_="log", tabindex="0")])
+    return join([name, tag("pre", plain(words)[-MOST_ERROR:], class_="log", tabindex="0")])
 
 
 def _submitters(snapshot: Snapshot, one: Item) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -32,6 +33,7 @@ SHORT: Final[Mapping[str, str]] = {
     "RayCronJob": "Cron job",
 }
 MOST_EVENTS: Final = 30
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _BAD: Final = frozenset(("failed", "invalid"))
 _GOOD: Final = frozenset(("ready", "running", "finished", "scheduled", "completed"))
 _CALM: Final = frozenset(("suspended", "deleting"))
@@ -69,6 +71,11 @@ def ago(text: str | None, now: datetime) -> Html | None:
     except ValueError:
         return None
     return tag("time", age(moment, now), datetime=text, title=text)
+
+
+def plain(text: str) -> str:
+    """Without the colours of a terminal, which Ray writes into errors and logs."""
+    return _COLOUR.sub("", text)
 
 
 def cpus(count: float) -> str:

@@ -60,7 +60,7 @@ FAILED = {
     "name": "work",
     "error_type": "TASK_EXECUTION_EXCEPTION",
     "error_message": TRACEBACK,
-    "end_time_ms": 5,
+    "end_time_ms": 5.25,
 }
 
 
