@@ -65,7 +65,8 @@ class FailedJob(FakeTransport):
         if not path.startswith("/api/v0/tasks?"):
             return Reply(200, b'{"status": "FAILED", "job_id": "01000000"}')
         self.asked += 1
-        task = {"name": "work", "error_message": "ValueError: seven"}
+        # Ray 2.60 writes times as 1795009613698.0.
+        task = {"name": "work", "error_message": "ValueError: seven", "end_time_ms": 1.5e12}
         found = [task] if self.asked > self.known_after else []
         return Reply(200, json.dumps({"data": {"result": {"result": found}}}).encode())
 
