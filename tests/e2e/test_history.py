@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from e2e.conftest import MANTA, Machine
 from e2e.killed_job import COUNTED, TASKS, Marks, kill_pods
+from e2e.test_rayjob import ended, job
 
 pytestmark = pytest.mark.embedded_only(reason="the node agent of `manta up` keeps the sessions")
 
@@ -46,6 +48,32 @@ def all_tasks(machine: Machine, target: str) -> dict[str, dict[str, Any]]:
             return found
 
 
+BOOM = """
+import ray
+ray.init()
+
+@ray.remote(max_retries=0)
+def halve(number):
+    if number % 2:
+        raise ValueError(f"{number} is odd")
+    return number // 2
+
+ray.get([halve.remote(number) for number in (2, 4, 5)])
+"""
+
+
+def test_the_message_of_a_failed_job_names_its_first_failed_task(keeping: Machine) -> None:
+    keeping.apply(job("boom", "HTTPMode", f"python -c {shlex.quote(BOOM)}"))
+    status = ended(keeping, "boom")
+    assert status["jobStatus"] == "FAILED"
+    assert "halve" in status["message"]
+    assert "ValueError: 5 is odd" in status["message"]
+    assert "manta history errors rayjob/boom" in status["message"]
+    keeping.manta("delete", "rayjob", "boom")
+    keeping.until("the history", lambda: "boom" in history(keeping, "list"))
+    assert "ValueError: 5 is odd" in history(keeping, "errors", "rayjob/boom")
+
+
 def test_tasks_errors_and_logs_survive_kill_9_and_the_deletion_of_everything(
     keeping: Machine, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
@@ -61,7 +89,7 @@ def test_tasks_errors_and_logs_survive_kill_9_and_the_deletion_of_everything(
     keeping.manta("up", "--cpus", "8", "--history")
 
     # A head that was killed may have started again, with a session of its own, before it was deleted.
-    sessions = json.loads(history(keeping, "list", "-o", "json"))
+    sessions = json.loads(history(keeping, "list", "rayjob/train", "-o", "json"))
     target = f"rayjob/train/{min(one['session'] for one in sessions)}"
     log = history(keeping, "logs", target)
     losses = marks.losses(killed, all_tasks(keeping, target), log)
