@@ -163,9 +163,8 @@ def test_what_runs_is_use(machine: Machine, head: Head, script: str) -> None:
 
 def test_a_dashboard_that_hangs_proves_nothing(machine: Machine, head: Head) -> None:
     awake(machine)
-    signal = (
-        "import os; os.system('pkill -%s -f dashboard/dashboard.py; pkill -%s -f ray::Dashboard')"
-    )
+    # The brackets keep pkill from the process that runs it.
+    signal = "import os; os.system('pkill -%s -f dashboard/[d]ashboard.py; pkill -%s -f ray::[D]ashboard')"
     run(head(signal % ("STOP", "STOP")))
     limit(machine)
     seen = stays_awake(machine, 3 * LIMIT)
