@@ -16,12 +16,14 @@ from support.kubectl_ray import PlaneThread, plane_thread
 from support.other_platform import run_elsewhere
 
 pytestmark = pytest.mark.timeout(120)
-NOT_OF_CLIENTS = frozenset(("up", "down", "apiserver", "operator", "webhook", "backup", "collect"))
+NOT_OF_CLIENTS = frozenset(
+    ("up", "down", "apiserver", "operator", "webhook", "backup", "collect", "activator")
+)
 """They run a part of the control plane, or of a Pod."""
 BY_OTHER_TESTS = frozenset(
-    ("exec", "console", "dashboard", "session", "log", "logs", "job", "history")
+    ("exec", "console", "dashboard", "session", "log", "logs", "job", "history", "top")
 )
-"""They need a Pod that answers: here only their imports and flags are tried (tests/unit/cli/test_portable.py)."""
+"""They need a Pod that answers, or a terminal: here only their imports and flags are tried (tests/unit/cli/test_portable.py)."""
 
 RUN = """
 import contextlib, io, json
@@ -66,6 +68,8 @@ MANTA: tuple[tuple[str, str], ...] = (
     ("resume demo", "demo"),
     ("plan -f {dir}/cluster.yaml --offline", "applied"),
     ("upgrade web --image reg/ray:2", "web"),
+    ("rollout history demo", "demo"),
+    ("usage", "idle"),
     ("submit --dry-run -- python -c 1", "RayJob"),
     ("replay {dir}", "has no recording"),
     ("bugreport {dir}/report.tar.gz", "report.tar.gz"),

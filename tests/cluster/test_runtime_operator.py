@@ -175,7 +175,7 @@ def test_the_first_line_says_who_runs_where_and_for_what() -> None:
     flags = ("--feature-gates=RayCronJob=false", "--watch-namespace=a,b")
     said = introduction(Cluster("https://server:6443"), options(*flags), platform)
     assert "on https://server:6443 (Kubernetes 1.35)" in said
-    assert said.endswith("for raycluster, rayjob, rayservice in a, b")
+    assert said.endswith("for raycluster, rayjob, rayservice, idlesuspend in a, b")
 
 
 @virtually
