@@ -39,12 +39,12 @@ import ray, time; ray.init(logging_level="error"); print("connected", flush=True
 ray.get(ray.remote(num_cpus=100)(lambda: 1).remote(), timeout=%d)
 """
 GROUP = """
-import ray; ray.init(logging_level="error")
+import ray; ray.init(logging_level="error", namespace="n")
 from ray.util.placement_group import placement_group
 placement_group([{"CPU": 50}], name="gang", lifetime="detached")
 """
 END_GROUP = """
-import ray; ray.init(logging_level="error")
+import ray; ray.init(logging_level="error", namespace="n")
 from ray.util import get_placement_group, remove_placement_group
 remove_placement_group(get_placement_group("gang"))
 """
