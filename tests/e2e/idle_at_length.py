@@ -83,11 +83,11 @@ def run(process: subprocess.Popen[str]) -> None:
 
 @contextmanager
 def in_background(process: subprocess.Popen[str]) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait()
+    with process:  # closes its pipe, and waits
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 def stays_awake(machine: Machine, seconds: float = WATCHED) -> set[str]:
