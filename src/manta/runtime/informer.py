@@ -179,15 +179,15 @@ class Informer(Generic[T]):
             held = self._cache.get(key)
             gone = uid or (held.metadata.uid if held else None)
             if gone:
-                self._tell(self._cache.tombstone(key, gone))
+                self._notify(self._cache.tombstone(key, gone))
             return None
         if not self.selects(one.metadata.labels):
-            self._tell(self._cache.remove(key))
+            self._notify(self._cache.remove(key))
             return None
         held = self._cache.get(key)
         if held is not None and held.metadata.uid != one.metadata.uid:
-            self._tell(self._cache.tombstone(key, held.metadata.uid))
-        self._tell(self._cache.put(share(one)))
+            self._notify(self._cache.tombstone(key, held.metadata.uid))
+        self._notify(self._cache.put(share(one)))
         return one
 
     async def read_all(self) -> None:
@@ -201,7 +201,7 @@ class Informer(Generic[T]):
         items = [share(one) for one in listed.items]
         there = (listed.resource_version, namespace)
         for change in self._cache.replace(items, *there, tombstone=True, keep=listed.unreadable):
-            self._tell(change)
+            self._notify(change)
 
     # ── callbacks of the reflectors ──────────────────────────────────────────────────────
 
@@ -218,10 +218,10 @@ class Informer(Generic[T]):
                 self._label(scope),
             )
             for change in self._cache.forget(scope):
-                self._tell(change)
+                self._notify(change)
         items = [share(one) for one in objects]
         for change in self._cache.replace(items, resource_version, scope, keep=unreadable):
-            self._tell(change)
+            self._notify(change)
         self._advance(scope, resource_version)
         if len(self._versions) == len(self._reflectors):
             self.synced.set()
@@ -231,10 +231,10 @@ class Informer(Generic[T]):
             self.on_readability(event.object.metadata.key, None)
         if event.type == "DELETED":
             meta = event.object.metadata
-            self._tell(self._cache.remove(meta.key, meta.uid))
+            self._notify(self._cache.remove(meta.key, meta.uid))
         elif event.type != "BOOKMARK":
             before = self._cache.get(event.object.metadata.key)
-            self._tell(self._cache.put(share(event.object, before)))
+            self._notify(self._cache.put(share(event.object, before)))
         self._advance(scope, event.resource_version)
 
     def on_readability(self, key: Key, why: str | None) -> None:
@@ -264,7 +264,7 @@ class Informer(Generic[T]):
     def _reflector(self, scope: str) -> Reflector[T]:
         return Reflector(self._client, self._selection, scope, self, self._random, self._timing)
 
-    def _tell(self, change: Change[T] | None) -> None:
+    def _notify(self, change: Change[T] | None) -> None:
         if change is not None:
             for handler in self._handlers:
                 handler(change.old, change.new)
