@@ -10,7 +10,7 @@ import asyncio
 import base64
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,14 +45,22 @@ class DashboardLooker:
             began = time.monotonic()
             try:
                 heads = await self._heads()
-                await asyncio.gather(*map(self._look, heads))
+                await self.look_at(heads)
                 uids = [one["metadata"]["uid"] for one in heads]
                 since = time.time() - _UNTAKEN_SECONDS
                 await asyncio.to_thread(remove_old, self._directory, uids, since)
             except (MantaError, OSError) as error:
-                words = f"history: answers of dashboards are not kept: {error}"
-                print(words, file=sys.stderr, flush=True)
+                _warn("dashboards", error)
             await asyncio.sleep(pause_after(time.monotonic() - began))
+
+    async def look_at(self, heads: Sequence[Mapping[str, Any]]) -> None:
+        """Ask each of them. What is wrong with one, such as a token that is no header, stops no other and not
+        the plane."""
+        results = await asyncio.gather(*map(self._look, heads), return_exceptions=True)
+        for pod, result in zip(heads, results, strict=True):
+            if isinstance(result, Exception):
+                meta = pod["metadata"]
+                _warn(f"the dashboard of Pod {meta['namespace']}/{meta['name']}", result)
 
     async def _heads(self) -> list[Mapping[str, Any]]:
         """The running heads of clusters whose history is kept."""
@@ -117,6 +125,11 @@ class DashboardLooker:
                 token = base64.b64decode(data.get(source["key"], "")).decode(errors="replace")
                 return {"x-ray-authorization": f"Bearer {token}"}
         return {}
+
+
+def _warn(whose: str, error: Exception) -> None:
+    words = f"history: answers of {whose} are not kept: {error!s:.300}"
+    print(words, file=sys.stderr, flush=True)
 
 
 def _ray_container(pod: Mapping[str, Any]) -> Mapping[str, Any]:

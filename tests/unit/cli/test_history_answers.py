@@ -1,0 +1,52 @@
+"""The questions of `manta up --history` to dashboards: one odd head stops no other."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from manta.api.ray import names
+from manta.cli.plane.history_answers import DashboardLooker, answers_directory
+from manta.kube.transport import Response
+from support.history import SESSION, WHO
+
+TOKEN = {"name": names.ENV_AUTH_TOKEN, "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+
+
+class FakeClient:
+    """Answers every question with the session; refuses a header with a line break, as transports do."""
+
+    async def get(self, *_: object) -> dict[str, Any]:
+        return {"data": {"k": base64.b64encode(b"a\nb").decode()}}
+
+    async def send(self, *_: object, headers: dict[str, str], **__: object) -> Response:
+        if any("\n" in value for value in headers.values()):
+            raise ValueError("a line break in a header")
+        body = b'{"session_name": "%s"}' % SESSION.encode()
+        return Response(200, {}, body)
+
+
+def head(name: str, *env: dict[str, Any]) -> dict[str, Any]:
+    annotations = {names.ANNOTATION_HISTORY: f"{WHO.kind}/{WHO.name}/{WHO.cluster}"}
+    labels = {names.LABEL_NODE_TYPE: "head", names.LABEL_CLUSTER: WHO.cluster}
+    meta = {"namespace": "default", "name": name, "uid": name, "labels": labels}
+    container = {"name": "ray", "env": list(env)}
+    return {"metadata": {**meta, "annotations": annotations}, "spec": {"containers": [container]}}
+
+
+def test_a_token_that_is_no_header_stops_no_other_head(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def look() -> None:
+        looker = DashboardLooker(cast("Any", FakeClient()), tmp_path)
+        await looker.look_at([head("odd", TOKEN), head("well")])
+
+    asyncio.run(look())
+    assert "Pod default/odd are not kept: a line break" in capsys.readouterr().err
+    kept = [one for one in answers_directory(tmp_path).rglob("*") if one.is_file()]
+    assert kept
+    assert {one.relative_to(answers_directory(tmp_path)).parts[0] for one in kept} == {"well"}
