@@ -28,7 +28,7 @@ from support.rayjob_scenario import (
 from support.virtual import faulty, running, virtually
 
 MODES = ("K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode")
-MOST_WRITES = 16
+MAX_WRITES = 16
 """More than the operator makes in the life of one such job: the last ones kill it at rest."""
 
 
@@ -69,7 +69,7 @@ async def start(scenario: Scenario, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("count", range(1, MOST_WRITES + 1))
+@pytest.mark.parametrize("count", range(1, MAX_WRITES + 1))
 def test_killed_after_any_write_the_job_runs_once_and_succeeds(mode: str, count: int) -> None:
     @virtually
     async def scenario() -> None:
@@ -266,7 +266,7 @@ def test_a_sidecars_head_that_comes_and_goes_while_the_operator_is_down_has_no_s
     scenario()
 
 
-@pytest.mark.parametrize("count", range(1, MOST_WRITES + 1))
+@pytest.mark.parametrize("count", range(1, MAX_WRITES + 1))
 def test_a_sidecars_head_lost_while_the_operator_is_dead_runs_nothing_twice(count: int) -> None:
     """Whatever the operator had written last: also when the head was made and not yet noted."""
 

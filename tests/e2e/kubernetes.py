@@ -29,7 +29,7 @@ from support.release import (
     release,
 )
 
-LEAST_CPU = "100m"
+MIN_CPU = "100m"
 """What a container asks for: a node of two cores must hold two clusters. Its limit stays."""
 Json = dict[str, Any]
 
@@ -82,7 +82,7 @@ def fitted(document: Json) -> Json:
             container["image"] = RAY_IMAGE
         requests = container.get("resources", {}).get("requests", {})
         if "cpu" in requests:
-            requests["cpu"] = LEAST_CPU
+            requests["cpu"] = MIN_CPU
     return document
 
 

@@ -40,7 +40,7 @@ LARGEST = 12
 """Of replicas and hosts: that large numbers are bounded is tests/security/test_bounded_work.py."""
 COUNTED = frozenset(("replicas", "minReplicas", "maxReplicas", "numOfHosts"))
 PATIENCE = 180.0
-MOST_REQUESTS = 400
+MAX_REQUESTS = 400
 """Of one object in a minute of virtual time: more is a loop without back-off."""
 UNDECODABLE = "Expected `int"
 """The schema takes -0.0 for an integer, and no client decodes it as one: that the object says so is all one can ask."""
@@ -193,7 +193,7 @@ async def _batch(seed: int, numbers: range, tally: Tally) -> None:
             await _edit(cluster, Random(f"{seed}/{name}/edit"), document, tally)
         before = len(transport.log)
         await asyncio.sleep(60)
-        if living and (len(transport.log) - before) / len(living) > MOST_REQUESTS:
+        if living and (len(transport.log) - before) / len(living) > MAX_REQUESTS:
             tally.findings.append(
                 f"batch {numbers}: {len(transport.log) - before} requests a minute"
             )

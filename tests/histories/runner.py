@@ -18,7 +18,7 @@ from support.histories import History
 CLIENTS = 8
 KEYS = 6
 DRAIN_SECONDS = 30.0
-LEAST_CALLS, LONGEST_LIFE = 60, 20.0
+MIN_CALLS, LONGEST_LIFE = 60, 20.0
 DRIFTING = 2.0
 """The third watch drops its own connection after at most so many seconds."""
 
@@ -117,7 +117,7 @@ async def _live(plan: Plan, random: Random, history: History) -> None:
     await asyncio.sleep(random.uniform(plan.shortest, plan.longest))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LONGEST_LIFE):
-            while len(history.calls) - before < LEAST_CALLS:
+            while len(history.calls) - before < MIN_CALLS:
                 await asyncio.sleep(0.02)
 
 

@@ -182,7 +182,7 @@ async def test_sixty_four_people_fill_the_console_and_one_who_left_makes_room() 
     async with memory_plane() as plane:
         people = visitors.Visitors(lambda _session: plane.client_as(_nobody()), clock)
         try:
-            for number in range(visitors.MOST):
+            for number in range(visitors.MAX_VISITORS):
                 await people.of(Session(1e12, f"token-{number}"))
             with pytest.raises(UsageError, match="try again later"):
                 await people.of(Session(1e12, "one more"))

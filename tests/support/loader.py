@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PATIENCE = 30.0
-MOST_TOLD = 20
+MAX_TOLD = 20
 """Of ten thousand failures the first ones say most."""
 
 
@@ -47,7 +47,7 @@ class Tally:
     def lost(self, why: str) -> None:
         with self.lock:
             self.failed += 1
-            if len(self.failures) < MOST_TOLD:
+            if len(self.failures) < MAX_TOLD:
                 self.failures.append(f"{time.strftime('%H:%M:%S', time.gmtime())} {why}")
 
     def line(self) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from manta.api.quantity import Quantity, QuantityError
 from manta.api.text import bytes_text
 
-LEAST_MEMORY: Final = 256 * 2**20
+MIN_MEMORY: Final = 256 * 2**20
 """Bytes. Ray needs more for itself: a smaller number lacks its unit."""
 
 
@@ -25,9 +25,9 @@ def check_cpu(text: str) -> None:
 def check_memory(text: str) -> None:
     """Raises AmountError unless this is enough memory for Ray."""
     memory = _quantity(text, "2Gi").value()
-    if memory < LEAST_MEMORY:
+    if memory < MIN_MEMORY:
         raise AmountError(
-            f"this is {bytes_text(memory)}, but Ray needs at least {bytes_text(LEAST_MEMORY)}; write "
+            f"this is {bytes_text(memory)}, but Ray needs at least {bytes_text(MIN_MEMORY)}; write "
             "the amount with its unit, such as 2Gi"
         )
 

@@ -35,10 +35,10 @@ FIRST_SECONDS: Final = 0.4
 """How long a page waits for its first answer."""
 TIMEOUT: Final = 5.0
 MAX_REPLY: Final = 4 * 1024 * 1024
-MOST_ANSWERS: Final = 256
-MOST_NODES: Final = 16
+MAX_ANSWERS: Final = 256
+MAX_NODES: Final = 16
 """Nodes that are asked about their GPUs for one page."""
-MOST_SAMPLES: Final = 720
+MAX_SAMPLES: Final = 720
 _AT_ONCE: Final = 8
 _OVER: Final = frozenset(("Failed", "Complete"))
 
@@ -84,7 +84,7 @@ class Asking:
         ]
         found = [
             await self.last(f"gpus {name}", lambda name=name: node_gpus(self._client, name))  # type: ignore[misc]
-            for name in names[:MOST_NODES]
+            for name in names[:MAX_NODES]
         ]
         return tuple(row for rows in found for row in rows or ())
 
@@ -104,7 +104,7 @@ class Asking:
             report = await self._dashboard.autoscaler(await self._target(one))
             if isinstance(report, AutoscalerReport):
                 values = (float(report.waiting), float(len(report.pending)))
-                kept = self._waiting.setdefault(one.uid, deque(maxlen=MOST_SAMPLES))
+                kept = self._waiting.setdefault(one.uid, deque(maxlen=MAX_SAMPLES))
                 if not kept or kept[-1].values != values:
                     kept.append(Sample(self._clock.now(), values))
             return report
@@ -169,9 +169,9 @@ class Asking:
 
     def _forget_oldest(self) -> None:
         done = [name for name, one in self._questions.items() if one.task.done()]
-        for name in done[: max(len(self._questions) - MOST_ANSWERS, 0)]:
+        for name in done[: max(len(self._questions) - MAX_ANSWERS, 0)]:
             del self._questions[name]
-        if len(self._waiting) > MOST_ANSWERS:
+        if len(self._waiting) > MAX_ANSWERS:
             del self._waiting[next(iter(self._waiting))]
 
 

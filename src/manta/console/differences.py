@@ -9,8 +9,8 @@ from typing import Any, Final
 from manta.api.documents.writer import to_yaml
 from manta.api.well_known import ANNOTATION_LAST_APPLIED
 
-MOST_LINES: Final = 500
-MOST_COMPARED: Final = 20_000
+MAX_LINES: Final = 500
+MAX_COMPARED: Final = 20_000
 """Lines of YAML; a longer text is not compared, which could take minutes."""
 _OF_THE_SERVER: Final = frozenset(
     ("managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink")
@@ -33,8 +33,8 @@ def difference(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> tu
     """Lines that begin with `+`, `-` or a space; empty: nothing changes."""
     old = [] if before is None else to_yaml(as_written(before)).splitlines()
     new = to_yaml(as_written(after)).splitlines()
-    if len(old) + len(new) > MOST_COMPARED:
+    if len(old) + len(new) > MAX_COMPARED:
         return (f"@@ {len(old)} and {len(new)} lines are too many to compare @@",)
     found = list(unified_diff(old, new, lineterm="", n=2))[2:]
-    left = len(found) - MOST_LINES
-    return (*found[:MOST_LINES], f"@@ and {left} more lines @@") if left > 0 else tuple(found)
+    left = len(found) - MAX_LINES
+    return (*found[:MAX_LINES], f"@@ and {left} more lines @@") if left > 0 else tuple(found)

@@ -10,9 +10,9 @@ from manta.kube.cluster import Cluster, Pem
 from manta.kube.http_proxy import proxy_for
 from manta.kube.transport import HttpTransport, Request, Response
 
-MOST_BYTES: Final = 1024 * 1024
+MAX_BYTES: Final = 1024 * 1024
 _SECONDS: Final = 10.0
-_MOST_ORIGINS: Final = 8
+_MAX_ORIGINS: Final = 8
 
 
 class Fetch(Protocol):
@@ -28,7 +28,7 @@ class Fetch(Protocol):
 
 
 class HttpFetch:
-    """One pool of connections for each origin; an answer has at most `MOST_BYTES`, redirects are not followed."""
+    """One pool of connections for each origin; an answer has at most `MAX_BYTES`, redirects are not followed."""
 
     def __init__(self, environment: Mapping[str, str], ca: Pem | None = None) -> None:
         self._environment = environment
@@ -45,14 +45,14 @@ class HttpFetch:
         parts = urlsplit(url)
         query = tuple(parse_qsl(parts.query, keep_blank_values=True))
         request = Request(
-            method, parts.path or "/", query, headers or {}, body, _SECONDS, MOST_BYTES
+            method, parts.path or "/", query, headers or {}, body, _SECONDS, MAX_BYTES
         )
         return await self._transport(f"{parts.scheme}://{parts.netloc}").send(request)
 
     def _transport(self, origin: str) -> HttpTransport:
         if origin not in self._transports:
-            if len(self._transports) >= _MOST_ORIGINS:
-                raise ValueError(f"{origin}: more than {_MOST_ORIGINS} origins of one issuer")
+            if len(self._transports) >= _MAX_ORIGINS:
+                raise ValueError(f"{origin}: more than {_MAX_ORIGINS} origins of one issuer")
             proxy = proxy_for(origin, self._environment)
             self._transports[origin] = HttpTransport(
                 Cluster(server=origin, ca=self._ca, proxy=proxy, origin=origin)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from manta.console.fetch import MOST_BYTES, Fetch
+from manta.console.fetch import MAX_BYTES, Fetch
 from manta.kube.errors import MantaError
 
 _Answer = TypeVar("_Answer", bound=msgspec.Struct)
@@ -77,7 +77,7 @@ class History:
         answer = await self._fetch(method, url, headers, body)
         if answer.status == 401:
             raise HistoryError("the history server does not accept this login")
-        if answer.status != 200 or len(answer.body) > MOST_BYTES:
+        if answer.status != 200 or len(answer.body) > MAX_BYTES:
             raise HistoryError(f"the history server answered {answer.status}")
         return answer.body
 

@@ -24,9 +24,9 @@ from manta.runtime.clock import Clock
 
 LocalMetrics = Callable[[], Awaitable[str]]
 """The metrics of the operator of a plane on this machine. Raises MantaError."""
-MOST_PODS: Final = 5
-MOST_BYTES: Final = 4 * 1024 * 1024
-MOST_SAMPLES: Final = 720
+MAX_PODS: Final = 5
+MAX_BYTES: Final = 4 * 1024 * 1024
+MAX_SAMPLES: Final = 720
 _SECONDS: Final = 5.0
 _COMPONENTS: Final = frozenset((OPERATOR_NAME, "operator"))
 _METRICS: Final = "metrics"
@@ -61,7 +61,7 @@ class Operators:
         self._clock = clock
         self._local = local
         self._readings: deque[Reading] = deque(maxlen=2)
-        self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
+        self._samples: deque[Sample] = deque(maxlen=MAX_SAMPLES)
 
     def view(self, snapshot: Snapshot, why: str = "") -> OperatorView:
         found = operator_pods(snapshot)
@@ -95,12 +95,12 @@ class Operators:
         found = operator_pods(snapshot)
         if not found:
             raise NoMetricsError("no Pod of an operator is in the namespaces that you see")
-        return found[:MOST_PODS]
+        return found[:MAX_PODS]
 
     async def _of(self, pod: Pod) -> str:
         path = pod_proxy_path(pod.metadata.namespace, pod.metadata.name, _port(pod), "metrics")
-        answer = await self._client.send("GET", path, timeout=_SECONDS, limit=MOST_BYTES)
-        return answer.body[:MOST_BYTES].decode("utf-8", "replace")
+        answer = await self._client.send("GET", path, timeout=_SECONDS, limit=MAX_BYTES)
+        return answer.body[:MAX_BYTES].decode("utf-8", "replace")
 
 
 def _port(pod: Pod) -> int:

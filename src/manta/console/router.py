@@ -42,7 +42,7 @@ from manta.kube.errors import MantaError
 from manta.ray.models import Unreachable
 
 Query = Sequence[tuple[str, str]]
-MOST_LOG: Final = 4 * 1024 * 1024
+MAX_LOG: Final = 4 * 1024 * 1024
 """Bytes of a log that are read for its page."""
 
 
@@ -247,7 +247,7 @@ async def _first_container_log(
 async def _tail(chunks: AsyncIterator[bytes]) -> str:
     held = b""
     async for chunk in chunks:
-        held = (held + chunk)[-MOST_LOG:]
+        held = (held + chunk)[-MAX_LOG:]
     return "\n".join(plain(held.decode("utf-8", "replace")).splitlines()[-SHOWN:]) + (
         "\n" if held else ""
     )

@@ -24,7 +24,7 @@ KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 SECONDS: Final = 12 * 3600
 """How long a login lasts."""
-MOST_COOKIE: Final = 4096
+MAX_COOKIE: Final = 4096
 """Bytes of name, value and attributes: browsers drop a longer cookie without a word."""
 
 
@@ -68,8 +68,8 @@ class Cookies:
     def make(self, content: msgspec.Struct) -> str:
         """The value of a Set-Cookie header. Raises TooLongError if no browser would keep it."""
         made = f"{self.name}={self.seal(content)}; {self._attributes()}; Max-Age={SECONDS}"
-        if len(made) > MOST_COOKIE:
-            raise TooLongError(f"the cookie of this login has {len(made)} bytes of {MOST_COOKIE}")
+        if len(made) > MAX_COOKIE:
+            raise TooLongError(f"the cookie of this login has {len(made)} bytes of {MAX_COOKIE}")
         return made
 
     def seal(self, content: msgspec.Struct) -> str:
@@ -94,7 +94,7 @@ class Cookies:
 
     def opened(self, value: str, into: type[_Content]) -> _Content | None:
         """What was sealed; None if it is missing or forged."""
-        if not value or len(value) > MOST_COOKIE:
+        if not value or len(value) > MAX_COOKIE:
             return None
         try:
             sealed = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))

@@ -24,7 +24,7 @@ SPARED_SECONDS: Final = 60.0
 RIGHTS_SECONDS: Final = 30.0
 CHECK_SECONDS: Final = 60.0
 """How long a token that was revoked or is over still shows what was read with it."""
-MOST: Final = 64
+MAX_VISITORS: Final = 64
 
 
 class Visitor:
@@ -134,12 +134,12 @@ class Visitors:
         for name, one in arrived.items():
             if one.idle() > IDLE_SECONDS:
                 await self._forget(name)
-        if len(self._known) < MOST:
+        if len(self._known) < MAX_VISITORS:
             return
         idle = {name: one.idle() for name, one in arrived.items() if name in self._known}
         name = max(idle, key=lambda one: idle[one], default="")
         if idle.get(name, 0.0) < SPARED_SECONDS:
-            raise UsageError(f"{MOST} users are logged in; try again later")
+            raise UsageError(f"{MAX_VISITORS} users are logged in; try again later")
         await self._forget(name)
 
     async def _forget(self, name: str) -> None:

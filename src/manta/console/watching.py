@@ -24,7 +24,7 @@ SYNC_SECONDS: Final = 10.0
 """How long the first page waits for the first lists."""
 KNOWN_SECONDS: Final = 5.0
 """How long the answer to a form waits for the watch to bring the object that it created."""
-MOST_SAMPLES: Final = 720
+MAX_SAMPLES: Final = 720
 _SEEN: Final[tuple[tuple[Resource, type[Any]], ...]] = (
     *((one, RayObject) for one in RAY_RESOURCES),
     (PODS, Pod),
@@ -149,7 +149,7 @@ class Watching:
         kept = self._samples.get(found.uid, ())
         if not kept or kept[-1].values != values:
             new = Sample(self._clock.now(), values)
-            self._samples[found.uid] = (*kept[1 - MOST_SAMPLES :], new)
+            self._samples[found.uid] = (*kept[1 - MAX_SAMPLES :], new)
 
     def notify(self) -> None:
         """Tell the streams that a page may look different now."""

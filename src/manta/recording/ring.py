@@ -14,7 +14,7 @@ from typing import Final
 PATTERN: Final = "recording-*.jsonl"
 SEGMENTS: Final = 8
 """Files that a full ring has about."""
-LEAST_BYTES: Final = 1024 * 1024
+MIN_BYTES: Final = 1024 * 1024
 
 
 class Ring:
@@ -22,7 +22,7 @@ class Ring:
 
     def __init__(self, folder: Path, max_bytes: int, header: Callable[[], bytes]) -> None:
         self._folder = folder
-        self._max_bytes = max(max_bytes, LEAST_BYTES)
+        self._max_bytes = max(max_bytes, MIN_BYTES)
         self._header = header
         self._file: int | None = None
         self._size = 0

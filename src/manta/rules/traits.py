@@ -155,13 +155,13 @@ def tls(spec: RayClusterSpec) -> bool:
 
 # ── draining ─────────────────────────────────────────────────────────────────────────────
 
-MOST_DRAIN_SECONDS = 86400
+MAX_DRAIN_SECONDS = 86400
 
 
 def drain_seconds(annotations: Mapping[str, str]) -> int:
     """How many seconds a worker may drain before it is deleted; 0: no draining (C96)."""
     text = annotations.get(names.ANNOTATION_DRAIN_SECONDS, "")
-    return min(int(text), MOST_DRAIN_SECONDS) if text.isdecimal() and text.isascii() else 0
+    return min(int(text), MAX_DRAIN_SECONDS) if text.isdecimal() and text.isascii() else 0
 
 
 def protects_head(annotations: Mapping[str, str]) -> bool:

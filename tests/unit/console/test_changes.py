@@ -10,7 +10,7 @@ from manta.api.documents.reader import read_yaml
 from manta.api.usage import UsageError
 from manta.client.upgrades import CONFIG, SERVE
 from manta.console.changes import Create, Patch, change_of, retry_name
-from manta.console.differences import MOST_LINES, difference
+from manta.console.differences import MAX_LINES, difference
 from support.console import ray, snapshot
 
 FAILED = {"jobDeploymentStatus": "Failed"}
@@ -125,7 +125,7 @@ def test_a_diff_leaves_out_what_the_server_adds() -> None:
 
 
 def test_a_long_diff_is_cut_and_says_so() -> None:
-    many = {f"k{number}": number for number in range(MOST_LINES + 100)}
+    many = {f"k{number}": number for number in range(MAX_LINES + 100)}
     assert "more lines" in difference(None, {"spec": many})[-1]
     endless = {"spec": list(range(30_000))}
     assert "too many to compare" in difference(endless, {"spec": []})[0]

@@ -254,7 +254,7 @@ async def test_a_broken_stream_is_not_mistaken_for_a_whole_answer() -> None:
 
 
 async def test_a_caller_has_a_limit_of_open_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callers, "MOST_OPEN", 2)
+    monkeypatch.setattr(callers, "MAX_OPEN", 2)
     path = f"{RAY}/team-a/rayclusters"
     async with served_api() as api:
         lines = [await api.connect() for _ in range(2)]

@@ -6,7 +6,7 @@ import pytest
 
 from manta.api.usage import UsageError
 from manta.recording.reader import Recorded, files_of, read_recording
-from manta.recording.ring import LEAST_BYTES, Ring, segments
+from manta.recording.ring import MIN_BYTES, Ring, segments
 
 HEADER = b'{"line":"header","format":"manta-recording","version":1,"manta":"1"}\n'
 
@@ -19,16 +19,16 @@ def fill(ring: Ring, lines: int) -> None:
 
 
 def test_the_ring_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:
-    ring = Ring(tmp_path, LEAST_BYTES, lambda: HEADER)
+    ring = Ring(tmp_path, MIN_BYTES, lambda: HEADER)
     fill(ring, 5000)
     files = segments(tmp_path)
-    assert sum(path.stat().st_size for path in files) <= LEAST_BYTES
+    assert sum(path.stat().st_size for path in files) <= MIN_BYTES
     assert files[0].name != "recording-00000001.jsonl"
     assert len(files) > 4
 
 
 def test_only_the_owner_may_read(tmp_path: Path) -> None:
-    ring = Ring(tmp_path / "new", LEAST_BYTES, lambda: HEADER)
+    ring = Ring(tmp_path / "new", MIN_BYTES, lambda: HEADER)
     fill(ring, 1)
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     assert segments(tmp_path / "new")[0].stat().st_mode & 0o777 == 0o600
@@ -36,7 +36,7 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
 
 def test_a_new_process_starts_a_new_file(tmp_path: Path) -> None:
     for _ in range(2):
-        fill(Ring(tmp_path, LEAST_BYTES, lambda: HEADER), 1)
+        fill(Ring(tmp_path, MIN_BYTES, lambda: HEADER), 1)
     assert [path.name for path in segments(tmp_path)] == [
         "recording-00000001.jsonl",
         "recording-00000002.jsonl",

@@ -14,14 +14,14 @@ from manta.api.usage import UsageError
 from manta.console.fetch import Fetch
 from manta.console.login.issuer import Client, Issuer
 from manta.console.login.oidc import OidcLogin
-from manta.console.login.proxy import LEAST_SECRET, Proxy, ProxyLogin
+from manta.console.login.proxy import MIN_SECRET, Proxy, ProxyLogin
 from manta.console.login.token import TokenLogin
 from manta.console.login.way import Login
 from manta.console.sessions import KEY_BYTES, Cookies
 
 log = logging.getLogger(__name__)
 
-_LEAST_KEY = 32
+_MIN_KEY = 32
 
 
 def login_of(args: argparse.Namespace, key: bytes, url: SplitResult, fetch: Fetch) -> Login:
@@ -29,7 +29,7 @@ def login_of(args: argparse.Namespace, key: bytes, url: SplitResult, fetch: Fetc
     if args.login == "token":
         return TokenLogin()
     if args.login == "proxy":
-        secret = secret_of(args.proxy_secret_file, "--proxy-secret-file", LEAST_SECRET)
+        secret = secret_of(args.proxy_secret_file, "--proxy-secret-file", MIN_SECRET)
         only = frozenset(filter(None, map(str.strip, args.proxy_groups.split(","))))
         return ProxyLogin(Proxy(secret, args.proxy_user_header, args.proxy_groups_header, only))
     for name in ("issuer", "client_id"):
@@ -97,4 +97,4 @@ def key_of(file: Path | None) -> bytes:
     if file is None or not file.exists():
         log.warning("no key of the cookies is kept: a restart logs everybody out")
         return secrets.token_bytes(KEY_BYTES)
-    return hashlib.sha256(secret_of(file, "--cookie-key-file", _LEAST_KEY).encode()).digest()
+    return hashlib.sha256(secret_of(file, "--cookie-key-file", _MIN_KEY).encode()).digest()

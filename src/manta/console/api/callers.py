@@ -16,10 +16,10 @@ from manta.httpserver.messages import HttpRequest, User
 from manta.kube.transport import Transport
 from manta.runtime.clock import Clock
 
-MOST_OPEN: Final = 128
+MAX_OPEN: Final = 128
 """Requests of one caller at a time, watches included."""
 _ACCEPTED_SECONDS: Final = 300.0
-_MOST_ACCEPTED: Final = 1024
+_MAX_ACCEPTED: Final = 1024
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,16384}")
 _READS: Final = frozenset(("GET", "HEAD"))
 
@@ -78,7 +78,7 @@ class Callers:
         """Remember that Kubernetes knows this caller."""
         self._accepted[caller.name] = self._clock.monotonic()
         self._accepted.move_to_end(caller.name)
-        while len(self._accepted) > _MOST_ACCEPTED:
+        while len(self._accepted) > _MAX_ACCEPTED:
             self._accepted.popitem(last=False)
 
     def known(self, request: HttpRequest) -> User | None:
@@ -92,8 +92,8 @@ class Callers:
         return User(f"caller {name}") if fresh else None
 
     def _enter(self, name: str) -> Callable[[], None]:
-        if self._open[name] >= MOST_OPEN:
-            raise RefusedError(429, f"{MOST_OPEN} requests of this caller are open; close some")
+        if self._open[name] >= MAX_OPEN:
+            raise RefusedError(429, f"{MAX_OPEN} requests of this caller are open; close some")
         self._open[name] += 1
 
         def leave() -> None:

@@ -21,7 +21,7 @@ from manta.api.usage import InvalidValue, UsageError
 from manta.api.well_known import RESOURCE_NVIDIA_GPU
 
 FIELD: Final = "computeTemplate"
-MOST: Final = 16
+MAX_NAMED: Final = 16
 """Different templates in one object: each is one read."""
 SELECTOR: Final = f"{LABEL_CONFIG_TYPE}={CONFIG_TYPE_COMPUTE_TEMPLATE}"
 _CLUSTER_SPECS: Final = ("rayClusterSpec", "rayClusterConfig")

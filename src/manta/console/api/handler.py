@@ -37,7 +37,7 @@ SECONDS: Final = 60.0
 """Until the head of an answer of Kubernetes has arrived; a watch may last longer."""
 SERVICE_SECONDS: Final = 600.0
 """The same of a Service: an application may compute for long before it answers."""
-MOST_READ: Final = 4 * 1024 * 1024
+MAX_READ: Final = 4 * 1024 * 1024
 """Bytes of an object that the console itself reads."""
 DOCUMENTS: Final = ("/openapi.json", "/swagger/apiserver.swagger.json")
 _ABOUT_RAY: Final = f"regarding.apiVersion={RAY_CLUSTERS.api_version}"
@@ -165,7 +165,7 @@ class _Exchange:
         if body is not None:
             headers["content-type"] = "application/json"
         text = None if body is None else msgspec.json.encode(body)
-        sent = Request(method, path, query, headers, text, SECONDS, MOST_READ)
+        sent = Request(method, path, query, headers, text, SECONDS, MAX_READ)
         try:
             answer = await self._caller.transport.send(sent)
         except Unreachable as error:
@@ -185,9 +185,9 @@ class _Exchange:
         if not groups:
             return await self._forward()
         named = {str(group[templates.FIELD]) for _, group in groups}
-        if len(named) > templates.MOST:
+        if len(named) > templates.MAX_NAMED:
             raise RefusedError(
-                422, f"{len(named)} compute templates: name at most {templates.MOST}"
+                422, f"{len(named)} compute templates: name at most {templates.MAX_NAMED}"
             )
         found = {name: await self._template(name) for name in sorted(named)}
         for kind, group in groups:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 OPEN: Final = "/.manta/open"
 PORT_NAME: Final = "dashboard"
 TOKEN_SECONDS: Final = 60.0
-_MOST_TOKENS: Final = 256
+_MAX_TOKENS: Final = 256
 _TIMEOUT: Final = 60.0
 _READS: Final = frozenset(("GET", "HEAD"))
 _SENT: Final = ("accept", "content-type", "if-none-match", "if-modified-since", "range")
@@ -179,7 +179,7 @@ class DashboardHandler(Handler):
             token = await token_if_any(visitor.client, opened.key)
             self._tokens.pop(name, None)
             self._tokens[name] = (now, token)
-            while len(self._tokens) > _MOST_TOKENS:
+            while len(self._tokens) > _MAX_TOKENS:
                 del self._tokens[next(iter(self._tokens))]
         return token
 

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult
 
 from manta.api.meta import Key
 
-_MOST_NAME = 40
+_MAX_NAME = 40
 _NO_LABEL = re.compile(r"[^a-z0-9]+")
 
 
@@ -44,5 +44,5 @@ class Site:
 def label_of(key: Key) -> str:
     """One DNS label, so that one wildcard certificate is enough: the name for people, a hash for the rest."""
     digest = hashlib.sha256(f"{key.namespace}/{key.name}".encode()).hexdigest()[:16]
-    name = _NO_LABEL.sub("-", key.name.lower())[:_MOST_NAME].strip("-")
+    name = _NO_LABEL.sub("-", key.name.lower())[:_MAX_NAME].strip("-")
     return f"{name}-{digest}" if name else digest

@@ -12,7 +12,7 @@ from manta.api.meta import Key
 from manta.console.sessions import Session
 
 SECONDS: Final = 60.0
-MOST: Final = 1000
+MAX_TICKETS: Final = 1000
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True):
@@ -36,7 +36,7 @@ class Tickets:
     def new(self, opened: Opened, now: float) -> str:
         made = secrets.token_urlsafe(32)
         self._held[made] = (now + SECONDS, opened)
-        while len(self._held) > MOST:
+        while len(self._held) > MAX_TICKETS:
             self._held.popitem(last=False)
         return made
 

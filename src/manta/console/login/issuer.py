@@ -14,7 +14,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import msgspec
 
-from manta.console.fetch import MOST_BYTES, Fetch
+from manta.console.fetch import MAX_BYTES, Fetch
 from manta.kube.errors import MantaError, Unauthorized
 
 SKEW_SECONDS: Final = 60.0
@@ -150,7 +150,7 @@ def _basic(client: Client) -> str:
 
 
 def _decoded(body: bytes, into: type[_Answer]) -> _Answer:
-    if len(body) > MOST_BYTES:
+    if len(body) > MAX_BYTES:
         raise IssuerError("the issuer answered with too much")
     try:
         return msgspec.json.decode(body, type=into)

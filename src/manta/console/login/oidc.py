@@ -30,7 +30,7 @@ from manta.kube.errors import MantaError, Unauthorized
 ATTEMPT_SECONDS: Final = 600
 _KEPT_RENEWALS: Final = 256
 _SHARED_SECONDS: Final = 60.0
-_MOST_CODE: Final = 4096
+_MAX_CODE: Final = 4096
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
@@ -99,7 +99,7 @@ class OidcLogin(Login):
             why = f"{error[:80]} {request.param('error_description')[:200]}"
             return self.page(f"The issuer did not log you in: {why}", 401)
         code = request.param("code")
-        if not code or len(code) > _MOST_CODE:
+        if not code or len(code) > _MAX_CODE:
             return self.page("The answer of the issuer has no code.", 400)
         tokens = await self._issuer.tokens(
             {

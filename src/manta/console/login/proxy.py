@@ -18,10 +18,10 @@ from manta.console.sessions import Session
 from manta.httpserver.messages import HttpRequest
 
 SECRET_HEADER: Final = "x-manta-proxy-secret"  # noqa: S105 - the name of a header
-LEAST_SECRET: Final = 32
+MIN_SECRET: Final = 32
 _SECONDS: Final = 3600.0
-_MOST_NAME: Final = 256
-_MOST_GROUPS: Final = 200
+_MAX_NAME: Final = 256
+_MAX_GROUPS: Final = 200
 _RESERVED: Final = "system:"
 
 
@@ -56,7 +56,7 @@ class ProxyLogin(Login):
         listed = headers.get(self._proxy.groups_header.lower(), "").split(",")
         groups = tuple(dict.fromkeys(one.strip() for one in listed if one.strip()))
         # A comma: a header that was there twice, and only one of them is the proxy's.
-        if "," in user or len(groups) > _MOST_GROUPS or not all(map(_is_name, (user, *groups))):
+        if "," in user or len(groups) > _MAX_GROUPS or not all(map(_is_name, (user, *groups))):
             return None
         only = self._proxy.only
         counted = tuple(one for one in groups if not only or one in only)
@@ -65,4 +65,4 @@ class ProxyLogin(Login):
 
 def _is_name(text: str) -> bool:
     shown = text.isascii() and text.isprintable()
-    return 0 < len(text) <= _MOST_NAME and shown and not text.startswith(_RESERVED)
+    return 0 < len(text) <= _MAX_NAME and shown and not text.startswith(_RESERVED)

@@ -12,8 +12,8 @@ from manta.console.pages.page import Page
 from manta.console.sessions import SECONDS, Session
 from manta.httpserver.messages import HttpRequest
 
-_MOST_BYTES: Final = 16_384
-_MOST_NAMESPACES: Final = 64
+_MAX_BYTES: Final = 16_384
+_MAX_NAMESPACES: Final = 64
 _IS_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _IS_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -25,7 +25,7 @@ class TokenLogin(Login):
     async def answer(self, request: HttpRequest, now: float) -> Answer:
         if request.method != "POST":
             return self.page()
-        if len(request.body) > _MOST_BYTES:
+        if len(request.body) > _MAX_BYTES:
             return self.page("The form is too long for a token.", 413)
         fields = parse_qs(request.body.decode("latin-1"))
         token = fields.get("token", [""])[0].strip().removeprefix("Bearer ").strip()
@@ -41,8 +41,8 @@ class TokenLogin(Login):
 def namespaces_of(text: str) -> tuple[tuple[str, ...], str]:
     """The namespaces of a form, and what is wrong with them."""
     found = tuple(dict.fromkeys(text.replace(",", " ").split()))
-    if len(found) > _MOST_NAMESPACES:
-        return (), f"Name at most {_MOST_NAMESPACES} namespaces."
+    if len(found) > _MAX_NAMESPACES:
+        return (), f"Name at most {_MAX_NAMESPACES} namespaces."
     if wrong := next((one for one in found if not _IS_NAMESPACE.fullmatch(one)), ""):
         return (), f"{wrong[:80]} is no name of a namespace."
     return found, ""

@@ -16,7 +16,7 @@ from manta.console.pages.parts import tone
 from manta.console.plots import Span
 from manta.console.snapshot import Item, Snapshot
 
-MOST: Final = 20
+MAX_ATTEMPTS: Final = 20
 _CLUSTER: Final = re.compile(r"RayCluster (\S+?)(?::|$)")
 
 
@@ -39,7 +39,7 @@ def _attempts(snapshot: Snapshot, one: Item, end: datetime) -> Iterator[Span | N
     current = str(one.object.status.get("rayClusterName") or "")
     begun = sorted(
         ((at, name) for name, at in created.items() if name.rpartition("/")[2] != current),
-    )[-MOST:]
+    )[-MAX_ATTEMPTS:]
     started = _moment(one.object.status.get("startTime"))
     nexts = [*(at for at, _ in begun[1:]), started or end]
     last = max(_number(one), len(begun) + 1)

@@ -7,7 +7,7 @@ from manta.console.pages.page import Page
 from manta.console.pages.parts import events_section
 from manta.console.snapshot import Snapshot
 
-MOST = 200
+MAX_EVENTS = 200
 
 
 def events_page(snapshot: Snapshot, *, warnings: bool) -> Page:
@@ -21,4 +21,6 @@ def events_page(snapshot: Snapshot, *, warnings: bool) -> Page:
         [tag("h1", "Events"), tag("p", f"{len(shown)}, newest first; ", other, class_="lead")]
     )
     hidden = snapshot.hidden.get("events", "")
-    return Page("Events", heading, (events_section(shown, snapshot.now, hidden=hidden, most=MOST),))
+    return Page(
+        "Events", heading, (events_section(shown, snapshot.now, hidden=hidden, most=MAX_EVENTS),)
+    )

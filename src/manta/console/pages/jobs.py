@@ -15,8 +15,8 @@ from manta.console.pages.parts import facts, link, plain, pods_section, tone
 from manta.console.plots import timeline
 from manta.console.snapshot import Item, Snapshot
 
-MOST_TASKS: Final = 5
-MOST_ERROR: Final = 4000
+MAX_TASKS: Final = 5
+MAX_ERROR: Final = 4000
 """Characters of one error; its end names the exception."""
 
 
@@ -60,7 +60,7 @@ def failed_tasks(found: TasksResult | None) -> Html:
     if isinstance(found, Unreachable):
         return tag("p", f"The failed tasks are not known: {found.why}", class_="note")
     newest = sorted(found.tasks, key=lambda one: one.end_time_ms or 0, reverse=True)
-    return join([_task(one) for one in newest[:MOST_TASKS]])
+    return join([_task(one) for one in newest[:MAX_TASKS]])
 
 
 def _task(one: TaskInfo) -> Html:
@@ -68,7 +68,7 @@ def _task(one: TaskInfo) -> Html:
     name = tag(
         "h3", one.name or "a task without a name", f" ({one.error_type})" if one.error_type else ""
     )
-    return join([name, tag("pre", plain(words)[-MOST_ERROR:], class_="log", tabindex="0")])
+    return join([name, tag("pre", plain(words)[-MAX_ERROR:], class_="log", tabindex="0")])
 
 
 def _submitters(snapshot: Snapshot, one: Item) -> list[Any]:

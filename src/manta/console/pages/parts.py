@@ -32,7 +32,7 @@ SHORT: Final[Mapping[str, str]] = {
     "RayService": "Service",
     "RayCronJob": "Cron job",
 }
-MOST_EVENTS: Final = 30
+MAX_EVENTS: Final = 30
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _BAD: Final = frozenset(("failed", "invalid"))
 _GOOD: Final = frozenset(("ready", "running", "finished", "scheduled", "completed"))
@@ -148,7 +148,7 @@ def sentence(one: Mapping[str, Any]) -> str:
 
 
 def events_section(
-    events: Iterable[Event], now: datetime, *, hidden: str = "", most: int = MOST_EVENTS
+    events: Iterable[Event], now: datetime, *, hidden: str = "", most: int = MAX_EVENTS
 ) -> Section:
     shown = sorted(events, key=lambda one: one.last_seen, reverse=True)[:most]
     rows = {f"event-{one.metadata.uid}": _event(one, now) for one in shown}

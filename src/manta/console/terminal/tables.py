@@ -31,7 +31,7 @@ from manta.console.pages.parts import (
 from manta.console.snapshot import Item, Snapshot
 from manta.console.views import Event
 
-MOST_EVENTS: Final = 100
+MAX_EVENTS: Final = 100
 _BAR: Final = 16
 _GPU_BAR: Final = 8
 _WIDEST: Final = 300
@@ -179,7 +179,7 @@ def event_rows(snapshot: Snapshot, one: Item) -> tuple[Row, ...]:
         for pod in snapshot.pods_of(cluster.key):
             found += snapshot.events_of("Pod", pod.metadata.key)
     found.sort(key=lambda event: event.last_seen, reverse=True)
-    return tuple(_event_row(event, snapshot.now) for event in found[:MOST_EVENTS])
+    return tuple(_event_row(event, snapshot.now) for event in found[:MAX_EVENTS])
 
 
 def _event_row(event: Event, now: datetime) -> Row:

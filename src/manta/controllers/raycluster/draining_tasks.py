@@ -30,7 +30,7 @@ from manta.runtime.informer import Informer
 from manta.runtime.secret_cache import SecretCache
 
 INTERVAL: Final = PollInterval(fast=5.0, slow=30.0)
-_MOST_TASKS: Final = 10_000
+_MAX_TASKS: Final = 10_000
 """What Ray's state API returns at most."""
 
 ByAddress = Mapping[str, int]
@@ -61,7 +61,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 def _path(kind: str, **wanted: str) -> str:
-    query = [("limit", str(_MOST_TASKS)), ("timeout", "2")]
+    query = [("limit", str(_MAX_TASKS)), ("timeout", "2")]
     for name, value in wanted.items():
         query += [("filter_keys", name), ("filter_predicates", "="), ("filter_values", value)]
     return f"/api/v0/{kind}?{urlencode(query)}"

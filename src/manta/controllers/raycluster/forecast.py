@@ -25,11 +25,11 @@ from manta.controllers.raycluster.status import next_status
 from manta.reconcile.actions import Action, Create, Delete, Patch
 from manta.reconcile.outcome import UNTRIED
 
-MOST_STEPS: Final = 200
+MAX_STEPS: Final = 200
 """Steps that are predicted, however many Pods there are."""
 _QUIET: Final = 3
 """Rounds without an action after which nothing more will happen."""
-_MOST_ROUNDS: Final = 5 * MOST_STEPS
+_MAX_ROUNDS: Final = 5 * MAX_STEPS
 _ROUND: Final = timedelta(seconds=5)
 
 
@@ -63,9 +63,9 @@ def forecast(snapshot: ClusterSnapshot) -> Forecast:
         return Forecast()
     model = _Model(snapshot, {pod.metadata.name: pod for pod in snapshot.pods})
     quiet = 0
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         quiet = 0 if model.advance() else quiet + 1
-        if quiet >= _QUIET or len(model.steps) >= MOST_STEPS:
+        if quiet >= _QUIET or len(model.steps) >= MAX_STEPS:
             break
     return Forecast(tuple(model.steps), model.left, model.waits_for)
 
@@ -88,7 +88,7 @@ class _Model:
     @property
     def waits_for(self) -> str:
         found = find(self.snapshot.cluster.status.conditions, ClusterConditionType.ROLLING_UPDATE)
-        is_done = found is None or found.status != "True" or len(self.steps) >= MOST_STEPS
+        is_done = found is None or found.status != "True" or len(self.steps) >= MAX_STEPS
         return "" if is_done or found is None else found.message
 
     def advance(self) -> bool:

@@ -21,7 +21,7 @@ from manta.api.resources import PODS
 from manta.controllers.raycluster.caches import BY_CLUSTER, Caches, by_cluster, selections
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import recreates
-from manta.controllers.raycluster.forecast import MOST_STEPS, Forecast, forecast
+from manta.controllers.raycluster.forecast import MAX_STEPS, Forecast, forecast
 from manta.controllers.raycluster.observe import Observer
 from manta.controllers.raycluster.plan import plan
 from manta.controllers.raycluster.rollout.outdated import build
@@ -105,7 +105,7 @@ def preview_of(snapshot: ClusterSnapshot, live: RayCluster | None) -> Preview:
 def _order(expected: Forecast) -> Iterator[str]:
     """The steps of a rolling update, in words."""
     yield from map(str, expected.steps)
-    if expected.more and len(expected.steps) >= MOST_STEPS:
+    if expected.more and len(expected.steps) >= MAX_STEPS:
         yield f"and so on, for {expected.more} more Pods"
     if expected.ends:
         yield f"wait: {expected.ends}"

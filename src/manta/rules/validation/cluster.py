@@ -21,7 +21,7 @@ from manta.api.ray.cluster import (
 from manta.api.ray.naming import MAX_RAY_CLUSTER_NAME
 from manta.rules.settings import Settings
 from manta.rules.traits import (
-    MOST_DRAIN_SECONDS,
+    MAX_DRAIN_SECONDS,
     Creator,
     autoscaler_version,
     autoscaling,
@@ -71,9 +71,9 @@ def _metadata(cluster: RayCluster) -> Iterator[Violation]:
     for error in dns1035_label_errors(name):
         yield Violation("metadata.name", name, error)
     text = cluster.metadata.annotations.get(names.ANNOTATION_DRAIN_SECONDS, "0")
-    if not (text.isascii() and text.isdecimal()) or int(text[:9]) > MOST_DRAIN_SECONDS:
+    if not (text.isascii() and text.isdecimal()) or int(text[:9]) > MAX_DRAIN_SECONDS:
         field = f"metadata.annotations[{names.ANNOTATION_DRAIN_SECONDS}]"
-        cure = f"must be a number of seconds between 0 and {MOST_DRAIN_SECONDS}"
+        cure = f"must be a number of seconds between 0 and {MAX_DRAIN_SECONDS}"
         yield Violation(field, text, cure)
 
 

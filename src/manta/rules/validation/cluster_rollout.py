@@ -18,13 +18,13 @@ from manta.api.ray.cluster import (
 )
 from manta.api.usage import did_you_mean
 from manta.rules.rolling_update import Amount, is_zero, parse_annotation, percent
-from manta.rules.traits import MOST_DRAIN_SECONDS, Creator, creator
+from manta.rules.traits import MAX_DRAIN_SECONDS, Creator, creator
 from manta.rules.validation.violation import Violation
 
 _ANNOTATION = f"metadata.annotations[{names.ANNOTATION_ROLLING_UPDATE}]"
 _SPEC = "spec.upgradeStrategy.rollingUpdate"
-MOST_SECONDS = 30 * 86400
-MOST_ANNOTATION = 16 * 1024
+MAX_SECONDS = 30 * 86400
+MAX_ANNOTATION = 16 * 1024
 
 
 def rollout_violations(cluster: RayCluster) -> Iterator[Violation]:
@@ -58,8 +58,8 @@ def _annotation(cluster: RayCluster) -> Iterator[Violation]:
 
 def _parsed(cluster: RayCluster, text: str) -> Iterator[Violation]:
     example = '{"maxSurge": 1, "maxUnavailable": 0}'
-    if len(text) > MOST_ANNOTATION:
-        yield Violation(_ANNOTATION, text, f"must have at most {MOST_ANNOTATION} characters")
+    if len(text) > MAX_ANNOTATION:
+        yield Violation(_ANNOTATION, text, f"must have at most {MAX_ANNOTATION} characters")
         return
     try:
         options = parse_annotation(text)
@@ -130,9 +130,9 @@ def _amount(value: Any, field: str, most: int | None) -> Iterator[Violation]:
 def _seconds(options: RollingUpdateOptions, at: str) -> Iterator[Violation]:
     ready, deadline = options.min_ready_seconds, options.progress_deadline_seconds
     for name, value, least, most in (
-        ("minReadySeconds", ready, 0, MOST_SECONDS),
-        ("progressDeadlineSeconds", deadline, 1, MOST_SECONDS),
-        ("drainSeconds", options.drain_seconds, 0, MOST_DRAIN_SECONDS),
+        ("minReadySeconds", ready, 0, MAX_SECONDS),
+        ("progressDeadlineSeconds", deadline, 1, MAX_SECONDS),
+        ("drainSeconds", options.drain_seconds, 0, MAX_DRAIN_SECONDS),
     ):
         if value is not None and not least <= value <= most:
             cure = f"must be a number of seconds between {least} and {most}"

@@ -25,7 +25,7 @@ _ROLES = ("roles", "clusterroles")
 _BINDINGS = ("rolebindings", "clusterrolebindings")
 
 
-MOST_PERMISSIONS = 20_000
+MAX_PERMISSIONS = 20_000
 """Of one role. Each is compared with every rule of the user, on the event loop."""
 _IGNORED_METADATA = (
     "ownerReferences",
@@ -95,11 +95,11 @@ def _check_rules(
     authorizer: Authorizer, call: Call, wanted: tuple[Rule, ...], namespace: str
 ) -> None:
     count = count_permissions(wanted)
-    if count > MOST_PERMISSIONS:
+    if count > MAX_PERMISSIONS:
         resource = call.resource
         why = (
             f"its rules stand for {count} permissions (groups x resources x verbs x names), and at "
-            f"most {MOST_PERMISSIONS} are compared with yours; make several roles, or ask somebody "
+            f"most {MAX_PERMISSIONS} are compared with yours; make several roles, or ask somebody "
             "who may escalate"
         )
         raise forbidden(resource.plural, resource.group, call.route.name, why)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 """Permissions that an error lists."""
 
 
@@ -83,7 +83,7 @@ def count_permissions(rules: Iterable[Rule]) -> int:
 
 
 def uncovered(wanted: Iterable[Rule], held: Iterable[Rule]) -> list[Rule]:
-    """Return the first MOST_SHOWN single permissions of `wanted` that `held` does not cover."""
+    """Return the first MAX_SHOWN single permissions of `wanted` that `held` does not cover."""
     held = tuple(held)
     missing = (
         single
@@ -91,7 +91,7 @@ def uncovered(wanted: Iterable[Rule], held: Iterable[Rule]) -> list[Rule]:
         for single in _singles(rule)
         if not any(_covers(owner, single) for owner in held)
     )
-    return list(islice(missing, MOST_SHOWN))
+    return list(islice(missing, MAX_SHOWN))
 
 
 def _singles(rule: Rule) -> Iterator[Rule]:

@@ -15,7 +15,7 @@ from manta.localplane.apiserver.status_errors import forbidden, invalid
 
 Object = dict[str, Any]
 
-_MOST_PODS: Final = 3000
+_MAX_PODS: Final = 3000
 
 
 def check_pod_security(
@@ -107,15 +107,15 @@ def _warn_of_pods(core: Core, call: Call, namespace: str, standard: Standard) ->
     """Warn about running Pods that a stricter namespace level would refuse."""
     pods = core.store.select("pods", namespace)
     reasons: dict[str, list[str]] = {}
-    for record in pods[:_MOST_PODS]:
+    for record in pods[:_MAX_PODS]:
         pod = record.decode()
         found = violations(standard, pod["metadata"], pod.get("spec") or {})
         if found:
             text = ", ".join(dict.fromkeys(one.reason for one in found))
             reasons.setdefault(text, []).append(record.name)
-    if len(pods) > _MOST_PODS:
+    if len(pods) > _MAX_PODS:
         call.warn(
-            f"new PodSecurity enforce level only checked against the first {_MOST_PODS} of "
+            f"new PodSecurity enforce level only checked against the first {_MAX_PODS} of "
             f"{len(pods)} existing pods"
         )
     if reasons:

@@ -16,7 +16,7 @@ from manta.localplane.apiserver.schema.regex import BadPatternError, Pattern, co
 
 Function = Callable[..., Any]
 
-MOST_CHARACTERS = 4 * 1024 * 1024
+MAX_CHARACTERS = 4 * 1024 * 1024
 """Of a string that a function returns; larger than any object."""
 
 
@@ -192,9 +192,9 @@ def _join(items: Any, separator: str = "") -> str:
 
 def _check_size(characters: int) -> None:
     """Raises EvaluationError: a small value must not become one of gigabytes."""
-    if characters > MOST_CHARACTERS:
+    if characters > MAX_CHARACTERS:
         raise EvaluationError(
-            f"the result has {characters} characters; at most {MOST_CHARACTERS} are made"
+            f"the result has {characters} characters; at most {MAX_CHARACTERS} are made"
         )
 
 
