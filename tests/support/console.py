@@ -17,7 +17,7 @@ import msgspec
 from manta.api.core import Node, Pod
 from manta.api.meta import Key
 from manta.cli.server.console_commands import dry_apply, read
-from manta.console.acting import Commands
+from manta.console.action_executor import Commands
 from manta.console.api.callers import Callers
 from manta.console.api.handler import RayApi
 from manta.console.login.link import LinkLogin

@@ -16,11 +16,11 @@ from manta.api.usage import UsageError
 from manta.api.well_known import RESOURCES_OF_GPUS
 from manta.client.gpus import GpuRow
 from manta.client.job_logs import NoLogError, job_log, pod_log
-from manta.console.acting import Acting, Commands
-from manta.console.asking import dashboard_refusal, head_service
+from manta.console.action_executor import ActionExecutor, Commands
 from manta.console.changes import retry_name
 from manta.console.differences import as_written
 from manta.console.history import History, KeptSessions
+from manta.console.live_queries import dashboard_refusal, head_service
 from manta.console.operators import LocalMetrics
 from manta.console.pages import messages
 from manta.console.pages.actions import BY_WORD, RESOURCES, Action, confirmation, permitted
@@ -57,7 +57,7 @@ class Router:
     ) -> None:
         """`local_metrics`: of the operator of a plane on this machine. `dashboards`: whether they are served."""
         self.history = history
-        self._acting = Acting(commands)
+        self._actions = ActionExecutor(commands)
         self._dashboards = dashboards
         self._local_metrics = local_metrics
 
@@ -78,12 +78,12 @@ class Router:
 
     async def _top(self, visitor: Visitor, path: str, query: Query) -> Page | None:
         """A page of the navigation; None: the path is another's."""
-        snapshot, given = visitor.watching.snapshot(), dict(query)
+        snapshot, given = visitor.watch.snapshot(), dict(query)
         if path == "/":
             gpus: tuple[GpuRow, ...] = ()
             if any(RESOURCES_OF_GPUS & one.status.capacity.keys() for one in snapshot.nodes):
                 rights = await visitor.rights("default")
-                gpus = await visitor.asking.gpus(snapshot.nodes, rights)
+                gpus = await visitor.queries.gpus(snapshot.nodes, rights)
             return fleet(snapshot, filter_of(query), gpus)
         if path == "/events":
             return events_page(snapshot, warnings=given.get("type") == "Warning")
@@ -96,8 +96,8 @@ class Router:
         return None
 
     async def _object(self, visitor: Visitor, one: Item, rights: Rights) -> Page:
-        snapshot = visitor.watching.snapshot()
-        live = await visitor.asking.about(snapshot, one, rights)
+        snapshot = visitor.watch.snapshot()
+        live = await visitor.queries.about(snapshot, one, rights)
         live = replace(live, history=self.history is not None)
         if self._dashboards and one.kind == "RayCluster" and head_service(one):
             live = replace(live, dashboard=not dashboard_refusal(one, rights))
@@ -106,7 +106,7 @@ class Router:
     @staticmethod
     async def _kept(visitor: Visitor, history: History, given: Mapping[str, str]) -> Page:
         chosen = {name: given[name] for name in FILTERS if given.get(name)}
-        snapshot = visitor.watching.snapshot()
+        snapshot = visitor.watch.snapshot()
         try:
             found = await history.sessions(visitor.token, chosen)
         except MantaError as error:
@@ -114,11 +114,11 @@ class Router:
         return history_page(snapshot, found, chosen)
 
     async def _operator(self, visitor: Visitor) -> Page:
-        snapshot = visitor.watching.snapshot()
+        snapshot = visitor.watch.snapshot()
         if visitor.operators is None:
             visitor.operators = visitor.metrics_reader(self._local_metrics)
         operators = visitor.operators
-        found = await visitor.asking.last("operator", lambda: operators.read(snapshot))
+        found = await visitor.queries.last("operator", lambda: operators.read(snapshot))
         why = found.why if isinstance(found, Unreachable) else ""
         return operator_page(snapshot, operators.view(snapshot, why))
 
@@ -128,17 +128,17 @@ class Router:
     def _item(visitor: Visitor, parts: Sequence[str]) -> Item | None:
         if len(parts) not in (3, 4) or parts[0] not in KINDS:
             return None
-        return visitor.watching.snapshot().get(KINDS[parts[0]], Key(parts[1], parts[2]))
+        return visitor.watch.snapshot().get(KINDS[parts[0]], Key(parts[1], parts[2]))
 
     async def _confirm(
         self, visitor: Visitor, one: Item, word: str, fields: Mapping[str, str], rights: Rights
     ) -> Page:
         action = _action(one, word, rights)
-        snapshot = visitor.watching.snapshot()
+        snapshot = visitor.watch.snapshot()
         kept = {name: fields[name] for name in action.asks if name in fields}
         if action.word == "retry":
             kept["name"] = retry_name(one, snapshot)
-        forecast = await self._acting.forecast(visitor.client, snapshot, one, action, kept)
+        forecast = await self._actions.forecast(visitor.client, snapshot, one, action, kept)
         return confirmation(one, action, forecast, kept)
 
     async def post(self, visitor: Visitor, request: HttpRequest) -> HttpResponse | Page:
@@ -151,19 +151,19 @@ class Router:
         if one is None or len(parts) != 4:
             return messages.missing(request.path)
         action = _action(one, parts[3], await visitor.rights(one.key.namespace))
-        snapshot = visitor.watching.snapshot()
-        key = await self._acting.perform(visitor.client, snapshot, one, action, fields)
+        snapshot = visitor.watch.snapshot()
+        key = await self._actions.perform(visitor.client, snapshot, one, action, fields)
         if key != one.key:
-            await visitor.watching.until_known(one.kind, key)
+            await visitor.watch.until_known(one.kind, key)
         to = "/" if action.word == "delete" else address(one.kind, key)
         return _see(f"{to}?done={action.word}")
 
     async def _plan(self, visitor: Visitor, fields: Mapping[str, str]) -> HttpResponse | Page:
         text = fields.get("yaml", "").replace("\r\n", "\n")
-        forecasts = await self._acting.forecast_text(visitor.client, text)
+        forecasts = await self._actions.forecast_text(visitor.client, text)
         if fields.get("do") != "apply" or any(one.problems for one in forecasts):
             return plan_page(text, forecasts)
-        await self._acting.apply_text(visitor.client, text)
+        await self._actions.apply_text(visitor.client, text)
         return _see("/?done=apply")
 
     async def _yaml(self, visitor: Visitor, which: str) -> str:
@@ -180,7 +180,7 @@ class Router:
         title, back, containers = f"Log of {key.name}", (str(key), "/"), Containers()
         if parts[0] == PLURALS["RayJob"]:
             back = (str(key), address("RayJob", key))
-        for pod in visitor.watching.snapshot().pods:
+        for pod in visitor.watch.snapshot().pods:
             if pod.metadata.key == key and parts[0] == PODS.plural:
                 names = tuple(one.name for one in pod.spec.containers)
                 containers = Containers(names, chosen if chosen in names else "")

@@ -14,10 +14,10 @@ from manta.api.usage import UsageError
 from manta.console.api.handler import DOCUMENTS, RayApi
 from manta.console.api.routes import is_api_path
 from manta.console.api.statuses import refusal
-from manta.console.asking import head_service
 from manta.console.assets import Assets
-from manta.console.dashboards.origins import Doors
-from manta.console.login.way import Login
+from manta.console.dashboards.origins import DashboardLinks
+from manta.console.live_queries import head_service
+from manta.console.login.method import Login
 from manta.console.pages import messages
 from manta.console.pages.api import api_page
 from manta.console.pages.layout import Frame, document
@@ -59,7 +59,7 @@ class Settings:
     login: Login
     server: str = ""
     """The address of the API server, shown to people."""
-    doors: Doors | None = None
+    dashboard_links: DashboardLinks | None = None
     """To dashboards, if they are served."""
 
 
@@ -210,14 +210,14 @@ class ConsoleHandler(Handler):
     def _dashboard(self, request: HttpRequest, visitor: Visitor, session: Session) -> str | None:
         """Where the dashboard of a cluster is; None if the request is not for one, or there is none."""
         parts = request.path.strip("/").split("/")
-        if self._settings.doors is None or len(parts) != 4 or parts[3] != "dashboard":
+        if self._settings.dashboard_links is None or len(parts) != 4 or parts[3] != "dashboard":
             return None
         key = Key(parts[1], parts[2])
-        one = visitor.watching.snapshot().get("RayCluster", key)
+        one = visitor.watch.snapshot().get("RayCluster", key)
         service = head_service(one) if one is not None else ""
         if not service or parts[0] != PLURALS["RayCluster"] or request.method != "GET":
             return None
-        return self._settings.doors.address(session, key, service, self._now())
+        return self._settings.dashboard_links.address(session, key, service, self._now())
 
     def _stream(self, request: HttpRequest, visitor: Visitor, session: Session) -> HttpResponse:
         path, _, query = request.param("page").partition("?")
@@ -239,7 +239,7 @@ class ConsoleHandler(Handler):
         path, query = "/", ""
         if visitor is not None and request is not None:
             frame = self._frame(
-                user=visitor.watching.snapshot().user, notice=messages.notice(request.param("done"))
+                user=visitor.watch.snapshot().user, notice=messages.notice(request.param("done"))
             )
             path = request.path
             query = urlencode([pair for pair in request.query if pair[0] != "done"])

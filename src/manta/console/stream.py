@@ -58,7 +58,7 @@ async def page_stream(visitor: Visitor, render: Render, seen: str) -> AsyncItera
     try:
         shown: Regions = {}
         while True:
-            version = visitor.watching.version
+            version = visitor.watch.version
             try:
                 page = await render()
             except Unauthorized:  # the tab asks again, and learns it there
@@ -71,7 +71,7 @@ async def page_stream(visitor: Visitor, render: Render, seen: str) -> AsyncItera
                 shown = regions
             else:
                 yield ALIVE
-            await visitor.watching.wait_newer(version, page.refresh)
+            await visitor.watch.wait_newer(version, page.refresh)
             await asyncio.sleep(PAUSE)
     finally:
         visitor.streams -= 1

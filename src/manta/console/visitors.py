@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 from manta.api.usage import UsageError
-from manta.console.asking import Asking
+from manta.console.live_queries import LiveQueries
+from manta.console.object_watch import ObjectWatch
 from manta.console.operators import LocalMetrics, Operators
 from manta.console.rights import Rights, ask_rights, user_name
 from manta.console.sessions import Session
-from manta.console.watching import Watching
 from manta.kube.client import Client
 from manta.kube.errors import Unauthorized
 from manta.runtime.clock import Clock
@@ -28,12 +28,12 @@ MAX_VISITORS: Final = 64
 
 
 class Visitor:
-    def __init__(self, client: Client, watching: Watching, clock: Clock, token: str = "") -> None:
+    def __init__(self, client: Client, watch: ObjectWatch, clock: Clock, token: str = "") -> None:
         """`token`: the visitor's own, for the history server; empty: the kubeconfig's user, or impersonated."""
         self.client = client
         self.token = token
-        self.watching = watching
-        self.asking = Asking(client, clock, watching.notify)
+        self.watch = watch
+        self.queries = LiveQueries(client, clock, watch.notify)
         self.operators: Operators | None = None
         """Made by the first look at the page of the operator."""
         self.streams = 0
@@ -73,8 +73,8 @@ class Visitor:
                 raise
 
     async def close(self) -> None:
-        await self.asking.close()
-        await self.watching.close()
+        await self.queries.close()
+        await self.watch.close()
         await self.client.close()
 
 
@@ -111,14 +111,14 @@ class Visitors:
 
     async def _welcome(self, session: Session) -> Visitor:
         client = self._connect(session)
-        watching = Watching(client, self._clock, session.namespaces or self._namespaces)
+        watch = ObjectWatch(client, self._clock, session.namespaces or self._namespaces)
         try:
-            await watching.start()
+            await watch.start()
         except BaseException:
-            await watching.close()
+            await watch.close()
             await client.close()
             raise
-        return Visitor(client, watching, self._clock, session.token)
+        return Visitor(client, watch, self._clock, session.token)
 
     async def _after(self, error: Exception, name: str) -> None:
         """A first visit that failed, and a token that is over, leave nothing."""

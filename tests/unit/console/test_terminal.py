@@ -11,13 +11,13 @@ from textual.widgets import Input, Static
 
 from manta.api.resources import NODES
 from manta.client.gpus import GpuRow
+from manta.console.object_watch import ObjectWatch
 from manta.console.snapshot import Snapshot
 from manta.console.terminal import tables
 from manta.console.terminal.app import FleetScreen, GpuScreen, ObjectScreen, TopApp
 from manta.console.terminal.grid import Grid
 from manta.console.terminal.source import VisitorSource
 from manta.console.visitors import Visitor
-from manta.console.watching import Watching
 from manta.kube.errors import Unreachable
 from support.connector import LocalConnector
 from support.console import NOW, pod, ray, ready_cluster, snapshot
@@ -200,9 +200,9 @@ async def test_the_gpus_of_a_node_come_from_the_node() -> None:
             "status": {"capacity": capacity, "allocatable": capacity},
         }
         await plane.client.create(NODES, "", body)
-        watching = Watching(plane.client, plane.clock)
-        visitor = Visitor(plane.client, watching, plane.clock)
-        await watching.start()
+        watch = ObjectWatch(plane.client, plane.clock)
+        visitor = Visitor(plane.client, watch, plane.clock)
+        await watch.start()
         source = VisitorSource(visitor, "https://here")
         [one] = await source.gpus(source.snapshot())
         assert (one.busy, one.pod, one.model) == (37, "default/worker", "NVIDIA H200")

@@ -13,7 +13,7 @@ from manta.cli.plan import previewer_of
 from manta.cli.server.discovery import Kinds
 from manta.cli.server.manifests import Document, parse_manifests
 from manta.cli.server.operator_settings import find_origins, origin_for
-from manta.console.acting import Commands
+from manta.console.action_executor import Commands
 from manta.console.pages.forecast import Forecast
 from manta.kube.client import Client
 from manta.operator.plan_check import checked_preview

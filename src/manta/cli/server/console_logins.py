@@ -13,10 +13,10 @@ from urllib.parse import SplitResult, urlsplit
 from manta.api.usage import UsageError
 from manta.console.fetch import Fetch
 from manta.console.login.issuer import Client, Issuer
+from manta.console.login.method import Login
 from manta.console.login.oidc import OidcLogin
 from manta.console.login.proxy import MIN_SECRET, Proxy, ProxyLogin
 from manta.console.login.token import TokenLogin
-from manta.console.login.way import Login
 from manta.console.sessions import KEY_BYTES, Cookies
 
 log = logging.getLogger(__name__)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult
 
 from manta.cli.server.console_logins import cookies_of
-from manta.console.acting import Commands
+from manta.console.action_executor import Commands
 from manta.console.api.handler import RayApi
 from manta.console.dashboards.handler import DashboardHandler
-from manta.console.dashboards.origins import Doors, Origins
+from manta.console.dashboards.origins import DashboardLinks, Origins
 from manta.console.dashboards.site import Site
 from manta.console.dashboards.tickets import Tickets
 from manta.console.history import History
-from manta.console.login.way import Login
+from manta.console.login.method import Login
 from manta.console.operators import LocalMetrics
 from manta.console.router import Router
 from manta.console.server import ConsoleHandler, Settings
@@ -48,20 +48,22 @@ class Parts:
 def put_together(parts: Parts) -> tuple[Handler, frozenset[str]]:
     """The handler, and the host names that it is for."""
     site = Site.of(parts.dashboards) if parts.dashboards is not None else None
-    doors = Doors(site, Tickets()) if site is not None else None
-    settings = Settings(cookies_of(parts.key, parts.url), parts.login, parts.server, doors)
+    dashboard_links = DashboardLinks(site, Tickets()) if site is not None else None
+    settings = Settings(
+        cookies_of(parts.key, parts.url), parts.login, parts.server, dashboard_links
+    )
     router = Router(
-        parts.commands, parts.metrics, dashboards=doors is not None, history=parts.history
+        parts.commands, parts.metrics, dashboards=dashboard_links is not None, history=parts.history
     )
     console = ConsoleHandler(settings, parts.visitors, router, parts.api, parts.clock)
     names = {parts.url.hostname or ""}
-    if site is None or doors is None or parts.dashboards is None:
+    if site is None or dashboard_links is None or parts.dashboards is None:
         return console, frozenset(names)
     cookies = cookies_of(parts.key, parts.dashboards, "dashboard")
     dashboards = DashboardHandler(
         site,
         cookies,
-        doors.tickets,
+        dashboard_links.tickets,
         parts.visitors,
         parts.clock,
         console=parts.url.geturl(),

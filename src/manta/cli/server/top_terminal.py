@@ -8,10 +8,10 @@ import asyncio
 from manta.cli.server.connection import cluster_of
 from manta.cli.server.console_server import connected
 from manta.cli.server.kubectl_flags import timeout_of
+from manta.console.object_watch import ObjectWatch
 from manta.console.terminal.app import TopApp
 from manta.console.terminal.source import VisitorSource
 from manta.console.visitors import Visitor
-from manta.console.watching import Watching
 from manta.runtime.clock import SystemClock
 from manta.runtime.process import loop_factory
 
@@ -26,10 +26,10 @@ async def _show(args: argparse.Namespace) -> None:
     cluster, clock = cluster_of(args), SystemClock()
     given = tuple((args.namespace or "").replace(",", " ").split())
     client = connected(cluster, timeout_of(args))
-    watching = Watching(client, clock, given or (cluster.namespace,))
-    visitor = Visitor(client, watching, clock)
+    watch = ObjectWatch(client, clock, given or (cluster.namespace,))
+    visitor = Visitor(client, watch, clock)
     try:
-        await watching.start()
+        await watch.start()
         await TopApp(VisitorSource(visitor, cluster.server)).run_async()
     finally:
         await visitor.close()

@@ -18,7 +18,7 @@ _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 Release = Callable[[], None]
 
 
-class PassedBody:
+class ForwardedBody:
     """The body of an answer. A class, not a generator: its `aclose` also works before the first read."""
 
     def __init__(
@@ -68,7 +68,7 @@ async def forwarded(
             stream = await opened.__aenter__()
         except Unreachable as error:
             return unreachable(request, error)
-        body = PassedBody(opened, stream, release)
+        body = ForwardedBody(opened, stream, release)
         undo.pop_all()
     kind, headers = stream.headers.get("content-type", ""), to_caller(stream.headers, inside)
     if stream.status in _BODILESS or stream.status < 200:

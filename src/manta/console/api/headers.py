@@ -39,7 +39,7 @@ _RESPONSE: Final = (
     "x-kubernetes-pf-prioritylevel-uid",
     "x-request-id",
 )
-_WAY_OUT: Final = re.compile(r"//|\\|\.\.|%2e|[\x00-\x20\x7f]", re.IGNORECASE)
+_TRAVERSAL: Final = re.compile(r"//|\\|\.\.|%2e|[\x00-\x20\x7f]", re.IGNORECASE)
 ANSWERED: Final[Headers] = (
     ("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'"),
 )
@@ -61,6 +61,6 @@ def to_caller(headers: Mapping[str, str], inside: str = "") -> Headers:
     """`inside`: the path that a redirect may lead to; it is dropped if it leads anywhere else."""
     kept = [(name, headers[name]) for name in _RESPONSE if name in headers]
     location = headers.get("location", "")
-    if inside and location.startswith(inside) and not _WAY_OUT.search(location):
+    if inside and location.startswith(inside) and not _TRAVERSAL.search(location):
         kept.append(("location", location))
     return (*kept, *ANSWERED)

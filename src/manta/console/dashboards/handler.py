@@ -14,7 +14,7 @@ from typing import Final
 from manta.api.meta import Key
 from manta.api.usage import UsageError
 from manta.client.auth_token import token_if_any
-from manta.console.api.forwarding import PassedBody
+from manta.console.api.forwarding import ForwardedBody
 from manta.console.dashboards.site import Site, label_of
 from manta.console.dashboards.tickets import Opened, Tickets
 from manta.console.html import Html, join, raw, tag
@@ -35,13 +35,15 @@ TOKEN_SECONDS: Final = 60.0
 _MAX_TOKENS: Final = 256
 _TIMEOUT: Final = 60.0
 _READS: Final = frozenset(("GET", "HEAD"))
-_SENT: Final = ("accept", "content-type", "if-none-match", "if-modified-since", "range")
-_ANSWERED: Final = (
+_REQUEST_HEADERS: Final = ("accept", "content-type", "if-none-match", "if-modified-since", "range")
+_RESPONSE_HEADERS: Final = (
     "accept-ranges", "cache-control", "content-disposition", "content-range", "etag", "last-modified",
 )  # fmt: skip
 _ACTS: Final = frozenset(("kill", "kill_actor"))
 """Last words of addresses of Ray that change something by GET."""
-_WAY_OUT: Final = re.compile(r"(^|[/\\])\.\.?([/\\]|$)|%2e|%2f|%5c|[\x00-\x1f\x7f]", re.IGNORECASE)
+_TRAVERSAL: Final = re.compile(
+    r"(^|[/\\])\.\.?([/\\]|$)|%2e|%2f|%5c|[\x00-\x1f\x7f]", re.IGNORECASE
+)
 _POLICY: Final = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; font-src 'self' data:;"
     " img-src 'self' data: blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
@@ -87,20 +89,20 @@ class DashboardHandler(Handler):
         if request.path == OPEN and request.method == "GET":
             return self._open(request, label)
         if why := self._refusal(request):
-            return _said(403, why)
+            return _plain_text(403, why)
         opened = self._opened(request)
         if opened is None:
-            return self._stranger()
+            return self._login_required()
         try:
             visitor = await self._visitors.of(opened.session)
-            return await self._passed(request, opened, visitor)
+            return await self._forward(request, opened, visitor)
         except Unauthorized:
-            return self._stranger()
+            return self._login_required()
         except (MantaError, UsageError) as error:
             log.warning("dashboard of %s: %s", opened.key, error)
-            return _said(403 if isinstance(error, Forbidden) else 502, str(error))
+            return _plain_text(403 if isinstance(error, Forbidden) else 502, str(error))
 
-    # ── who asks ─────────────────────────────────────────────────────────────────────────
+    # ── authentication ─────────────────────────────────────────────────────────────────────────
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
@@ -110,11 +112,11 @@ class DashboardHandler(Handler):
         new cookie with the redirected request."""
         opened = self._tickets.redeem(request.param("ticket"), self._now())
         if opened is None or label_of(opened.key) != label:
-            return self._stranger()
+            return self._login_required()
         try:
             cookie = self._cookies.make(opened)
         except TooLongError as error:
-            return _said(502, str(error))
+            return _plain_text(502, str(error))
         headers = (("Set-Cookie", cookie), ("Refresh", "0; url=/"))
         return _page(200, "Dashboard", tag("a", "Continue", href="/"), headers)
 
@@ -125,7 +127,7 @@ class DashboardHandler(Handler):
         label = self._site.label(request.headers.get("host", ""))
         return found if label_of(found.key) == label else None
 
-    def _stranger(self) -> HttpResponse:
+    def _login_required(self) -> HttpResponse:
         link = tag("a", "Open the dashboard from the console", href=self._console)
         return _page(401, "Log in", link)
 
@@ -134,7 +136,7 @@ class DashboardHandler(Handler):
         site = request.headers.get("sec-fetch-site", "same-origin")
         if site not in ("same-origin", "none"):
             return "a page of another dashboard or site asked for this"
-        if _WAY_OUT.search(request.path):
+        if _TRAVERSAL.search(request.path):
             return "this path does not lead to the dashboard"
         if self._writes:
             unsafe = request.method not in _READS and not is_same_origin(request.headers)
@@ -144,11 +146,15 @@ class DashboardHandler(Handler):
             return "this console shows dashboards; it does not let them change anything"
         return ""
 
-    # ── passing on ───────────────────────────────────────────────────────────────────────
+    # ── forwarding ───────────────────────────────────────────────────────────────────────
 
-    async def _passed(self, request: HttpRequest, opened: Opened, visitor: Visitor) -> HttpResponse:
+    async def _forward(
+        self, request: HttpRequest, opened: Opened, visitor: Visitor
+    ) -> HttpResponse:
         key = opened.key
-        headers = {name: request.headers[name] for name in _SENT if name in request.headers}
+        headers = {
+            name: request.headers[name] for name in _REQUEST_HEADERS if name in request.headers
+        }
         if token := await self._token(opened, visitor):
             headers["x-ray-authorization"] = f"Bearer {token}"
         path = service_proxy_path(key.namespace, opened.service, PORT_NAME, request.raw_path)
@@ -157,19 +163,19 @@ class DashboardHandler(Handler):
         try:
             stream = await context.__aenter__()
         except Unreachable as error:
-            return _said(502, str(error))
+            return _plain_text(502, str(error))
         visitor.streams += 1
-        body = PassedBody(context, stream, lambda: _left(visitor))
+        body = ForwardedBody(context, stream, lambda: _stream_ended(visitor))
         kind = stream.headers.get("content-type", "")
         if 300 <= stream.status < 400 and stream.status != 304:
             await body.aclose()
-            return _said(
+            return _plain_text(
                 502, f"the dashboard answered {stream.status}: redirects are not passed on"
             )
         if stream.status in (204, 304) or request.method == "HEAD":
             await body.aclose()
-            return HttpResponse(stream.status, b"", _kept(stream.headers), kind)
-        return HttpResponse(stream.status, body, _kept(stream.headers), kind)
+            return HttpResponse(stream.status, b"", _forwarded_headers(stream.headers), kind)
+        return HttpResponse(stream.status, body, _forwarded_headers(stream.headers), kind)
 
     async def _token(self, opened: Opened, visitor: Visitor) -> str:
         """Ray's token of the cluster, at most a minute old; empty if it wants none."""
@@ -184,13 +190,13 @@ class DashboardHandler(Handler):
         return token
 
 
-def _left(visitor: Visitor) -> None:
+def _stream_ended(visitor: Visitor) -> None:
     visitor.streams -= 1
     visitor.visit()
 
 
-def _kept(headers: Mapping[str, str]) -> Headers:
-    return tuple((name, headers[name]) for name in _ANSWERED if name in headers)
+def _forwarded_headers(headers: Mapping[str, str]) -> Headers:
+    return tuple((name, headers[name]) for name in _RESPONSE_HEADERS if name in headers)
 
 
 def _page(status: int, title: str, body: Html, headers: Headers = ()) -> HttpResponse:
@@ -201,6 +207,6 @@ def _page(status: int, title: str, body: Html, headers: Headers = ()) -> HttpRes
     return HttpResponse(status, text.encode(), (*own, *headers), "text/html; charset=utf-8")
 
 
-def _said(status: int, why: str) -> HttpResponse:
+def _plain_text(status: int, why: str) -> HttpResponse:
     headers = (("Cache-Control", "no-store"),)
     return HttpResponse(status, f"{why}\n".encode(), headers, "text/plain; charset=utf-8")

@@ -17,7 +17,7 @@ from manta.httpserver.messages import HttpError, HttpRequest, HttpResponse, User
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class DashboardLinks:
     """How the console leads to dashboards."""
 
     site: Site

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manta.console.login.links import OneTimeLinks
-from manta.console.login.way import Answer, Login
+from manta.console.login.method import Answer, Login
 from manta.console.pages.login import by_link, login_page
 from manta.console.pages.page import Page
 from manta.console.sessions import SECONDS, Session

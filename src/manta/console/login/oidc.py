@@ -18,8 +18,8 @@ from typing import Final
 import msgspec
 
 from manta.console.login.issuer import SKEW_SECONDS, Issuer, IssuerError, Tokens
+from manta.console.login.method import Answer, Login
 from manta.console.login.token import namespaces_of
-from manta.console.login.way import Answer, Login
 from manta.console.pages.layout import Frame, document
 from manta.console.pages.login import issuer_form, login_page, to_issuer
 from manta.console.pages.page import Page

@@ -11,7 +11,7 @@ import hmac
 from dataclasses import dataclass, field
 from typing import Final
 
-from manta.console.login.way import Answer, Login
+from manta.console.login.method import Answer, Login
 from manta.console.pages.login import by_proxy, login_page
 from manta.console.pages.page import Page
 from manta.console.sessions import Session

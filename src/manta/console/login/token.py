@@ -6,7 +6,7 @@ import re
 from typing import Final
 from urllib.parse import parse_qs
 
-from manta.console.login.way import Answer, Login
+from manta.console.login.method import Answer, Login
 from manta.console.pages.login import login_page, token_form
 from manta.console.pages.page import Page
 from manta.console.sessions import SECONDS, Session

@@ -37,16 +37,16 @@ class VisitorSource:
 
     @property
     def version(self) -> int:
-        return self._visitor.watching.version
+        return self._visitor.watch.version
 
     def snapshot(self) -> Snapshot:
-        return self._visitor.watching.snapshot()
+        return self._visitor.watch.snapshot()
 
     async def wait_newer(self, version: int, seconds: float) -> None:
-        await self._visitor.watching.wait_newer(version, seconds)
+        await self._visitor.watch.wait_newer(version, seconds)
 
     async def gpus(self, snapshot: Snapshot) -> tuple[GpuRow, ...]:
         if not any(RESOURCES_OF_GPUS & one.status.capacity.keys() for one in snapshot.nodes):
             return ()
         rights = await self._visitor.rights("default")  # nodes are in none; a review needs one
-        return await self._visitor.asking.gpus(snapshot.nodes, rights)
+        return await self._visitor.queries.gpus(snapshot.nodes, rights)

@@ -42,7 +42,7 @@ class Commands:
     read: Read
 
 
-class Acting:
+class ActionExecutor:
     def __init__(self, commands: Commands) -> None:
         self.commands = commands
 
@@ -96,7 +96,7 @@ class Acting:
         """The object to look at next. Raises UsageError if another object has the name by now, and the
         client's errors."""
         if fields.get("uid") != one.uid:
-            raise UsageError(f"{one.kind} {one.key} was created anew since; look at it again first")
+            raise UsageError(f"{one.kind} {one.key} was re-created since; look at it again first")
         resource = RESOURCES[one.kind]
         match change_of(action.word, one, snapshot, fields):
             case Patch(operations):
@@ -179,7 +179,7 @@ async def _delete(client: Client, resource: Resource, one: Item) -> None:
     try:
         await client.delete(resource, one.key, uid=one.uid)
     except Conflict as error:
-        raise UsageError(f"{one.kind} {one.key} was created anew since: {error}") from error
+        raise UsageError(f"{one.kind} {one.key} was re-created since: {error}") from error
 
 
 def _deleted(snapshot: Snapshot, one: Item) -> list[str]:

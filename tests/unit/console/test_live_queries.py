@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from manta.api.core import Node
-from manta.console.asking import Asking
 from manta.console.live import AutoscalerReport, TaskList, Unreachable
+from manta.console.live_queries import LiveQueries
 from manta.console.rights import Rights, Rule
 from manta.kube.client import Client
 from manta.kube.transport import Request, Response
@@ -30,7 +30,7 @@ PROXY = "/api/v1/namespaces/default/services/demo-head-svc:dashboard/proxy"
 
 @dataclass
 class Server:
-    """Answers by path; asks nobody."""
+    """Answers by path, without any network."""
 
     answers: dict[str, Any]
     asked: list[str] = field(default_factory=list)
@@ -47,24 +47,24 @@ class Server:
         pass
 
 
-def asking(server: Server) -> Asking:
-    return Asking(Client(server), SystemClock(), lambda: None)  # type: ignore[arg-type]
+def queries(server: Server) -> LiveQueries:
+    return LiveQueries(Client(server), SystemClock(), lambda: None)  # type: ignore[arg-type]
 
 
 async def test_the_demands_of_the_autoscaler_are_asked_once_for_many_tabs() -> None:
     server = Server({f"{PROXY}/api/cluster_status": {"data": {"clusterStatus": STATUS}}})
-    asks = asking(server)
-    found = [await asks.about(snapshot(CLUSTER), CLUSTER, ALL) for _ in range(20)]
+    live_queries = queries(server)
+    found = [await live_queries.about(snapshot(CLUSTER), CLUSTER, ALL) for _ in range(20)]
     assert isinstance(found[-1].autoscaler, AutoscalerReport)
     assert found[-1].autoscaler.waiting == 2
     assert found[-1].waiting[0].values == (2.0, 0.0)
     assert server.asked == [f"{PROXY}/api/cluster_status"]
-    await asks.close()
+    await live_queries.close()
 
 
 async def test_a_visitor_without_the_right_asks_nothing_and_is_told_why() -> None:
     server = Server({})
-    live = await asking(server).about(snapshot(CLUSTER), CLUSTER, Rights())
+    live = await queries(server).about(snapshot(CLUSTER), CLUSTER, Rights())
     assert isinstance(live.autoscaler, Unreachable)
     assert "you may not get services/proxy" in live.autoscaler.why
     assert server.asked == []
@@ -72,15 +72,15 @@ async def test_a_visitor_without_the_right_asks_nothing_and_is_told_why() -> Non
 
 async def test_a_slow_dashboard_does_not_hold_the_page() -> None:
     server = Server({}, delay=60)
-    asks = asking(server)
+    live_queries = queries(server)
     async with asyncio.timeout(20):
-        assert (await asks.about(snapshot(CLUSTER), CLUSTER, ALL)).autoscaler is None
-    await asks.close()
+        assert (await live_queries.about(snapshot(CLUSTER), CLUSTER, ALL)).autoscaler is None
+    await live_queries.close()
 
 
 async def test_a_dashboard_that_refuses_is_shown_with_its_reason() -> None:
-    asks = asking(Server({}))
-    live = await asks.about(snapshot(CLUSTER), CLUSTER, ALL)
+    live_queries = queries(Server({}))
+    live = await live_queries.about(snapshot(CLUSTER), CLUSTER, ALL)
     assert isinstance(live.autoscaler, Unreachable)
     assert "none" in live.autoscaler.why
 
@@ -91,7 +91,7 @@ async def test_a_cluster_without_autoscaler_or_without_head_is_not_asked() -> No
         ray("RayCluster", "a", READY),
         ray("RayCluster", "b", {}, spec={"enableInTreeAutoscaling": True}),
     ):
-        assert (await asking(server).about(snapshot(one), one, ALL)).autoscaler is None
+        assert (await queries(server).about(snapshot(one), one, ALL)).autoscaler is None
     assert server.asked == []
 
 
@@ -103,8 +103,8 @@ async def test_the_errors_of_failed_tasks_are_found_by_the_id_of_ray() -> None:
         f"{PROXY}/api/jobs/s-1": {"status": "FAILED", "job_id": "02000000"},
         f"{PROXY}/api/v0/tasks": {"data": {"result": {"result": [task]}}},
     })  # fmt: skip
-    asks = asking(server)
-    live = await asks.about(snapshot(job, CLUSTER), job, ALL)
+    live_queries = queries(server)
+    live = await live_queries.about(snapshot(job, CLUSTER), job, ALL)
     assert isinstance(live.failed_tasks, TaskList)
     assert [one.name for one in live.failed_tasks.tasks] == ["load"]
 
@@ -119,5 +119,5 @@ async def test_only_nodes_with_gpus_are_asked() -> None:
     path = "/api/v1/nodes/big/proxy/gpus"
     server = Server({path: [state]})
     nodes = (node("small", cpu="1"), node("big", **{"nvidia.com/gpu": "1"}))
-    [row] = await asking(server).gpus(nodes, ALL)
+    [row] = await queries(server).gpus(nodes, ALL)
     assert (row.pod, row.busy, server.asked) == ("a/b", 5, [path])

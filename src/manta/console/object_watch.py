@@ -33,7 +33,7 @@ _SEEN: Final[tuple[tuple[Resource, type[Any]], ...]] = (
 )
 
 
-class Watching:
+class ObjectWatch:
     def __init__(self, client: Client, clock: Clock, namespaces: Sequence[str] = ()) -> None:
         """`namespaces`: where to look if this user may not list all of them."""
         self._client = client

@@ -1,7 +1,7 @@
-"""Asks Ray dashboards and nodes: through the API server, with a visitor's rights, while that visitor looks.
+"""Queries Ray dashboards and nodes through the API server, with the permissions of the user whose page is open.
 
-Nothing is asked that no open page shows. A page never waits long: it shows the last answer, and a later message of
-its stream brings the next one.
+Only what an open page shows is queried. A page does not wait for a query: it shows the last answer, and the next one comes
+with a later message of its event stream.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ from manta.ray.models import JobInfo, Target, TaskList, TasksResult, Unreachable
 from manta.runtime.clock import Clock
 
 FRESH_SECONDS: Final = 4.0
-"""An answer of this age is asked for again."""
+"""Age at which an answer is queried again."""
 FIRST_SECONDS: Final = 0.4
 """How long a page waits for its first answer."""
 TIMEOUT: Final = 5.0
 MAX_REPLY: Final = 4 * 1024 * 1024
 MAX_ANSWERS: Final = 256
 MAX_NODES: Final = 16
-"""Nodes that are asked about their GPUs for one page."""
+"""Nodes whose GPUs are queried for one page."""
 MAX_SAMPLES: Final = 720
 _AT_ONCE: Final = 8
 _OVER: Final = frozenset(("Failed", "Complete"))
 
 
 @dataclass(slots=True)
-class _Question:
+class _Query:
     task: asyncio.Task[Any]
-    asked: float
+    started: float
     answer: Any = None
 
 
-class Asking:
+class LiveQueries:
     def __init__(self, client: Client, clock: Clock, changed: Callable[[], None]) -> None:
         """`changed` is called after each answer that differs from the last."""
         self._client = client
         self._clock = clock
         self._changed = changed
         self._dashboard = Dashboard(ProxyTransport(client, TIMEOUT, MAX_REPLY))
-        self._questions: dict[str, _Question] = {}
+        self._queries: dict[str, _Query] = {}
         self._waiting: dict[str, deque[Sample]] = {}
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
@@ -89,7 +89,7 @@ class Asking:
         return tuple(row for rows in found for row in rows or ())
 
     async def close(self) -> None:
-        tasks = [one.task for one in self._questions.values()]
+        tasks = [one.task for one in self._queries.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -144,14 +144,14 @@ class Asking:
     # ── questions ────────────────────────────────────────────────────────────────────────
 
     async def last(self, name: str, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """The last answer to a question, which is asked again if it is old; None: no answer yet."""
-        known = self._questions.get(name)
+        """The last answer, or None if there is none yet. An answer older than FRESH_SECONDS is queried again."""
+        known = self._queries.get(name)
         now = self._clock.monotonic()
-        if known is None or (known.task.done() and now - known.asked > FRESH_SECONDS):
+        if known is None or (known.task.done() and now - known.started > FRESH_SECONDS):
             answer = known.answer if known is not None else None
             self._forget_oldest()
             task = asyncio.create_task(self._ask(name, ask))
-            known = self._questions[name] = _Question(task, now, answer)
+            known = self._queries[name] = _Query(task, now, answer)
             if answer is None:
                 await asyncio.wait((task,), timeout=FIRST_SECONDS)
         return known.answer
@@ -162,15 +162,15 @@ class Asking:
                 answer = await ask()
             except MantaError as error:
                 answer = Unreachable(str(error))
-        held = self._questions[name]
+        held = self._queries[name]
         if answer != held.answer:
             held.answer = answer
             self._changed()
 
     def _forget_oldest(self) -> None:
-        done = [name for name, one in self._questions.items() if one.task.done()]
-        for name in done[: max(len(self._questions) - MAX_ANSWERS, 0)]:
-            del self._questions[name]
+        done = [name for name, one in self._queries.items() if one.task.done()]
+        for name in done[: max(len(self._queries) - MAX_ANSWERS, 0)]:
+            del self._queries[name]
         if len(self._waiting) > MAX_ANSWERS:
             del self._waiting[next(iter(self._waiting))]
 
