@@ -13,6 +13,7 @@ from typing import Final
 import grimp
 
 from tools.docs.pages import ROOT, Section
+from tools.docs.trial_changes import TRIALS
 
 SECTION = Section(
     ROOT / "ARCHITECTURE.md",
@@ -111,7 +112,18 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "which worker is deleted on scale-down",
         "src/manta/controllers/raycluster/planners/scale_down_order.py",
-        "def ",
+        "def in_scale_down_order",
+    ),
+    Change(
+        "order of a rolling update",
+        "src/manta/controllers/raycluster/planners/rolling_update.py",
+        "def plan_rolling_groups",
+    ),
+    Change("verdict on a canary", "src/manta/rules/canary_analysis.py", "def verdict"),
+    Change(
+        "when an idle cluster is suspended",
+        "src/manta/controllers/idlesuspend/plan.py",
+        "def plan_idleness",
     ),
     Change("text of an Event", "src/manta/controllers/raycluster/events.py", "class Cause"),
     Change("limit of a request body", "src/manta/httpserver/limits.py", "body_bytes"),
@@ -177,10 +189,16 @@ def _id(package: str) -> str:
 
 
 def table() -> Iterator[str]:
-    """Where common changes are made."""
-    yield "| To change | Open | Look for |\n|---|---|---|\n"
+    """Where common changes are made, and the source files that a trial change touches."""
+    yield "| To change | Open | Look for | Files of the trial change |\n|---|---|---|---|\n"
     for change in CHANGES:
-        yield f"| {change.what} | [`{change.path}`]({change.path}) | `{change.name}` |\n"
+        yield f"| {change.what} | [`{change.path}`]({change.path}) | `{change.name}` | {_touched(change)} |\n"
+
+
+def _touched(change: Change) -> str:
+    """Names of the files, or nothing if the change has no trial."""
+    trial = TRIALS.get(change.what)
+    return ", ".join(f"`{path.rpartition('/')[2]}`" for path in trial.edits) if trial else ""
 
 
 def text() -> str:
@@ -189,6 +207,7 @@ def text() -> str:
         (
             *drawn(),
             '\nAn arrow means "imports"; a dotted arrow means "imports by name". Imports that follow from others are left out.\n\n',
+            "Trial changes (`tools/docs/trial_changes.py`) are applied and checked by `tests/architecture/test_trial_changes.py`.\n\n",
             *table(),
         )
     )
