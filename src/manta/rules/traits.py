@@ -118,6 +118,14 @@ def storage_backend(cluster: RayCluster) -> StorageBackend:
     return StorageBackend.REDIS if by_annotation.lower() == "true" else StorageBackend.NONE
 
 
+def keeps_job_records(cluster: RayCluster) -> bool:
+    """Whether the records of Ray's jobs outlive the head. Redis without an address keeps nothing."""
+    options, backend = cluster.spec.gcs_fault_tolerance_options, storage_backend(cluster)
+    if options is not None and backend is StorageBackend.REDIS:
+        return bool(options.redis_address)
+    return backend is not StorageBackend.NONE
+
+
 def storage_namespace(cluster: RayCluster) -> str:
     """The storage namespace. By default the UID, so that a new cluster with the same name never finds old
     tables (C69)."""

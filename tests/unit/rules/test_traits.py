@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from manta.rules.traits import (
@@ -11,6 +13,7 @@ from manta.rules.traits import (
     head_fqdn,
     head_port,
     is_managed_elsewhere,
+    keeps_job_records,
     parse_ray_version,
     ray_version_at_least,
     service_account_name,
@@ -94,3 +97,26 @@ def test_a_long_account_of_the_user_keeps_its_name() -> None:
     cluster = decode(ray_cluster(head={"template": template(serviceAccountName=long)}))
     assert service_account_name(cluster) == long
     assert service_account_name(decode(ray_cluster("a" * 53))) == "a" * 50
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({"redisAddress": "redis:6379"}, True),
+        ({"backend": "redis", "redisAddress": "redis:6379"}, True),
+        ({"redisPassword": {"value": "x"}}, False),
+        ({}, False),
+        ({"backend": "rocksdb"}, True),
+        (None, False),
+    ],
+)
+def test_redis_without_an_address_keeps_no_records_of_jobs(
+    options: dict[str, object] | None, kept: bool
+) -> None:
+    fields: dict[str, Any] = {} if options is None else {"gcsFaultToleranceOptions": options}
+    assert keeps_job_records(decode(ray_cluster(**fields))) is kept
+
+
+def test_fault_tolerance_by_annotation_keeps_records_of_jobs() -> None:
+    annotated = ray_cluster(annotations={"ray.io/ft-enabled": "true"})
+    assert keeps_job_records(decode(annotated))

@@ -17,7 +17,7 @@ from manta.api.ray.job import (
 from manta.api.times import parse_time
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
-from manta.rules.traits import StorageBackend, has_dashboard, head_fqdn, storage_backend
+from manta.rules.traits import has_dashboard, head_fqdn, keeps_job_records
 
 BEFORE_RUNNING: Final = (JobDeploymentStatus.INITIALIZING, JobDeploymentStatus.WAITING)
 ACTIVE: Final = (*BEFORE_RUNNING, JobDeploymentStatus.RUNNING)
@@ -68,7 +68,7 @@ def needs_session(snapshot: JobSnapshot) -> bool:
         and cluster is not None
         and snapshot.cluster_is_ready
         and has_dashboard(cluster.spec)
-        and storage_backend(cluster) is StorageBackend.NONE
+        and not keeps_job_records(cluster)
     )
 
 

@@ -12,7 +12,7 @@ from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.transitions import JobStep, fail
 from manta.reconcile.actions import Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
-from manta.rules.traits import StorageBackend, storage_backend
+from manta.rules.traits import keeps_job_records
 
 
 def head_lost(snapshot: JobSnapshot) -> JobStep | None:
@@ -22,7 +22,7 @@ def head_lost(snapshot: JobSnapshot) -> JobStep | None:
         return fail(snapshot, JobFailedReason.APP_FAILED, why)
     if snapshot.mode is SubmissionMode.SIDECAR and snapshot.head_pod is None:
         why = "Ray head pod not found."  # it is not created again, even with GCS fault tolerance
-    elif storage_backend(snapshot.cluster) is not StorageBackend.NONE:
+    elif keeps_job_records(snapshot.cluster):
         return None  # the record of the job survives the head: the dashboard reports it
     elif not snapshot.submitted_to or snapshot.submitted_to == snapshot.head:
         return None
