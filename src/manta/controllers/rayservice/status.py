@@ -25,7 +25,11 @@ from manta.controllers.rayservice.facts.phase import (
 )
 from manta.controllers.rayservice.facts.rollout import missing_route
 from manta.controllers.rayservice.snapshot import DashboardReply, ServiceSnapshot
-from manta.controllers.rayservice.status_changes import ServiceStep
+from manta.controllers.rayservice.status_changes import (
+    ServiceStep,
+    clear_traffic_split,
+    with_split_of,
+)
 from manta.controllers.rayservice.wait_messages import (
     degraded_message,
     not_ready_message,
@@ -130,11 +134,22 @@ def _suspend_requested(snapshot: ServiceSnapshot, _: Outcome) -> RayServiceStatu
     message = "spec.suspend is set"
     return _set(
         snapshot,
-        _without_clusters(_drop(snapshot.status, (Type.SUSPENDED,))),
+        _with_split_only(_drop(snapshot.status, (Type.SUSPENDED,))),
         (Type.SUSPENDING, "True", Reason.SUSPEND_REQUESTED, message),
         (Type.READY, "False", Reason.SUSPEND_IN_PROGRESS, message),
         (Type.UPGRADE_IN_PROGRESS, "False", Reason.SUSPEND_IN_PROGRESS, message),
         (Type.ROLLBACK_IN_PROGRESS, "False", Reason.SUSPEND_IN_PROGRESS, message),
+    )
+
+
+def _with_split_only(status: RayServiceStatuses) -> RayServiceStatuses:
+    """Without clusters. That traffic was split stays until the end: it says that a Gateway and an HTTPRoute may be
+    left, whatever the strategy is now."""
+    bare = RayServiceStatus()
+    return msgspec.structs.replace(
+        _without_clusters(status),
+        active_service_status=with_split_of(bare, status.active_service_status),
+        pending_service_status=with_split_of(bare, status.pending_service_status),
     )
 
 
@@ -148,7 +163,7 @@ def _suspending(snapshot: ServiceSnapshot, outcome: Outcome) -> RayServiceStatus
     message, reason = "all objects are deleted", Reason.SUSPEND_COMPLETE
     return _set(
         snapshot,
-        snapshot.status,
+        clear_traffic_split(snapshot.status),
         (Type.SUSPENDING, "False", reason, message),
         (Type.SUSPENDED, "True", reason, message),
         (Type.READY, "False", reason, message),

@@ -35,8 +35,14 @@ def without_pending(status: RayServiceStatuses) -> RayServiceStatuses:
     return msgspec.structs.replace(status, pending_service_status=RayServiceStatus())
 
 
+_SPLIT = ("target_capacity", "traffic_routed_percent", "last_traffic_migrated_time")
+
+
+def with_split_of(side: RayServiceStatus, other: RayServiceStatus) -> RayServiceStatus:
+    return msgspec.structs.replace(side, **{name: getattr(other, name) for name in _SPLIT})
+
+
 def clear_traffic_split(status: RayServiceStatuses) -> RayServiceStatuses:
     """Traffic is no longer split: all of it follows the stable Service."""
-    fields = ("target_capacity", "traffic_routed_percent", "last_traffic_migrated_time")
-    cleared = dict.fromkeys(fields)
+    cleared = dict.fromkeys(_SPLIT)
     return with_pending(with_active(status, **cleared), **cleared)

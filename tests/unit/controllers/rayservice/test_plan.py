@@ -394,6 +394,20 @@ def test_suspension_writes_the_status_before_it_deletes() -> None:
     assert conditions(done)["Suspending"] == ("False", "SuspendComplete")
 
 
+def test_a_suspension_remembers_that_traffic_was_split_until_all_objects_are_gone() -> None:
+    """Or a Gateway that could not be deleted before would never be looked for again."""
+    split = {"activeServiceStatus": {"rayClusterName": "demo-a", "targetCapacity": 100}}
+    requested = status_after(serving(spec={"suspend": True}, status=split))
+    assert requested.active_service_status.ray_cluster_name == ""
+    kept = {"activeServiceStatus": {"targetCapacity": 100}}
+    said = says(("Suspending", "True", "SuspendRequested"))
+    waits = a_snapshot({**kept, **said}, own_services=(serve_service("demo-a"),))
+    for status in (requested, status_after(waits)):
+        assert status.active_service_status.target_capacity == 100
+    done = status_after(a_snapshot({**kept, **said}))
+    assert done.active_service_status.target_capacity is None
+
+
 def test_resuming_starts_as_new() -> None:
     said = says(("Suspended", "True", "x"), ("Suspending", "False", "x"), ("Ready", "False", "x"))
     assert conditions(a_snapshot(said)) == {
