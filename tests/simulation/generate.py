@@ -30,6 +30,7 @@ OTHERS = (
     "persistentvolumeclaims",
     "gateways",
     "httproutes",
+    "controllerrevisions",
 )
 """What surrounds the Pods of some clusters."""
 KINDS = ("RayCluster", "RayCluster", "RayJob", "RayService", "RayCronJob")
@@ -39,6 +40,8 @@ KINDS_OF = {
     "clock": ("RayCluster", "RayJob", "RayJob", "RayService", "RayCronJob"),
 }
 """Profiles whose faults are about some kinds."""
+PLOTTED = {"policy": 0.8}
+"""How many stories of a profile have a plot, if not every other one: a refusal needs one to matter."""
 T = TypeVar("T")
 Args = dict[str, Any]
 Faults = dict[str, Callable[[Random], Args]]
@@ -237,7 +240,7 @@ def _beginning(random: Random, name: str, kind: str) -> Beginning:
 
     def draw() -> Beginning:
         objects = _objects(random, KINDS_OF.get(name, KINDS), kind)
-        plot = plotted(random, name, objects) if random.random() < 0.5 else []
+        plot = plotted(random, name, objects) if random.random() < PLOTTED.get(name, 0.5) else []
         return objects, plot, _settings(random, objects)
 
     def is_valid(drawn: Beginning) -> bool:

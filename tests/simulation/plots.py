@@ -10,41 +10,29 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from simulation.refusals import (
+    INCREMENTAL,
+    REDIS,
+    dashboard_refuses,
+    edit,
+    named,
+    new_image,
+    refused,
+    with_fields,
+)
 from simulation.specs import a_template
 from simulation.story import Step
 
 Object = dict[str, Any]
 Plot = Callable[[Random, Object, float], list[Step]]
-REDIS = {"redisAddress": "redis:6379"}
-INCREMENTAL = {
-    "type": "NewClusterWithIncrementalUpgrade",
-    "clusterUpgradeOptions": {
-        "maxSurgePercent": 50,
-        "stepSizePercent": 50,
-        "intervalSeconds": 5,
-        "gatewayClassName": "manta",
-    },
-}
-
-
-def _named(found: Object) -> Object:
-    return {"kind": found["kind"], "name": found["metadata"]["name"]}
-
-
-def _edit(found: Object, at: float, spec: Object) -> Step:
-    return Step(at=round(at, 2), do="edit", args={**_named(found), "spec": spec})
-
-
-def _new_image(random: Random) -> Object:
-    return {"headGroupSpec": {"template": a_template(random)}}
 
 
 def recreated(random: Random, found: Object, at: float) -> list[Step]:
     """The spec of a cluster changes that is recreated for it; perhaps twice."""
     found["spec"]["upgradeStrategy"] = {"type": "Recreate"}
-    edits = [_edit(found, at, _new_image(random))]
+    edits = [edit(found, at, new_image(random))]
     if random.random() < 0.5:
-        edits.append(_edit(found, at + random.choice([0.1, 3.0, 15.0]), _new_image(random)))
+        edits.append(edit(found, at + random.choice([0.1, 3.0, 15.0]), new_image(random)))
     return edits
 
 
@@ -76,8 +64,8 @@ def rolled(random: Random, found: Object, at: float) -> list[Step]:
     edits = []
     for pause in pauses:
         new = [{**group, "template": a_template(random)} for group in groups]
-        head = _new_image(random) if random.random() < 0.5 else {}
-        edits.append(_edit(found, at + 5.0 + pause, {"workerGroupSpecs": new, **head}))
+        head = new_image(random) if random.random() < 0.5 else {}
+        edits.append(edit(found, at + 5.0 + pause, {"workerGroupSpecs": new, **head}))
     return edits
 
 
@@ -94,7 +82,7 @@ def cleanup_stuck(random: Random, found: Object, at: float) -> list[Step]:
     role, script = random.choice([stuck[0], *stuck])
     args = {"role": role, "script": script, "seconds": random.choice([60.0, 900.0, 900.0])}
     at = 1.5 if role == "head" else at
-    gone = Step(at=round(at + 5.0, 2), do="delete", args=_named(found))
+    gone = Step(at=round(at + 5.0, 2), do="delete", args=named(found))
     return [Step(at=round(at, 2), do="pod_script", args=args), gone]
 
 
@@ -102,7 +90,7 @@ def protected(random: Random, found: Object, at: float) -> list[Step]:
     """The head gets a PodDisruptionBudget, and loses it again."""
     name = "manta.ray.io/protect-head"
     return [
-        Step(at=round(when, 2), do="annotate", args={**_named(found), "annotations": {name: value}})
+        Step(at=round(when, 2), do="annotate", args={**named(found), "annotations": {name: value}})
         for when, value in ((at, "true"), (at + random.choice([5.0, 30.0]), None))
     ]
 
@@ -114,7 +102,7 @@ def out_of_bounds(random: Random, found: Object, at: float) -> list[Step]:
         group |= {"minReplicas": 1, "maxReplicas": 2, "replicas": random.choice([0, 4])}
         group.pop("suspend", None)
     changed = [{**group, "replicas": random.choice([0, 1, 3])} for group in groups]
-    return [_edit(found, at, {"workerGroupSpecs": changed})] if groups else []
+    return [edit(found, at, {"workerGroupSpecs": changed})] if groups else []
 
 
 def shrunk(random: Random, found: Object, at: float) -> list[Step]:
@@ -123,68 +111,65 @@ def shrunk(random: Random, found: Object, at: float) -> list[Step]:
     for group in groups:
         group |= {"replicas": random.choice([3, 4]), "maxReplicas": 10, "minReplicas": 0}
     fewer = [{**group, "replicas": group["replicas"] - random.choice([1, 2])} for group in groups]
-    return [_edit(found, at, {"workerGroupSpecs": fewer})] if groups else []
+    return [edit(found, at, {"workerGroupSpecs": fewer})] if groups else []
 
 
-AROUND: dict[str, tuple[str, Object]] = {
-    "ingresses": ("Ingress", {"headGroupSpec": {"enableIngress": True}}),
-    "roles": ("Role", {"enableInTreeAutoscaling": True}),
-    "rolebindings": ("RoleBinding", {"enableInTreeAutoscaling": True}),
-    "serviceaccounts": ("", {"enableInTreeAutoscaling": True}),
-    "networkpolicies": ("NetworkPolicy", {"networkPolicy": {"mode": "DenyAll"}}),
-    "secrets": ("", {"authOptions": {"mode": "token"}}),
-    "services": ("Service", {}),
-    "pods": ("", {}),
-    "rayclusters": ("", {}),
+def shrunk_as_one_goes(random: Random, found: Object, at: float) -> list[Step]:
+    """Workers die slowly; one is deleted by somebody, and its group shrinks while it still runs."""
+    found["spec"].pop("enableInTreeAutoscaling", None)
+    groups = found["spec"]["workerGroupSpecs"]
+    for group in groups:
+        group |= {"replicas": random.choice([3, 4]), "maxReplicas": 10, "minReplicas": 0}
+        for name in ("suspend", "numOfHosts"):
+            group.pop(name, None)
+    fewer = [{**group, "replicas": group["replicas"] - 1} for group in groups]
+    script = {"role": "worker", "script": "stop=60", "seconds": 90.0}
+    gone = {"kind": "Pod", "number": random.randrange(5)}
+    return [
+        Step(at=1.5, do="pod_script", args=script),
+        Step(at=round(at + 6.0, 2), do="delete_child", args=gone),
+        edit(found, at + 6.0 + random.choice([1.0, 20.0, 20.0]), {"workerGroupSpecs": fewer}),
+    ]
+
+
+def group_paused(random: Random, found: Object, at: float) -> list[Step]:
+    """The groups of a cluster are suspended by themselves, and resumed."""
+    groups = found["spec"]["workerGroupSpecs"]
+    for group in groups:
+        group |= {"replicas": 2, "minReplicas": 0, "maxReplicas": 10, "suspend": False}
+    resumes = at + 5.0 + random.choice([0.2, 5.0, 25.0])
+    return [
+        edit(found, when, {"workerGroupSpecs": [{**group, "suspend": how} for group in groups]})
+        for when, how in ((at + 5.0, True), (resumes, False))
+    ]
+
+
+def token_lost(random: Random, found: Object, at: float) -> list[Step]:
+    """Somebody deletes the Secret with the token, and a worker is started again."""
+    found["spec"]["authOptions"] = {"mode": "token"}
+    for group in found["spec"]["workerGroupSpecs"]:
+        group |= {"replicas": 2, "minReplicas": 0, "maxReplicas": 10}
+    return [
+        Step(at=round(at + 6.0, 2), do="delete_child", args={"kind": "Secret", "number": 0}),
+        Step(at=round(at + 6.2, 2), do="evict", args={"role": "worker", "number": 0}),
+    ]
+
+
+AROUND: dict[str, Object] = {
+    "Ingress": {"headGroupSpec": {"enableIngress": True}},
+    "Route": {"headGroupSpec": {"enableIngress": True}},
+    "Role": {"enableInTreeAutoscaling": True},
+    "RoleBinding": {"enableInTreeAutoscaling": True},
+    "NetworkPolicy": {"networkPolicy": {"mode": "DenyAll"}},
+    "Service": {},
 }
-"""What surrounds the Pods of a cluster: the kind, if users can make it drift, and the fields that it needs."""
-
-
-def _with_fields(spec: Object, fields: Object) -> None:
-    for name, value in fields.items():
-        spec[name] = {**spec.get(name, {}), **value} if isinstance(value, dict) else value
-
-
-def refused(random: Random, found: Object, at: float) -> list[Step]:
-    """Objects of one kind are refused when they are needed, when they have drifted, or when they must go."""
-    plural = random.choice(sorted(AROUND))
-    kind, fields = AROUND[plural]
-    _with_fields(found["spec"], fields)
-    verb = random.choice(["create", "patch", "delete"] if kind else ["create", "delete"])
-    seconds = random.choice([5.0, 20.0])
-    at = {"create": 1.2}.get(verb, round(at + 5.0, 2))
-    deny = Step(at=at, do="deny", args={"verb": verb, "plural": plural, "seconds": seconds})
-    if verb == "create":
-        return [deny]
-    if verb == "patch":
-        return [deny, Step(at=at + 0.1, do="drift", args={"kind": kind, "number": 0})]
-    groups = [{**group, "replicas": 0} for group in found["spec"].get("workerGroupSpecs") or ()]
-    going: list[Object] = [{"suspend": True}, {"workerGroupSpecs": groups}, {"networkPolicy": None}]
-    return [deny, _edit(found, at + 0.1, random.choice(going))]
-
-
-CHILDREN = {
-    "RayJob": ("rayclusters", "jobs", "services"),
-    "RayService": ("rayclusters", "services", "gateways", "httproutes", "pods"),
-    "RayCronJob": ("rayjobs",),
-}
-
-
-def child_refused(random: Random, found: Object, at: float) -> list[Step]:
-    """What a job, a service or a schedule needs is refused for a while."""
-    plural = random.choice(CHILDREN[found["kind"]])
-    if plural in ("gateways", "httproutes"):
-        found["spec"]["upgradeStrategy"] = dict(INCREMENTAL)
-        found["spec"]["rayClusterConfig"]["enableInTreeAutoscaling"] = True
-    verb = random.choice(["create", "create", "patch", "delete"])
-    seconds = random.choice([20.0, 60.0])
-    return [Step(at=1.2, do="deny", args={"verb": verb, "plural": plural, "seconds": seconds})]
+"""What surrounds the Pods of a cluster, and the fields that it needs."""
 
 
 def meddled(random: Random, found: Object, at: float) -> list[Step]:
     """Somebody changes, or deletes, what surrounds the Pods."""
-    kind, fields = AROUND[random.choice([one for one in sorted(AROUND) if AROUND[one][0]])]
-    _with_fields(found["spec"], fields)
+    kind = random.choice(sorted(AROUND))
+    with_fields(found["spec"], copy.deepcopy(AROUND[kind]))
     do = random.choice(["drift", "drift", "delete_child"])
     return [Step(at=round(at + 5.0, 2), do=do, args={"kind": kind, "number": random.randrange(2)})]
 
@@ -194,12 +179,12 @@ def upgraded_in_steps(random: Random, found: Object, at: float) -> list[Step]:
     found["spec"]["upgradeStrategy"] = dict(INCREMENTAL)
     found["spec"]["rayClusterConfig"]["enableInTreeAutoscaling"] = True
     found["spec"].pop("suspend", None)
-    steps = [_edit(found, at + 20.0, {"rayClusterConfig": _new_image(random)})]
+    steps = [edit(found, at + 20.0, {"rayClusterConfig": new_image(random)})]
     if random.random() < 0.3:
         later = at + 20.0 + random.choice([3.0, 12.0, 25.0])
-        steps.append(_edit(found, later, {"rayClusterConfig": _new_image(random)}))
+        steps.append(edit(found, later, {"rayClusterConfig": new_image(random)}))
     elif random.random() < 0.3:
-        steps.append(_edit(found, at + 60.0, {"upgradeStrategy": {"type": "NewCluster"}}))
+        steps.append(edit(found, at + 60.0, {"upgradeStrategy": {"type": "NewCluster"}}))
     return steps
 
 
@@ -240,10 +225,10 @@ def upgraded_as_canary(random: Random, found: Object, at: float) -> list[Step]:
     found["spec"]["upgradeStrategy"] = {"type": "Canary", "canaryUpgradeOptions": options}
     found["spec"].pop("suspend", None)
     _without_autoscaler(found["spec"]["rayClusterConfig"])
-    edits = [_edit(found, at + 20.0, {"rayClusterConfig": _new_image(random)})]
+    edits = [edit(found, at + 20.0, {"rayClusterConfig": new_image(random)})]
     if random.random() < 0.3:
         later = at + 20.0 + random.choice([3.0, 12.0, 25.0])
-        edits.append(_edit(found, later, {"rayClusterConfig": _new_image(random)}))
+        edits.append(edit(found, later, {"rayClusterConfig": new_image(random)}))
     return edits
 
 
@@ -251,7 +236,7 @@ def upgraded_often(random: Random, found: Object, at: float) -> list[Step]:
     """A service gets a new spec before the last one serves."""
     found["spec"].pop("suspend", None)
     pauses = [0.0, random.choice([1.0, 8.0]), random.choice([12.0, 30.0])]
-    return [_edit(found, at + pause, {"rayClusterConfig": _new_image(random)}) for pause in pauses]
+    return [edit(found, at + pause, {"rayClusterConfig": new_image(random)}) for pause in pauses]
 
 
 def tick_disturbed(random: Random, found: Object, at: float) -> list[Step]:
@@ -281,6 +266,26 @@ def head_lost(random: Random, found: Object, at: float) -> list[Step]:
     do = random.choice(["evict", "end_container"])
     args = {"role": "head", "number": 0} | ({"code": 137} if do == "end_container" else {})
     return [Step(at=round(6.0 + random.random() * 10, 2), do=do, args=args)]
+
+
+def sidecar_lost(random: Random, found: Object, at: float) -> list[Step]:
+    """The head is evicted before all workers run; the submitter runs beside it."""
+    found["spec"] |= {"suspend": False, "submissionMode": "SidecarMode"}
+    slow = {"role": "worker", "script": "start=15", "seconds": 90.0}
+    return [
+        Step(at=1.5, do="pod_script", args=slow),
+        Step(
+            at=round(6.0 + random.random() * 8, 2), do="evict", args={"role": "head", "number": 0}
+        ),
+    ]
+
+
+def job_suspended(random: Random, found: Object, at: float) -> list[Step]:
+    """A job is suspended while its submitter runs, and resumed."""
+    found["spec"] |= {"suspend": False, "submissionMode": "K8sJobMode"}
+    begins = 7.0 + random.random() * 10
+    ends = begins + random.choice([0.2, 3.0, 30.0])
+    return [edit(found, when, {"suspend": how}) for when, how in ((begins, True), (ends, False))]
 
 
 def submitter_lost(random: Random, found: Object, at: float) -> list[Step]:
@@ -335,26 +340,33 @@ PLOTS: dict[str, tuple[tuple[Plot, tuple[str, ...]], ...]] = {
         (too_large, ("user", "policy", "nodes")),
         (hosts_lost, ("nodes", "crash", "watch")),
         (protected, ("user", "policy", "crash")),
-        (refused, ("policy", "policy", "mixed")),
+        (refused, ("policy", "mixed")),
+        (shrunk_as_one_goes, ("user", "crash", "watch", "nodes")),
+        (group_paused, ("user", "crash", "server", "watch", "policy")),
+        (token_lost, ("user", "nodes")),
         (meddled, ("user", "crash", "server", "leases")),
         (out_of_bounds, ("user", "policy", "server")),
         (shrunk, ("user", "crash", "server", "watch", "leases")),
         (list_refused, ("watch", "mixed")),
     ),
     "RayService": (
-        (child_refused, ("policy",)),
+        (refused, ("policy", "mixed")),
+        (dashboard_refuses, ("ray", "mixed")),
         (upgraded_in_steps, ("user", "crash", "server", "watch", "leases", "ray", "mixed")),
         (upgraded_as_canary, ("user", "crash", "server", "watch", "leases", "ray", "mixed")),
         (upgraded_often, ("user", "crash", "server", "watch", "nodes", "mixed")),
     ),
     "RayJob": (
-        (child_refused, ("policy",)),
+        (refused, ("policy", "mixed")),
+        (dashboard_refuses, ("ray", "mixed")),
+        (sidecar_lost, ("nodes", "ray")),
+        (job_suspended, ("user", "crash", "server", "watch")),
         (forgotten, ("ray", "mixed")),
         (head_lost, ("nodes", "ray", "mixed")),
         (submitter_lost, ("user", "crash", "watch", "nodes")),
     ),
     "RayCronJob": (
-        (child_refused, ("policy",)),
+        (refused, ("policy", "mixed")),
         (tick_disturbed, ("crash", "server", "mixed", "clock")),
     ),
 }

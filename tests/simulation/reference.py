@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from simulation import actions
+from simulation.actions import policy
 from simulation.outcome import INVALID, Outcome, differences, outcome_of
 from simulation.run import ENOUGH, Prepare, Quiet, Result, play, run
 from simulation.story import Step, Story
@@ -58,9 +59,9 @@ def _pruned(found: Object) -> Object:
     """The object, if its cluster was made when the RayCluster CRD was of an older release."""
     spec = dict(found["spec"])
     for name in {"rayClusterSpec", "rayClusterConfig"} & set(spec):
-        inner = {key: one for key, one in spec[name].items() if key not in actions.OLD_FIELDS}
+        inner = {key: one for key, one in spec[name].items() if key not in policy.OLD_FIELDS}
         inner["workerGroupSpecs"] = [
-            {key: one for key, one in group.items() if key not in actions.OLD_GROUP_FIELDS}
+            {key: one for key, one in group.items() if key not in policy.OLD_GROUP_FIELDS}
             for group in inner.get("workerGroupSpecs") or ()
         ]
         spec[name] = inner
