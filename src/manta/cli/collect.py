@@ -98,8 +98,8 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 async def _collect(args: argparse.Namespace, stopping: asyncio.Event) -> None:
-    from manta.history.ask import dashboard_at
     from manta.history.collector import LIMITS, Collector, CollectorOptions
+    from manta.history.dashboard_fetch import dashboard_fetcher
     from manta.history.store import open_store
     from manta.httpserver.server import HttpServer
 
@@ -113,10 +113,10 @@ async def _collect(args: argparse.Namespace, stopping: asyncio.Event) -> None:
         budget=args.budget,
     )
     try:
-        ask = dashboard_at(args.dashboard, os.environ) if args.dashboard else None
+        fetch = dashboard_fetcher(args.dashboard, os.environ) if args.dashboard else None
     except ValueError as error:
         raise UsageError(f"--dashboard: {error}") from error
-    collector = Collector(store, who, options, ask)
+    collector = Collector(store, who, options, fetch)
     server = HttpServer(collector, limits=LIMITS)
     try:
         port = await server.start("127.0.0.1", args.port)

@@ -1,8 +1,7 @@
-"""What Ray's dashboard answers while a cluster lives: usage, placement groups, Serve and whatever else its
-events do not tell.
+"""Answers of Ray's dashboard while a cluster runs: usage, placement groups, Serve and others that Ray does not export as events.
 
-The latest answer to each URI is a file, written only when the answer changed. Its time is that of the change,
-and so part of the name of the object that it becomes: to ship it twice changes nothing.
+The latest answer to each URI is a file, written only when the answer changed. The modification time is part of the name of the
+object in the store, so that shipping an answer twice changes nothing.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ MAX_ANSWER: Final = 8 * 1024 * 1024
 VOLATILE: Final = ("nodes", "api/cluster_status", "api/data/datasets")
 """Answers that differ every time: of these, one is shipped every VOLATILE_SECONDS, and the last one."""
 VOLATILE_SECONDS: Final = 300.0
-LOOK_SECONDS: Final = 10.0
-"""Between two looks at a dashboard, or longer: a look takes at most a twentieth of the time."""
+POLL_SECONDS: Final = 10.0
+"""Between two polls of a dashboard, or longer: polling takes at most a twentieth of the time."""
 _SESSION: Final = "api/version"
-_ASKED: Final = (
+_URIS: Final = (
     "api/v0/cluster_metadata",
     "timezone",
     "nodes?view=summary",
@@ -46,8 +45,8 @@ _ASKED: Final = (
     "api/train/v2/runs/v1",
 )
 _JOBS: Final = 20
-"""The newest ones, whose datasets are asked for."""
-Ask = Callable[[str], bytes | None]
+"""The newest ones, whose datasets are fetched."""
+Fetch = Callable[[str], bytes | None]
 """The body that a dashboard answers to a GET of this URI; None if it gives none. May block."""
 
 
@@ -94,20 +93,20 @@ class AnswerFiles:
         shutil.rmtree(self._directory / session, ignore_errors=True)
 
 
-def look(ask: Ask, who: Identity, files: AnswerFiles) -> str:
-    """Ask for everything once. The session that answered; empty if none did. Raises OSError."""
-    session = _named_session(ask(_SESSION), who)
+def poll(fetch: Fetch, who: Identity, files: AnswerFiles) -> str:
+    """Fetch every URI once and store the bodies. Returns the session that answered, or "" if none did. Raises OSError."""
+    session = _named_session(fetch(_SESSION), who)
     if session:
-        for uri in (*_ASKED, *_datasets(ask("api/jobs/"))):
-            body = ask(uri)
+        for uri in (*_URIS, *_datasets(fetch("api/jobs/"))):
+            body = fetch(uri)
             if body is not None and _decoded(body) is not None:
                 files.put(session, uri, body)
     return session
 
 
 def pause_after(took: float) -> float:
-    """Seconds until the next look."""
-    return max(LOOK_SECONDS, 19 * took)
+    """Seconds until the next poll."""
+    return max(POLL_SECONDS, 19 * took)
 
 
 def _named_session(body: bytes | None, who: Identity) -> str:
@@ -168,8 +167,8 @@ class AnswerShipper:
         at, since = self._shipped.get((session, one.uri), (-1, 0.0))
         if at == one.at:
             return False
-        calm = not one.uri.startswith(VOLATILE)
-        return over or calm or at < 0 or self._clock() - since >= VOLATILE_SECONDS
+        stable = not one.uri.startswith(VOLATILE)
+        return over or stable or at < 0 or self._clock() - since >= VOLATILE_SECONDS
 
     def _create(self, session: str, one: Answer) -> bool:
         key = answer_key(self._who.session(session), one.uri, one.at)

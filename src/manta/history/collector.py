@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from manta.history.answers import AnswerFiles, AnswerShipper, Ask, look, pause_after
+from manta.history.answers import AnswerFiles, AnswerShipper, Fetch, pause_after, poll
 from manta.history.events import posted_session
 from manta.history.layout import InvalidName
 from manta.history.ship import Identity, SessionShipper, session_directories, ship_events
@@ -72,9 +72,9 @@ class Totals:
 
 class Collector(Handler):
     def __init__(
-        self, store: Store, who: Identity, options: CollectorOptions, ask: Ask | None = None
+        self, store: Store, who: Identity, options: CollectorOptions, fetch: Fetch | None = None
     ) -> None:
-        """`ask`: the dashboard beside it, if the Pod has one. Raises OSError if the spool cannot be made."""
+        """`fetch`: the dashboard beside it, if the Pod has one. Raises OSError if the spool cannot be made."""
         self.totals = Totals()
         self._store = store
         self._who = who
@@ -86,7 +86,7 @@ class Collector(Handler):
         self._loop = asyncio.get_running_loop()
         self._shipping = threading.Lock()
         self._shippers: dict[str, SessionShipper | None] = {}
-        self._ask = ask
+        self._fetch = fetch
         self._answers = AnswerFiles(options.spool / "answers")
         self._answer_shipper = AnswerShipper(store, who)
         self._living = ""
@@ -123,12 +123,12 @@ class Collector(Handler):
     # ── rounds ───────────────────────────────────────────────────────────────────────────
     async def run(self, stopping: asyncio.Event) -> None:
         """Ship until `stopping`, then once more within the budget, also if a round hangs."""
-        looking = asyncio.create_task(self._look_at_dashboard())
+        polling = asyncio.create_task(self._poll_dashboard())
         try:
             await self._ship_until(stopping)
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            polling.cancel()
+            await asyncio.gather(polling, return_exceptions=True)
         self._living = ""  # the last answers go too
         try:
             async with asyncio.timeout(self._options.budget):
@@ -146,19 +146,19 @@ class Collector(Handler):
             if not stopping.is_set():
                 await _first_of(self._round(), stopping.wait())
 
-    async def _look_at_dashboard(self) -> None:
+    async def _poll_dashboard(self) -> None:
         """Until cancelled. A dashboard that hangs holds up nothing else."""
-        while self._ask is not None:
+        while self._fetch is not None:
             began = time.monotonic()
             try:
-                await in_daemon_thread(self._look)
+                await in_daemon_thread(self._poll)
             except OSError as error:
                 log.warning("answers of the dashboard are not kept: %s", error)
             await asyncio.sleep(pause_after(time.monotonic() - began))
 
-    def _look(self) -> None:
-        assert self._ask is not None
-        self._living = look(self._ask, self._who, self._answers)
+    def _poll(self) -> None:
+        assert self._fetch is not None
+        self._living = poll(self._fetch, self._who, self._answers)
 
     async def _round(self) -> bool:
         try:

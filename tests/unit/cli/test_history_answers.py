@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from manta.api.ray import names
-from manta.cli.plane.history_answers import DashboardLooker, answers_directory
+from manta.cli.plane.history_answers import AnswerPoller, answers_directory
 from manta.kube.transport import Response
 from support.history import SESSION, WHO
 
@@ -41,11 +41,11 @@ def head(name: str, *env: dict[str, Any]) -> dict[str, Any]:
 def test_a_token_that_is_no_header_stops_no_other_head(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def look() -> None:
-        looker = DashboardLooker(cast("Any", FakeClient()), tmp_path)
-        await looker.look_at([head("odd", TOKEN), head("well")])
+    async def poll() -> None:
+        poller = AnswerPoller(cast("Any", FakeClient()), tmp_path)
+        await poller.poll([head("odd", TOKEN), head("well")])
 
-    asyncio.run(look())
+    asyncio.run(poll())
     assert "Pod default/odd are not kept: a line break" in capsys.readouterr().err
     kept = [one for one in answers_directory(tmp_path).rglob("*") if one.is_file()]
     assert kept

@@ -14,13 +14,13 @@ from manta.history.answers import (
     VOLATILE_SECONDS,
     AnswerFiles,
     AnswerShipper,
-    look,
     pause_after,
+    poll,
     remove_old,
     ship_all,
 )
-from manta.history.ask import dashboard_at
 from manta.history.catalog import Catalog
+from manta.history.dashboard_fetch import dashboard_fetcher
 from manta.history.layout import answer_key, parse_answer_key
 from manta.history.logs import LogReader
 from manta.history.serve.answers import nodes
@@ -62,12 +62,12 @@ def test_a_look_keeps_every_answer_and_the_datasets_of_the_newest_jobs(tmp_path:
     answers = dashboard(**{"api/jobs/": jobs, GROUPS: {"x": 1}, "api/data/datasets/0000001e": {}})
     asked: list[str] = []
 
-    def ask(uri: str) -> bytes | None:
+    def fetch(uri: str) -> bytes | None:
         asked.append(uri)
         return answers.get(uri)
 
     files = AnswerFiles(tmp_path / "answers")
-    assert look(ask, WHO, files) == SESSION
+    assert poll(fetch, WHO, files) == SESSION
     assert [one.uri for one in files.answers(SESSION)] == ["api/data/datasets/0000001e", GROUPS]
     assert sum("datasets" in uri for uri in asked) == 20
 
@@ -78,14 +78,14 @@ def test_a_look_keeps_every_answer_and_the_datasets_of_the_newest_jobs(tmp_path:
 )
 def test_without_the_name_of_a_session_nothing_is_kept(tmp_path: Path, version: bytes) -> None:
     answers = {"api/version": version, "timezone": b"{}"}
-    assert look(answers.get, WHO, AnswerFiles(tmp_path / "answers")) == ""
+    assert poll(answers.get, WHO, AnswerFiles(tmp_path / "answers")) == ""
     assert not (tmp_path / "answers").exists()
 
 
 def test_an_answer_that_is_no_json_does_not_replace_the_last_one(tmp_path: Path) -> None:
     files = AnswerFiles(tmp_path)
-    look(dashboard(timezone={"offset": "+01:00"}).get, WHO, files)
-    look({**dashboard(), "timezone": b"<html>"}.get, WHO, files)
+    poll(dashboard(timezone={"offset": "+01:00"}).get, WHO, files)
+    poll({**dashboard(), "timezone": b"<html>"}.get, WHO, files)
     [one] = files.answers(SESSION)
     assert b"+01:00" in one.file.read_bytes()
 
@@ -94,7 +94,7 @@ def test_an_answer_that_did_not_change_is_not_shipped_again(tmp_path: Path) -> N
     files, store = AnswerFiles(tmp_path / "answers"), file_store(tmp_path)
     shipper = AnswerShipper(store, WHO)
     for groups in ({"n": 1}, {"n": 1}, {"n": 2}):
-        look(dashboard(**{GROUPS: groups}).get, WHO, files)
+        poll(dashboard(**{GROUPS: groups}).get, WHO, files)
         shipper.ship(files, SESSION)
     assert sorted(stored(store).values()) == [b'{"n":1}', b'{"n":2}']
 
@@ -105,7 +105,7 @@ def test_what_changes_all_the_time_is_shipped_every_five_minutes_and_at_the_end(
     files, store, clock = AnswerFiles(tmp_path / "answers"), file_store(tmp_path), Clock()
     shipper = AnswerShipper(store, WHO, clock)
     for number in range(62):  # ten minutes, and 20 seconds
-        look(dashboard(**{NODES: {"n": number}}).get, WHO, files)
+        poll(dashboard(**{NODES: {"n": number}}).get, WHO, files)
         shipper.ship(files, SESSION)
         clock.now += VOLATILE_SECONDS / 30
     assert len(stored(store)) == 3
@@ -116,7 +116,7 @@ def test_what_changes_all_the_time_is_shipped_every_five_minutes_and_at_the_end(
 
 def test_a_restarted_shipper_makes_no_second_object(tmp_path: Path) -> None:
     files, store = AnswerFiles(tmp_path / "answers"), file_store(tmp_path)
-    look(dashboard(**{NODES: {"n": 1}}).get, WHO, files)
+    poll(dashboard(**{NODES: {"n": 1}}).get, WHO, files)
     assert [AnswerShipper(store, WHO).ship(files, SESSION) for _ in range(2)] == [1, 0]
 
 
@@ -126,7 +126,7 @@ def test_after_the_clock_jumped_back_the_newest_answer_still_counts(
     files, store = AnswerFiles(tmp_path / "answers"), file_store(tmp_path)
     for now, number in ((2_000, 1), (1_000, 2)):
         monkeypatch.setattr("time.time_ns", lambda at=now: at * 10**9)
-        look(dashboard(**{GROUPS: {"n": number}}).get, WHO, files)
+        poll(dashboard(**{GROUPS: {"n": number}}).get, WHO, files)
         AnswerShipper(store, WHO).ship(files, SESSION)
     assert max(stored(store).items())[1] == b'{"n":2}'
 
@@ -156,7 +156,7 @@ def test_only_the_newest_readable_version_of_an_answer_is_read(tmp_path: Path) -
 def opened(tmp_path: Path, **answers: object) -> Session:
     """A recorded session with these answers."""
     catalog = recorded_session(tmp_path)
-    look(dashboard(**answers).get, WHO, AnswerFiles(tmp_path / "answers"))
+    poll(dashboard(**answers).get, WHO, AnswerFiles(tmp_path / "answers"))
     ship_all(catalog.store, WHO, tmp_path / "answers")
     database = catalog.open_index(KEY)
     assert database is not None
@@ -207,18 +207,18 @@ def test_a_slow_dashboard_is_asked_less_often() -> None:
 # ── the dashboard beside a collector ─────────────────────────────────────────────────────
 def test_a_dashboard_is_asked_with_the_token_of_the_cluster() -> None:
     with serving({"timezone": b"{}"}, token="secret") as address:
-        assert dashboard_at(address, {"RAY_AUTH_TOKEN": "secret"})("timezone") == b"{}"
-        assert dashboard_at(address, {})("timezone") is None
+        assert dashboard_fetcher(address, {"RAY_AUTH_TOKEN": "secret"})("timezone") == b"{}"
+        assert dashboard_fetcher(address, {})("timezone") is None
 
 
 def test_what_is_missing_too_large_or_not_there_is_no_answer() -> None:
     with serving({"large": b"x" * (MAX_ANSWER + 1)}) as address:
-        ask = dashboard_at(address, {})
-        assert (ask("large"), ask("missing")) == (None, None)
-    assert ask("timezone") is None
+        fetch = dashboard_fetcher(address, {})
+        assert (fetch("large"), fetch("missing")) == (None, None)
+    assert fetch("timezone") is None
 
 
 @pytest.mark.parametrize("address", ["localhost:8265", "ftp://x", "http://"])
 def test_an_address_that_is_no_url_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="write it as http://localhost:8265"):
-        dashboard_at(address, {})
+        dashboard_fetcher(address, {})

@@ -18,7 +18,7 @@ from manta.cli.output.progress import open_progress
 from manta.cli.plane import console
 from manta.cli.plane.bring_up import complete
 from manta.cli.plane.gpus import gpu_wish
-from manta.cli.plane.history import HistoryTaker
+from manta.cli.plane.history import HistoryImporter
 from manta.cli.plane.operator import operate, operator_log
 from manta.cli.plane.process import FAILURE_PREFIX, write_record
 from manta.cli.plane.ranges import parse_range
@@ -113,14 +113,14 @@ async def _run_beside(
     """Run the operator, the nodes and the manifests, until a signal arrives or one of them ends."""
     running = operate(plane.client, args.dir, args.feature_gates, history=bool(args.history))
     tasks = [asyncio.create_task(running, name="operator")]
-    history = HistoryTaker(args.dir, args.history) if args.history else None
+    history = HistoryImporter(args.dir, args.history) if args.history else None
     if history is not None:
-        from manta.cli.plane.history_answers import DashboardLooker
+        from manta.cli.plane.history_answers import AnswerPoller
         from manta.cli.plane.history_server import serve_history
 
         tasks.append(asyncio.create_task(history.run(), name="history"))
-        looker = DashboardLooker(plane.client, args.dir)
-        tasks.append(asyncio.create_task(looker.run(), name="dashboards"))
+        poller = AnswerPoller(plane.client, args.dir)
+        tasks.append(asyncio.create_task(poller.run(), name="dashboards"))
         serving = serve_history(args.dir, args.history)
         tasks.append(asyncio.create_task(serving, name="history server"))
         # No link: the output of a plane in the background is a log file.

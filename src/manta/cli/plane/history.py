@@ -1,4 +1,4 @@
-"""The history of a plane: takes what the node agent kept of Pods, and says where the store is."""
+"""The history of a plane: ships the files of deleted Pods, and records the URL of the store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def recorded_url(directory: Path) -> str:
         return ""
 
 
-class HistoryTaker:
+class HistoryImporter:
     """Ships what the node agent kept. `notify` may be called from any thread."""
 
     def __init__(self, directory: Path, url: str) -> None:
@@ -53,18 +53,18 @@ class HistoryTaker:
             await self._changed.wait()
             self._changed.clear()
             try:
-                await asyncio.to_thread(self._take_all, store)
+                await asyncio.to_thread(self._import_all, store)
             except (StoreError, OSError) as error:
                 words = f"history: {error}; trying again in {RETRY_SECONDS:.0f} s"
                 print(words, file=sys.stderr, flush=True)
                 await asyncio.sleep(RETRY_SECONDS)
                 self._changed.set()
 
-    def _take_all(self, store: object) -> None:
-        from manta.history.kept import take
+    def _import_all(self, store: object) -> None:
+        from manta.history.kept_pods import import_pod
         from manta.history.store import Store
         from manta.localplane.node.pod.kept import kept_pods
 
         assert isinstance(store, Store)
         for one in kept_pods(self._directory / NODE_DIRECTORY / "kept"):
-            take(store, one, answers_directory(self._directory) / one.name)
+            import_pod(store, one, answers_directory(self._directory) / one.name)

@@ -1,6 +1,6 @@
-"""Asks the dashboards of a plane's Ray clusters while they live, and keeps what they answered last on disk.
+"""Polls the dashboards of a plane's Ray clusters, and stores the latest answers on disk.
 
-`HistoryTaker` ships the answers with the rest of a Pod that is gone: `answers/<uid of the head>/<session>/<URI>`
+`HistoryImporter` ships the answers with the rest of a Pod that is gone: `answers/<uid of the head>/<session>/<URI>`
 in the directory of the plane.
 """
 
@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 from manta.api.meta import Key
 from manta.api.ray import names
@@ -22,7 +23,7 @@ from manta.kube.errors import MantaError, NotFound
 from manta.kube.proxy import pod_proxy_path
 
 _AT_ONCE: Final = 4
-_UNTAKEN_SECONDS: Final = 3600.0
+_UNSHIPPED_SECONDS: Final = 3600.0
 _TIMEOUT: Final = 10.0
 _HEADS: Final = f"{names.LABEL_NODE_TYPE}=head"
 
@@ -31,7 +32,7 @@ def answers_directory(directory: Path) -> Path:
     return directory / "answers"
 
 
-class DashboardLooker:
+class AnswerPoller:
     def __init__(self, client: Client, directory: Path) -> None:
         self._client = client
         self._directory = answers_directory(directory)
@@ -45,18 +46,17 @@ class DashboardLooker:
             began = time.monotonic()
             try:
                 heads = await self._heads()
-                await self.look_at(heads)
+                await self.poll(heads)
                 uids = [one["metadata"]["uid"] for one in heads]
-                since = time.time() - _UNTAKEN_SECONDS
+                since = time.time() - _UNSHIPPED_SECONDS
                 await asyncio.to_thread(remove_old, self._directory, uids, since)
             except (MantaError, OSError) as error:
                 _warn("dashboards", error)
             await asyncio.sleep(pause_after(time.monotonic() - began))
 
-    async def look_at(self, heads: Sequence[Mapping[str, Any]]) -> None:
-        """Ask each of them. What is wrong with one, such as a token that is no header, stops no other and not
-        the plane."""
-        results = await asyncio.gather(*map(self._look, heads), return_exceptions=True)
+    async def poll(self, heads: Sequence[Mapping[str, Any]]) -> None:
+        """Poll each of them. An error of one, such as a token that is not valid in a header, is printed and stops no other."""
+        results = await asyncio.gather(*map(self._poll, heads), return_exceptions=True)
         for pod, result in zip(heads, results, strict=True):
             if isinstance(result, Exception):
                 meta = pod["metadata"]
@@ -72,9 +72,9 @@ class DashboardLooker:
             and "/" in (one["metadata"].get("annotations") or {}).get(names.ANNOTATION_HISTORY, "")
         ]
 
-    async def _look(self, pod: Mapping[str, Any]) -> None:
-        from manta.history.answers import AnswerFiles, look
-        from manta.history.kept import identity
+    async def _poll(self, pod: Mapping[str, Any]) -> None:
+        from manta.history.answers import AnswerFiles, poll
+        from manta.history.kept_pods import identity
         from manta.localplane.node.pod.kept import KeptPod
 
         meta = pod["metadata"]
@@ -89,11 +89,11 @@ class DashboardLooker:
             headers = await self._headers(pod)
             files = AnswerFiles(self._directory / meta["uid"])
 
-            def ask(uri: str) -> bytes | None:
-                asked = self._get(pod, uri, headers)
-                return asyncio.run_coroutine_threadsafe(asked, loop).result()
+            def fetch(uri: str) -> bytes | None:
+                answer = self._get(pod, uri, headers)
+                return asyncio.run_coroutine_threadsafe(answer, loop).result()
 
-            await asyncio.to_thread(look, ask, who, files)
+            await asyncio.to_thread(poll, fetch, who, files)
 
     async def _get(
         self, pod: Mapping[str, Any], uri: str, headers: Mapping[str, str]
@@ -101,9 +101,9 @@ class DashboardLooker:
         from manta.history.answers import MAX_ANSWER
 
         meta = pod["metadata"]
-        bare, _, query = uri.partition("?")
-        path = pod_proxy_path(meta["namespace"], meta["name"], _port(pod), bare)
-        pairs = tuple((name, value) for name, _, value in (one.partition("=") for one in query.split("&")) if name)  # fmt: skip
+        url = urlsplit(uri)
+        path = pod_proxy_path(meta["namespace"], meta["name"], _port(pod), url.path)
+        pairs = tuple(parse_qsl(url.query, keep_blank_values=True))
         try:
             answer = await self._client.send(
                 "GET", path, query=pairs, headers=headers, timeout=_TIMEOUT, check=False, limit=MAX_ANSWER

@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 _OPEN: Final = 8
 _FRESH_SECONDS: Final = 60.0
-_PATIENCE: Final = 20.0
-"""Seconds that a request waits for an index before it is told to come again."""
+_INDEX_TIMEOUT: Final = 20.0
+"""Seconds that a request waits for an index before the client has to retry."""
 MakeIndex = Callable[[SessionInfo], Awaitable[Path]]
 
 
@@ -58,7 +58,7 @@ class OpenSessions:
         known = self._open.get(key)
         if known is None:
             since, opening = self._start(key)
-            await asyncio.wait([opening], timeout=_PATIENCE)
+            await asyncio.wait([opening], timeout=_INDEX_TIMEOUT)
             if not opening.done():
                 waited = time.monotonic() - since
                 raise IndexPendingError(f"the index of {key.path} is being made for {waited:.0f} s")

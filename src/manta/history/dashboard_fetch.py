@@ -1,4 +1,4 @@
-"""Asks the dashboard beside a collector."""
+"""Fetches from the dashboard of the Pod that a collector runs in."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from manta.api.ray import names
-from manta.history.answers import MAX_ANSWER, Ask
+from manta.history.answers import MAX_ANSWER, Fetch
 
 log = logging.getLogger(__name__)
 _SECONDS: Final = 10.0
 
 
-def dashboard_at(address: str, environment: Mapping[str, str]) -> Ask:
-    """Asks this URL, with the token of the cluster if it has one. Raises ValueError."""
+def dashboard_fetcher(address: str, environment: Mapping[str, str]) -> Fetch:
+    """A function that sends GET requests to this URL, with the token of the cluster if it has one. Raises ValueError."""
     parts = urlsplit(address)
     if parts.scheme != "http" or not parts.hostname:
         raise ValueError(f"dashboard {address!r}: write it as http://localhost:8265")
     host, port = parts.hostname, parts.port
 
-    def ask(uri: str) -> bytes | None:
+    def fetch(uri: str) -> bytes | None:
         connection = http.client.HTTPConnection(host, port, timeout=_SECONDS)
         try:
             connection.request("GET", f"/{uri}", headers=_headers(environment))
@@ -36,7 +36,7 @@ def dashboard_at(address: str, environment: Mapping[str, str]) -> Ask:
             connection.close()
         return body if answer.status == 200 and len(body) <= MAX_ANSWER else None
 
-    return ask
+    return fetch
 
 
 def _headers(environment: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 from manta.api.ray import names
 from manta.history.catalog import Catalog
 from manta.history.index import queries
-from manta.history.kept import take
+from manta.history.kept_pods import import_pod
 from manta.localplane.node.pod.kept import KeptPod
 from support.history import RECORDED, SESSION, WHO, file_store, generated_lines, write_session
 
@@ -33,7 +33,7 @@ def test_logs_and_posts_are_taken_and_the_directory_is_removed(tmp_path: Path) -
     directory, store = kept(tmp_path), file_store(tmp_path)
     cut = next(iter(generated_lines(200)))[:100]
     (directory / "posts.jsonl").write_bytes(RECORDED.read_bytes() + b"not JSON\n" + cut)
-    take(store, directory, tmp_path / "answers")
+    import_pod(store, directory, tmp_path / "answers")
     assert not directory.exists()
     database = Catalog(store, tmp_path / "cache").open_index(WHO.session(SESSION))
     assert database is not None
@@ -48,10 +48,10 @@ def test_taking_again_after_a_crash_before_the_removal_gives_the_same(
     store, directory = file_store(tmp_path), kept(tmp_path)
     (directory / "posts.jsonl").write_bytes(RECORDED.read_bytes())
     with monkeypatch.context() as crash:
-        crash.setattr("manta.history.kept.remove_tree", lambda _: None)
-        take(store, directory, tmp_path / "answers")
+        crash.setattr("manta.history.kept_pods.remove_tree", lambda _: None)
+        import_pod(store, directory, tmp_path / "answers")
     before = sorted(store.objects(""))
-    take(store, directory, tmp_path / "answers")
+    import_pod(store, directory, tmp_path / "answers")
     assert sorted(store.objects("")) == before
     assert not directory.exists()
 
@@ -64,6 +64,6 @@ def test_what_is_no_pod_of_a_ray_cluster_is_removed(
     tmp_path: Path, annotations: dict[str, str]
 ) -> None:
     directory, store = kept(tmp_path, annotations), file_store(tmp_path)
-    take(store, directory, tmp_path / "answers")
+    import_pod(store, directory, tmp_path / "answers")
     assert not directory.exists()
     assert list(store.objects("")) == []

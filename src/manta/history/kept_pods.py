@@ -1,4 +1,4 @@
-"""Takes what the node agent of `manta up` kept of Pods that are gone, and ships it to the store."""
+"""Ships the files of deleted Pods, which the node agent of `manta up` kept, to the store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def identity(pod: KeptPod) -> Identity | None:
     return Identity(pod.namespace, kind, name, cluster, pod.name, role, version)
 
 
-def take(store: Store, directory: Path, answers: Path) -> None:
+def import_pod(store: Store, directory: Path, answers: Path) -> None:
     """Ship one kept directory and remove it. Blocking; can be repeated. Raises StoreError or OSError.
 
     `answers`: what the dashboard of this Pod answered.
