@@ -47,9 +47,9 @@ class _Totals:
 
 def run(args: argparse.Namespace) -> int:
     from manta.recording.replay import replay
-    from manta.recording.story import Storyteller
+    from manta.recording.report import ReplayReport
 
-    totals, teller = _Totals(), Storyteller()
+    totals, report = _Totals(), ReplayReport()
     for recorded in _chosen(args):
         replayed = replay(recorded)
         totals.versions.add(str(recorded.segment.header.get("manta", "?")))
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         totals.same += replayed.same
         totals.unreadable += bool(replayed.unreadable)
         totals.different += bool(replayed.differences)
-        lines = list(teller.tell(replayed))  # also for those that are not shown: it remembers
+        lines = list(report.lines(replayed))  # also for those that are not shown: it remembers
         if args.differences and replayed.same:
             continue
         if args.output == "json":

@@ -18,7 +18,7 @@ from manta.reconcile.outcome import Failure, Outcome, Result
 from manta.recording.reader import Recorded, files_of, read_recording
 from manta.recording.recorder import FlightRecorder
 from manta.recording.replay import differences, replay
-from manta.recording.story import Storyteller
+from manta.recording.report import ReplayReport
 from manta.rules.settings import Settings
 from manta.runtime.clock import SystemClock
 from support.raycluster import container, ray_cluster, template
@@ -105,7 +105,7 @@ def test_a_snapshot_without_a_needed_field_cannot_be_replayed(tmp_path: Path) ->
 def test_a_reconcile_that_raised_is_recorded_and_told(tmp_path: Path) -> None:
     broken = Reconciled("raycluster", Key("default", "demo"), snapshot(), error=ValueError("odd"))
     [one] = recorded(tmp_path, broken)
-    text = "\n".join(Storyteller().tell(replay(one)))
+    text = "\n".join(ReplayReport().lines(replay(one)))
     assert "ValueError: odd" in text
 
 
@@ -118,8 +118,8 @@ def test_the_story_tells_what_was_seen_done_and_failed(tmp_path: Path) -> None:
         skipped=first.step.plan.actions[:-1],
     )
     second = reconciled(replace(snapshot(), seed=8))
-    teller = Storyteller()
-    text = ["\n".join(teller.tell(replay(one))) for one in recorded(tmp_path, first, second)]
+    report = ReplayReport()
+    text = ["\n".join(report.lines(replay(one))) for one in recorded(tmp_path, first, second)]
     assert "cluster demo: generation 1" in text[0]
     assert "failed: Conflict: " in text[0]
     assert "skipped, because an earlier action failed" in text[0]

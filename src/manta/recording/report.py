@@ -1,4 +1,4 @@
-"""Tells a recorded reconcile in words: what it saw, what it did, what came of it. Pure."""
+"""A recorded reconcile as text: what it observed, what it did, and the result. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _MAX_NAMED = 5
 _WORD = 10
 
 
-class Storyteller:
-    """Remembers what the reconcile before saw of each object, to tell only what changed."""
+class ReplayReport:
+    """Remembers the objects of the previous reconcile, to report only changes."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], dict[str, str]] = {}
 
-    def tell(self, replayed: Replayed) -> Iterator[str]:
+    def lines(self, replayed: Replayed) -> Iterator[str]:
         recorded = replayed.recorded
-        saw = _seen(recorded)
+        saw = _objects(recorded)
         known = self._before.get((recorded.controller, recorded.key))
         self._before[recorded.controller, recorded.key] = saw
         if left_out := recorded.line.get("left_out"):
@@ -28,7 +28,7 @@ class Storyteller:
         yield f"#{recorded.number} {_time(recorded)} {recorded.controller} {recorded.key}"
         for line in _changes(known, saw):
             yield _line("saw", line)
-        yield from (_line(*one) for one in _deeds(recorded))
+        yield from (_line(*one) for one in _actions(recorded))
         yield from (_line(*one) for one in _status(recorded))
         yield from (_line("note", one) for one in replayed.notes)
         yield from (_line(*one) for one in verdict(replayed))
@@ -56,7 +56,7 @@ def _time(recorded: Recorded) -> str:
 # ── what it saw ──────────────────────────────────────────────────────────────────────────
 
 
-def _seen(recorded: Recorded) -> dict[str, str]:
+def _objects(recorded: Recorded) -> dict[str, str]:
     """Each object of the snapshot, in one line, by its kind and name."""
     found: dict[str, str] = {}
     _collect(recorded.line.get("snapshot", {}), recorded.segment, found)
@@ -118,7 +118,7 @@ def _changes(before: dict[str, str] | None, now: dict[str, str]) -> Iterator[str
 # ── what it did ──────────────────────────────────────────────────────────────────────────
 
 
-def _deeds(recorded: Recorded) -> Iterator[tuple[str, str]]:
+def _actions(recorded: Recorded) -> Iterator[tuple[str, str]]:
     plan, outcome = recorded.plan or {}, recorded.line.get("outcome", {})
     failed = {one["action"]: one for one in outcome.get("failures", ())}
     skipped = set(outcome.get("skipped", ()))
