@@ -11,6 +11,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
+
 from manta.api.conditions import find
 from manta.api.ray.cluster import ClusterConditionType, RayClusterStatus
 from manta.controllers.raycluster.facts import all_pods_ready, recreates
@@ -47,7 +49,7 @@ def status_delay(
             if has_new_warnings(snapshot) or _records_generation(snapshot, new)
             else None
         )
-    if (
+    if not _somebody_wrote_bounds(snapshot, old, new) and (
         old.last_update_time is None
         or all_pods_ready(snapshot)
         or _is_important(snapshot, old, new)
@@ -56,6 +58,16 @@ def status_delay(
     was_ready = snapshot.condition(ClusterConditionType.PROVISIONED)
     delay = PROGRESS_DELAY if was_ready else FIRST_PROGRESS_DELAY
     return max((held_since or snapshot.now) + delay - snapshot.now, timedelta(0))
+
+
+def _somebody_wrote_bounds(
+    snapshot: ClusterSnapshot, old: RayClusterStatus, new: RayClusterStatus
+) -> bool:
+    """The bounds come from the spec alone, and it is the same as at our last write. They are put right,
+    but not at once: two writers that disagree must not answer each other without a pause."""
+    bounds = {name: getattr(new, name) for name in ("min_worker_replicas", "max_worker_replicas")}
+    is_edited = old.observed_generation != snapshot.cluster.metadata.generation
+    return not is_edited and not differs(msgspec.structs.replace(old, **bounds), new)
 
 
 def _records_generation(snapshot: ClusterSnapshot, new: RayClusterStatus) -> bool:

@@ -96,6 +96,27 @@ def test_what_becomes_of_an_old_cluster_is_reported_after_two_seconds() -> None:
     assert scenario.cluster.status.ready_worker_replicas == 2
 
 
+def test_bounds_that_somebody_wrote_are_put_right_after_two_seconds() -> None:
+    scenario = settled(groups=[group(replicas=3)])
+    scenario.now += timedelta(hours=1)
+    most = scenario.cluster.status.max_worker_replicas
+    written = msgspec.structs.replace(scenario.cluster.status, max_worker_replicas=most + 2)
+    scenario.cluster = msgspec.structs.replace(scenario.cluster, status=written)
+    scenario.reconcile()
+    assert scenario.cluster.status.max_worker_replicas == most + 2
+    scenario.now += timedelta(seconds=2)
+    scenario.reconcile()
+    assert scenario.cluster.status.max_worker_replicas == most
+
+
+def test_bounds_that_an_edit_changes_are_written_at_once() -> None:
+    scenario = settled(groups=[group(replicas=3, maxReplicas=5)])
+    edited = decode(ray_cluster(groups=[group(replicas=3, maxReplicas=9)]), generation=2)
+    scenario.cluster = msgspec.structs.replace(edited, status=scenario.cluster.status)
+    scenario.reconcile()
+    assert scenario.cluster.status.max_worker_replicas == 9
+
+
 @pytest.mark.parametrize(
     ("labels", "written"), [({}, False), ({"ray.io/originated-from-crd": "RayService"}, True)]
 )
