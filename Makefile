@@ -124,6 +124,7 @@ jobs: setup ## RayJobs on real Ray at length: samples, examples, suspending, dea
 
 .PHONY: history
 history: setup ## history at length: kill -9 of real Ray, S3 on loopback, faults, a browser, a million tasks (10 minutes); MANTA_KUBERAY_COLLECTOR=path
+	@bash tools/azurite.sh
 	$(PYTEST) -q tests/unit/history tests/properties/test_history_retention.py tests/security/test_history_access.py tests/security/test_history_fuzz.py tests/cluster/test_node_kept.py tests/cluster/test_history_up.py
 	$(PYTEST) -q tests/e2e/test_history.py tests/e2e/history_at_length.py tests/e2e/collect_at_length.py
 	$(BIN)/python -m benchmarks.history

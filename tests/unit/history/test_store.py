@@ -1,4 +1,4 @@
-"""Stores: a directory, and an S3 server on loopback."""
+"""Stores: a directory, and servers of S3 and Azure on loopback."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ import pytest
 
 from manta.api.usage import UsageError
 from manta.history.store import Store, StoreError, check_url, open_store
+from support.azure import azure_server
 from support.s3 import s3_server
 
+SERVERS = {
+    "s3": ("s3://history/below", lambda _: s3_server("history")),
+    "az": ("az://history/below", lambda directory: azure_server("history", directory)),
+}
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[Store]:
-    patch = pytest.MonkeyPatch()
-    with s3_server("history") as environment:
+
+@pytest.fixture(scope="module", params=["file", *SERVERS])
+def store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Store]:
+    directory = tmp_path_factory.mktemp(request.param)
+    if request.param == "file":
+        yield open_store(directory.as_uri(), {})
+        return
+    url, server = SERVERS[request.param]
+    with pytest.MonkeyPatch.context() as patch, server(directory) as environment:
         for name, value in environment.items():
             patch.setenv(name, value)
-        yield open_store("s3://history/below", environment)
-    patch.undo()
-
-
-@pytest.fixture(params=["file", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    if request.param == "file":
-        return open_store(tmp_path.as_uri(), {})
-    found: Store = request.getfixturevalue("s3")
-    return found
+        yield open_store(url, environment)
 
 
 def test_an_object_is_created_once_and_never_changed(store: Store) -> None:
@@ -56,6 +59,19 @@ def test_objects_are_listed_and_deleted(store: Store, tmp_path: Path) -> None:
     assert (tmp_path / "copy").read_bytes() == b"22"
     store.delete(["list/a/1", "list/gone"])
     assert store.directories("list") == ["b"]
+
+
+def test_what_can_be_built_again_is_sent_in_parts_and_replaced(
+    store: Store, tmp_path: Path
+) -> None:
+    index = tmp_path / "index"
+    for content in (bytes(range(256)) * 48 * 1024, b"newer"):
+        index.write_bytes(content)
+        store.write_derived("derived/index", index)
+        assert store.copy_to_file("derived/index", tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == content
+    assert store.read_range("derived/index", 1, 3) == b"ew"
+    assert store.read_range("derived/missing", 1, 3) is None
 
 
 def test_a_store_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
