@@ -15,7 +15,7 @@ from typing import Any
 from manta.api.core import Container, ContainerStatus, Pod, PodSpec, PodStatus
 from manta.api.meta import ObjectMeta, Uid
 from manta.api.ray.cluster import RayCluster, RayClusterSpec, RayClusterStatus
-from manta.controllers.idlesuspend.facts import question_is_due
+from manta.controllers.idlesuspend.facts import query_is_due
 from manta.controllers.idlesuspend.plan import plan
 from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
 from manta.ray.activity import InUse, NotInUse, read_activity
@@ -169,7 +169,7 @@ class Life:
         """Reconcile until nothing is left to write; returns when to do so again."""
         while True:
             snapshot = self.snapshot()
-            if question_is_due(snapshot):
+            if query_is_due(snapshot):
                 before = self.answer
                 self.answer = await self._ask(snapshot)
                 if before is not None and before.is_known and before.head == snapshot.head:

@@ -9,8 +9,8 @@ CONTROLLER = "idlesuspend-controller"
 
 class Cause(ActionCause):
     IDLE = NO_EVENT, "nobody uses the cluster"
-    FORGET = NO_EVENT, "what was noted is no longer true"
-    FIGURES = NO_EVENT, "the hours of the cluster are counted by other resources from now on"
+    FORGET = NO_EVENT, "what was recorded is no longer true"
+    USAGE = NO_EVENT, "the hours of the cluster are counted by other resources from now on"
     USED_AGAIN = (
         Reasons(
             action="CancelIdleSuspend",

@@ -1,4 +1,4 @@
-"""Facts about a snapshot that several phases share: what is noted on the cluster, and when to ask Ray again."""
+"""Facts about a snapshot that several phases share: what is recorded on the cluster, and when to query Ray again."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from manta.rules.traits import Creator, creator, has_dashboard, is_managed_elsew
 
 SHORTEST_INTERVAL: Final = timedelta(seconds=1)
 LONGEST_INTERVAL: Final = timedelta(minutes=5)
-QUESTIONS_PER_LIMIT: Final = 25
+QUERIES_PER_LIMIT: Final = 25
 """A use that ends is noticed after at most 4 % of the limit."""
 FRESH: Final = timedelta(seconds=10)
 """Only an answer that is not older may suspend a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """What is noted on the cluster, if it can be read."""
+class IdleRecord:
+    """What the annotations of the cluster record; invalid values count as missing."""
 
     since: datetime | None = None
     evidence: str = ""
@@ -33,8 +33,8 @@ class Noted:
         return bool(self.since or self.evidence or self.suspend_at)
 
 
-def noted(snapshot: IdleSnapshot) -> Noted:
-    return Noted(
+def idle_record(snapshot: IdleSnapshot) -> IdleRecord:
+    return IdleRecord(
         _time(snapshot, names.ANNOTATION_IDLE_SINCE),
         snapshot.annotations.get(names.ANNOTATION_IDLE_EVIDENCE, ""),
         _time(snapshot, names.ANNOTATION_IDLE_SUSPEND_AT),
@@ -68,15 +68,15 @@ def exemption(snapshot: IdleSnapshot) -> str:
 
 
 def is_watched(snapshot: IdleSnapshot) -> bool:
-    """Whether Ray is asked about this cluster at all."""
+    """Whether Ray is queried for this cluster at all."""
     deleted = snapshot.cluster.metadata.deletion_timestamp is not None
     limited = snapshot.limit is not None and not exemption(snapshot)
     return limited and not deleted and not snapshot.cluster.spec.suspend
 
 
 def interval(limit: IdleLimit) -> timedelta:
-    """The time between two questions."""
-    return min(max(limit.after / QUESTIONS_PER_LIMIT, SHORTEST_INTERVAL), LONGEST_INTERVAL)
+    """The time between two queries."""
+    return min(max(limit.after / QUERIES_PER_LIMIT, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
 
 def current_answer(snapshot: IdleSnapshot) -> Answer | None:
@@ -90,8 +90,8 @@ def evidence_of(answer: Answer) -> str:
 
 
 def is_still_idle(snapshot: IdleSnapshot) -> bool:
-    """Whether the cluster is not in use, and was not since the time that is noted on it."""
-    answer, known = current_answer(snapshot), noted(snapshot)
+    """Whether the cluster is not in use, and was not since the recorded time."""
+    answer, known = current_answer(snapshot), idle_record(snapshot)
     return bool(
         answer and answer.evidence and known.since and known.evidence == evidence_of(answer)
     )
@@ -99,15 +99,15 @@ def is_still_idle(snapshot: IdleSnapshot) -> bool:
 
 def decision_at(snapshot: IdleSnapshot, limit: IdleLimit) -> datetime | None:
     """When the suspension is announced, or executed; None while the cluster is not known to be idle."""
-    known = noted(snapshot)
+    known = idle_record(snapshot)
     if known.since is None or not is_still_idle(snapshot):
         return None
     end = known.since + limit.after
     return end - limit.warning if known.suspend_at is None else max(end, known.suspend_at)
 
 
-def question_at(snapshot: IdleSnapshot, limit: IdleLimit) -> datetime:
-    """When Ray is to be asked next: at intervals, and at the time of each decision."""
+def next_query_at(snapshot: IdleSnapshot, limit: IdleLimit) -> datetime:
+    """When to query Ray next: at intervals, and at the time of each decision."""
     answer = current_answer(snapshot)
     if answer is None:
         return snapshot.now
@@ -118,7 +118,7 @@ def question_at(snapshot: IdleSnapshot, limit: IdleLimit) -> datetime:
     return min(regular, decision if answer.at < decision else answer.at + FRESH)
 
 
-def question_is_due(snapshot: IdleSnapshot) -> bool:
+def query_is_due(snapshot: IdleSnapshot) -> bool:
     if snapshot.limit is None or not is_watched(snapshot) or not snapshot.head:
         return False
-    return snapshot.now >= question_at(snapshot, snapshot.limit)
+    return snapshot.now >= next_query_at(snapshot, snapshot.limit)

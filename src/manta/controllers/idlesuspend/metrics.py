@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
-from manta.controllers.idlesuspend.figures import usage_of
+from manta.controllers.idlesuspend.usage import usage_of
 from manta.rules.usage import Hours
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer

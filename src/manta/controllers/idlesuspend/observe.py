@@ -16,7 +16,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import TERMINAL_DEPLOYMENT_STATUSES, JobDeploymentStatus
 from manta.api.ray.resources import RAY_JOBS
-from manta.controllers.idlesuspend.facts import current_answer, decision_at, question_is_due
+from manta.controllers.idlesuspend.facts import current_answer, decision_at, query_is_due
 from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, NotFound
@@ -88,7 +88,7 @@ class Observer:
         if snapshot is None:
             self._answers.pop(key, None)
             return None
-        if not question_is_due(snapshot):
+        if not query_is_due(snapshot):
             return snapshot
         answer = await self._ask(snapshot)
         self._remember(key, answer)

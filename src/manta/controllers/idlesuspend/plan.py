@@ -22,15 +22,15 @@ from manta.controllers.idlesuspend.facts import (
     decision_at,
     evidence_of,
     exemption,
+    idle_record,
     interval,
     is_still_idle,
     is_suspended_by_us,
     is_watched,
-    noted,
-    question_at,
+    next_query_at,
 )
-from manta.controllers.idlesuspend.figures import current_state, usage_mark
 from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
+from manta.controllers.idlesuspend.usage import current_state, usage_annotation
 from manta.reconcile.actions import Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.reconcile.step import Step, chain
@@ -49,15 +49,15 @@ def plan(snapshot: IdleSnapshot) -> Step[RayClusterStatus]:
     step: Step[RayClusterStatus] = chain(
         (plan_resumed, plan_unwatched, plan_use, plan_idleness), snapshot
     )
-    return step if step.plan.actions else replace(step, plan=_with_figures(snapshot, step.plan))
+    return step if step.plan.actions else replace(step, plan=_with_usage(snapshot, step.plan))
 
 
-def _with_figures(snapshot: IdleSnapshot, chosen: Plan) -> Plan:
-    """Note a change of the figures that comes with no other change: resources, or a suspension by others."""
+def _with_usage(snapshot: IdleSnapshot, chosen: Plan) -> Plan:
+    """Record a change of the usage that comes with no other change: resources, or a suspension by others."""
     is_over = snapshot.cluster.metadata.deletion_timestamp is not None
-    if is_over or not usage_mark(snapshot, current_state(snapshot)):
+    if is_over or not usage_annotation(snapshot, current_state(snapshot)):
         return chosen
-    return do(_patch(snapshot, {}, Cause.FIGURES), wait=chosen.wait)
+    return do(_patch(snapshot, {}, Cause.USAGE), wait=chosen.wait)
 
 
 def plan_resumed(snapshot: IdleSnapshot) -> Plan:
@@ -75,7 +75,7 @@ def plan_unwatched(snapshot: IdleSnapshot) -> Plan:
     if is_watched(snapshot):
         return NOTHING
     why = exemption(snapshot) or "it has no limit of idleness, or does not run"
-    stale = noted(snapshot).anything and snapshot.cluster.metadata.deletion_timestamp is None
+    stale = idle_record(snapshot).anything and snapshot.cluster.metadata.deletion_timestamp is None
     if stale and not is_suspended_by_us(snapshot):
         return do(_patch(snapshot, dict.fromkeys(_MEMORY), Cause.FORGET), wait=Wait(why))
     return Plan(wait=Wait(why))
@@ -86,11 +86,11 @@ def plan_use(snapshot: IdleSnapshot) -> Plan:
     answer = current_answer(snapshot)
     if answer is None or not answer.is_known:
         why = answer.message if answer else "the head is not ready"
-        return Plan(wait=Wait(why, _until_question(snapshot)))
+        return Plan(wait=Wait(why, _until_query(snapshot)))
     if not answer.in_use:
         return NOTHING
-    wait = Wait(answer.message, _until_question(snapshot))
-    if not noted(snapshot).anything:
+    wait = Wait(answer.message, _until_query(snapshot))
+    if not idle_record(snapshot).anything:
         return Plan(wait=wait)
     announced = names.ANNOTATION_IDLE_SUSPEND_AT in snapshot.annotations
     cause = Cause.USED_AGAIN if announced else Cause.FORGET
@@ -104,10 +104,10 @@ def plan_idleness(snapshot: IdleSnapshot) -> Plan:
         return NOTHING
     if not is_still_idle(snapshot):
         return do(_note(snapshot, answer))
-    decision, known = decision_at(snapshot, limit), noted(snapshot)
+    decision, known = decision_at(snapshot, limit), idle_record(snapshot)
     is_fresh = snapshot.now - answer.at <= FRESH
     if decision is None or snapshot.now < decision or answer.at < decision or not is_fresh:
-        return Plan(wait=Wait("the limit is not reached", _until_question(snapshot)))
+        return Plan(wait=Wait("the limit is not reached", _until_query(snapshot)))
     if known.suspend_at is None:
         return do(_announce(snapshot, limit))
     return do(_suspend(snapshot, limit))
@@ -126,7 +126,7 @@ def _note(snapshot: IdleSnapshot, answer: Answer) -> Patch:
 
 def _announce(snapshot: IdleSnapshot, limit: IdleLimit) -> Patch:
     """The announced time leaves the whole time of the warning, even after a pause of the operator."""
-    since = noted(snapshot).since or snapshot.now
+    since = idle_record(snapshot).since or snapshot.now
     at = format_time(max(since + limit.after, snapshot.now + limit.warning))
     why = (
         f"idle since {format_time(since)}: it will be suspended at {at} unless it is used; "
@@ -159,11 +159,11 @@ def _patch(
     *,
     suspend: bool = False,
 ) -> Patch:
-    """With the figures, which cost no write of their own."""
+    """With the usage annotation, so that it needs no write of its own."""
     meta = snapshot.cluster.metadata
     state = UseState.NONE if suspend else current_state(snapshot)
     body: dict[str, Any] = {
-        "metadata": {"annotations": {**marks, **usage_mark(snapshot, state)}},
+        "metadata": {"annotations": {**marks, **usage_annotation(snapshot, state)}},
         **({"spec": {"suspend": True}} if suspend else {}),
     }
     return Patch(
@@ -177,9 +177,9 @@ def _patch(
     )
 
 
-def _until_question(snapshot: IdleSnapshot) -> timedelta | None:
+def _until_query(snapshot: IdleSnapshot) -> timedelta | None:
     if snapshot.limit is None:
         return None
     if not snapshot.head:
         return interval(snapshot.limit)
-    return max(question_at(snapshot, snapshot.limit) - snapshot.now, timedelta(0))
+    return max(next_query_at(snapshot, snapshot.limit) - snapshot.now, timedelta(0))

@@ -12,9 +12,9 @@ from manta.api.times import format_time
 from manta.controllers.idlesuspend.facts import (
     current_answer,
     exemption,
+    idle_record,
     is_suspended_by_us,
     is_watched,
-    noted,
 )
 from manta.controllers.idlesuspend.plan import suspended_message
 from manta.controllers.idlesuspend.snapshot import IdleSnapshot
@@ -64,7 +64,7 @@ def _condition(snapshot: IdleSnapshot) -> Condition | None:
 
 
 def _answered(snapshot: IdleSnapshot, limit: IdleLimit) -> Condition | None:
-    answer, known = current_answer(snapshot), noted(snapshot)
+    answer, known = current_answer(snapshot), idle_record(snapshot)
     if not snapshot.head:
         return _unknown("HeadNotReady", "the head is not ready: nobody can be asked about its use")
     if answer is None:

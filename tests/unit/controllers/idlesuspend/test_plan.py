@@ -9,7 +9,7 @@ from manta.api.core import Container, ContainerStatus, Pod, PodSpec, PodStatus
 from manta.api.meta import ObjectMeta, ResourceVersion, Uid
 from manta.api.ray.cluster import RayCluster, RayClusterSpec
 from manta.api.times import format_time
-from manta.controllers.idlesuspend.facts import evidence_of, question_at
+from manta.controllers.idlesuspend.facts import evidence_of, next_query_at
 from manta.controllers.idlesuspend.plan import plan
 from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
 from manta.reconcile.actions import Patch
@@ -75,7 +75,7 @@ def test_an_answer_from_before_the_decision_suspends_nothing() -> None:
     due = snapshot(idle_for=timedelta(minutes=30), announced_at=NOW)
     early = replace(IDLE, at=NOW - timedelta(seconds=2))
     assert not plan(replace(due, answer=early)).plan.actions
-    assert question_at(replace(due, answer=early), LIMIT) == NOW
+    assert next_query_at(replace(due, answer=early), LIMIT) == NOW
 
 
 def test_nothing_is_suspended_before_it_was_announced_and_the_time_has_passed() -> None:

@@ -1,4 +1,4 @@
-"""The hours that a cluster was used and idle: what is noted on it, and what is to be noted now. Pure."""
+"""The hours that a cluster was used and idle: what is recorded on it, and the next record. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from manta.controllers.idlesuspend.snapshot import IdleSnapshot
 from manta.rules.usage import Usage, UseState, changed
 
 SETTLED: Final = timedelta(minutes=1)
-"""A change of the resources alone, as by an autoscaler, is noted after so long."""
+"""A change of the resources alone, as by an autoscaler, is recorded after this time."""
 
 
 def usage_of(annotations: dict[str, str]) -> Usage | None:
@@ -51,7 +51,7 @@ def _middle(one: datetime, other: datetime) -> datetime:
     return one + (other - one) / 2
 
 
-def usage_mark(snapshot: IdleSnapshot, state: UseState) -> dict[str, str | None]:
+def usage_annotation(snapshot: IdleSnapshot, state: UseState) -> dict[str, str | None]:
     """The annotation as it is to be from now on; empty if it stays as it is."""
     known, (cpus, gpus) = usage_of(snapshot.annotations), resources_of(snapshot)
     if known is None and state is UseState.NONE:
