@@ -13,7 +13,7 @@ import msgspec
 from benchmarks.objects import must, ray_cluster
 from benchmarks.wire import Target, Wire
 
-PATIENCE = 600.0
+TIMEOUT = 600.0
 CLUSTERS = "/apis/ray.io/v1/rayclusters"
 RAY_PODS = "/api/v1/pods?labelSelector=ray.io%2Fcluster"
 
@@ -81,7 +81,7 @@ class Fleet:
         return self
 
     async def _until_served(self, path: str, good: Callable[[Any], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 status, answer = await self._wire.call("GET", path)
                 if status == 200 and good(msgspec.json.decode(answer)):
@@ -173,7 +173,7 @@ class Fleet:
             wire.close()
 
     async def until(self, check: Callable[[], object]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not check():
                 self._changed.clear()
                 await self._changed.wait()

@@ -22,7 +22,7 @@ from benchmarks.wire import Target
 from manta.kube.config import load
 from manta.kube.tls import client_context, read_pem
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 BUILD = Path(kubernetes_run.__file__).with_name("build.sh")
 
 
@@ -61,7 +61,7 @@ def embedded(directory: Path, *options: str) -> Iterator[Running]:
     began = time.perf_counter()
     with kubernetes_run.running(directory, "apiserver", command) as process:
         while not kubeconfig.exists():
-            if process.poll() is not None or time.perf_counter() - began > PATIENCE:
+            if process.poll() is not None or time.perf_counter() - began > TIMEOUT:
                 raise RuntimeError((directory / "apiserver.log").read_text()[-2000:])
             time.sleep(0.002)
         ready = time.perf_counter() - began

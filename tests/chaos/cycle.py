@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PODS_FILE = Path(__file__).with_name("pods.yaml")
 QUICKSTART = ROOT / "examples" / "quickstart.yaml"
 MANTA = [sys.executable, "-m", "manta.cli.main"]
-_PATIENCE = 240
+_TIMEOUT = 240
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Cycle:
             text=True,
             env=_environment(),
             check=False,
-            timeout=_PATIENCE,
+            timeout=_TIMEOUT,
         )
         if done.returncode:
             self._say(f"  exit code {done.returncode}: {(done.stdout + done.stderr)[-300:]}")

@@ -28,7 +28,7 @@ from support.contract import Api, config_map
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "manta" / "kubernetes"
 KINDS = ("ADDED", "MODIFIED", "DELETED")
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds after which a client that has not printed the last event hangs."""
 LONGEST_SPELL = 60.0
 
@@ -118,7 +118,7 @@ async def follow(directory: Path, minutes: float, seed: int) -> dict[str, object
                 process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
                 ready = asyncio.Event()
                 listening.create_task(listen(process, mine, ready))
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     await (asyncio.sleep(3) if name == "kubectl" else ready.wait())
                 processes.append(process)
                 everybody += mine
@@ -137,7 +137,7 @@ async def follow(directory: Path, minutes: float, seed: int) -> dict[str, object
 
 async def settle(everybody: list[Follower], written: list[str]) -> dict[str, str]:
     """Until nobody has a fault any more; who still has one when patience ends, and which."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while True:
         faults = {one.name: why for one in everybody if (why := one.fault(written))}
         if not faults or time.monotonic() > end:

@@ -16,7 +16,7 @@ from manta.client.gpus import gpu_rows
 from manta.localplane.node.gpus import pool
 from manta.localplane.node.gpus.fake import BROKEN
 from manta.localplane.node.gpus.machine_gpus import GpuWish
-from support.nodeplane import PATIENCE, NodePlane, Pod, node_plane, state
+from support.nodeplane import TIMEOUT, NodePlane, Pod, node_plane, state
 
 pytestmark = [
     pytest.mark.root,
@@ -111,7 +111,7 @@ async def test_a_gpu_that_falls_off_is_told_by_the_node_and_by_its_pod(tmp_path:
         (tmp_path / BROKEN).write_text(f"{broken}\n")
         await node.restart_agent()  # it looks at once, and then every ten seconds
         await node.until(lambda pod: held(pod) == {broken: "Unhealthy"}, "one")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:  # the Pod may be told first
                 status = (await node.client.get(NODES, Key("", "manta")))["status"]
                 said = {one["type"]: one["message"] for one in status["conditions"]}

@@ -53,7 +53,7 @@ async def start(node: NodePlane, name: str, command: str, probe: dict[str, Any])
 async def test_a_worker_finds_its_head_by_name_and_both_run_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("support.nodeplane.PATIENCE", 180.0)
+    monkeypatch.setattr("support.nodeplane.TIMEOUT", 180.0)
     async with node_plane(tmp_path, cache=SHARED) as node:
         healthy = {"httpGet": {"port": 8265, "path": "/api/gcs_healthz"}}
         head = await start(node, "head", HEAD, healthy)

@@ -39,7 +39,7 @@ BATCH = 25
 LARGEST = 12
 """Of replicas and hosts: that large numbers are bounded is tests/security/test_bounded_work.py."""
 COUNTED = frozenset(("replicas", "minReplicas", "maxReplicas", "numOfHosts"))
-PATIENCE = 180.0
+TIMEOUT = 180.0
 MAX_REQUESTS = 400
 """Of one object in a minute of virtual time: more is a loop without back-off."""
 UNDECODABLE = "Expected `int"

@@ -13,7 +13,7 @@ import httptools
 
 from fuzz.requests import Request
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 """Seconds without a whole answer that count as a hang."""
 CLOSED, HANGS, GARBLED = -1, -2, -3
 """In place of a status: the server closed the connection, never answered, or sent what is not HTTP."""
@@ -65,7 +65,7 @@ class Connection:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 status, body = await self._exchange(request)
         except TimeoutError:
             status, body = HANGS, b""

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 async def test_every_minute_makes_one_ray_job_until_it_is_suspended(
     operated: OperatorFixture, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("support.operator_fixture.PATIENCE", 90.0)
+    monkeypatch.setattr("support.operator_fixture.TIMEOUT", 90.0)
     template = a_job(operated, name, submissionMode="HTTPMode")["spec"]
     spec = {"schedule": "* * * * *", "jobTemplate": template}
     await operated.make(RAY_CRON_JOBS, {"metadata": {"name": name}, "spec": spec} | KIND)

@@ -21,7 +21,7 @@ from manta.localplane.inprocess import InProcessTransport
 from support.plane import memory_plane
 
 EXTERNAL = "MANTA_CONTRACT_KUBECONFIG"
-PATIENCE = 10.0
+TIMEOUT = 10.0
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -67,7 +67,7 @@ class Events:
     _rest: bytes = b""
     seen: list[dict[str, Any]] = field(default_factory=list)
 
-    async def next(self, timeout: float = PATIENCE) -> dict[str, Any]:
+    async def next(self, timeout: float = TIMEOUT) -> dict[str, Any]:
         async with asyncio.timeout(timeout):
             while b"\n" not in self._rest:
                 self._rest += await anext(self._chunks)

@@ -18,7 +18,7 @@ from manta.runtime.manager import Manager
 from support.contract import Api
 from support.virtual import running
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @asynccontextmanager
@@ -55,7 +55,7 @@ async def _is_ready(api: Api, node: str) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in said)
 
 
-async def until(holds: Callable[[], Awaitable[object]], seconds: float = PATIENCE) -> None:
+async def until(holds: Callable[[], Awaitable[object]], seconds: float = TIMEOUT) -> None:
     async with asyncio.timeout(seconds):
         while not await holds():
             await asyncio.sleep(0.05)

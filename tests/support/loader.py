@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 MAX_TOLD = 20
 """Of ten thousand failures the first ones say most."""
 
@@ -81,7 +81,7 @@ class Errand:
     def _call(self) -> str:
         parts = urlsplit(self.url)
         port = parts.port or 80
-        connection = http.client.HTTPConnection(parts.hostname or "", port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection(parts.hostname or "", port, timeout=TIMEOUT)
         headers = {"Connection": "close"} | ({"Host": self.host} if self.host else {})
         try:
             connection.request("GET", parts.path or "/", headers=headers)

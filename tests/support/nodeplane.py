@@ -22,7 +22,7 @@ from manta.localplane.node.net.address_ranges import RangeRequest, claim_ranges
 from manta.runtime.clock import SystemClock
 from support.plane import MemoryPlane, memory_plane
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 Pod = dict[str, Any]
 
 
@@ -72,7 +72,7 @@ class NodePlane:
         """Wait until the Pod is as wanted; a timeout shows its last state."""
         pod: Pod = {}
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while True:
                     pod = await self.get(name)
                     if wanted(pod):

@@ -64,7 +64,7 @@ SWITCHED_ON = ("useKubernetesProxy", "RayClusterNetworkPolicy")
 """Settings and gates of our operator that the chart grants more for."""
 TAINT = "fake.manta.io/nodes"
 ACCOUNT = "manta-operator"
-PATIENCE = 60.0
+TIMEOUT = 60.0
 LEADING = "holding lease"
 
 T = TypeVar("T")
@@ -76,13 +76,13 @@ async def until(
 ) -> T:
     """The first answer that is true; what never becomes true fails with what there is instead."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not (found := await true()):
                 await asyncio.sleep(0.05)
             return found
     except TimeoutError:
         last = await what() if what else "nothing"
-        raise AssertionError(f"it did not come to pass within {PATIENCE} s; last: {last}") from None
+        raise AssertionError(f"it did not come to pass within {TIMEOUT} s; last: {last}") from None
 
 
 @dataclass
