@@ -1,4 +1,4 @@
-"""Addresses that are not allowed as endpoints of a Service."""
+"""Addresses: of this machine, and those that a Service may not have as endpoints."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
+
+
+def is_local_host(host: str) -> bool:
+    """Whether a host name or address means this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def special_address(text: str) -> str:

@@ -6,12 +6,26 @@ are never lost.
 
 from __future__ import annotations
 
-from typing import NamedTuple, NewType
+from typing import Final, NamedTuple, NewType
 
 import msgspec
 
 Uid = NewType("Uid", str)
 ResourceVersion = NewType("ResourceVersion", str)
+
+SET_BY_SERVER: Final = frozenset(
+    (
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    )
+)
+"""Fields of the metadata that only the API server sets: no part of a manifest."""
 
 
 class Key(NamedTuple):

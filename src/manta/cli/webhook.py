@@ -91,14 +91,12 @@ async def _serve(args: argparse.Namespace, options: Options, cluster: Cluster) -
     from manta.admission.review import review
     from manta.admission.server import ReviewServer
     from manta.api.meta import Key
-    from manta.httpserver.address import Address
+    from manta.httpserver.address import listen_address
     from manta.kube.transport import HttpTransport
     from manta.operator.platform import detect_with_retries, settings_on
     from manta.runtime.clock import SystemClock
 
-    address = Address.parse(args.listen)
-    if address is None:
-        raise UsageError("--listen: the webhook needs an address")
+    address = listen_address("--listen", args.listen, "0.0.0.0:9443")
     namespace, clock = args.namespace or cluster.namespace or "default", SystemClock()
     client = Client(HttpTransport(cluster, now=clock.now), user_agent=NAME)
     with tempfile.TemporaryDirectory() as directory:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from manta.api.usage import UsageError
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -23,3 +25,14 @@ class Address:
         if not colon or not port.isdecimal() or int(port) > 65535:
             raise ValueError(f"{text!r} is no address such as :8080 or 127.0.0.1:8080")
         return cls(host.strip("[]") or None, int(port))
+
+
+def listen_address(flag: str, text: str, example: str) -> Address:
+    """The address of a server that must have one. Raises UsageError, which names the flag."""
+    try:
+        found = Address.parse(text)
+    except ValueError as error:
+        raise UsageError(f"{flag} {text}: {error}") from error
+    if found is None:
+        raise UsageError(f"{flag} {text}: must be HOST:PORT, such as {example}")
+    return found

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
+from manta.api.addresses import is_local_host
 from manta.kube.errors import CredentialsError
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -18,7 +19,11 @@ def proxy_for(server: str, environment: Mapping[str, str]) -> str:
     host = (url.hostname or "").lower()
     port = url.port or DEFAULT_PORTS.get(url.scheme, 0)
     proxy = _variable(environment, f"{url.scheme}_proxy")
-    if not proxy or _is_local(host) or _is_exempt(host, port, _variable(environment, "no_proxy")):
+    if (
+        not proxy
+        or is_local_host(host)
+        or _is_exempt(host, port, _variable(environment, "no_proxy"))
+    ):
         return ""
     return checked(proxy if "://" in proxy else f"http://{proxy}", f"{url.scheme.upper()}_PROXY")
 
@@ -46,15 +51,6 @@ def is_http_url(text: str) -> bool:
 
 def _variable(environment: Mapping[str, str], name: str) -> str:
     return environment.get(name.upper()) or environment.get(name) or ""
-
-
-def _is_local(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_exempt(host: str, port: int, rules: str) -> bool:

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import msgspec
 
 from manta.api.codec import to_json
-from manta.api.meta import View
+from manta.api.meta import SET_BY_SERVER, View
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import Resource
 from manta.api.usage import InvalidValue, did_you_mean
 
 Document = dict[str, Any]
-SET_BY_SERVER: Final = frozenset(
-    (
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    )
-)
-"""Fields of the metadata that are no part of a manifest."""
 
 
 class Manifest(View, frozen=True, kw_only=True):

@@ -6,10 +6,10 @@ import argparse
 import hashlib
 import logging
 import secrets
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
+from manta.api.addresses import is_local_host
 from manta.api.usage import UsageError
 from manta.console.fetch import Fetch
 from manta.console.login.issuer import Client, Issuer
@@ -56,22 +56,13 @@ def address_of(text: str, flag: str, *, path: bool = False) -> SplitResult:
         raise UsageError(f"{flag} {text}: {error}") from error
     if url.scheme not in ("http", "https") or not url.hostname or url.username is not None:
         raise UsageError(f"{flag} {text}: must be https://NAME, without a user")
-    if url.scheme == "http" and not is_local(url.hostname):
+    if url.scheme == "http" and not is_local_host(url.hostname):
         raise UsageError(
             f"{flag} {text}: without TLS, tokens could be read on the way: use https, or a name of this machine"
         )
     if url.query or url.fragment or (url.path not in ("", "/") and not path):
         raise UsageError(f"{flag} {text}: must not have a path or a query")
     return url
-
-
-def is_local(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def cookies_of(key: bytes, url: SplitResult, about: str = "console") -> Cookies:

@@ -23,7 +23,7 @@ from manta.console.history import History, token_needed
 from manta.console.server import LIMITS
 from manta.console.sessions import Session
 from manta.console.visitors import Visitors
-from manta.httpserver.address import Address
+from manta.httpserver.address import listen_address
 from manta.httpserver.server import HttpServer
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster, User
@@ -49,7 +49,7 @@ class SharedConsole:
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
         self._cluster = cluster_of(args)
-        self._address = _listen_address(args.listen)
+        self._address = listen_address("--listen", args.listen, "0.0.0.0:8267")
         self._url = address_of(args.url, "--url")
         self._tls = tls_context(args.tls_cert, args.tls_key)
         self.server = self._cluster.server
@@ -145,13 +145,3 @@ def connector(cluster: Cluster, seconds: float | None) -> Callable[[Session], Cl
         return connected(dataclasses.replace(cluster, user=user), seconds)
 
     return connect
-
-
-def _listen_address(text: str) -> Address:
-    try:
-        found = Address.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--listen {text}: {error}") from error
-    if found is None:
-        raise UsageError(f"--listen {text}: must be HOST:PORT, such as 0.0.0.0:8267")
-    return found

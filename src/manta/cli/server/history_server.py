@@ -6,10 +6,10 @@ import argparse
 import asyncio
 import contextlib
 import ssl
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from manta.api.addresses import is_local_host
 from manta.api.usage import UsageError
 from manta.cli.plane.history_server import write_server_record
 from manta.cli.server.connection import cluster_of, open_client
@@ -21,7 +21,7 @@ from manta.history.serve.access import Access, KubernetesAccess, OwnerAccess
 from manta.history.serve.frontend import find_frontends
 from manta.history.serve.overview import PREFIX
 from manta.history.serve.server import LIMITS, HistoryHandler
-from manta.httpserver.address import Address
+from manta.httpserver.address import Address, listen_address
 from manta.httpserver.server import HttpServer
 from manta.runtime.process import loop_factory, stop_on_signals
 
@@ -30,28 +30,12 @@ if TYPE_CHECKING:
 
 
 def serve(args: argparse.Namespace) -> int:
-    address = _address(args.address)
+    address = listen_address("--address", args.address, "127.0.0.1:8266")
     context = tls_context(args.tls_cert, args.tls_key)
     check_dashboards(args.dashboards)
     with open_catalog(args) as catalog, asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(args, address, context, catalog))
     return 0
-
-
-def _address(text: str) -> Address:
-    try:
-        found = Address.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--address {text}: {error}") from error
-    if found is None:
-        raise UsageError(f"--address {text}: must be HOST:PORT, such as 127.0.0.1:8266")
-    return found
-
-
-def _is_loopback(address: Address) -> bool:
-    with contextlib.suppress(ValueError):
-        return ip_address(address.host or "0.0.0.0").is_loopback  # noqa: S104 - only compared
-    return address.host == "localhost"
 
 
 async def _serve(
@@ -63,7 +47,7 @@ async def _serve(
     async with contextlib.AsyncExitStack() as stack:
         own = OwnerAccess(lambda: announce(" (the link before it was used)"))
         access: Access = own
-        if args.kubernetes or not _is_loopback(address):
+        if args.kubernetes or not is_local_host(address.host or ""):
             client = await stack.enter_async_context(open_client(args))
             access = KubernetesAccess(client, args.gone_namespaces_group)
             live = live_of_callers(cluster_of(args), args.dashboards)
@@ -73,7 +57,7 @@ async def _serve(
             catalog, access, frontends,
             secure=context is not None, make_index=in_child(catalog), live=live,
         )  # fmt: skip
-        hosts = frozenset({"localhost"}) if _is_loopback(address) else frozenset()
+        hosts = frozenset({"localhost"}) if is_local_host(address.host or "") else frozenset()
         server = HttpServer(handler, hosts, LIMITS)
         try:
             port = await server.start(address.host, address.port, context)

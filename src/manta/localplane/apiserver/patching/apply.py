@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from manta.api.documents import limits
 from manta.api.documents.reader import read_json
+from manta.api.meta import SET_BY_SERVER
 from manta.api.well_known import ANNOTATION_LAST_APPLIED
 from manta.localplane.apiserver.patching.errors import malformed
 from manta.localplane.apiserver.patching.field_sets import Tree, difference, paths, union
@@ -36,18 +37,6 @@ Json: TypeAlias = dict[str, Any]
 
 KUBECTL: Final = "kubectl"
 FIRST_MANAGER: Final = "before-first-apply"
-_SYSTEM_METADATA: Final = frozenset(
-    {
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +167,9 @@ def _entries(live: Json | None, node: Node | None, now: str) -> list[Entry]:
 
 def _without_system_fields(applied: Json) -> Json:
     metadata = applied.get("metadata")
-    if not metadata or not metadata.keys() & _SYSTEM_METADATA:
+    if not metadata or not metadata.keys() & SET_BY_SERVER:
         return applied
-    rest = {name: value for name, value in metadata.items() if name not in _SYSTEM_METADATA}
+    rest = {name: value for name, value in metadata.items() if name not in SET_BY_SERVER}
     return {**applied, "metadata": rest}
 
 
