@@ -60,14 +60,22 @@ def starts(pod: dict[str, Any]) -> bool:
 
 
 def tick(scenario: Scenario, seconds: int = 3) -> None:
-    """Pods that were deleted are gone, Pods that were created are ready."""
+    """Pods that were deleted are gone, Pods that were created are ready; a worker only beside a head that is."""
     scenario.remove_deleted()
-    for pod in scenario.of("Pod"):
-        if "status" not in pod and starts(pod):
-            set_running(pod)
-        elif "status" not in pod:
+    for pod in sorted(scenario.of("Pod"), key=is_worker):
+        if "status" not in pod and not starts(pod):
             set_pulling(pod)
+        elif "status" not in pod and (not is_worker(pod) or has_head(scenario)):
+            set_running(pod)
     scenario.now += timedelta(seconds=seconds)
+
+
+def is_worker(pod: dict[str, Any]) -> bool:
+    return bool(pod["metadata"]["labels"][names.LABEL_NODE_TYPE] == names.NODE_WORKER)
+
+
+def has_head(scenario: Scenario) -> bool:
+    return any(is_ready(pod) for pod in scenario.snapshot().head_pods)
 
 
 def set_pulling(pod: dict[str, Any]) -> None:

@@ -29,6 +29,12 @@ def is_ready(pod: Pod) -> bool:
     return is_running(pod) and is_true(pod.status.conditions, "Ready")
 
 
+def runs_ray(pod: Pod) -> bool:
+    """Whether the Ray container runs now. If not, what it had in memory is gone, or was never there."""
+    ray = _ray_container_status(pod)
+    return is_running(pod) and (ray is None or ray.state.running is not None)
+
+
 def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 

@@ -29,9 +29,9 @@ from manta.reconcile.plan import MAX_CREATIONS, NOTHING, Plan, Wait, do, merge
 
 
 def plan_rolling_groups(snapshot: ClusterSnapshot, rollout: Rollout) -> Plan:
-    """All groups grow and shrink as ever; workers are replaced in one group only."""
+    """All groups grow and shrink as ever; workers are replaced in one group only, and not while a broken head is."""
     plans = [plan_removed_groups(snapshot)]
-    left, turn = MAX_CREATIONS, rollout.turn
+    left, turn = MAX_CREATIONS, None if rollout.head_is_broken else rollout.turn
     for one in rollout.groups:
         may_replace = rollout.may_replace and turn is not None and one.name == turn.name
         plan = _plan_group(snapshot, rollout, one, may_replace=may_replace, at_most=left)
@@ -42,8 +42,11 @@ def plan_rolling_groups(snapshot: ClusterSnapshot, rollout: Rollout) -> Plan:
 
 
 def plan_rolling_head(rollout: Rollout) -> Plan:
-    """Delete the outdated head, after all workers. `plan_head_pod` creates the next one when it is gone."""
-    if rollout.head is None or not rollout.head_is_outdated or rollout.turn is not None:
+    """Delete the outdated head: after all workers, or at once if none can join it. `plan_head_pod` creates the
+    next one when it is gone."""
+    if rollout.head is None or not rollout.head_is_outdated:
+        return NOTHING
+    if rollout.turn is not None and not rollout.head_is_broken:
         return NOTHING
     if not rollout.may_replace or rollout.head_awaits_consent:
         return NOTHING

@@ -76,14 +76,17 @@ def _waits(rollout: Rollout) -> Blockage | None:
 
 
 def stalled_because(rollout: Rollout) -> str:
-    """Why it stops: the group that does not become ready, and the first problem of its Pods."""
+    """Why it stops: the head or the group that does not become ready, and the first problem of its Pods."""
     seconds = int(progress_deadline(rollout.options).total_seconds())
-    group = rollout.turn
-    where = f" in group {group.name}" if group else ""
-    pods = [pod for one in (group.updated if group else ()) for pod in one.pods]
+    head, group = rollout.head, rollout.turn
+    is_head = head is not None and not is_ready(head)
+    where = f" in group {group.name}" if group and not is_head else ""
+    workers = [pod for one in (group.updated if group else ()) for pod in one.pods]
+    pods = [head] if head is not None and is_head else workers
     problems = [found.message for pod in pods if (found := blockage(pod))]
     waiting = [pod.metadata.name for pod in pods if not is_ready(pod)]
-    what = problems[0] if problems else f"worker {waiting[0]} is not ready" if waiting else ""
+    word = "head" if is_head else "worker"
+    what = problems[0] if problems else f"{word} {waiting[0]} is not ready" if waiting else ""
     return f"no progress for {seconds} s{where}{f': {what}' if what else ''}"
 
 
@@ -104,8 +107,15 @@ def _step(snapshot: ClusterSnapshot, rollout: Rollout) -> Blockage:
     group = rollout.turn
     if group is None:
         return Blockage(reason, f"all workers replaced; {_head(snapshot, rollout)}")
+    if rollout.head_is_broken or _head_starts(rollout):
+        return Blockage(reason, f"{_replaced(rollout)}; {_head(snapshot, rollout)}")
     waits = _drains(group, snapshot.tasks_left) or _starts(group) or "the next one follows"
     return Blockage(reason, f"{_replaced(rollout)}; {waits}")
+
+
+def _head_starts(rollout: Rollout) -> bool:
+    head = rollout.head
+    return head is not None and not rollout.head_is_outdated and not is_ready(head)
 
 
 def _head(snapshot: ClusterSnapshot, rollout: Rollout) -> str:
@@ -114,6 +124,8 @@ def _head(snapshot: ClusterSnapshot, rollout: Rollout) -> str:
         return f"waiting for head {going[0]} to end"
     if rollout.head is None:
         return "the new head is created"
+    if rollout.head_is_broken:
+        return f"head {rollout.head.metadata.name} does not start and is replaced first"
     if rollout.head_is_outdated:
         return f"head {rollout.head.metadata.name} is replaced now"
     return f"waiting for head {rollout.head.metadata.name} to be ready"

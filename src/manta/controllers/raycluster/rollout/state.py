@@ -20,7 +20,7 @@ from manta.controllers.raycluster.rollout.units import (
     wanted_units,
 )
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.rules.pod_health import is_ready, is_terminating
+from manta.rules.pod_health import is_ready, is_terminating, runs_ray
 from manta.rules.rolling_update import limits, min_ready, progress_deadline, rolling_update
 from manta.rules.traits import StorageBackend, storage_backend
 
@@ -71,9 +71,18 @@ class Rollout:
         return next((one for one in self.groups if not one.is_done), None)
 
     @property
+    def head_is_broken(self) -> bool:
+        """Workers cannot join an outdated head that does not start, so that it is replaced first. One that runs
+        and is not ready may hold state."""
+        if self.head is None or not self.head_is_outdated or is_ready(self.head):
+            return False
+        return self.keeps_state or self.has_consent or not runs_ray(self.head)
+
+    @property
     def head_awaits_consent(self) -> bool:
         workers_done = self.turn is None
-        return self.head_is_outdated and workers_done and not (self.keeps_state or self.has_consent)
+        may_go = self.keeps_state or self.has_consent or self.head_is_broken
+        return self.head_is_outdated and workers_done and not may_go
 
     @property
     def is_complete(self) -> bool:
@@ -119,7 +128,7 @@ def rollout_of(snapshot: ClusterSnapshot) -> Rollout | None:
         keeps_state=storage_backend(cluster) is not StorageBackend.NONE,
         has_consent=consent == names.ROLLING_UPDATE_HEAD_ALLOWED,
         progress=progress,
-        stalls_in=_stalls_in(snapshot, options, revisions, progress, groups),
+        stalls_in=_stalls_in(snapshot, options, revisions, progress, groups, outdated),
         next_available=_next_available(snapshot, options),
     )
 
@@ -164,6 +173,7 @@ def _stalls_in(
     revisions: Revisions,
     progress: Progress,
     groups: tuple[GroupRollout, ...],
+    outdated: frozenset[str],
 ) -> timedelta | None:
     """The clock runs from the last progress. It stands while a Pod drains, and while nothing may be done."""
     latest = revisions.latest
@@ -173,12 +183,20 @@ def _stalls_in(
     target = revisions.target
     if not progress.outdated and target is not None and was_complete(target):
         return None  # whatever is missing now was lost after the update
-    if all(one.is_done for one in groups):
-        return None  # the head: it waits for consent, or starts
+    if all(one.is_done for one in groups) and not _head_starts(snapshot, outdated):
+        return None
     if any(one.terminating and one.outdated for group in groups for one in group.units):
         return None
     left = last.time + progress_deadline(options) - snapshot.now
     return max(left, timedelta(0))
+
+
+def _head_starts(snapshot: ClusterSnapshot, outdated: frozenset[str]) -> bool:
+    """Not one that ends, waits for its turn or consent, or is ready."""
+    return not any(
+        is_terminating(pod) or pod.metadata.name in outdated or is_ready(pod)
+        for pod in snapshot.head_pods
+    )
 
 
 def _next_available(snapshot: ClusterSnapshot, options: RollingUpdateOptions) -> timedelta | None:
