@@ -71,6 +71,19 @@ def test_status_ends_with_1_when_an_update_stops(capsys: pytest.CaptureFixture[s
     assert "no progress for 60 s" in capsys.readouterr().out.splitlines()[-1]
 
 
+def test_status_ends_with_1_when_an_edit_is_invalid(capsys: pytest.CaptureFixture[str]) -> None:
+    @virtually
+    async def story() -> None:
+        async with operated(script=PODS) as op:
+            await create(op)
+            invalid = rolling(maxSurge=0, maxUnavailable=0)
+            await edit(op, workers(image=NEXT), upgradeStrategy=invalid)
+            assert await follow(op.client, KEY, 600) == 1
+
+    story()
+    assert "maxUnavailable" in capsys.readouterr().out.splitlines()[-1]
+
+
 def test_history_says_what_each_revision_changed() -> None:
     @virtually
     async def story() -> None:

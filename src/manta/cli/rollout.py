@@ -27,7 +27,12 @@ from manta.kube.errors import MantaError
 from manta.rules.rolling_update import rolling_update
 
 COMPLETE = frozenset({"Complete"})
-FAILED = frozenset({"ProgressDeadlineExceeded", "RolledBack", "NeedsRecreate", "Held"})
+FAILED = frozenset(
+    {"ProgressDeadlineExceeded", "RolledBack", "NeedsRecreate", "Held", "RevisionsUnreadable"}
+)
+
+INVALID = "Invalid"
+"""How the reasons of `Blocked` begin if the spec is invalid."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -118,7 +123,8 @@ async def follow(client: Client, key: Key, seconds: float = 0, *, watch: bool = 
                     printed_last = found.message
                     print(f"raycluster/{key.name}: {found.message}", flush=True)
                 reason = found.reason if found is not None else ""
-                if reason in COMPLETE | FAILED or not watch:
+                is_over = reason in COMPLETE | FAILED or reason.startswith(INVALID)
+                if is_over or not watch:
                     return 0 if reason in COMPLETE else 1
     except TimeoutError:
         print(f"raycluster/{key.name}: not complete within {seconds:g} s", file=sys.stderr)
@@ -148,4 +154,8 @@ async def _conditions(client: Client, key: Key) -> AsyncIterator[Condition | Non
 def _condition(cluster: RayCluster) -> Condition | None:
     if cluster.status.observed_generation != cluster.metadata.generation:
         return None
-    return find(cluster.status.conditions, ClusterConditionType.ROLLING_UPDATE)
+    conditions = cluster.status.conditions
+    blocked = find(conditions, ClusterConditionType.BLOCKED)
+    if blocked is not None and blocked.reason.startswith(INVALID):
+        return blocked  # the edit was not taken: the other condition is about the spec before it
+    return find(conditions, ClusterConditionType.ROLLING_UPDATE)
