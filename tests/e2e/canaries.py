@@ -85,10 +85,7 @@ class Canary:
 
     def answers(self) -> Counter[str]:
         """How often each edition answered the Pod that calls."""
-        found: Counter[str] = Counter()
-        for text, count in self.traffic.seen_inside()["answers"].items():
-            found[text.partition(":")[0]] += count
-        return found
+        return shares(self.traffic.seen_inside()["answers"])
 
     def share(self, edition: str, requests: int, seconds: float = 240) -> float:
         """The percentage of the next so many answers that are of this edition."""
@@ -100,6 +97,14 @@ class Canary:
         )
         more = self.answers() - before
         return 100 * more[edition] / more.total()
+
+
+def shares(answers: dict[str, int]) -> Counter[str]:
+    """How often each edition answered."""
+    found: Counter[str] = Counter()
+    for text, count in answers.items():
+        found[text.partition(":")[0]] += count
+    return found
 
 
 def _is_ready(pod: Json) -> bool:

@@ -121,6 +121,12 @@ class Traffic:
         done = self.machine.manta("logs", self._pod, "--tail", "1", check=False)
         return _last(done.stdout)
 
+    def burst(self, requests: int, callers: int = 8) -> Json:
+        """So many requests as fast as they are answered, from the Pod that calls, each on its own connection."""
+        options = ("--callers", str(callers), "--pause", "0", "--requests", str(requests))
+        url = self._addresses()[0]
+        return _last(self.machine.exec(self._pod, "python", "-u", "/load/loader.py", url, *options))
+
     def editions(self) -> set[str]:
         """Which editions have answered a Pod so far."""
         return set(EDITION.findall(" ".join(self.seen_inside()["answers"])))

@@ -70,7 +70,7 @@ def test_with_rocksdb_an_actor_keeps_its_state_over_a_head_restart(machine: Mach
     reason="redis-server is not installed (apt-get install redis-server)",
 )
 def test_with_redis_an_actor_keeps_its_state_over_a_head_restart(machine: Machine) -> None:
-    machine.apply(*_redis())
+    machine.apply(*redis_server())
     machine.until(
         "Redis ready",
         lambda: machine.get("deployment", "redis").get("status", {}).get("readyReplicas") == 1,
@@ -103,7 +103,7 @@ def _is_ready(pod: dict[str, Any]) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def _redis() -> list[dict[str, Any]]:
+def redis_server() -> list[dict[str, Any]]:
     labels = {"app": "redis"}
     container = {
         "name": "redis",

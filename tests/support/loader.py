@@ -1,10 +1,10 @@
 """Calls one URL without a pause, and keeps what went wrong: a user who never looks away.
 
-    python loader.py URL [--callers 4] [--pause 0.05] [--host NAME] [--until FILE]
+    python loader.py URL [--callers 4] [--pause 0.05] [--host NAME] [--until FILE] [--requests N]
 
 Stands on the standard library alone, so that the same file runs beside a test, in a network namespace
 and as the program of a Pod. Once a second, and at its end, it prints what it has seen so far as one
-line of JSON; it ends when FILE exists, or on SIGTERM. A request fails when it cannot be sent, is not
+line of JSON; it ends when FILE exists, after N requests, or on SIGTERM. A request fails when it cannot be sent, is not
 answered in time, or is answered with anything but 200: nothing is tried twice.
 """
 
@@ -50,6 +50,10 @@ class Tally:
             if len(self.failures) < MAX_TOLD:
                 self.failures.append(f"{time.strftime('%H:%M:%S', time.gmtime())} {why}")
 
+    def total(self) -> int:
+        with self.lock:
+            return self.answers.total() + self.failed
+
     def line(self) -> str:
         with self.lock:
             document = {
@@ -68,9 +72,14 @@ class Errand:
     host: str = ""
     """What to say as Host, where it is not the one that is dialled."""
     pause: float = 0.05
+    requests: int = 0
+    """After so many of all callers each makes its last one; 0: without an end."""
 
     def run(self, tally: Tally, ended: threading.Event) -> None:
         while not ended.wait(self.pause):
+            if self.requests and tally.total() >= self.requests:
+                ended.set()
+                return
             began = time.monotonic()
             try:
                 tally.answered(self._call(), time.monotonic() - began)
@@ -108,9 +117,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--host", default="")
     parser.add_argument("--until", type=Path, help="ends when this file exists")
+    parser.add_argument("--requests", type=int, default=0, help="ends after so many")
     args = parser.parse_args(arguments)
     tally, ended = Tally(), threading.Event()
-    errand = Errand(args.url, args.host, args.pause)
+    errand = Errand(args.url, args.host, args.pause, args.requests)
 
     def stop(*_: Any) -> None:
         ended.set()
