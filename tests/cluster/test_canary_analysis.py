@@ -7,8 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from manta.api.ray.service import RayService
 from manta.api.resources import EVENTS
+from manta.controllers.rayservice import dashboard_client
+from manta.rules.settings import Settings
 from support.canary import FakeTraffic, canary, gpu_config, gpus_watched
 from support.raycluster import NAMESPACE
 from support.rayservice import (
@@ -28,10 +32,14 @@ LIMITS = {"maxErrorPercent": 2, "maxP95Milliseconds": 200, "minRequests": 50}
 
 @asynccontextmanager
 async def a_canary(
-    *, pause: int = 30, limits: dict[str, Any] | None = None
+    *, pause: int = 30, limits: dict[str, Any] | None = None, settings: Settings | None = None
 ) -> AsyncIterator[tuple[Scenario, FakeTraffic, str]]:
     """A canary under way, its traffic, and the name of the old cluster."""
-    async with a_scenario() as scenario, operator(scenario), gpus_watched(scenario) as oracle:
+    async with (
+        a_scenario(settings=settings) as scenario,
+        operator(scenario),
+        gpus_watched(scenario) as oracle,
+    ):
         traffic = FakeTraffic(oracle)
         scenario.ray.metrics = traffic.page
         strategy = canary(25, 50, pause=pause, analysis=limits or LIMITS)
@@ -131,6 +139,34 @@ async def test_a_query_without_an_address_of_prometheus_holds_and_says_the_cure(
     async with a_canary(pause=0, limits=limits) as (scenario, _, _):
         service = await scenario.until(lambda one: "--prometheus-address" in upgrade(one))
         assert takes_traffic(service, 25)
+
+
+def test_a_query_above_its_limit_rolls_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def answers(_: object, address: str, query: str) -> float:
+        asked.append(f"{address} {query}")
+        return 0.0 if len(asked) < 5 else 3.0
+
+    monkeypatch.setattr(dashboard_client, "query_number", answers)
+    limits = {"prometheus": {"query": 'bad{a="$old",b="$new",c="$namespace"}', "max": 2}}
+
+    @virtually
+    async def story() -> None:
+        settings = Settings(prometheus_address="http://prometheus:9090")
+        async with a_canary(pause=600, limits=limits, settings=settings) as (scenario, _, old):
+            new = (await scenario.service()).status.pending_service_status.ray_cluster_name
+            told = await scenario.until(
+                lambda one: "Prometheus answers 3 (limit 2)" in message(one, "RollbackInProgress")
+            )
+            assert condition(told, "RollbackInProgress") == ("True", "CanaryRejected")
+            await scenario.until(lambda one: not one.status.pending_service_status.ray_cluster_name)
+            after = (await scenario.service()).status.active_service_status
+            assert after.ray_cluster_name == old
+            query = f'bad{{a="{old}",b="{new}",c="{NAMESPACE}"}}'
+            assert set(asked) == {f"http://prometheus:9090 {query}"}
+
+    story()
 
 
 @virtually
