@@ -170,7 +170,7 @@ def with_old(cluster: Any, **facts: Any) -> ServiceSnapshot:
 
 def test_an_old_cluster_gets_a_deletion_time() -> None:
     (note,) = [one for one in actions(with_old(old()), Patch) if one.key.name == "demo-old"]
-    due = format_time(NOW + timedelta(seconds=60))
+    due = format_time(NOW + timedelta(seconds=62))
     assert note.patch["metadata"]["annotations"] == {ANNOTATION_DELETE_AFTER: due}
 
 

@@ -20,6 +20,9 @@ from manta.reconcile.plan import Plan, do
 from manta.reconcile.step import Step, earliest
 
 DEFAULT_DELAY = timedelta(seconds=60)
+NOTICE = timedelta(seconds=2)
+"""Clients see the switch a moment after it was made, and for them, too, the delay is never shortened. KubeRay
+begins to count when it looks the next time, which is up to two seconds later."""
 
 
 def plan_old_clusters(snapshot: ServiceSnapshot) -> ServiceStep:
@@ -32,7 +35,7 @@ def plan_old_clusters(snapshot: ServiceSnapshot) -> ServiceStep:
             continue
         due = _deletion_time(cluster)
         if due is None and delay > timedelta(0):
-            actions.append(_schedule_deletion(cluster, snapshot.now + delay))
+            actions.append(_schedule_deletion(cluster, snapshot.now + delay + NOTICE))
         elif due is None or due <= snapshot.now:
             actions.append(delete_cluster(snapshot, cluster, "it no longer serves"))
         else:
