@@ -22,7 +22,7 @@ def parse_time(text: str) -> datetime:
         raise ValueError(f"{text!r} is not an RFC 3339 time: {error}") from error
 
 
-def seconds_long(seconds: int) -> timedelta:
+def bounded_seconds(seconds: int) -> timedelta:
     """A timedelta of at most a thousand years: Kubernetes' int64 fields allow values that overflow a
     datetime, which must not fail a reconcile."""
     return timedelta(seconds=min(seconds, LONGEST_SECONDS))

@@ -16,7 +16,7 @@ from manta.api.ray.cluster import (
     RollingUpdateOptions,
     WorkerGroupSpec,
 )
-from manta.api.times import seconds_long
+from manta.api.times import bounded_seconds
 from manta.rules.scaling import desired_replicas, max_replicas
 from manta.rules.traits import autoscaling, drain_seconds
 
@@ -116,12 +116,12 @@ def _resolved(amount: Amount, replicas: int, *, up: bool) -> int:
 
 
 def min_ready(options: RollingUpdateOptions) -> timedelta:
-    return seconds_long(options.min_ready_seconds or 0)
+    return bounded_seconds(options.min_ready_seconds or 0)
 
 
 def progress_deadline(options: RollingUpdateOptions) -> timedelta:
     seconds = options.progress_deadline_seconds
-    return seconds_long(DEFAULT_DEADLINE if seconds is None else seconds)
+    return bounded_seconds(DEFAULT_DEADLINE if seconds is None else seconds)
 
 
 def rolls_back(options: RollingUpdateOptions) -> bool:

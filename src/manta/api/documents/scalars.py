@@ -115,7 +115,7 @@ def _number(text: str) -> Any:
 
 
 def _integer(found: re.Match[str]) -> int | None:
-    """The integer; None beyond 64 bits. `uint64` allows unsigned 64-bit numbers."""
+    """The integer; None if it does not fit: 64 bits, unsigned only without a sign."""
     sign, hexadecimal, octal, binary, decimal = found.groups()
     if decimal is not None:
         if len(decimal) > 20:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from manta.console.api.headers import ANSWERED, to_caller
+from manta.console.api.headers import RESPONSE_HEADERS, to_caller
 from manta.console.api.statuses import refusal
 from manta.httpserver.messages import HttpResponse
 from manta.kube.errors import Unreachable
@@ -77,7 +77,7 @@ async def forwarded(
     if stream.status in _REDIRECTS and "location" not in dict(headers):
         await body.aclose()
         return refusal(
-            502, f"{stream.status}: a redirect to another place is not passed on", ANSWERED
+            502, f"{stream.status}: a redirect to another place is not passed on", RESPONSE_HEADERS
         )
     return HttpResponse(stream.status, body, headers, kind)
 
@@ -85,7 +85,7 @@ async def forwarded(
 def unreachable(request: Request, error: Unreachable) -> HttpResponse:
     """503 if Kubernetes cannot have received it; else 504, and a write may have happened."""
     if not error.sent:
-        return refusal(503, str(error), ANSWERED)
+        return refusal(503, str(error), RESPONSE_HEADERS)
     unknown = request.method not in ("GET", "HEAD", "OPTIONS")
     more = "; it may have been carried out: read before you repeat it" if unknown else ""
-    return refusal(504, f"{error}{more}", ANSWERED)
+    return refusal(504, f"{error}{more}", RESPONSE_HEADERS)

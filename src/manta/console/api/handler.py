@@ -21,7 +21,7 @@ from manta.console.api import compute_templates as templates
 from manta.console.api.api_metrics import ApiMetrics
 from manta.console.api.callers import Caller, Callers
 from manta.console.api.forwarding import forwarded, unreachable
-from manta.console.api.headers import ANSWERED, to_kubernetes
+from manta.console.api.headers import RESPONSE_HEADERS, to_kubernetes
 from manta.console.api.openapi import document
 from manta.console.api.routes import READS, Action, Match, match, service_name
 from manta.console.api.statuses import RefusedError, refusal
@@ -40,11 +40,11 @@ SERVICE_SECONDS: Final = 600.0
 MAX_READ: Final = 4 * 1024 * 1024
 """Bytes of an object that the console itself reads."""
 DOCUMENTS: Final = ("/openapi.json", "/swagger/apiserver.swagger.json")
-_ABOUT_RAY: Final = f"regarding.apiVersion={RAY_CLUSTERS.api_version}"
+_ONLY_RAY: Final = f"regarding.apiVersion={RAY_CLUSTERS.api_version}"
 
 
 class RefusedByKubernetesError(Exception):
-    """An answer of Kubernetes to a request of the console for the caller, to be handed on."""
+    """Kubernetes refused a request that the console sent for the caller; `answer` goes to the caller."""
 
     def __init__(self, answer: Response) -> None:
         super().__init__(str(answer.status))
@@ -68,17 +68,17 @@ class RayApi:
             route = found.route.action.value
             caller = await self._callers.of(request, session)
         except RefusedError as error:
-            response = refusal(error.code, error.message, ANSWERED)
+            response = refusal(error.code, error.message, RESPONSE_HEADERS)
         except (MantaError, UsageError) as error:
             code = error.status if isinstance(error, ApiError) else 503
-            response = refusal(code, str(error), ANSWERED)
+            response = refusal(code, str(error), RESPONSE_HEADERS)
         else:
             response = await _Exchange(request, found, caller, self._callers).answer()
         self.metrics.count(route, response.status)
         return response
 
     def public(self, request: HttpRequest) -> HttpResponse | None:
-        """What everybody may read: the document, and numbers."""
+        """The response to a request without credentials: the OpenAPI document and metrics; None for other paths."""
         if request.method not in READS:
             return None
         if request.path in DOCUMENTS:
@@ -90,7 +90,7 @@ class RayApi:
 
 
 class _Exchange:
-    """One request of one caller. Whoever answers it releases the caller, once."""
+    """One request of one caller. The caller is released once, when the response is sent."""
 
     def __init__(
         self, request: HttpRequest, found: Match, caller: Caller, callers: Callers
@@ -99,31 +99,31 @@ class _Exchange:
         self._match = found
         self._caller = caller
         self._callers = callers
-        self._handed_on = False
+        self._released_by_body = False
 
     async def answer(self) -> HttpResponse:
         try:
-            response = await self._by_route()
+            response = await self._dispatch()
         except RefusedError as error:
-            response = refusal(error.code, error.message, ANSWERED)
+            response = refusal(error.code, error.message, RESPONSE_HEADERS)
         except RefusedByKubernetesError as error:
             kind = error.answer.headers.get("content-type", "application/json")
-            response = HttpResponse(error.answer.status, error.answer.body, ANSWERED, kind)
+            response = HttpResponse(error.answer.status, error.answer.body, RESPONSE_HEADERS, kind)
         finally:
-            if not self._handed_on:
+            if not self._released_by_body:
                 self._caller.release()
         if self._caller.by_token and response.status < 300:
             self._callers.accepted(self._caller)
         return response
 
-    async def _by_route(self) -> HttpResponse:
+    async def _dispatch(self) -> HttpResponse:
         match self._match.route.action:
             case Action.FORWARD:
                 return await self._forward()
             case Action.FILL:
-                return await self._fill()
+                return await self._fill_templates()
             case Action.EVENTS:
-                return await self._forward(query=_about_ray(self._request.query))
+                return await self._forward(query=_only_ray(self._request.query))
             case Action.SERVICE:
                 return await self._service()
             case Action.LOG:
@@ -151,14 +151,14 @@ class _Exchange:
             SERVICE_SECONDS if service else SECONDS,
         )
         inside = f"{self._match.path.partition('/proxy')[0]}/proxy/" if service else ""
-        self._handed_on = True
+        self._released_by_body = True
         return await forwarded(self._caller.transport, sent, self._caller.release, inside)
 
     async def _read(self, resource: Resource, key: Key) -> dict[str, Any]:
         """An object, with the caller's rights. Raises RefusedByKubernetesError."""
-        return await self._sent("GET", requests.object_path(resource, key))
+        return await self._send("GET", requests.object_path(resource, key))
 
-    async def _sent(
+    async def _send(
         self, method: str, path: str, query: Query = (), body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         headers = {"accept": "application/json", **self._caller.headers}
@@ -179,7 +179,7 @@ class _Exchange:
 
     # ── compute templates ────────────────────────────────────────────────────────────────
 
-    async def _fill(self) -> HttpResponse:
+    async def _fill_templates(self) -> HttpResponse:
         document = _document(self._request)
         groups = list(templates.groups_with_template(document))
         if not groups:
@@ -219,8 +219,8 @@ class _Exchange:
         if self._request.method == "POST":
             return await self._create_template(namespace)
         path = requests.path_of(CONFIG_MAPS, namespace)
-        listed = await self._sent("GET", path, (("labelSelector", templates.SELECTOR),))
-        return _shown({"computeTemplates": [_read_template(one) for one in listed["items"]]})
+        listed = await self._send("GET", path, (("labelSelector", templates.SELECTOR),))
+        return _json({"computeTemplates": [_read_template(one) for one in listed["items"]]})
 
     async def _create_template(self, namespace: str) -> HttpResponse:
         document = _document(self._request)
@@ -231,8 +231,8 @@ class _Exchange:
         except UsageError as error:
             raise RefusedError(400, str(error)) from error
         path = requests.path_of(CONFIG_MAPS, namespace)
-        made = await self._sent("POST", path, body=templates.config_map(template))
-        return _shown(_read_template(made))
+        made = await self._send("POST", path, body=templates.config_map(template))
+        return _json(_read_template(made))
 
     async def _one_template(self, key: Key) -> HttpResponse:
         found = await self._read(CONFIG_MAPS, key)
@@ -241,10 +241,10 @@ class _Exchange:
                 404, f"Compute template {key.name} not found: it is another ConfigMap"
             )
         if self._request.method == "GET":
-            return _shown(_read_template(found))
+            return _json(_read_template(found))
         uid = {"preconditions": {"uid": found["metadata"]["uid"]}}
-        await self._sent("DELETE", requests.object_path(CONFIG_MAPS, key), body=uid)
-        return _shown({})
+        await self._send("DELETE", requests.object_path(CONFIG_MAPS, key), body=uid)
+        return _json({})
 
     # ── Services and logs ────────────────────────────────────────────────────────────────
 
@@ -266,10 +266,10 @@ class _Exchange:
         return await self._forward()
 
 
-def _about_ray(query: Query) -> Query:
+def _only_ray(query: Query) -> Query:
     given = [value for name, value in query if name == "fieldSelector" and value]
     others = tuple(pair for pair in query if pair[0] != "fieldSelector")
-    return (*others, ("fieldSelector", ",".join((*given, _ABOUT_RAY))))
+    return (*others, ("fieldSelector", ",".join((*given, _ONLY_RAY))))
 
 
 def _is_of_ray(service: Mapping[str, Any]) -> bool:
@@ -301,5 +301,5 @@ def _read_template(found: Mapping[str, Any]) -> Any:
         raise RefusedError(422, str(error)) from error
 
 
-def _shown(value: Any) -> HttpResponse:
-    return json_response(200, value, ANSWERED)
+def _json(value: Any) -> HttpResponse:
+    return json_response(200, value, RESPONSE_HEADERS)

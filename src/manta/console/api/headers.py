@@ -40,7 +40,7 @@ _RESPONSE: Final = (
     "x-request-id",
 )
 _TRAVERSAL: Final = re.compile(r"//|\\|\.\.|%2e|[\x00-\x20\x7f]", re.IGNORECASE)
-ANSWERED: Final[Headers] = (
+RESPONSE_HEADERS: Final[Headers] = (
     ("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'"),
 )
 """Of every answer: a browser that shows it runs nothing of it."""
@@ -63,4 +63,4 @@ def to_caller(headers: Mapping[str, str], inside: str = "") -> Headers:
     location = headers.get("location", "")
     if inside and location.startswith(inside) and not _TRAVERSAL.search(location):
         kept.append(("location", location))
-    return (*kept, *ANSWERED)
+    return (*kept, *RESPONSE_HEADERS)

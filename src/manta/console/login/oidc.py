@@ -28,8 +28,10 @@ from manta.httpserver.messages import HttpRequest, HttpResponse
 from manta.kube.errors import MantaError, Unauthorized
 
 ATTEMPT_SECONDS: Final = 600
-_KEPT_RENEWALS: Final = 256
+_MAX_RENEWALS: Final = 256
+"""Renewed sessions that are remembered."""
 _SHARED_SECONDS: Final = 60.0
+"""For how long requests with the same refresh token get the same new session."""
 _MAX_CODE: Final = 4096
 
 
@@ -128,7 +130,7 @@ class OidcLogin(Login):
         if renewal is None or now - since > _SHARED_SECONDS:
             renewal = asyncio.create_task(self._renew(session, now))
             self._renewals[name] = (now, renewal)
-            while len(self._renewals) > _KEPT_RENEWALS:
+            while len(self._renewals) > _MAX_RENEWALS:
                 self._renewals.popitem(last=False)
         try:
             return await asyncio.shield(renewal)

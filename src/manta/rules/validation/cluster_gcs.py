@@ -1,4 +1,4 @@
-"""Rules of GCS fault tolerance: RC17 to RC33. An empty annotation or parameter counts as none."""
+"""Rules of GCS fault tolerance (KubeRay's rules RC17 to RC33, numbered as in the tests). An empty annotation or parameter counts as none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gcs_violations(
     if annotated:
         cure = "remove it: spec.gcsFaultToleranceOptions says the same"
         yield Violation(_annotation(names.ANNOTATION_FT_ENABLED), annotated, cure)
-    yield from _said_twice(spec, annotations, at)
+    yield from _set_twice(spec, annotations, at)
     if options.backend == GcsBackend.ROCKSDB:
         yield from _rocksdb(spec, options, settings, at)
     elif options.storage is not None:
@@ -43,7 +43,7 @@ def _username(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
     yield from _forbidden_env(spec, at, names.ENV_REDIS_USERNAME, cure)
 
 
-def _said_twice(
+def _set_twice(
     spec: RayClusterSpec, annotations: Mapping[str, str], at: str
 ) -> Iterator[Violation]:
     cure = "remove it and use spec.gcsFaultToleranceOptions"
@@ -77,7 +77,7 @@ def _rocksdb(
     cure = "is set by the operator for the backend rocksdb; remove it"
     yield from _forbidden_env(spec, at, names.ENV_GCS_STORAGE, cure)
     yield from _forbidden_env(spec, at, names.ENV_GCS_STORAGE_PATH, cure)
-    yield from _taken_volume(spec, at)
+    yield from _reserved_volume(spec, at)
 
 
 def _claim(options: GcsFaultToleranceOptions, where: str) -> Iterator[Violation]:
@@ -95,7 +95,7 @@ def _claim(options: GcsFaultToleranceOptions, where: str) -> Iterator[Violation]
             yield Violation(f"{where}.storage.{name}", value, cure)
 
 
-def _taken_volume(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
+def _reserved_volume(spec: RayClusterSpec, at: str) -> Iterator[Violation]:
     where = f"{at}.headGroupSpec.template.spec"
     cure = "is where the embedded store is mounted; choose another"
     for mount in ray_container_of(spec.head_group_spec.template).get("volumeMounts") or ():

@@ -52,7 +52,7 @@ def history_violations(spec: RayClusterSpec, settings: Settings, at: str) -> Ite
     collector = options.collector_options
     if collector is not None and not names_kuberays_collector(collector, settings):
         yield from _sidecar(collector, spec, settings, f"{where}.collectorOptions")
-        yield from _taken_name(spec, at, names.CONTAINER_HISTORY)
+        yield from _reserved_name(spec, at, names.CONTAINER_HISTORY)
         return
     if not settings.gates.ray_cluster_history_server:
         yield Violation(where, "set", "needs the feature gate RayClusterHistoryServer")
@@ -60,7 +60,7 @@ def history_violations(spec: RayClusterSpec, settings: Settings, at: str) -> Ite
         yield Violation(f"{where}.collectorOptions", None, "must be set")
         return
     yield from _collector(collector, f"{where}.collectorOptions")
-    yield from _taken_name(spec, at, names.CONTAINER_COLLECTOR)
+    yield from _reserved_name(spec, at, names.CONTAINER_COLLECTOR)
 
 
 def _sidecar(
@@ -117,7 +117,7 @@ def _value(env: Mapping[str, Mapping[str, Any]], name: str) -> str:
     return env.get(name, {}).get("value") or ""
 
 
-def _taken_name(spec: RayClusterSpec, at: str, name: str) -> Iterator[Violation]:
+def _reserved_name(spec: RayClusterSpec, at: str, name: str) -> Iterator[Violation]:
     for where, template in group_templates(spec, at).items():
         if name in container_names(template.get("spec") or {}):
             cure = "is the name of the container that the operator adds; choose another"

@@ -1,4 +1,4 @@
-"""Rules of authentication, network policy and TLS: RC49 to RC63."""
+"""Rules of authentication, network policy and TLS (KubeRay's rules RC49 to RC63, numbered as in the tests)."""
 
 from __future__ import annotations
 
@@ -134,10 +134,10 @@ def _tls(spec: RayClusterSpec, settings: Settings, at: str) -> Iterator[Violatio
             "volumeMounts": options.volume_mounts,
         }
     for path, container in containers.items():
-        yield from _said_by_us(path, container)
+        yield from _set_by_operator(path, container)
 
 
-def _said_by_us(path: str, container: Mapping[str, Any]) -> Iterator[Violation]:
+def _set_by_operator(path: str, container: Mapping[str, Any]) -> Iterator[Violation]:
     cure = "is set by the operator when TLS is on; remove it"
     for entry in container.get("env") or ():
         if entry.get("name") in _TLS_ENV:

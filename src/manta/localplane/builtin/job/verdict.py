@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from manta.api.times import parse_time, seconds_long
+from manta.api.times import bounded_seconds, parse_time
 from manta.localplane.builtin.job.failure_policy import FAIL_JOB, meaning
 from manta.localplane.builtin.job.snapshot import JobSnapshot
 from manta.localplane.builtin.job.tally import Tally
@@ -82,7 +82,7 @@ def time_left(job: Job, now: datetime) -> timedelta | None:
     deadline = job.spec.active_deadline_seconds
     if deadline is None or job.status.start_time is None or job.spec.suspend:
         return None
-    return parse_time(job.status.start_time) + seconds_long(deadline) - now
+    return parse_time(job.status.start_time) + bounded_seconds(deadline) - now
 
 
 def _restarted_too_often(job: Job, pods: tuple[Pod, ...], limit: int) -> bool:

@@ -1,4 +1,4 @@
-"""The node-lifecycle controller tied to the API: it listens to Leases and watches the clock."""
+"""The node-lifecycle controller: reconciles a node when it, its Pods or its heartbeat change."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class NodeLifecycleController(Reconciler[NodeSnapshot, Any]):
     workers = 2
 
     def __init__(self, manager: Manager) -> None:
-        self._heard: dict[str, datetime] = {}
-        self._gone: dict[str, datetime] = {}
-        """Since when a node does not exist. Its kubelet may still renew its Lease."""
+        self._last_heartbeats: dict[str, datetime] = {}
+        self._missing_since: dict[str, datetime] = {}
+        """When a node was first found missing. Its kubelet may still renew its Lease."""
         super().__init__(manager)
         # Renewals are many and only move a time: they need no reconcile.
         manager.informer(LEASES, Lease).add_handler(self._renewed)
@@ -53,14 +53,14 @@ class NodeLifecycleController(Reconciler[NodeSnapshot, Any]):
     def _renewed(self, old: Lease | None, new: Lease | None) -> None:
         del old
         if new is not None and new.metadata.namespace == LEASE_NAMESPACE:
-            self._heard[new.metadata.name] = self.manager.clock.now()
+            self._last_heartbeats[new.metadata.name] = self.manager.clock.now()
 
     def _node_keys(self, old: Node | None, new: Node | None) -> Iterable[Key]:
         some = new if new is not None else old
         if some is None:
             return ()
         if old is None or new is None or _heartbeat(old) != _heartbeat(new):
-            self._heard[some.name] = self.manager.clock.now()
+            self._last_heartbeats[some.name] = self.manager.clock.now()
         if old is not None and new is not None and _relevant_fields(old) == _relevant_fields(new):
             return ()
         return (Key("", some.name),)
@@ -80,14 +80,16 @@ class NodeLifecycleController(Reconciler[NodeSnapshot, Any]):
         pods = self._pods.by("node", key.name)
         now = self.manager.clock.now()
         if node is None and not pods:
-            self._heard.pop(key.name, None)
-            self._gone.pop(key.name, None)
+            self._last_heartbeats.pop(key.name, None)
+            self._missing_since.pop(key.name, None)
             return None
         if node is None:
-            return NodeSnapshot(key.name, None, pods, self._gone.setdefault(key.name, now), now)
-        self._gone.pop(key.name, None)
-        heard = self._heard.setdefault(key.name, now)
-        return NodeSnapshot(key.name, node, pods, heard, now)
+            return NodeSnapshot(
+                key.name, None, pods, self._missing_since.setdefault(key.name, now), now
+            )
+        self._missing_since.pop(key.name, None)
+        last_heartbeat = self._last_heartbeats.setdefault(key.name, now)
+        return NodeSnapshot(key.name, node, pods, last_heartbeat, now)
 
     def plan(self, snapshot: NodeSnapshot) -> Step[Any]:
         return Step(plan(snapshot))

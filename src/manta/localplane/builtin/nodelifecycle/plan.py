@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from manta.api.resources import NODES, PODS
-from manta.api.times import format_time, parse_time, seconds_long
+from manta.api.times import bounded_seconds, format_time, parse_time
 from manta.api.well_known import TAINT_NOT_READY, TAINT_UNREACHABLE
 from manta.localplane.builtin.nodelifecycle.snapshot import GRACE, QUARANTINE, NodeSnapshot
 from manta.localplane.builtin.views import Node, Pod, Taint, Toleration, as_json
@@ -63,21 +63,21 @@ def _plan_silence(snapshot: NodeSnapshot, node: Node) -> Plan:
     ready = node.ready
     if ready is not None and ready.status == "Unknown":
         return NOTHING
-    left = snapshot.heard + GRACE - snapshot.now
+    left = snapshot.last_heartbeat + GRACE - snapshot.now
     if left > timedelta(0):
         return Plan(wait=Wait(f"the next sign of life of node {snapshot.name}", left))
     reason, message = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
     if ready is None:
         reason, message = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
     stamp = format_time(snapshot.now)
-    heard = {one.type: one.last_heartbeat_time for one in node.status.conditions or ()}
+    heartbeats = {one.type: one.last_heartbeat_time for one in node.status.conditions or ()}
     unknown = [
         {
             "type": type_,
             "status": "Unknown",
             "reason": reason,
             "message": message,
-            "lastHeartbeatTime": heard.get(type_) or stamp,
+            "lastHeartbeatTime": heartbeats.get(type_) or stamp,
             "lastTransitionTime": stamp,
         }
         for type_ in _KUBELETS_WORD
@@ -209,7 +209,7 @@ def time_tolerated(
         if len(bounded) < len(limits):
             continue
         since = parse_time(taint.time_added) if taint.time_added else now
-        left.append(since + seconds_long(min(bounded)) - now)
+        left.append(since + bounded_seconds(min(bounded)) - now)
     return min(left, default=None)
 
 
@@ -218,7 +218,7 @@ def _plan_gone(snapshot: NodeSnapshot) -> Plan:
     objects are gone."""
     if not snapshot.pods:
         return NOTHING
-    left = snapshot.heard + QUARANTINE - snapshot.now
+    left = snapshot.last_heartbeat + QUARANTINE - snapshot.now
     if left > timedelta(0):
         return Plan(wait=Wait(f"node {snapshot.name} may come back", left))
     active = [pod for pod in snapshot.pods if pod.status.phase not in _FINAL]

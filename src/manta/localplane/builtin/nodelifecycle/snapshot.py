@@ -1,4 +1,4 @@
-"""One node, its Pods, and when its kubelet was last heard of."""
+"""One node, its Pods, and the last heartbeat of its kubelet."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class NodeSnapshot:
     """None when it is gone."""
     pods: tuple[Pod, ...]
     """The Pods that are bound to it."""
-    heard: datetime
+    last_heartbeat: datetime
     """When we last saw a sign of life; for a node that is gone, when we noticed."""
     now: datetime

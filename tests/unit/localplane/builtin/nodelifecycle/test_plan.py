@@ -16,8 +16,8 @@ from manta.reconcile.plan import Plan
 from support.plane_objects import NOW, a_node, a_pod, ago
 
 
-def planned(node: Node | None, *pods: Pod, heard: datetime = NOW) -> Plan:
-    return plan(NodeSnapshot("n1", node, pods, heard, NOW))
+def planned(node: Node | None, *pods: Pod, last_heartbeat: datetime = NOW) -> Plan:
+    return plan(NodeSnapshot("n1", node, pods, last_heartbeat, NOW))
 
 
 def before(seconds: float) -> datetime:
@@ -44,14 +44,14 @@ def tolerating(seconds: int | None) -> dict[str, Any]:
 
 
 def test_a_node_that_is_heard_of_is_looked_at_again_when_its_time_is_up() -> None:
-    result = planned(a_node(), heard=before(15))
+    result = planned(a_node(), last_heartbeat=before(15))
     assert result.actions == ()
     assert result.wait
     assert result.wait.retry_in == timedelta(seconds=35)
 
 
 def test_a_silent_node_becomes_unknown() -> None:
-    [patch] = planned(a_node(), heard=before(50)).actions
+    [patch] = planned(a_node(), last_heartbeat=before(50)).actions
     assert isinstance(patch, Patch)
     conditions = patch.patch["status"]["conditions"]
     assert [one["type"] for one in conditions] == [
@@ -67,7 +67,7 @@ def test_a_silent_node_becomes_unknown() -> None:
 
 def test_a_node_that_never_said_anything_is_distinguished() -> None:
     mute = msgspec.structs.replace(a_node(), status=NodeStatus())
-    [patch] = planned(mute, heard=before(50)).actions
+    [patch] = planned(mute, last_heartbeat=before(50)).actions
     assert isinstance(patch, Patch)
     assert patch.patch["status"]["conditions"][0]["reason"] == "NodeStatusNeverUpdated"
 
@@ -123,8 +123,8 @@ def test_pods_without_a_toleration_go_at_once_and_those_with_a_boundless_one_nev
 
 def test_pods_of_a_node_that_is_gone_are_removed_by_force_after_a_while() -> None:
     pod = a_pod("p", node="n1")
-    assert planned(None, pod, heard=before(39)).actions == ()
-    mark, delete = planned(None, pod, heard=before(40)).actions
+    assert planned(None, pod, last_heartbeat=before(39)).actions == ()
+    mark, delete = planned(None, pod, last_heartbeat=before(40)).actions
     assert isinstance(mark, Patch)
     assert mark.patch["status"]["phase"] == "Failed"
     [condition] = [
