@@ -3,13 +3,15 @@
     python -m benchmarks.compare OTHER [--turns N] "NAME [ARGUMENT ...]" ...
 
 OTHER is a checkout with a `.venv` of its own (`make setup`). Prints JSON: for each figure that both have, the medians of the other
-checkout and of this one, and their ratio (below 1: this one's figure is smaller).
+checkout and of this one, and their ratio (below 1: this one's figure is smaller). `cpu_seconds` is the CPU time of the benchmark
+with its child processes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import shlex
 import statistics
 import subprocess
@@ -52,9 +54,16 @@ def compared(other: Path, benchmark: str, turns: int) -> dict[str, dict[str, flo
 def measured(checkout: Path, benchmark: str) -> dict[str, Any]:
     name, *arguments = shlex.split(benchmark)
     command = [str(checkout / ".venv/bin/python"), "-m", f"benchmarks.{name}", *arguments]
+    before = _cpu_seconds()
     run = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=checkout)
     answer: dict[str, Any] = json.loads(run.stdout)
-    return answer
+    return {**answer, "cpu_seconds": round(_cpu_seconds() - before, 3)}
+
+
+def _cpu_seconds() -> float:
+    """Of all child processes that have ended: less sensitive to other load than wall time."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def figures(answer: Any, path: str = "") -> Iterator[tuple[str, float]]:

@@ -50,6 +50,32 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--port", type=int, default=0, help="port of the API server (default: a free one)"
     )
+    _add_node_flags(parser)
+    parser.add_argument(
+        "--feature-gates",
+        default="",
+        metavar="A=true,B=false",
+        help="feature gates of the operator",
+    )
+    parser.add_argument(
+        "--open", action="store_true", help="open the console in the browser (see `manta console`)"
+    )
+    parser.add_argument(
+        "--no-console", dest="console", action="store_false", help="serve no console"
+    )
+    parser.add_argument(
+        "--history",
+        nargs="?",
+        const="here",
+        default="",
+        metavar="URL",
+        help="keep logs and tasks of clusters that are gone, in the state directory or in this store "
+        "(see `manta history`)",
+    )
+    _add_state_flags(parser)
+
+
+def _add_node_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=1, metavar="N", help="number of nodes")
     parser.add_argument("--cpus", type=float, metavar="N", help="CPUs of each node (default: all)")
     parser.add_argument("--memory", metavar="QUANTITY", help="memory of each node, such as 8Gi")
@@ -81,27 +107,10 @@ def add_parser(subparsers: Any) -> None:
             metavar="CIDR",
             help=f"addresses of {whose} (default: an unused range, kept for the next start)",
         )
-    parser.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="A=true,B=false",
-        help="feature gates of the operator",
-    )
-    parser.add_argument(
-        "--open", action="store_true", help="open the console in the browser (see `manta console`)"
-    )
-    parser.add_argument(
-        "--no-console", dest="console", action="store_false", help="serve no console"
-    )
-    parser.add_argument(
-        "--history",
-        nargs="?",
-        const="here",
-        default="",
-        metavar="URL",
-        help="keep logs and tasks of clusters that are gone, in the state directory or in this store "
-        "(see `manta history`)",
-    )
+
+
+def _add_state_flags(parser: argparse.ArgumentParser) -> None:
+    """The objects and the state that the plane starts with."""
     parser.add_argument(
         "--with",
         dest="manifests",

@@ -188,15 +188,6 @@ class SessionShipper:
             if gone.offset < gone.size:
                 done.dropped[gone.path] = done.dropped.get(gone.path, 0) + gone.size - gone.offset
 
-    def unshipped(self) -> dict[str, int]:
-        """Bytes that are not in the store yet, by path."""
-        waiting = {}
-        for inode, path, size in self._files():
-            known = self._state.files.get(inode)
-            if (rest := size - (known.offset if known else 0)) > 0:
-                waiting[path] = rest
-        return waiting
-
 
 def node_ids(directory: Path) -> list[str]:
     """The ids of the Ray nodes that used this session directory: Ray names its port files by them."""

@@ -26,7 +26,6 @@ from manta.runtime.clock import Clock
 
 FORMAT: Final = "manta-recording"
 FORMAT_VERSION: Final = 1
-DEFAULT_MIB: Final = 16
 PAUSE_AFTER_ERROR: Final = timedelta(minutes=1)
 CPU_SHARE: Final = 0.02
 """Of the process's CPU time, that recording may use."""

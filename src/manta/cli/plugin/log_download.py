@@ -21,7 +21,6 @@ from manta.kube.transport import UpgradingTransport
 
 CHUNK: Final = 256 * 1024
 FIRST_LOG: Final = "stdout.log"
-LATEST: Final = "session_latest"
 _ARCHIVE: Final = """
 import os, sys, tarfile
 root = os.environ.get("RAY_TMPDIR") or "/tmp/ray"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from manta.api.meta import Key
 from manta.api.ray.manifest import Document
@@ -23,7 +23,6 @@ from manta.sdk.session import choose_cluster
 
 T = TypeVar("T")
 log = logging.getLogger("manta.compat.kuberay")
-DEFAULT_NAMESPACE: Final = "default"
 
 
 class AsyncResult:

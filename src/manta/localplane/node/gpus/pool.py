@@ -38,9 +38,6 @@ class GpuPool:
         """These are given to no further Pod."""
         self._broken = ids
 
-    def is_broken(self, id_: str) -> bool:
-        return id_ in self._broken
-
     def free(self, node: str) -> tuple[Gpu, ...]:
         held = {id_ for one in self.holdings.values() for id_ in one.ids} | self._broken
         return tuple(gpu for gpu in self.of_node(node) if gpu.id not in held)
