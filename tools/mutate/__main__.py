@@ -22,7 +22,7 @@ import pytest
 
 from tools.mutate.mutations import Mutant, mutants_of
 from tools.mutate.report import as_document, table
-from tools.mutate.selection import work_for
+from tools.mutate.selection import runs_at_import, work_for
 from tools.mutate.test_map import CACHE, PACKAGES, ROOT, load_map, sources, suites
 from tools.mutate.workers import Loop, Verdict, is_inside_functions, run_fresh
 
@@ -76,17 +76,18 @@ def _chosen(args: argparse.Namespace) -> list[Mutant]:
 def _run_left(chosen: Sequence[Mutant], args: argparse.Namespace) -> None:
     """Each kind of mutant has a process of its own: one has manta imported, the others have not.
 
-    Survivors inside functions are tried again in a process that imports the mutant: a function that builds
-    a table has run before its code could be replaced.
+    Survivors in functions that run at import (they build a table) are tried again in a process that imports the
+    mutant: they have run before their code could be replaced.
     """
     deadline = time.monotonic() + args.minutes * 60 if args.minutes else None
-    load_map()  # builds what is not cached
+    tests = load_map()  # builds what is not cached
     inside = {one for one in chosen if is_inside_functions(one)}
     for kind in ("inside", "fresh", "again"):
         known = _known()
         left = [one for one in chosen if one not in known and (one in inside) == (kind == "inside")]
         if kind == "again":
-            left = [one for one in chosen if one in inside and _is_unsure(known.get(one))]
+            unsure = (one for one in chosen if one in inside and _is_unsure(known.get(one)))
+            left = [one for one in unsure if runs_at_import(one, tests)]
         seconds = max(1.0, deadline - time.monotonic()) if deadline else None
         if left and not _run_kind(kind, left, args.workers, seconds):
             print("stopped by --minutes; --resume continues", file=sys.stderr)

@@ -20,19 +20,33 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("controllers", "rules", "manifests", "reconcile", "runtime")
 CACHE = ROOT / ".cache" / "mutate"
 UNIT_SUITES = (
-    *(f"tests/unit/{one}" for one in (*PACKAGES, "operator", "ray", "client", "admission")),
+    *(
+        f"tests/unit/{one}"
+        for one in (*PACKAGES, "operator", "ray", "client", "admission", "recording")
+    ),
     "tests/properties",
 )
 CLUSTER_SUITES = tuple(
-    f"tests/cluster/test_{one}.py"
-    for one in (
-        *("reconcile_failures", "runtime_freshness", "runtime_informer", "runtime_manager"),
-        *("runtime_recorder", "runtime_kept_secrets", "runtime_election", "raycluster_metrics"),
-        *("raycluster", "raycluster_edits", "raycluster_drift", "raycluster_gang"),
-        *("raycluster_mtls", "rayjob"),
+    str(path.relative_to(ROOT))
+    for names in (
+        "ray*",
+        "reconcile*",
+        "runtime*",
+        "idlesuspend",
+        "canary_analysis",
+        "waking",
+        "takeover*",
+        "permissions",
     )
+    for path in sorted((ROOT / "tests/cluster").glob(f"test_{names}.py"))
 )
-"""Controllers and the runtime on the embedded plane, in process: what no unit test reaches."""
+"""Controllers and the runtime on the embedded plane, in process."""
+_SIMULATION = "tests/simulation/test_simulation.py"
+SIMULATION_SUITES = (
+    f"{_SIMULATION}::test_a_kept_story_is_told_without_violation",
+    *(f"{_SIMULATION}::test_no_seed_violates_an_oracle[{piece}]" for piece in range(4)),
+)
+"""The kept stories, and forty seeds."""
 
 
 class TestMap(msgspec.Struct):
@@ -41,9 +55,11 @@ class TestMap(msgspec.Struct):
     tests: list[str] = []
     """Node ids of the tests that passed."""
     seconds: list[float] = []
-    """Of each test."""
+    """CPU time of each test: the machine may be busy."""
     lines: dict[str, dict[int, list[int]]] = {}
     """By path and line: positions in `tests`."""
+    imported: dict[str, list[int]] = {}
+    """By path: lines that ran outside of tests, so when modules were imported."""
 
     def covering(self, path: str, lines: Iterable[int]) -> set[int]:
         known = self.lines.get(path, {})
@@ -63,10 +79,12 @@ class TestMap(msgspec.Struct):
             known = self.lines.setdefault(path, {})
             for line, tests in found.items():
                 known.setdefault(line, []).extend(test + offset for test in tests)
+        for path, lines in part.imported.items():
+            self.imported[path] = sorted({*self.imported.get(path, ()), *lines})
 
 
 def suites() -> list[str]:
-    return [*UNIT_SUITES, *CLUSTER_SUITES]
+    return [*UNIT_SUITES, *CLUSTER_SUITES, *SIMULATION_SUITES]
 
 
 def sources() -> list[Path]:
@@ -78,8 +96,9 @@ def sources() -> list[Path]:
 def fingerprint(suite: str) -> str:
     """Of everything that the part of a suite depends on."""
     digest = hashlib.sha256()
-    whole = ROOT / suite
-    files = [whole] if whole.is_file() else sorted(whole.rglob("*.py"))
+    whole = ROOT / suite.partition("::")[0]
+    folder = whole.parent if "simulation" in suite else whole
+    files = [whole] if folder.is_file() else sorted(folder.rglob("*.py"))
     folders = (*(ROOT / "src/manta" / one for one in (*PACKAGES, "api")), ROOT / "tests/support")
     for path in (*files, *(one for each in folders for one in sorted(each.rglob("*.py")))):
         digest.update(str(path.relative_to(ROOT)).encode())
@@ -96,7 +115,8 @@ def load_map() -> TestMap:
 
 
 def _part(suite: str) -> TestMap:
-    path = CACHE / f"{suite.replace('/', '-')}-{fingerprint(suite)}.json"
+    name = suite.replace("/", "-").replace("::", "-")
+    path = CACHE / f"{name}-{fingerprint(suite)}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         code = f"from tools.mutate.test_map import build; build({suite!r}, {str(path)!r})"
@@ -122,7 +142,7 @@ def build(suite: str, path: str) -> None:
         recorder.stop()
     tests = list(plugin.seconds)
     lines = dict(_lines(recorder, {test: at for at, test in enumerate(tests)}))
-    found = TestMap(tests, list(plugin.seconds.values()), lines)
+    found = TestMap(tests, list(plugin.seconds.values()), lines, dict(_imported(recorder)))
     Path(path).write_bytes(msgspec.json.encode(found))
 
 
@@ -139,6 +159,16 @@ def _lines(recorder: Any, passed: dict[str, int]) -> Iterator[tuple[str, dict[in
         )
 
 
+def _imported(recorder: Any) -> Iterator[tuple[str, list[int]]]:
+    data = recorder.get_data()
+    for path in data.measured_files():
+        contexts = data.contexts_by_lineno(path)
+        yield (
+            str(Path(path).relative_to(ROOT)),
+            sorted(line for line, found in contexts.items() if "" in found),
+        )
+
+
 class _Contexts:
     def __init__(self, recorder: Any) -> None:
         self._recorder = recorder
@@ -147,12 +177,12 @@ class _Contexts:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
         self._recorder.switch_context(item.nodeid)
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             return (yield)
         finally:
             if item.nodeid in self.seconds:
-                self.seconds[item.nodeid] = round(time.perf_counter() - began, 4)
+                self.seconds[item.nodeid] = round(time.process_time() - began, 4)
             self._recorder.switch_context("")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

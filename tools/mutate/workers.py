@@ -30,7 +30,9 @@ KILLED: Final = 1
 BROKEN: Final = 3
 SLACK_SECONDS: Final = 15.0
 SLOWER: Final = 8.0
-"""A mutant may make a test this much slower before it counts as killed by its time limit."""
+"""A mutant may make a test this much slower, in CPU time, before it counts as killed by its time limit."""
+STARVED: Final = 20.0
+"""Wall time may be so many times that limit: one that waits for ever uses no CPU, and the machine may be busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +57,20 @@ class Verdict:
 
 
 @dataclass
-class _Running:
+class Running:
     work: Work
     pid: int
     pipe: int
-    deadline: float
+    limit: float
+    """CPU seconds."""
+    began: float
 
 
 def run_all(
     works: Sequence[Work], workers: int, start: Callable[[Work, int], int]
 ) -> Iterator[Verdict]:
     """The verdicts as they come. `start` forks: it returns the pid, and the child never returns."""
-    waiting, running = list(reversed(works)), list[_Running]()
+    waiting, running = list(reversed(works)), list[Running]()
     while waiting or running:
         while waiting and len(running) < workers:
             work = waiting.pop()
@@ -82,17 +86,18 @@ def run_all(
             time.sleep(0.01)
 
 
-def _started(work: Work, start: Callable[[Work, int], int]) -> _Running:
+def _started(work: Work, start: Callable[[Work, int], int]) -> Running:
     reader, writer = os.pipe()
     pid = start(work, writer)
     os.close(writer)
-    return _Running(work, pid, reader, time.monotonic() + SLACK_SECONDS + SLOWER * work.seconds)
+    limit = SLACK_SECONDS + SLOWER * work.seconds
+    return Running(work, pid, reader, limit, time.monotonic())
 
 
-def _finished(one: _Running) -> Verdict | None:
+def _finished(one: Running) -> Verdict | None:
     pid, status = os.waitpid(one.pid, os.WNOHANG)
     if not pid:
-        if time.monotonic() < one.deadline:
+        if not is_late(one):
             return None
         os.kill(one.pid, signal.SIGKILL)
         os.waitpid(one.pid, 0)
@@ -103,6 +108,16 @@ def _finished(one: _Running) -> Verdict | None:
     code = os.waitstatus_to_exitcode(status)
     how = {SURVIVED: "survived", BROKEN: "broken"}.get(code, "killed")
     return Verdict(one.work.mutant, how, len(one.work.tests), by)
+
+
+def is_late(one: Running) -> bool:
+    if time.monotonic() > one.began + STARVED * one.limit:
+        return True
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()
+        used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # utime, stime
+        return used > one.limit
+    return False
 
 
 # ── mutants inside functions ─────────────────────────────────────────────────────────────

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import os
+import time
+
 import pytest
 from tools.mutate.mutations import Mutant, changed_functions, mutants_of, mutated_code
 from tools.mutate.report import as_document, score
-from tools.mutate.workers import Verdict
+from tools.mutate.selection import runs_at_import
+from tools.mutate.test_map import TestMap
+from tools.mutate.workers import Running, Verdict, Work, is_late
 
 PATH = "src/manta/rules/x.py"
 
@@ -80,3 +85,28 @@ def test_the_score_counts_timeouts_as_killed_and_lists_survivors() -> None:
     document = as_document(found)
     assert score(found) == document["packages"]["rules"]["score"] == 50.0
     assert [one["how"] for one in document["survivors"]] == ["survived", "uncovered"]
+
+
+def test_parts_of_the_map_are_added_with_the_lines_that_ran_at_import() -> None:
+    whole = TestMap(["a"], [0.1], {"x.py": {1: [0]}}, {"x.py": [1]})
+    whole.add(TestMap(["b"], [0.2], {"x.py": {1: [0], 2: [0]}}, {"x.py": [1, 3], "y.py": [4]}))
+    assert whole.covering("x.py", [1]) == {0, 1}
+    assert whole.covering("x.py", [2]) == {1}
+    assert whole.imported == {"x.py": [1, 3], "y.py": [4]}
+
+
+@pytest.mark.parametrize(("imported", "again"), [([33], True), ([1, 200], False), ([], False)])
+def test_only_what_runs_at_import_is_tried_again(imported: list[int], again: bool) -> None:
+    """Line 33 of that file is inside a function."""
+    path = "tools/mutate/report.py"
+    mutant = Mutant(path, 0, 33, 0, "")
+    assert runs_at_import(mutant, TestMap(imported={path: imported})) is again
+
+
+def test_a_mutant_that_uses_too_much_cpu_or_never_ends_is_late() -> None:
+    """The machine may be busy: wall time alone says little."""
+    work = Work(Mutant("x.py", 0, 1, 0, ""), ("test",), 1.0)
+    me, now = os.getpid(), time.monotonic()
+    assert not is_late(Running(work, me, 0, limit=1e6, began=now - 60))
+    assert is_late(Running(work, me, 0, limit=0.0, began=now))
+    assert is_late(Running(work, me, 0, limit=1.0, began=now - 3600))
