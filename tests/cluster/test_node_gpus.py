@@ -15,7 +15,7 @@ from manta.api.well_known import RESOURCE_NVIDIA_GPU
 from manta.client.gpus import gpu_rows
 from manta.localplane.node.gpus import pool
 from manta.localplane.node.gpus.fake import BROKEN
-from manta.localplane.node.gpus.machine_gpus import GpuWish
+from manta.localplane.node.gpus.machine_gpus import GpuOptions
 from support.nodeplane import TIMEOUT, NodePlane, Pod, node_plane, state
 
 pytestmark = [
@@ -58,7 +58,7 @@ def ids(node: NodePlane) -> list[str]:
 async def test_each_pod_has_a_gpu_of_its_own_and_pods_without_a_request_have_none(
     tmp_path: Path,
 ) -> None:
-    async with node_plane(tmp_path, gpus=GpuWish(fake=2)) as node:
+    async with node_plane(tmp_path, gpus=GpuOptions(fake=2)) as node:
         await run_with_gpu(node, "one")
         await run_with_gpu(node, "two")
         await node.run("none", "sh", "-c", SHOW, restartPolicy="Never")
@@ -71,7 +71,7 @@ async def test_each_pod_has_a_gpu_of_its_own_and_pods_without_a_request_have_non
 
 
 async def test_the_node_offers_its_gpus(tmp_path: Path) -> None:
-    async with node_plane(tmp_path, gpus=GpuWish(fake=3), nodes=2) as node:
+    async with node_plane(tmp_path, gpus=GpuOptions(fake=3), nodes=2) as node:
         offered = {
             one["metadata"]["name"]: one["status"]["allocatable"][RESOURCE_NVIDIA_GPU]
             for one in (await node.client.list(NODES)).items
@@ -80,7 +80,7 @@ async def test_the_node_offers_its_gpus(tmp_path: Path) -> None:
 
 
 async def test_a_gpu_stays_with_its_pod_over_a_restart_of_the_agent(tmp_path: Path) -> None:
-    async with node_plane(tmp_path, gpus=GpuWish(fake=1)) as node:
+    async with node_plane(tmp_path, gpus=GpuOptions(fake=1)) as node:
         await run_with_gpu(node, "one")
         before = await until_holding(node, "one")
         await node.restart_agent()
@@ -96,7 +96,7 @@ async def test_a_pod_that_has_ended_returns_its_gpu_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "RETURN_SECONDS", 60.0)  # a loaded machine ends processes late
-    async with node_plane(tmp_path, gpus=GpuWish(fake=1)) as node:
+    async with node_plane(tmp_path, gpus=GpuOptions(fake=1)) as node:
         await run_with_gpu(node, "one", then="exit 0")
         await node.until_phase("Succeeded", "one")
         await run_with_gpu(node, "two")
@@ -105,7 +105,7 @@ async def test_a_pod_that_has_ended_returns_its_gpu_at_once(
 
 
 async def test_a_gpu_that_falls_off_is_told_by_the_node_and_by_its_pod(tmp_path: Path) -> None:
-    async with node_plane(tmp_path, gpus=GpuWish(fake=2)) as node:
+    async with node_plane(tmp_path, gpus=GpuOptions(fake=2)) as node:
         await run_with_gpu(node, "one")
         (broken,) = await until_holding(node, "one")
         (tmp_path / BROKEN).write_text(f"{broken}\n")
@@ -126,7 +126,7 @@ async def test_a_gpu_that_falls_off_is_told_by_the_node_and_by_its_pod(tmp_path:
 
 
 async def test_without_isolation_the_variables_say_which_gpu_a_pod_may_use(tmp_path: Path) -> None:
-    async with node_plane(tmp_path, gpus=GpuWish(fake=1), isolation="none") as node:
+    async with node_plane(tmp_path, gpus=GpuOptions(fake=1), isolation="none") as node:
         await node.run("none", "sh", "-c", SHOW, restartPolicy="Never")
         await node.until_phase("Succeeded", "none")
         await run_with_gpu(node, "one")
@@ -136,7 +136,7 @@ async def test_without_isolation_the_variables_say_which_gpu_a_pod_may_use(tmp_p
 
 
 async def test_the_node_tells_who_holds_a_gpu_and_which_processes_use_it(tmp_path: Path) -> None:
-    async with node_plane(tmp_path, gpus=GpuWish(fake=1)) as node:
+    async with node_plane(tmp_path, gpus=GpuOptions(fake=1)) as node:
         node.plane.app.connector = node.agent.connector
         await run_with_gpu(node, "one")
         await until_holding(node, "one")

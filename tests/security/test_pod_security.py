@@ -373,7 +373,7 @@ async def test_an_ephemeral_container_must_obey_too(tenants) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "wish"),
+    ("name", "value", "detail"),
     [
         ("enforce", "strict", "must be one of privileged, baseline, restricted"),
         ("warn", "Baseline", "must be one of"),
@@ -382,13 +382,13 @@ async def test_an_ephemeral_container_must_obey_too(tenants) -> None:
         ("warn-version", "v2.0", 'must be "latest" or "v1.x"'),
     ],
 )
-async def test_a_label_that_means_nothing_is_refused(tenants, name, value, wish) -> None:
+async def test_a_label_that_means_nothing_is_refused(tenants, name, value, detail) -> None:
     """X20."""
     body = {"metadata": {"name": "new", "labels": {f"{PREFIX}{name}": value}}}
     answer = await tenants.ask(Ask("POST", "/api/v1/namespaces", body))
     assert answer.status == 422
     assert f"metadata.labels[{PREFIX}{name}]" in answer.message
-    assert wish in answer.message
+    assert detail in answer.message
     assert (await label(tenants, **{name.replace("-", "_"): value})).status == 422
 
 

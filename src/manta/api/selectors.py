@@ -229,14 +229,14 @@ def _check_key(key: str) -> None:
 
 def _value_errors(key: str, operator: Operator, values: frozenset[str]) -> list[str]:
     if operator in (Operator.IN, Operator.NOT_IN) and not values:
-        wish = "for 'in', 'notin' operators, values set can't be empty"
-        return [f"values: Invalid value: []: {wish}"]
+        detail = "for 'in', 'notin' operators, values set can't be empty"
+        return [f"values: Invalid value: []: {detail}"]
     if operator in (Operator.EXISTS, Operator.ABSENT) and values:
         return ["values set must be empty for exists and does not exist"]
     if operator in (Operator.GREATER, Operator.LESS):
-        wish = "for 'Gt', 'Lt' operators, the value must be an integer"
+        detail = "for 'Gt', 'Lt' operators, the value must be an integer"
         return [
-            f'values[0]: Invalid value: "{one}": {wish}' for one in values if not _is_integer(one)
+            f'values[0]: Invalid value: "{one}": {detail}' for one in values if not _is_integer(one)
         ]
     return [
         f'values[{index}][{key}]: Invalid value: "{one}": {error}'

@@ -21,7 +21,7 @@ from manta.cli.output.progress import Progress, open_progress
 from manta.cli.plane.bring_up import START_SECONDS, complete
 from manta.cli.plane.cleanup import remove_before_start
 from manta.cli.plane.examples import example
-from manta.cli.plane.gpus import gpu_wish
+from manta.cli.plane.gpus import gpu_options
 from manta.cli.plane.operator import check_flags
 from manta.cli.plane.process import last_lines, log_path, plane_processes, read_record, spawn
 from manta.cli.plane.ranges import parse_range
@@ -196,7 +196,7 @@ def _check_arguments(args: argparse.Namespace) -> None:
         count, name = getattr(args, flag), f"--{flag.replace('_', '-')}"
         if count < 0:
             raise UsageError(f"{name} {count}: must be 0 or more")
-    gpu_wish(args)
+    gpu_options(args)
     if not 0 <= args.port <= 65535:
         raise UsageError(f"--port {args.port}: must be between 1 and 65535, or 0 for a free port")
     if args.timeout <= 0:

@@ -23,7 +23,12 @@ from manta.manifests.containers import (
     env_value,
 )
 from manta.manifests.volumes import share_logs
-from manta.rules.history import Keeper, collector_options, history_keeper, history_store
+from manta.rules.history import (
+    HistoryCollector,
+    collector_options,
+    history_collector,
+    history_store,
+)
 from manta.rules.settings import Settings
 
 _EVENTS_URL = f"http://localhost:{names.PORT_COLLECTOR_EVENTS}/v1/events"
@@ -44,18 +49,18 @@ def add_collector(
     cluster: RayCluster, settings: Settings, spec: Json, ray: Json, *, head: bool, fqdn: str
 ) -> None:
     """Add what keeps the history of this Pod: a container, or a volume that the node agent keeps."""
-    match history_keeper(cluster, settings):
-        case Keeper.NOBODY:
+    match history_collector(cluster, settings):
+        case HistoryCollector.NONE:
             return
-        case Keeper.NODE:
+        case HistoryCollector.NODE:
             share_logs(spec, (ray,))
-        case Keeper.SIDECAR:
+        case HistoryCollector.SIDECAR:
             sidecar = _build_sidecar(cluster, settings, ray, head=head, fqdn=fqdn)
             if head:  # it asks the dashboard
                 add_auth(cluster, spec, sidecar)
             _mount_volumes(spec, ray, sidecar, history_store(cluster.spec, settings))
             _place_sidecar(spec, sidecar, native=settings.native_sidecars)
-        case Keeper.KUBERAY:
+        case HistoryCollector.KUBERAY:
             collector = _build_collector(cluster, spec, head=head, fqdn=fqdn)
             spec["containers"].append(collector)
             share_logs(spec, (ray, collector))
@@ -139,7 +144,7 @@ def _place_sidecar(spec: Json, sidecar: Json, *, native: bool) -> None:
 
 def history_annotations(cluster: RayCluster, settings: Settings) -> dict[str, str]:
     """What the node agent, and whoever reads what it kept, must know of a Pod."""
-    if history_keeper(cluster, settings) is not Keeper.NODE:
+    if history_collector(cluster, settings) is not HistoryCollector.NODE:
         return {}
     meta = cluster.metadata
     kind = (meta.labels.get(names.LABEL_ORIGIN_KIND) or RAY_CLUSTERS.kind).lower()
@@ -157,11 +162,15 @@ def add_event_export(cluster: RayCluster, settings: Settings, container: Json) -
 
     KubeRay's collector does not get the events of workers. On `manta up` they come twice a second.
     """
-    keeper = history_keeper(cluster, settings)
-    if keeper is Keeper.NOBODY:
+    collector = history_collector(cluster, settings)
+    if collector is HistoryCollector.NONE:
         return
-    types = _EVENT_TYPES if keeper is Keeper.KUBERAY else f"{_EVENT_TYPES},{_WORKER_EVENT_TYPES}"
-    if keeper is Keeper.NODE:
+    types = (
+        _EVENT_TYPES
+        if collector is HistoryCollector.KUBERAY
+        else f"{_EVENT_TYPES},{_WORKER_EVENT_TYPES}"
+    )
+    if collector is HistoryCollector.NODE:
         add_missing_env(container, [env_value(names.ENV_TASK_EVENTS_INTERVAL, "500")])
     add_missing_env(
         container,

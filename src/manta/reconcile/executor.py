@@ -215,10 +215,10 @@ class PlanExecutor:
             if action.on_exists is OnExists.FAIL or "name" not in action.manifest["metadata"]:
                 raise
             return await self._existing(owner, action)
-        self._doubt_owner(owner, action)
+        self._refresh_owner(owner, action)
         return self._noted(owner, action, written.metadata)
 
-    def _doubt_owner(self, owner: Owner, action: Create) -> None:
+    def _refresh_owner(self, owner: Owner, action: Create) -> None:
         """Read the owner live if what we created moments ago had to be created again.
 
         The garbage collector deletes the objects of an owner that is gone. If the event that it is gone comes
@@ -234,7 +234,9 @@ class PlanExecutor:
         controller = _controller(action.manifest)
         if again and controller is not None:
             key = Key(action.key.namespace, controller["name"])
-            self._freshness.note_doubt(owner, controller["apiVersion"], controller["kind"], key)
+            self._freshness.note_stale(
+                owner, controller["apiVersion"], controller["kind"], key
+            )
 
     async def _existing(self, owner: Owner, action: Create) -> Result:
         """Adopt or use the object that has the name. Raises if it belongs to another owner."""

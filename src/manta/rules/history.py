@@ -1,4 +1,4 @@
-"""Who keeps the logs and events of a cluster, and where."""
+"""What collects the logs and events of a cluster, and where they are stored."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ HISTORY_BY_NODE: Final = "node"
 STORE_SCHEMES: Final = ("file", "s3", "gs", "az")
 
 
-class Keeper(Enum):
-    """Who takes the events of a cluster's Ray nodes, and copies their logs."""
+class HistoryCollector(Enum):
+    """What receives the events of a cluster's Ray nodes and copies their logs."""
 
-    NOBODY = auto()
+    NONE = auto()
     NODE = auto()
     """The node agent of `manta up`."""
     SIDECAR = auto()
@@ -41,15 +41,19 @@ def names_kuberays_collector(options: CollectorOptions, settings: Settings) -> b
     return options.image != settings.history_image
 
 
-def history_keeper(cluster: RayCluster, settings: Settings) -> Keeper:
+def history_collector(cluster: RayCluster, settings: Settings) -> HistoryCollector:
     options = collector_options(cluster.spec)
     if options is not None and names_kuberays_collector(options, settings):
-        return Keeper.KUBERAY
+        return HistoryCollector.KUBERAY
     if cluster.metadata.annotations.get(names.ANNOTATION_HISTORY, "") == "false":
-        return Keeper.NOBODY
+        return HistoryCollector.NONE
     if settings.history_store == HISTORY_BY_NODE:
-        return Keeper.NODE
-    return Keeper.SIDECAR if _can_have_sidecar(cluster.spec, settings) else Keeper.NOBODY
+        return HistoryCollector.NODE
+    return (
+        HistoryCollector.SIDECAR
+        if _can_have_sidecar(cluster.spec, settings)
+        else HistoryCollector.NONE
+    )
 
 
 def _can_have_sidecar(spec: RayClusterSpec, settings: Settings) -> bool:

@@ -126,7 +126,7 @@ class Freshness:
         if any(True for _ in self._watching(resource, key, None)):
             self._await_write(owner, PendingWrite(resource, key, unnamed=not named), at_once=True)
 
-    def note_doubt(self, owner: Owner, api_version: str, kind: str, key: Key) -> None:
+    def note_stale(self, owner: Owner, api_version: str, kind: str, key: Key) -> None:
         """Record that the cached state of this object may be old, so that it is read live at once. Kinds that no
         informer watches are ignored."""
         for resource in self._informers:

@@ -17,7 +17,7 @@ from manta.api.usage import UsageError
 from manta.cli.output.progress import open_progress
 from manta.cli.plane import console
 from manta.cli.plane.bring_up import complete
-from manta.cli.plane.gpus import gpu_wish
+from manta.cli.plane.gpus import gpu_options
 from manta.cli.plane.history import HistoryImporter
 from manta.cli.plane.operator import operate, operator_log
 from manta.cli.plane.process import FAILURE_PREFIX, write_record
@@ -95,11 +95,11 @@ async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
 
 def _ranges(args: argparse.Namespace) -> Ranges:
     """The address ranges of this plane. Only planes of root share a network with the machine."""
-    wish = RangeRequest(
+    requested = RangeRequest(
         parse_range("--service-cidr", args.service_cidr), parse_range("--pod-cidr", args.pod_cidr)
     )
     shared = bool(args.nodes) and args.isolation != "none" and os.geteuid() == 0
-    return claim_ranges(args.dir / NODE_DIRECTORY, wish, shared=shared)
+    return claim_ranges(args.dir / NODE_DIRECTORY, requested, shared=shared)
 
 
 async def _run_beside(
@@ -175,7 +175,7 @@ def node_options(plane: Plane, args: argparse.Namespace, ranges: Ranges) -> Node
         nodes=args.nodes,
         cpus=args.cpus,
         memory=None if args.memory is None else Quantity.parse(args.memory).value(),
-        gpus=gpu_wish(args),
+        gpus=gpu_options(args),
         isolation="none" if args.isolation == "none" else "namespaces",
         ranges=ranges,
         programs=RAY_PROGRAMS,

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from manta.api.usage import UsageError
 
 if TYPE_CHECKING:
-    from manta.localplane.node.gpus.machine_gpus import GpuWish
+    from manta.localplane.node.gpus.machine_gpus import GpuOptions
 
 
-def gpu_wish(args: argparse.Namespace) -> GpuWish:
+def gpu_options(args: argparse.Namespace) -> GpuOptions:
     """Raises UsageError."""
-    from manta.localplane.node.gpus.machine_gpus import GpuWish
+    from manta.localplane.node.gpus.machine_gpus import GpuOptions
 
     if args.gpus == "auto":
-        return GpuWish(fake=args.fake_gpus)
+        return GpuOptions(fake=args.fake_gpus)
     if args.fake_gpus:
         raise UsageError(f"--gpus {args.gpus}: leave it out with --fake-gpus {args.fake_gpus}")
     if args.gpus == "none":
-        return GpuWish(limit=0)
+        return GpuOptions(limit=0)
     if not args.gpus.isdecimal():
         raise UsageError(f"--gpus {args.gpus}: must be a number, auto or none")
-    return GpuWish(limit=int(args.gpus))
+    return GpuOptions(limit=int(args.gpus))

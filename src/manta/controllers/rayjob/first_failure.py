@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from manta.api.text import without_credentials
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.ray.models import TaskInfo
-from manta.rules.history import Keeper, history_keeper
+from manta.rules.history import HistoryCollector, history_collector
 
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
 _SEARCHED = 20_000
@@ -40,9 +40,9 @@ def with_first_failure(snapshot: JobSnapshot, message: str, failure: str) -> str
     if not failure:
         return message
     meta = snapshot.job.metadata
-    kept = snapshot.cluster and history_keeper(snapshot.cluster, snapshot.settings) in (
-        Keeper.NODE,
-        Keeper.SIDECAR,
+    kept = snapshot.cluster and history_collector(snapshot.cluster, snapshot.settings) in (
+        HistoryCollector.NODE,
+        HistoryCollector.SIDECAR,
     )
     command = "manta history errors rayjob/" if kept else "manta logs job/"
     read_on = f"{command}{meta.name} -n {meta.namespace}"

@@ -149,12 +149,12 @@ class NodeAgent:
                 if unwritten:
                     await registrar.report()
                     unwritten = False
-                    self._tell_gpus_changed()
+                    self._notify_gpus_changed()
             except (MantaError, OSError) as error:
                 log.warning("the state of the GPUs was not read or written: %s", error)
             await asyncio.sleep(RENEW_EVERY)
 
-    def _tell_gpus_changed(self) -> None:
+    def _notify_gpus_changed(self) -> None:
         for node in self.names:
             trouble = self._machine.gpus.trouble(node)
             about = ObjectReference(NODES.api_version, NODES.kind, "", node, node)

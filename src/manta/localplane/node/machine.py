@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from manta.localplane.node.gpus.machine_gpus import GpuWish, MachineGpus
+from manta.localplane.node.gpus.machine_gpus import GpuOptions, MachineGpus
 from manta.localplane.node.host import plane_register
 from manta.localplane.node.host.cgroups import Cgroups
 from manta.localplane.node.host.netlink import SOCKET, Netlink
@@ -46,7 +46,7 @@ class NodeOptions:
     """Of each node. None: what the machine has."""
     memory: int | None = None
     """Bytes of each node. None: what the machine has."""
-    gpus: GpuWish = field(default_factory=GpuWish)
+    gpus: GpuOptions = field(default_factory=GpuOptions)
     """Which GPUs of the machine the nodes offer together."""
     pods: int = 110
     isolation: Isolation = "namespaces"

@@ -89,7 +89,7 @@ def _check_namespace(core: Core, call: Call, obj: Object, old: Object | None) ->
     before = policy_of(((old or {}).get("metadata") or {}).get("labels") or {})
     if policy.problems and (old is None or policy.problems != before.problems):
         causes = [
-            invalid_value(f"metadata.labels[{one.label}]", one.value, one.wish)
+            invalid_value(f"metadata.labels[{one.label}]", one.value, one.detail)
             for one in policy.problems
         ]
         raise invalid("Namespace", "", obj["metadata"].get("name", ""), causes)

@@ -36,7 +36,7 @@ class Standard:
 class Problem:
     label: str
     value: str
-    wish: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)

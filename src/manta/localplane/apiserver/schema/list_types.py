@@ -63,8 +63,8 @@ def _check_list(node: Node, items: list[Any], path: Path, out: list[Cause]) -> N
     if node.list_type == "map":
         for index, item in enumerate(items):
             if item is not None and type(item) is not dict:
-                wish = "must be an object for an array of list-type map"
-                out.append(causes.invalid(spell((path, index)), item, wish))
+                detail = "must be an object for an array of list-type map"
+                out.append(causes.invalid(spell((path, index)), item, detail))
                 return
         items = [_key(node, item) for item in items]
     seen: dict[Any, int] = {}

@@ -73,9 +73,9 @@ def _type(schema: Schema, path: str, level: str) -> Iterator[Cause]:
         "x-kubernetes-preserve-unknown-fields"
     )
     if schema.get("x-kubernetes-embedded-resource") and type_ != "object":
-        wish = "must be object if x-kubernetes-embedded-resource is true"
+        detail = "must be object if x-kubernetes-embedded-resource is true"
         field = f"{path}.type"
-        yield causes.invalid(field, type_, wish) if type_ else causes.required(field, wish)
+        yield causes.invalid(field, type_, detail) if type_ else causes.required(field, detail)
     elif not type_ and not loose:
         yield causes.required(f"{path}.type", _EMPTY_TYPE[level])
     if type_ and type_ not in TYPES:
@@ -93,11 +93,11 @@ def _containers(schema: Schema, path: str, level: str) -> Iterator[Cause]:
     if more is not None and level == "root":
         yield causes.forbidden(f"{path}.additionalProperties", "must not be used at the root")
     if more is not None and schema.get("properties"):
-        wish = "additionalProperties and properties are mutual exclusive"
-        yield causes.forbidden(f"{path}.additionalProperties", wish)
+        detail = "additionalProperties and properties are mutual exclusive"
+        yield causes.forbidden(f"{path}.additionalProperties", detail)
     if schema.get("uniqueItems"):
-        wish = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield causes.forbidden(f"{path}.uniqueItems", wish)
+        detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield causes.forbidden(f"{path}.uniqueItems", detail)
 
 
 def _keywords(schema: Schema, path: str, _: str) -> Iterator[Cause]:
@@ -108,13 +108,13 @@ def _keywords(schema: Schema, path: str, _: str) -> Iterator[Cause]:
         try:
             compile_pattern(schema["pattern"])
         except BadPatternError as error:
-            wish = f"must be a valid regular expression, but isn't: {error}"
-            yield causes.invalid(f"{path}.pattern", schema["pattern"], wish)
+            detail = f"must be a valid regular expression, but isn't: {error}"
+            yield causes.invalid(f"{path}.pattern", schema["pattern"], detail)
     if schema.get("x-kubernetes-int-or-string"):
         for other in ("preserve-unknown-fields", "embedded-resource"):
             if schema.get(f"x-kubernetes-{other}"):
-                wish = "must be false if x-kubernetes-int-or-string is true"
-                yield causes.invalid(f"{path}.x-kubernetes-{other}", True, wish)
+                detail = "must be false if x-kubernetes-int-or-string is true"
+                yield causes.invalid(f"{path}.x-kubernetes-{other}", True, detail)
 
 
 def _metadata(schema: Schema, path: str, level: str) -> Iterator[Cause]:
@@ -127,11 +127,11 @@ def _metadata(schema: Schema, path: str, level: str) -> Iterator[Cause]:
             yield causes.invalid(f"{path}.properties[{name}].type", type_, "must be string")
     preserve = schema.get("x-kubernetes-preserve-unknown-fields")
     if schema.get("x-kubernetes-embedded-resource") and not preserve and not properties:
-        wish = (
+        detail = (
             "must not be empty if x-kubernetes-embedded-resource is true without "
             "x-kubernetes-preserve-unknown-fields"
         )
-        yield causes.required(f"{path}.properties", wish)
+        yield causes.required(f"{path}.properties", detail)
     metadata = properties.get("metadata")
     if metadata is None:
         return
@@ -158,13 +158,17 @@ def _list_types(schema: Schema, path: str, _: str) -> Iterator[Cause]:
     if list_type is not None and list_type not in {"atomic", "set", "map"}:
         yield causes.not_supported(field, list_type, ("atomic", "set", "map"))
     if schema.get("type") != "array":
-        wish = "must be array if x-kubernetes-list-type is specified"
-        yield causes.invalid(f"{path}.type", schema.get("type", ""), wish)
+        detail = "must be array if x-kubernetes-list-type is specified"
+        yield causes.invalid(f"{path}.type", schema.get("type", ""), detail)
     if list_type == "map":
         yield from _map_keys(schema, path, keys)
     elif keys:
-        wish = "must be map if x-kubernetes-list-map-keys is non-empty"
-        yield causes.invalid(field, list_type, wish) if list_type else causes.required(field, wish)
+        detail = "must be map if x-kubernetes-list-map-keys is non-empty"
+        yield (
+            causes.invalid(field, list_type, detail)
+            if list_type
+            else causes.required(field, detail)
+        )
 
 
 def _map_types(schema: Schema, path: str, _: str) -> Iterator[Cause]:
@@ -174,21 +178,21 @@ def _map_types(schema: Schema, path: str, _: str) -> Iterator[Cause]:
             field = f"{path}.x-kubernetes-map-type"
             yield causes.not_supported(field, map_type, ("atomic", "granular"))
         if schema.get("type") != "object":
-            wish = "must be object if x-kubernetes-map-type is specified"
-            yield causes.invalid(f"{path}.type", schema.get("type", ""), wish)
+            detail = "must be object if x-kubernetes-map-type is specified"
+            yield causes.invalid(f"{path}.type", schema.get("type", ""), detail)
     items = schema.get("items")
     if schema.get("x-kubernetes-list-type") == "set" and isinstance(items, dict):
         atomic = items.get("x-kubernetes-map-type") == "atomic"
         if items.get("type") == "object" and not atomic:
-            wish = "must be atomic as item of a list with x-kubernetes-list-type=set"
+            detail = "must be atomic as item of a list with x-kubernetes-list-type=set"
             given = items.get("x-kubernetes-map-type")
-            yield causes.invalid(f"{path}.items.x-kubernetes-map-type", given, wish)
+            yield causes.invalid(f"{path}.items.x-kubernetes-map-type", given, detail)
 
 
 def _map_keys(schema: Schema, path: str, keys: Any) -> Iterator[Cause]:
     if not keys:
-        wish = "must not be empty if x-kubernetes-list-type is map"
-        yield causes.required(f"{path}.x-kubernetes-list-map-keys", wish)
+        detail = "must not be empty if x-kubernetes-list-type is map"
+        yield causes.required(f"{path}.x-kubernetes-list-map-keys", detail)
     items = schema.get("items") if isinstance(schema.get("items"), dict) else None
     if items is None:
         yield causes.required(
@@ -196,16 +200,16 @@ def _map_keys(schema: Schema, path: str, keys: Any) -> Iterator[Cause]:
         )
         return
     if items.get("type") != "object":
-        wish = "must be object if parent array's x-kubernetes-list-type is map"
-        yield causes.invalid(f"{path}.items.type", items.get("type", ""), wish)
+        detail = "must be object if parent array's x-kubernetes-list-type is map"
+        yield causes.invalid(f"{path}.items.type", items.get("type", ""), detail)
     for key in keys:
         known = items.get("properties", {}).get(key)
         if known is None:
-            wish = "entries must all be names of item properties"
-            yield causes.invalid(f"{path}.x-kubernetes-list-map-keys", list(keys), wish)
+            detail = "entries must all be names of item properties"
+            yield causes.invalid(f"{path}.x-kubernetes-list-map-keys", list(keys), detail)
         elif known.get("type") in {"object", "array"}:
-            wish = "must be a scalar type if parent array's x-kubernetes-list-type is map"
-            yield causes.invalid(f"{path}.items.properties[{key}].type", known["type"], wish)
+            detail = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+            yield causes.invalid(f"{path}.items.properties[{key}].type", known["type"], detail)
         elif key not in items.get("required", ()) and known.get("default") is None:
             yield causes.required(
                 f"{path}.items.properties[{key}].default",
@@ -258,13 +262,13 @@ def _nested_schemas(schema: Schema, path: str) -> Iterator[Cause]:
 
 
 def _nested(schema: Schema, path: str) -> Iterator[Cause]:
-    for keyword, wish in _NESTED_ONLY.items():
+    for keyword, detail in _NESTED_ONLY.items():
         if schema.get(keyword) not in (None, False, "", []):
-            yield causes.forbidden(f"{path}.{keyword}", wish)
+            yield causes.forbidden(f"{path}.{keyword}", detail)
     properties = schema.get("properties", {})
     if "metadata" in properties:
-        wish = "must not be specified in a nested context"
-        yield causes.forbidden(f"{path}.properties[metadata]", wish)
+        detail = "must not be specified in a nested context"
+        yield causes.forbidden(f"{path}.properties[metadata]", detail)
     for name, sub in properties.items():
         yield from _nested(sub, f"{path}.properties[{name}]")
     if isinstance(schema.get("items"), dict):

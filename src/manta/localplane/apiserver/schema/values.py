@@ -111,22 +111,22 @@ def _is_number(value: Any) -> bool:
 
 def _maximum(limit: float, schema: Mapping[str, Any]) -> ValueCheck:
     exclusive = bool(schema.get("exclusiveMaximum"))
-    wish = f"should be less than {'' if exclusive else 'or equal to '}"
+    detail = f"should be less than {'' if exclusive else 'or equal to '}"
 
     def check(value: Any, path: Path, out: list[Cause]) -> None:
         if _is_number(value) and (value > limit or (exclusive and value == limit)):
-            _fail(value, path, out, wish + _like(value, limit))
+            _fail(value, path, out, detail + _like(value, limit))
 
     return check
 
 
 def _minimum(limit: float, schema: Mapping[str, Any]) -> ValueCheck:
     exclusive = bool(schema.get("exclusiveMinimum"))
-    wish = f"should be greater than {'' if exclusive else 'or equal to '}"
+    detail = f"should be greater than {'' if exclusive else 'or equal to '}"
 
     def check(value: Any, path: Path, out: list[Cause]) -> None:
         if _is_number(value) and (value < limit or (exclusive and value == limit)):
-            _fail(value, path, out, wish + _like(value, limit))
+            _fail(value, path, out, detail + _like(value, limit))
 
     return check
 

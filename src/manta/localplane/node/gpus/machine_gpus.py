@@ -29,7 +29,7 @@ FAKE_RECORD = "gpus.json"
 
 
 @dataclass(frozen=True, slots=True)
-class GpuWish:
+class GpuOptions:
     """The flags --gpus and --fake-gpus of `manta up`."""
 
     limit: int | None = None
@@ -48,11 +48,11 @@ class MachineGpus:
         """Why a GPU cannot be used, by id."""
 
     @classmethod
-    async def open(cls, wish: GpuWish, directory: Path, nodes: Sequence[str]) -> MachineGpus:
+    async def open(cls, options: GpuOptions, directory: Path, nodes: Sequence[str]) -> MachineGpus:
         inventory = await asyncio.to_thread(
-            take_inventory, directory, limit=wish.limit, fake=wish.fake, env=os.environ
+            take_inventory, directory, limit=options.limit, fake=options.fake, env=os.environ
         )
-        wire.write_record(directory / FAKE_RECORD, {"fake": wish.fake})
+        wire.write_record(directory / FAKE_RECORD, {"fake": options.fake})
         return cls(inventory, directory, nodes)
 
     @classmethod

@@ -34,7 +34,7 @@ class KeptPod(msgspec.Struct, frozen=True):
     annotations: dict[str, str] = {}
 
 
-def wants_to_be_kept(pod: NodePod) -> bool:
+def is_kept(pod: NodePod) -> bool:
     """Whether the Pod names one of its own emptyDirs: nothing else is the Pod's alone."""
     name = pod.metadata.annotations.get(ANNOTATION_KEEP_VOLUME, "")
     return any(one.name == name and one.empty_dir is not None for one in pod.spec.volumes)

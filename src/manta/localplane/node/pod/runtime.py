@@ -31,7 +31,7 @@ from manta.localplane.node.pod.attempts import (
     remove_old_attempts,
     restore_from_disk,
 )
-from manta.localplane.node.pod.kept import POSTS, keep, wants_to_be_kept, write_record
+from manta.localplane.node.pod.kept import POSTS, is_kept, keep, write_record
 from manta.localplane.node.pod.posts import PostReceiver
 from manta.localplane.node.pod.probes import ProbeResult, run_handler
 from manta.localplane.node.pod.snapshot import ContainerFacts
@@ -186,7 +186,7 @@ class PodRuntime:
 
     @property
     def _is_kept(self) -> bool:
-        return self._machine.options.on_kept is not None and wants_to_be_kept(self._pod)
+        return self._machine.options.on_kept is not None and is_kept(self._pod)
 
     async def _receive_posts(self, pid: int) -> None:
         """Take what the Pod posts to its localhost, if it is to be kept. Without it the Pod runs too."""
