@@ -157,6 +157,14 @@ class Fleet:
         await must(self._wire, "DELETE", path)
         await self.until(lambda: not self.pods.get(key))
 
+    async def delete_all(self) -> None:
+        for namespace in {namespace for namespace, _ in self.clusters}:
+            path = f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters"
+            await must(self._wire, "DELETE", path)
+        await self.until(lambda: not self.clusters and not any(self.pods.values()))
+        self._wanted.clear()
+        self.ready.clear()
+
     async def create_many(self, count: int, workers: int, rate: float, namespaces: int) -> None:
         """At a fixed rate, over some connections."""
         keys = [(f"fleet-{number % namespaces}", f"rc-{number:05}") for number in range(count)]

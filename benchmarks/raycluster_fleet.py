@@ -6,6 +6,9 @@ of a big one; the steady state; a restart. KubeRay is the peer where
 `MANTA_KUBERAY_BINARY` names its operator 1.7.0; recorded figures of it stand beside in any case.
 
     python -m benchmarks.raycluster_fleet [--count N] [--only PART]
+    python -m benchmarks.raycluster_fleet --only turns --count 150
+
+`turns`: both operators take turns on one real server, so that its CPU time for each can be compared.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from tools.kubernetes.run import running
 
 from benchmarks.fleet import Fleet, percentile, rounded
 from benchmarks.operator_process import (
+    Operator,
     Phase,
     an_operator,
     kuberay,
@@ -39,6 +43,7 @@ from benchmarks.servers import Running, embedded, kubernetes
 
 COUNT, WORKERS, RATE, NAMESPACES, NODES = 1000, 3, 100.0, 10, 20
 BIG, REPEATS, WIDE = 300, 9, 16
+TURNS = 3
 LAGS = (0.2, 0.6, 1.0)
 """How far the big one has come when the small one is created, seconds; in turn."""
 REST = 1.5
@@ -184,6 +189,32 @@ async def measure_kuberay(server: Running, directory: Path, count: int) -> dict[
     return result
 
 
+async def measure_turns(server: Running, directory: Path, count: int) -> dict[str, Any]:
+    """The same fleet by each operator in turn, on one server: medians, and ours as a share of KubeRay's."""
+    kubeconfig = await prepare(server, directory)
+    log = directory / "operator.log"
+    fleet = await a_fleet(server)
+    begin: dict[str, Callable[[], AbstractAsyncContextManager[Operator]]] = {
+        "manta": lambda: an_operator(kubeconfig, log),
+        "kuberay": lambda: kuberay(KUBERAY, server.kubeconfig, log, *TUNED),
+    }
+    seen: dict[str, list[dict[str, Any]]] = {name: [] for name in begin}
+    for number in range(TURNS):
+        for name in begin if number % 2 == 0 else reversed(begin):
+            say(f"turn {number + 1}, {name}: {count} clusters")
+            async with begin[name]() as operator:
+                phase = Phase(operator, server.api_server_pid)
+                seen[name].append(await grow(fleet, phase, count))
+                await fleet.delete_all()
+                await asyncio.sleep(REST)
+    figures = [name for name, value in seen["manta"][0].items() if isinstance(value, float)]
+    medians = {
+        who: {f: statistics.median(one[f] for one in seen[who]) for f in figures} for who in seen
+    }
+    ratio = {f: medians["manta"][f] / medians["kuberay"][f] for f in figures}
+    return {"clusters": count, **medians, "ratio": rounded(ratio), "turns": seen}
+
+
 def on_embedded(directory: Path, count: int, by: Measure) -> dict[str, Any]:
     directory = directory / f"embedded-{by.__name__}"
     with embedded(directory, f"--fake-nodes={NODES}") as server:
@@ -211,6 +242,7 @@ def main() -> None:
     ]
     if KUBERAY.is_file():
         parts.append(("kuberay", on_kubernetes, measure_kuberay))
+        parts.append(("turns", on_kubernetes, measure_turns))
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--only", choices=[name for name, _, _ in parts])
