@@ -109,6 +109,21 @@ async def test_golden_bad_image_rolled_back() -> None:
 
 
 @virtually
+async def test_golden_bad_image_of_the_head_rolled_back() -> None:
+    strategy = rolling(onFailure="rollback", progressDeadlineSeconds=120)
+    spec: dict[str, Any] = {"gcsFaultToleranceOptions": REDIS, "upgradeStrategy": strategy}
+    async with told(script=PODS) as (op, story):
+        await create(op, workers(replicas=1), **spec)
+        broken = workers(image=BAD)["template"]
+        broken["metadata"] = {"annotations": {"fake.manta.io/script": "pull=error"}}
+        asked = edit(workers(replicas=1, image=NEXT), head={"template": broken}, **spec)
+        await story.user("asks for another image, and one for the head that does not exist", asked)
+        await op.until(lambda one: reason(one) == "RolledBack", seconds=900)
+        await asyncio.sleep(30)
+        compare("bad-image-of-the-head", story)
+
+
+@virtually
 async def test_golden_head_without_fault_tolerance() -> None:
     head = {"template": workers(image=NEXT)["template"]}
     async with told(script=PODS) as (op, story):
