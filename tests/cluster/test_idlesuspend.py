@@ -482,3 +482,39 @@ async def test_an_edit_between_the_last_question_and_the_suspension_wins() -> No
             ray.edit = lambda: scenario.patch(keep)
             await scenario.never(is_suspended, HALF_HOUR)
             assert ray.edit is None
+
+
+@virtually
+async def test_a_reconcile_that_raises_shows_in_its_own_condition_and_beside_the_other_controller() -> (
+    None
+):
+    """`ReconcileError` of a RayCluster belongs to the controller that runs it: that would remove it at once."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        async with a_scenario() as scenario, operator(scenario) as manager:
+            await scenario.create()
+            await scenario.until(is_idle, 60)
+
+            def raises(_: Any) -> Any:
+                raise ZeroDivisionError("of the test")
+
+            monkeypatch.setattr(idlesuspend, "plan", raises)
+            await scenario.never(is_suspended, 2 * HALF_HOUR)
+            status, reason, message = await scenario.condition()
+            assert (status, reason) == ("Unknown", "ReconcileFailed")
+            assert message.startswith("plan failed: ZeroDivisionError: of the test")
+            cluster = await scenario.cluster()
+            assert "ReconcileError" not in {one.type for one in cluster.status.conditions}
+            assert cluster.status.state == "ready"
+            found = (await scenario.plane.client.list(EVENTS, NAMESPACE)).items
+            [event] = [one for one in found if one["reason"] == "ReconcileFailed"]
+            assert event["type"] == "Warning"
+            assert event["reportingController"] == "idlesuspend-controller"
+            assert manager.metrics.failures.get("idlesuspend-controller", "plan") > 2
+            # A failure that goes on is not written again and again, and nobody takes the condition away.
+            await asyncio.sleep(600)
+            assert (await scenario.cluster()).metadata.resource_version == (
+                cluster.metadata.resource_version
+            )
+            monkeypatch.undo()
+            await scenario.until(is_suspended, HALF_HOUR * 1.1)
+            assert (await scenario.condition())[1] != "ReconcileFailed"

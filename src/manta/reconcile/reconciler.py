@@ -24,6 +24,7 @@ from manta.reconcile.outcome import Outcome
 from manta.reconcile.status_writer import Status, StatusWriter
 from manta.reconcile.step import Step, earliest
 from manta.runtime.controller import Controller, Watch
+from manta.runtime.failures import RECONCILE_ERROR, FailureCondition
 from manta.runtime.freshness import Owner
 from manta.runtime.informer import Informer
 from manta.runtime.manager import Manager
@@ -61,6 +62,7 @@ class Reconciler(ABC, Generic[S, T]):
     workers: ClassVar[int] = 4
     subjects: Informer[Any] | None = None
     """The objects whose conditions show a reconcile that failed, if they have any."""
+    failure_condition: ClassVar[FailureCondition] = RECONCILE_ERROR
 
     def __init__(self, manager: Manager) -> None:
         self.manager = manager
@@ -69,7 +71,12 @@ class Reconciler(ABC, Generic[S, T]):
         self._writer = StatusWriter(manager.client, manager.freshness)
         watches = self.watches()
         self.controller = Controller(
-            self.name, self.reconcile, watches, self.workers, subject=self.subjects
+            self.name,
+            self.reconcile,
+            watches,
+            self.workers,
+            subject=self.subjects,
+            failure_condition=self.failure_condition,
         )
         manager.add(self.controller)
 

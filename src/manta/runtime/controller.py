@@ -19,7 +19,12 @@ from manta.kube.errors import Conflict, MantaError
 from manta.runtime import tracing
 from manta.runtime.cache import Named
 from manta.runtime.controller_metrics import ControllerMetrics
-from manta.runtime.failures import FailureReporter, describe
+from manta.runtime.failures import (
+    RECONCILE_ERROR,
+    FailureCondition,
+    FailureReporter,
+    describe,
+)
 from manta.runtime.freshness import Freshness, Owner
 from manta.runtime.informer import Informer
 from manta.runtime.logging import begin_reconcile, end_reconcile
@@ -86,10 +91,13 @@ class Controller:
         workers: int = 8,
         *,
         subject: Informer[Any] | None = None,
+        failure_condition: FailureCondition = RECONCILE_ERROR,
     ) -> None:
-        """`subject`: the informer of the objects whose status shows a reconcile that raised."""
+        """`subject`: the informer of the objects whose status shows a reconcile that raised, by the
+        condition `failure_condition`. Only the controller with ReconcileError tells of what cannot be read."""
         self.name = name
         self.subject = subject
+        self.failure_condition = failure_condition
         self.workers = workers
         self._reconcile = reconcile
         self._watches = tuple(watches)
@@ -112,8 +120,17 @@ class Controller:
         self._metrics = metrics
         for watch in self._watches:
             self._follow(watch, metrics)
-        if self.subject is not None:
+        if self.subject is not None and self._tells_of_unreadable:
             self.subject.add_readability_handler(self._queue.add)
+
+    @property
+    def _tells_of_unreadable(self) -> bool:
+        return self.failure_condition == RECONCILE_ERROR
+
+    def _unreadable(self, key: Key) -> str | None:
+        if self.subject is None or not self._tells_of_unreadable:
+            return None
+        return self.subject.unreadable(key)
 
     def _follow(self, watch: Watch[Any], metrics: ControllerMetrics) -> None:
         def handler(old: Any, new: Any) -> None:
@@ -185,7 +202,7 @@ class Controller:
         reset_phase()
         try:
             result = await self._reconcile(key)
-            why = self.subject.unreadable(key) if self.subject is not None else None
+            why = self._unreadable(key)
             if why is not None:
                 result = await self._failed(key, Phase.DECODE, why)
             elif isinstance(result, Retry) and result.error is not None:

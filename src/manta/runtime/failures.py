@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import PurePath
 from traceback import walk_tb
 from typing import Any, Final
@@ -41,6 +42,19 @@ CONDITION: Final = "ReconcileError"
 """True while the last reconcile of an object raised; absent otherwise."""
 REASON: Final = "ReconcileFailed"
 """Of the condition, and of the Event."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCondition:
+    """The condition that shows a reconcile that raised."""
+
+    type: str
+    status: str
+
+
+RECONCILE_ERROR: Final = FailureCondition(CONDITION, "True")
+"""Of the one controller that a kind has. A second controller of the same kind shows its failures by a condition
+that is its own, so that the two do not fight."""
 
 TRANSIENT: Final = (
     Conflict,
@@ -99,6 +113,7 @@ class FailureReporter:
         freshness: Freshness,
         recorder: Recorder,
         clock: Clock,
+        condition: FailureCondition = RECONCILE_ERROR,
     ) -> None:
         self._controller = controller
         self._resource = resource
@@ -106,6 +121,7 @@ class FailureReporter:
         self._freshness = freshness
         self._recorder = recorder
         self._clock = clock
+        self._condition = condition
         self._written_at: OrderedDict[Key, float] = OrderedDict()
         """When the condition of an object was written last."""
 
@@ -125,21 +141,22 @@ class FailureReporter:
         except NotFound:
             self._written_at.pop(key, None)
         except MantaError as problem:
-            log.warning("the condition %s could not be written: %s", CONDITION, problem)
+            log.warning("the condition %s could not be written: %s", self._condition.type, problem)
 
     async def succeeded(self, key: Key, cached: Any) -> None:
         """Remove the condition if the object has one. `cached`: the object as the cache has it."""
-        if self._written_at.pop(key, None) is None and not _has_condition(cached):
+        if self._written_at.pop(key, None) is None and not self._is_shown_on(cached):
             return
         try:
             live = await self._client.get(self._resource, key, into=_AnyObject)
-            others = [one for one in _conditions(live) if one.get("type") != CONDITION]
-            if len(others) != len(_conditions(live)):
+            known = _conditions(live)
+            others = [one for one in known if not self._is_ours(one.get("type"), one.get("reason"))]
+            if len(others) != len(known):
                 await self._write(live.metadata, others, decodable=True)
         except NotFound:
             return
         except MantaError as problem:
-            log.warning("the condition %s could not be removed: %s", CONDITION, problem)
+            log.warning("the condition %s could not be removed: %s", self._condition.type, problem)
 
     def _event(self, meta: ObjectMeta, message: str) -> None:
         regarding = ObjectReference.to(self._resource, meta)
@@ -148,21 +165,19 @@ class FailureReporter:
         )
 
     async def _set(self, live: _AnyObject, message: str, *, decodable: bool) -> None:
-        found = _conditions(live)
-        before = next((one for one in found if one.get("type") == CONDITION), None)
-        if before and (before.get("status"), before.get("message")) == ("True", message):
+        found, (kind, status) = _conditions(live), (self._condition.type, self._condition.status)
+        before = next((one for one in found if one.get("type") == kind), {})
+        if before.get("status") == status and before.get("message") == message:
             return
-        was_true = before is not None and before.get("status") == "True"
+        since = before.get("lastTransitionTime") if before.get("status") == status else None
         condition = {
-            "type": CONDITION,
-            "status": "True",
+            "type": kind,
+            "status": status,
             "reason": REASON,
             "message": message,
-            "lastTransitionTime": before["lastTransitionTime"]
-            if before and was_true and before.get("lastTransitionTime")
-            else format_time(self._clock.now()),
+            "lastTransitionTime": since or format_time(self._clock.now()),
         }
-        others = [one for one in found if one.get("type") != CONDITION]
+        others = [one for one in found if one.get("type") != kind]
         await self._write(live.metadata, [*others, condition], decodable=decodable)
 
     async def _write(self, meta: ObjectMeta, conditions: list[Any], *, decodable: bool) -> None:
@@ -176,6 +191,15 @@ class FailureReporter:
                 owner, self._resource, meta.key, new.resource_version, new.labels
             )
 
+    def _is_shown_on(self, cached: Any) -> bool:
+        status = getattr(cached, "status", None)
+        found = getattr(status, "conditions", ())
+        return any(self._is_ours(one.type, one.reason) for one in found)
+
+    def _is_ours(self, kind: object, reason: object) -> bool:
+        """A condition of its own may say other things too; `ReconcileError` only says this one."""
+        return kind == self._condition.type and (kind == CONDITION or reason == REASON)
+
     def _remember(self, key: Key, now: float) -> None:
         self._written_at[key] = now
         self._written_at.move_to_end(key)
@@ -187,8 +211,3 @@ def _conditions(live: _AnyObject) -> list[dict[str, Any]]:
     """As they are on the object; what is no condition at all is dropped with the next write."""
     found = live.status.get("conditions") if isinstance(live.status, dict) else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _has_condition(cached: Any) -> bool:
-    status = getattr(cached, "status", None)
-    return any(one.type == CONDITION for one in getattr(status, "conditions", ()))

@@ -138,6 +138,7 @@ class Manager:
             self.freshness,
             self.recorder,
             self.clock,
+            controller.failure_condition,
         )
 
     def add_service(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:

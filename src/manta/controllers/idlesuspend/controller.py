@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from manta.api.core import Pod, Service
 from manta.api.meta import Key
-from manta.api.ray.cluster import RayCluster, RayClusterStatus
+from manta.api.ray.cluster import ClusterConditionType, RayCluster, RayClusterStatus
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS, SERVICES
 from manta.controllers.idlesuspend import metrics
@@ -23,6 +23,7 @@ from manta.reconcile.step import Step
 from manta.rules.selection import RAY_PODS
 from manta.rules.settings import Settings
 from manta.runtime.controller import Watch, mapped_keys
+from manta.runtime.failures import FailureCondition
 from manta.runtime.manager import Manager
 
 WORKERS: Final = 64
@@ -32,10 +33,12 @@ WORKERS: Final = 64
 class IdleSuspendReconciler(Reconciler[IdleSnapshot, RayClusterStatus]):
     name = CONTROLLER
     workers = WORKERS
+    failure_condition = FailureCondition(ClusterConditionType.IDLE, "Unknown")
+    """`ReconcileError` of a RayCluster belongs to the controller that runs it."""
 
     def __init__(self, manager: Manager, settings: Settings, dashboard: Dashboard) -> None:
         self._settings = settings
-        self._clusters = manager.informer(RAY_CLUSTERS, RayCluster)
+        self.subjects = self._clusters = manager.informer(RAY_CLUSTERS, RayCluster)
         self._observer = Observer(
             self._clusters,
             manager.informer(PODS, Pod, labels=RAY_PODS),
