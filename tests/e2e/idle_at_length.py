@@ -1,173 +1,217 @@
-"""Every way to use real Ray keeps its cluster awake; a dashboard that hangs does too. `make idle` runs this."""
+"""Real Ray, used in every way, is never suspended; unused, it is. `make idle` runs this and prints the figures.
+
+Several clusters of one plane are used side by side, with a limit of ten seconds. Every change of a RayCluster is
+watched, so that no suspension is missed. After each use the cluster must be found idle again, and after every
+third one it must sleep: a cluster that is never suspended at all would prove nothing. MANTA_IDLE_RUNS=n makes it n runs.
+"""
 
 from __future__ import annotations
 
-import subprocess
+import asyncio
+import os
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count, cycle, islice
+from typing import Any
 
 import pytest
 
 from e2e.conftest import Machine
+from e2e.idle_uses import END, RUN, USES, Use
 from e2e.objects import cluster
-from e2e.test_idle import AFTER, LIMIT, head_of, idle_condition, is_asleep
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS
+from manta.client.watch import watch_objects
+from manta.kube.client import Client
+from manta.kube.config import load
+from manta.kube.connect import connect
 
-pytestmark = pytest.mark.embedded_only(reason="`manta up` wakes a cluster that is used")
+pytestmark = pytest.mark.embedded_only(reason="it stops processes in the head's container")
 
-WATCHED = 2.5 * LIMIT
-DETACHED = """
-import ray; ray.init(logging_level="error")
-class Kept:
-    def there(self): return True
-kept = ray.remote(num_cpus=0)(Kept).options(name="kept", namespace="n", lifetime="detached").remote()
-ray.get(kept.there.remote())
-"""
-END_DETACHED = """
-import ray; ray.init(logging_level="error", namespace="n"); ray.kill(ray.get_actor("kept"))
-"""
-CLIENT = """
-import ray, time; ray.init("ray://127.0.0.1:10001", logging_level="error")
-print("connected", flush=True); time.sleep(%d)
-"""
-TASK = """
-import ray, time; ray.init(logging_level="error"); print("connected", flush=True)
-ray.get(ray.remote(num_cpus=0)(lambda: time.sleep(%d)).remote())
-"""
-QUEUED_TASK = """
-import ray, time; ray.init(logging_level="error"); print("connected", flush=True)
-ray.get(ray.remote(num_cpus=100)(lambda: 1).remote(), timeout=%d)
-"""
-GROUP = """
-import ray; ray.init(logging_level="error", namespace="n")
-from ray.util.placement_group import placement_group
-placement_group([{"CPU": 50}], name="gang", lifetime="detached")
-"""
-END_GROUP = """
-import ray; ray.init(logging_level="error", namespace="n")
-from ray.util import get_placement_group, remove_placement_group
-remove_placement_group(get_placement_group("gang"))
-"""
-SERVE = """
-import ray; from ray import serve; ray.init(logging_level="error")
-@serve.deployment(ray_actor_options={"num_cpus": 0})
-def hello(request): return "hello"
-serve.run(hello.bind(), name="app", blocking=False)
-"""
-END_SERVE = """
-import ray; from ray import serve; ray.init(logging_level="error"); serve.delete("app")
-"""
-SUBMIT = "import os; os.system('ray job submit --no-wait --submission-id %s %s')"
+RUNS = int(os.environ.get("MANTA_IDLE_RUNS", str(4 * len(USES))))
+SIDE_BY_SIDE = 3
+SLEEPS_EVERY = 3
+LIMIT = 10
+WATCHED = 3.0 * LIMIT
+AFTER = "manta.ray.io/idle-suspend-after"
+WARNING = "manta.ray.io/idle-suspend-warning"
+NEVER = "0"
 
 
-@pytest.fixture(scope="module")
-def head(machine: Machine) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Runs Python in the head of a cluster that is suspended when nobody uses it."""
-    limit(machine, "0")
-    machine.cluster_ready("used")
+@dataclass
+class Lane:
+    """One cluster, and all that was seen of it."""
 
-    def python(script: str) -> subprocess.Popen[str]:
-        command = machine.command("exec", head_of(machine, "used"), "--", "python", "-c", script)
-        return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    machine: Machine
+    client: Client
+    name: str
+    seen: dict[str, Any] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    conditions: Counter[str] = field(default_factory=Counter)
+    suspensions: int = 0
+
+    @property
+    def key(self) -> Key:
+        return Key("default", self.name)
+
+    async def follow(self) -> None:
+        async for _, document in watch_objects(self.client, RAY_CLUSTERS, self.key):
+            begins = document["spec"].get("suspend") and not self.seen.get("spec", {}).get(
+                "suspend"
+            )
+            self.suspensions += bool(begins)
+            self.seen = document
+            self.conditions[self.idle] += 1
+            self.changed.set()
+
+    @property
+    def idle(self) -> str:
+        found = self.seen.get("status", {}).get("conditions", [])
+        one = next((one for one in found if one["type"] == "Idle"), {})
+        return f"{one.get('status')} {one.get('reason')}"
+
+    @property
+    def state(self) -> str:
+        return str(self.seen.get("status", {}).get("state"))
+
+    async def until(self, what: str, check: Callable[[], bool], seconds: float = 300) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while not check():
+                    self.changed.clear()
+                    await self.changed.wait()
+        except TimeoutError:
+            said = f"{self.name}: not within {seconds:.0f} s: {what} ({self.state}, {self.idle})"
+            raise AssertionError(f"{said}\n{self.machine.logs()}") from None
+
+    async def limit(self, after: str) -> None:
+        marks = {AFTER: after, WARNING: "2s"}
+        await self.client.patch(RAY_CLUSTERS, self.key, {"metadata": {"annotations": marks}})
+
+    async def resume(self) -> None:
+        await self.client.patch(RAY_CLUSTERS, self.key, {"spec": {"suspend": False}})
+        await self.until("it is resumed", lambda: self.state == "ready")
+
+    async def start(self, *command: str) -> asyncio.subprocess.Process:
+        """A command in the head."""
+        head = self.seen["status"]["head"]["podName"]
+        return await asyncio.create_subprocess_exec(
+            *self.machine.command("exec", head, "--", *command),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={name: value for name, value in os.environ.items() if name != "KUBECONFIG"},
         )
 
-    yield python
-    machine.manta("delete", "raycluster", "used")
+    async def execute(self, *command: str) -> None:
+        process = await self.start(*command)
+        async with asyncio.timeout(180):
+            said, _ = await process.communicate()
+        assert process.returncode == 0, said.decode()
 
 
-def run(process: subprocess.Popen[str]) -> None:
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, said
+@asynccontextmanager
+async def begun(lane: Lane, use: Use, run: str) -> AsyncIterator[None]:
+    """While this lasts the cluster is used."""
+    await lane.execute("rm", "-f", END)
+    script = use.begin.replace(RUN, run)
+    process = await lane.start("python", "-c", script) if use.in_background else None
+    try:
+        if process is None:
+            await lane.execute("python", "-c", script)
+        else:
+            assert process.stdout is not None
+            line = (await asyncio.wait_for(process.stdout.readline(), 180)).decode()
+            assert "begun" in line, line + (await process.stdout.read()).decode()
+        yield
+    finally:
+        await lane.execute("touch", END)
+        if use.end:
+            await lane.execute("python", "-c", use.end.replace(RUN, run))
+        if process is not None:
+            await asyncio.wait_for(process.communicate(), 180)
 
 
-@contextmanager
-def in_background(process: subprocess.Popen[str]) -> Iterator[None]:
-    with process:  # closes its pipe, and waits
-        try:
-            yield
-        finally:
-            process.terminate()
+@dataclass(frozen=True)
+class Result:
+    use: str
+    wrong: str = ""
+    """Why the cluster was suspended, or not found to be used."""
+    found_idle_after: float = 0.0
+    slept: bool = False
 
 
-def stays_awake(machine: Machine, seconds: float = WATCHED) -> set[str]:
-    """The reasons of the condition meanwhile."""
-    seen = set()
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        assert not machine.get("raycluster", "used")["spec"].get("suspend"), "it was suspended"
-        condition = idle_condition(machine, "used")
-        seen.add(f"{condition.get('status')} {condition.get('reason')}")
-        time.sleep(1)
-    return seen
+async def one_run(lane: Lane, name: str, run: int, *, sleeps: bool) -> Result:
+    use, before = USES[name], lane.suspensions
+    async with begun(lane, use, str(run)):
+        lane.conditions.clear()
+        await lane.limit(f"{LIMIT}s")
+        await asyncio.sleep(WATCHED)
+        seen, suspended = set(lane.conditions), lane.suspensions > before
+        await lane.limit(NEVER)
+    wrong = f"suspended; {sorted(seen)}" if suspended else ""
+    if not wrong and not seen & use.expected:
+        wrong = f"not found to be used: {sorted(seen)}"
+    if suspended:
+        await lane.until("it sleeps", lambda: lane.state == "suspended")
+        await lane.resume()
+        return Result(name, wrong)
+    began = time.monotonic()
+    await lane.limit(f"{LIMIT}s")
+    await lane.until("it is idle again", lambda: lane.idle == "True NotInUse")
+    idle = round(time.monotonic() - began, 1)
+    if sleeps:
+        await lane.until("it sleeps", lambda: lane.state == "suspended")
+    await lane.limit(NEVER)
+    if sleeps or lane.suspensions > before:
+        await lane.until("it sleeps", lambda: lane.state == "suspended")
+        await lane.resume()
+    return Result(name, wrong, idle, slept=sleeps)
 
 
-def limit(machine: Machine, after: str = "") -> None:
-    """While a use begins or ends, which takes long on a busy machine, the cluster has no limit."""
-    chosen = {"manta.ray.io/idle-suspend-after": after} if after else {}
-    machine.apply(cluster("used", workers=0, annotations=AFTER | chosen))
+async def use_one_cluster(lane: Lane, stories: Iterator[tuple[int, str]]) -> list[Result]:
+    results: list[Result] = []
+    following = asyncio.create_task(lane.follow())
+    try:
+        await lane.until("it is ready", lambda: lane.state == "ready")
+        for own, (run, name) in zip(count(1), stories, strict=False):
+            results.append(await one_run(lane, name, run, sleeps=own % SLEEPS_EVERY == 0))
+            sys.stdout.write(f"{run} {lane.name} {results[-1]}\n")
+            sys.stdout.flush()
+    finally:
+        following.cancel()
+    return results
 
 
-def awake(machine: Machine) -> None:
-    limit(machine, "0")
-    if is_asleep(machine, "used") or machine.get("raycluster", "used")["spec"].get("suspend"):
-        machine.until("it sleeps", lambda: is_asleep(machine, "used"))
-        machine.manta("resume", "used")
-        machine.cluster_ready("used")
+async def use_clusters(machine: Machine) -> list[Result]:
+    client = await connect(load(machine.directory / "kubeconfig"))
+    stories = enumerate(islice(cycle(USES), RUNS), start=1)
+    try:
+        async with asyncio.TaskGroup() as group:
+            lanes = [Lane(machine, client, f"used-{number}") for number in range(SIDE_BY_SIDE)]
+            work = [group.create_task(use_one_cluster(lane, stories)) for lane in lanes]
+    finally:
+        await client.close()
+    return [result for one in work for result in one.result()]
 
 
-Head = Callable[[str], subprocess.Popen[str]]
-
-LEFT_BEHIND = {
-    "detached actor": (DETACHED, "False ActorAlive", END_DETACHED),
-    "queued job": (
-        SUBMIT % ("queued", "--entrypoint-num-cpus 100 -- true"),
-        "False ActorAlive",
-        "import os; os.system('ray job stop --no-wait queued')",
-    ),
-    "job that does not use Ray": (SUBMIT % ("plain", "-- sleep 90"), "False ActorAlive", ""),
-    "placement group that waits": (GROUP, "False PlacementGroupExists", END_GROUP),
-    "Serve application": (SERVE, "False ActorAlive", END_SERVE),
-}
-
-
-@pytest.mark.parametrize("story", LEFT_BEHIND.values(), ids=LEFT_BEHIND)
-def test_what_a_script_leaves_behind_is_use(
-    machine: Machine, head: Head, story: tuple[str, str, str]
+@pytest.mark.timeout(7200)
+def test_a_cluster_in_use_is_never_suspended_and_an_unused_one_is(
+    machine: Machine, record_property: Any
 ) -> None:
-    begin, reason, end = story
-    awake(machine)
-    run(head(begin))
-    limit(machine)
-    assert reason in stays_awake(machine)
-    if end:
-        limit(machine, "0")
-        run(head(end))
-        limit(machine)
-    machine.until("it sleeps", lambda: is_asleep(machine, "used"), 300)
-
-
-RUNNING = {"Ray Client": CLIENT, "sleeping task": TASK, "queued task": QUEUED_TASK}
-
-
-@pytest.mark.parametrize("script", RUNNING.values(), ids=RUNNING)
-def test_what_runs_is_use(machine: Machine, head: Head, script: str) -> None:
-    awake(machine)
-    process = head(script % 600)
-    with in_background(process):
-        assert process.stdout is not None
-        assert "connected" in process.stdout.readline()
-        limit(machine)
-        assert "False DriverRunning" in stays_awake(machine)
-
-
-def test_a_dashboard_that_hangs_proves_nothing(machine: Machine, head: Head) -> None:
-    awake(machine)
-    # The brackets keep pkill from the process that runs it.
-    signal = "import os; os.system('pkill -%s -f dashboard/[d]ashboard.py; pkill -%s -f ray::[D]ashboard')"
-    run(head(signal % ("STOP", "STOP")))
-    limit(machine)
-    seen = stays_awake(machine, 3 * LIMIT)
-    assert "Unknown DashboardUnreachable" in seen or "Unknown HeadNotReady" in seen, seen
-    run(head(signal % ("CONT", "CONT")))
-    machine.until("it sleeps", lambda: is_asleep(machine, "used"), 300)
+    limits = {AFTER: NEVER, WARNING: "2s"}
+    names = [f"used-{number}" for number in range(SIDE_BY_SIDE)]
+    machine.apply(*(cluster(name, workers=0, annotations=limits) for name in names))
+    results = asyncio.run(use_clusters(machine))
+    record_property("runs", len(results))
+    record_property("uses", dict(Counter(one.use for one in results)))
+    record_property("wrong", [f"{one.use}: {one.wrong}" for one in results if one.wrong])
+    record_property("slept", sum(one.slept for one in results))
+    record_property("limit_seconds", LIMIT)
+    record_property("watched_seconds", WATCHED)
+    record_property("slowest_to_be_found_idle", max(one.found_idle_after for one in results))
+    assert [one for one in results if one.wrong] == []
+    assert len(results) == RUNS
