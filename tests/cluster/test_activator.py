@@ -24,6 +24,9 @@ KEY = Key(NAMESPACE, "demo")
 SLICE = Key(NAMESPACE, "demo-head-svc-manta-activator")
 SLEEPS = {"manta.ray.io/idle-suspended": "2026-01-01T00:00:00Z"}
 
+_NOW = {"lastTransitionTime": "2026-01-01T00:00:00Z", "message": "", "reason": "Test"}
+SUSPENDED = {"conditions": [{"type": "RayClusterSuspended", "status": "True"} | _NOW]}
+
 
 @asynccontextmanager
 async def a_plane(
@@ -49,6 +52,7 @@ async def a_plane(
         ports = [
             {"name": "client", "port": 10001, "targetPort": port},
             {"name": "dashboard", "port": 8265, "targetPort": port},
+            {"name": "metrics", "port": 8080, "targetPort": port},
         ]
         service = {
             "metadata": {
@@ -58,6 +62,7 @@ async def a_plane(
             "spec": {"ports": ports} | ({"clusterIP": "None"} if headless else {}),
         }
         await plane.client.create(SERVICES, NAMESPACE, service)
+        await plane.client.patch(RAY_CLUSTERS, KEY, {"status": SUSPENDED}, subresource="status")
         try:
             yield plane, port
         finally:
@@ -116,6 +121,8 @@ async def test_the_first_connections_wake_a_cluster_and_are_served_by_its_head()
         one = await the_slice(plane)
         assert one.metadata.labels["kubernetes.io/service-name"] == "demo-head-svc"
         assert one.endpoints[0].addresses == ("192.0.2.1",)
+        # A metrics server would find the port by the slice, and never let the cluster sleep.
+        assert {port.name for port in one.ports} == {"client", "dashboard"}
         starting = asyncio.create_task(start_head(plane))
         answers = await asyncio.gather(
             ask(port_of(one, "dashboard"), b"job\n"), ask(port_of(one, "client"), b"session\n")

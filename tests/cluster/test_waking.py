@@ -31,7 +31,9 @@ PATH = f"/api/v1/namespaces/{NAMESPACE}/services/demo-head-svc:dashboard/proxy/a
 
 
 @asynccontextmanager
-async def a_plane(**fields: Any) -> AsyncIterator[tuple[MemoryPlane, int, asyncio.Event]]:
+async def a_plane(
+    conditions: tuple[str, ...] = ("RayClusterSuspended",), **fields: Any
+) -> AsyncIterator[tuple[MemoryPlane, int, asyncio.Event]]:
     """A plane with a RayCluster, its head Service without endpoints, and the port of what will be its dashboard."""
 
     ready = asyncio.Event()
@@ -48,7 +50,7 @@ async def a_plane(**fields: Any) -> AsyncIterator[tuple[MemoryPlane, int, asynci
         connector = LocalConnector()
         connector.ports[port] = port
         plane.app.connector = connector
-        plane.app.set_wake(Waker(plane.client))
+        plane.app.wake = Waker(plane.client)
         given: dict[str, Any] = {"suspend": True, "annotations": SLEEPS} | fields
         made = await plane.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster(**given))
         owner = {
@@ -63,6 +65,7 @@ async def a_plane(**fields: Any) -> AsyncIterator[tuple[MemoryPlane, int, asynci
             "spec": {"clusterIP": "None", "ports": [{"name": "dashboard", "port": 8265}]},
         }
         await plane.client.create(SERVICES, NAMESPACE, service)
+        await set_conditions(plane, *conditions)
         try:
             yield plane, port, ready
         finally:
@@ -91,9 +94,12 @@ async def start_head(plane: MemoryPlane, port: int, ready: asyncio.Event) -> Non
     await plane.client.create(ENDPOINT_SLICES, NAMESPACE, body)
     await asyncio.sleep(0.5)  # it has an address, but does not serve yet
     ready.set()
-    now = {"lastTransitionTime": "2026-01-01T00:00:00Z", "message": "", "reason": "Ready"}
-    serves = [{"type": "HeadPodReady", "status": "True"} | now]
-    status = {"status": {"conditions": serves}}
+    await set_conditions(plane, "HeadPodReady")
+
+
+async def set_conditions(plane: MemoryPlane, *types: str) -> None:
+    now = {"lastTransitionTime": "2026-01-01T00:00:00Z", "message": "", "reason": "Test"}
+    status = {"status": {"conditions": [{"type": one, "status": "True"} | now for one in types]}}
     await plane.client.patch(RAY_CLUSTERS, KEY, status, subresource="status")
 
 
@@ -143,6 +149,47 @@ async def test_another_service_of_the_cluster_does_not_wake_it() -> None:
         assert (await cluster(plane)).spec.suspend is True
 
 
+async def test_a_cluster_is_not_woken_before_its_pods_are_gone_nor_for_who_has_left() -> None:
+    """Its own workers, which end after the head, connect to it as well."""
+    async with a_plane(("RayClusterSuspending",)) as (plane, port, ready):
+        wake = Waker(plane.client)
+        left = asyncio.create_task(wake(HEAD, "dashboard"))
+        await asyncio.sleep(0.5)
+        left.cancel()
+        await asyncio.gather(left, return_exceptions=True)
+        await set_conditions(plane, "RayClusterSuspended")
+        async with asyncio.timeout(10):
+            while wake.is_waking(HEAD):
+                await asyncio.sleep(0.05)
+        assert (await cluster(plane)).spec.suspend is True
+
+        await set_conditions(plane, "RayClusterSuspending")
+        starting = asyncio.create_task(start_head(plane, port, ready))
+        waits = asyncio.create_task(wake(HEAD, "dashboard"))
+        await asyncio.sleep(0.5)
+        assert (await cluster(plane)).spec.suspend is True
+        await set_conditions(plane, "RayClusterSuspended")
+        assert await waits
+        await starting
+
+
+@pytest.mark.parametrize("name", ["metrics", "8080", "gcs-server", "6379"])
+async def test_a_port_at_which_nobody_uses_a_cluster_does_not_wake_it(name: str) -> None:
+    async with a_plane() as (plane, _, _):
+        assert not await Waker(plane.client)(HEAD, name)
+        assert (await cluster(plane)).spec.suspend is True
+
+
+async def test_a_request_for_the_metrics_of_a_cluster_that_sleeps_does_not_wake_it() -> None:
+    async with a_plane() as (plane, _, _):
+        service = await plane.client.get(SERVICES, HEAD)
+        ports = [*service["spec"]["ports"], {"name": "metrics", "port": 8080}]
+        await plane.client.patch(SERVICES, HEAD, {"spec": {"ports": ports}})
+        with pytest.raises(ApiError, match="no endpoints available"):
+            await plane.client.send("GET", PATH.replace(":dashboard", ":metrics"))
+        assert (await cluster(plane)).spec.suspend is True
+
+
 class Here(PodSockets):
     """Connections to Pods end on this machine."""
 
@@ -170,6 +217,8 @@ async def test_a_client_that_gives_up_leaves_nothing_behind() -> None:
     async with a_plane() as (plane, _, _), proxied(plane) as address:
         before = len(asyncio.all_tasks())
         _, writer = await asyncio.open_connection(*address)
+        # What it has sent already must not hide that it left.
+        writer.write(b"GET / HTTP/1.1\r\nHost: demo\r\n\r\n")
         while (await cluster(plane)).spec.suspend:
             await asyncio.sleep(0.05)
         writer.close()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Final
 
@@ -27,6 +29,16 @@ from manta.rules.traits import head_service_name
 HOLD_SECONDS: Final = 300.0
 """How long connections are held. Most clients give up earlier."""
 _ATTEMPTS: Final = 5
+NO_USE: Final = frozenset(
+    (
+        names.PORT_NAME_METRICS,
+        str(names.PORT_METRICS),
+        names.PORT_NAME_GCS,
+        str(names.PORT_GCS),
+    )
+)
+"""Ports at which nobody uses a cluster: a metrics server asks for ever, and the cluster's own workers, which end
+after the head, look for its GCS."""
 
 log = logging.getLogger(__name__)
 
@@ -37,48 +49,72 @@ class Waker:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._waking: dict[Key, asyncio.Task[bool]] = {}
+        self._waiting: Counter[Key] = Counter()
 
     def is_waking(self, service: Key) -> bool:
         return service in self._waking
 
-    async def __call__(self, service: Key) -> bool:
-        """All who ask wait for the same resume, which goes on if they leave."""
+    async def sleeps(self, service: Key) -> bool:
+        try:
+            cluster = await self._cluster_of(service)
+        except MantaError as error:
+            log.warning("whether Service %s sleeps is not known: %s", service, error)
+            return False
+        return cluster is not None and sleeps(cluster)
+
+    async def __call__(self, service: Key, port: str = "") -> bool:
+        """All who ask wait for the same resume. Once it has begun it goes on if they leave."""
+        if port in NO_USE:
+            return False
         if service not in self._waking:
             task = asyncio.create_task(self._serve_again(service))
             self._waking[service] = task
             task.add_done_callback(lambda _: self._waking.pop(service, None))
-        return await asyncio.shield(self._waking[service])
+        self._waiting[service] += 1
+        try:
+            return await asyncio.shield(self._waking[service])
+        finally:
+            self._waiting[service] -= 1
+            self._waiting += Counter()  # drops what is zero
 
     async def _serve_again(self, service: Key) -> bool:
         try:
-            key = await self._resume(service)
-            if key is None:
-                return False
-            log.info("RayCluster %s is resumed: its head is used", key)
             async with asyncio.timeout(HOLD_SECONDS):
-                return await self._until_ready(key)
+                key = await self._resume(service)
+                if key is None:
+                    return False
+                log.info("RayCluster %s is resumed: its head is used", key)
+                return await self._until(key, has_ready_head)
         except MantaError as error:
             log.warning("Service %s is used, but was not woken: %s", service, error)
         except TimeoutError:
             log.warning("Service %s is not ready after %.0f s", service, HOLD_SECONDS)
         return False
 
-    async def _until_ready(self, key: Key) -> bool:
+    async def _until(self, key: Key, wanted: Callable[[RayCluster], bool]) -> bool:
         """False: the cluster was deleted."""
         async with aclosing(watch_object(self._client, RAY_CLUSTERS, key)) as changes:
             async for document in changes:
                 if document is None:
                     return False
-                if has_ready_head(msgspec.convert(document, RayCluster)):
+                if wanted(msgspec.convert(document, RayCluster)):
                     return True
         return False
 
     async def _resume(self, service: Key) -> Key | None:
-        """The cluster that was resumed; None if none sleeps. Raises MantaError."""
+        """The cluster that was resumed; None if none sleeps. Raises MantaError.
+
+        Not before its Pods are gone: those that look for their head meanwhile are no use of it."""
         for _ in range(_ATTEMPTS):
             cluster = await self._cluster_of(service)
             if cluster is None or not sleeps(cluster):
                 return None
+            if not is_suspended(cluster):
+                await self._until(cluster.metadata.key, is_suspended)
+                if not self._waiting[service]:
+                    log.info("Service %s is not woken: who used it has left", service)
+                    return None
+                continue
             try:
                 await resume(self._client, cluster)
             except Conflict:  # the operator wrote its status meanwhile
@@ -103,6 +139,12 @@ def sleeps(cluster: RayCluster) -> bool:
     """Whether the operator suspended it because nobody used it."""
     marked = names.ANNOTATION_IDLE_SUSPENDED in cluster.metadata.annotations
     return marked and bool(cluster.spec.suspend) and cluster.metadata.deletion_timestamp is None
+
+
+def is_suspended(cluster: RayCluster) -> bool:
+    """Whether its Pods are gone, or it is no longer to be suspended."""
+    is_gone = is_true(cluster.status.conditions, ClusterConditionType.SUSPENDED)
+    return is_gone or not sleeps(cluster)
 
 
 def has_ready_head(cluster: RayCluster) -> bool:

@@ -20,14 +20,21 @@ class Wake(Protocol):
         """Whether this Service is being woken. It may have endpoints already that do not serve yet."""
         ...
 
-    async def __call__(self, service: Key) -> bool:
-        """True when the Service serves again; False at once if it does not sleep. Never raises."""
+    async def sleeps(self, service: Key) -> bool:
+        """Whether a connection would wake this Service. Never raises."""
+        ...
+
+    async def __call__(self, service: Key, port: str = "") -> bool:
+        """True when the Service serves again; False at once if it does not sleep. Never raises.
+
+        `port`: its name or number. Not every port is there for use."""
         ...
 
 
 async def woken(
     wake: Wake | None,
     service: Key,
+    port: str,
     *,
     has_endpoints: bool,
     has_left: Callable[[], bool] = lambda: False,
@@ -35,7 +42,7 @@ async def woken(
     """Whether a Service was woken for a client. Returns early if that has left."""
     if wake is None or (has_endpoints and not wake.is_waking(service)):
         return False
-    waking = asyncio.ensure_future(wake(service))
+    waking = asyncio.ensure_future(wake(service, port))
     try:
         while not waking.done() and not has_left():
             await asyncio.wait((waking,), timeout=_PAUSE)

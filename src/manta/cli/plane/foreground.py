@@ -82,7 +82,7 @@ async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
         if args.nodes:
             # Before clients can find the plane: they must not read outdated Pod statuses.
             await mark_lost_pods(plane.client, args.dir / NODE_DIRECTORY, SystemClock().now())
-        plane.app.set_wake(Waker(plane.client))
+        plane.app.wake = Waker(plane.client)
         await mark_plane(plane.client, args.dir)
         listener = console.listener_of(args.dir, wanted=args.console)
         write_record(args.dir, plane.url, __version__)
@@ -180,5 +180,5 @@ def node_options(plane: Plane, args: argparse.Namespace, ranges: Ranges) -> Node
         ranges=ranges,
         programs=RAY_PROGRAMS,
         api_server=(plane.options.host, plane.port),
-        wake=Waker(plane.client),
+        wake=plane.app.wake,
     )

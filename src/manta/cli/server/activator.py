@@ -1,7 +1,7 @@
 """Takes the connections to clusters that sleep: `manta activator`, on any Kubernetes.
 
 For each RayCluster that the operator suspended for idleness it adds an EndpointSlice to the head Service that names
-itself, with a port of its own for each port of the Service. The first connection resumes the cluster; all are held until
+itself, with a port of its own for each port at which a cluster is used. The first connection resumes the cluster; all are held until
 the head is ready and then passed on to it. The slice goes when the cluster is awake.
 
 A headless Service has no address of its own: its name would lead to this process at Ray's own ports, where it
@@ -24,10 +24,10 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import ENDPOINT_SLICES, SERVICES
 from manta.api.well_known import LABEL_ENDPOINT_SLICE_MANAGED_BY, LABEL_SERVICE_NAME
-from manta.client.waking import Waker, sleeps
+from manta.client.waking import NO_USE, Waker, sleeps
 from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, MantaError, NotFound
-from manta.localplane.node.net.relay import Streams, close_connection, relay
+from manta.localplane.node.net.relay import Streams, close_connection, has_left, relay
 from manta.localplane.waking import woken
 from manta.rules.traits import head_service_name
 from manta.runtime.informer import Informer
@@ -136,7 +136,7 @@ class Activator:
         stand = _Stand(cluster, service)
         try:
             for port in service.spec.ports:
-                if port.protocol == "TCP":
+                if port.protocol == "TCP" and port.name not in NO_USE:
                     stand.servers[port.name] = await self._open(stand, port)
             await self._publish(stand)
         except BaseException:
@@ -185,13 +185,16 @@ class Activator:
         return await asyncio.start_server(serve, self._listen, 0)
 
     async def _pass_on(self, stand: _Stand, port: ServicePort, client: Streams) -> None:
-        reader, writer = client
+        _, writer = client
         head = self._head(stand.cluster)
 
-        def has_left() -> bool:
-            return reader.at_eof() or writer.transport.is_closing()
-
-        await woken(self._wake, head, has_endpoints=False, has_left=has_left)
+        await woken(
+            self._wake,
+            head,
+            port.name,
+            has_endpoints=False,
+            has_left=lambda: has_left(client),
+        )
         self._changed.set()
         try:
             target = await self._dial(stand.cluster.metadata.key, port)

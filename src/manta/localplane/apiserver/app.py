@@ -120,8 +120,13 @@ class App(Handler):
     def connector(self, connector: NodeConnector | None) -> None:
         self._streams.connector = connector
 
-    def set_wake(self, wake: Wake) -> None:
-        """What to call when somebody uses a Service without endpoints through the proxy."""
+    @property
+    def wake(self) -> Wake | None:
+        """What to call when somebody uses a Service without endpoints."""
+        return self._streams.wake
+
+    @wake.setter
+    def wake(self, wake: Wake | None) -> None:
         self._streams.wake = wake
 
     async def authenticate(

@@ -37,7 +37,7 @@ from manta.localplane.apiserver.streaming.targets import (
     find_pod,
     pod_address,
     service_address,
-    service_name,
+    service_and_port,
 )
 from manta.localplane.apiserver.streaming.tunnel import spdy_in_websocket
 from manta.localplane.apiserver.streaming.websocket import (
@@ -231,14 +231,15 @@ class Streams:
         """The address, after a Service that sleeps was woken. Raises StatusError."""
         if call.resource.plural != "services":
             return self._address(call)
-        service = Key(call.route.namespace, service_name(call.route.name))
+        name, port = service_and_port(call.route.name)
+        service = Key(call.route.namespace, name)
         try:
             where = self._address(call)
         except NoEndpoints:
-            if not await woken(self.wake, service, has_endpoints=False):
+            if not await woken(self.wake, service, port, has_endpoints=False):
                 raise
             return self._address(call)
-        if await woken(self.wake, service, has_endpoints=True):
+        if await woken(self.wake, service, port, has_endpoints=True):
             return self._address(call)
         return where
 

@@ -82,9 +82,9 @@ class NoEndpoints(StatusError):  # noqa: N818 - a state, not a fault
         super().__init__(503, "ServiceUnavailable", message)
 
 
-def service_name(text: str) -> str:
-    """The name in `NAME`, `NAME:PORT` or `http:NAME:PORT`. Raises StatusError."""
-    return _split(text)[0]
+def service_and_port(text: str) -> tuple[str, str]:
+    """Of `NAME`, `NAME:PORT` or `http:NAME:PORT`. Raises StatusError."""
+    return _split(text)
 
 
 def service_address(core: Core, namespace: str, text: str) -> Address:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _CHUNK = 64 * 1024
+_ENDED = frozenset((7, 8))
+"""TCP_CLOSE and TCP_CLOSE_WAIT of Linux."""
 
 
 class ConnectionSet:
@@ -35,6 +38,20 @@ class ConnectionSet:
     def close(self) -> None:
         for task in tuple(self._tasks):
             task.cancel()
+
+
+def has_left(client: Streams) -> bool:
+    """Whether a client whose data nobody has read yet has closed its side. What it sent before hides the end
+    from the stream, so the socket is asked."""
+    reader, writer = client
+    if reader.at_eof() or writer.transport.is_closing():
+        return True
+    found = writer.get_extra_info("socket")
+    try:
+        state = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+    except (AttributeError, OSError):  # not Linux, or not TCP
+        return False
+    return state[0] in _ENDED
 
 
 async def relay(one: Streams, other: Streams) -> None:

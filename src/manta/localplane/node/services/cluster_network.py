@@ -17,6 +17,7 @@ from manta.localplane.node.net.relay import Streams
 from manta.localplane.node.services.dns_server import DnsServer, machine_name_servers
 from manta.localplane.node.services.dns_zone import Zone
 from manta.localplane.node.services.proxy import Backend, ServiceProxy, find_port, service_of
+from manta.localplane.node.services.stand_ins import StandIns
 from manta.runtime.informer import Informer
 from manta.runtime.recorder import ObjectReference, Recorder
 
@@ -44,7 +45,9 @@ class ClusterNetwork:
         )
         self._changed = asyncio.Event()
         self._names = self._zone()
-        self._dns = DnsServer(self._names, machine_name_servers())
+        self._stand_ins = StandIns(machine.ranges.services, self._services.all)
+        stand_in = self._stand_in if machine.options.wake is not None else None
+        self._dns = DnsServer(self._names, machine_name_servers(), stand_in)
 
     def _port_refused(self, service: Key, why: str) -> None:
         """Record an Event for the Service."""
@@ -122,8 +125,17 @@ class ClusterNetwork:
     async def _follow_services(self) -> None:
         while True:
             self._changed.clear()
-            await self.proxy.follow(self._services.all())
+            await self.proxy.follow(self._stand_ins.listening())
             await self._changed.wait()
+
+    async def _stand_in(self, service: Service) -> str:
+        """An address at which connections wake this Service; empty if it does not sleep."""
+        wake = self._machine.options.wake
+        if wake is None or not await wake.sleeps(service.metadata.key):
+            return ""
+        address = self._stand_ins.add(service)
+        await self.proxy.follow(self._stand_ins.listening())
+        return address
 
     async def dial(self, service: Key, port: str | int) -> Streams:
         """Connect to a Service, also a headless one, by port name or number. Raises OSError."""

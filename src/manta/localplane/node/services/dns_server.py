@@ -8,6 +8,7 @@ import struct
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from manta.api.core import Service
 from manta.localplane.node.net.relay import ConnectionSet
 from manta.localplane.node.net.sockets import serve_on
 from manta.localplane.node.services.dns_messages import (
@@ -20,19 +21,24 @@ from manta.localplane.node.services.dns_messages import (
     render,
     render_failure,
 )
-from manta.localplane.node.services.dns_zone import Zone
+from manta.localplane.node.services.dns_zone import Zone, addresses_reply
 
 _PORT = 53
 _UPSTREAM_TIMEOUT = 2.0
-_TCP_LIMIT = 65535
+_UDP_LIMIT, _TCP_LIMIT = 512, 65535
 _ADDRESS = tuple[str, int]
 Exchange = Callable[[bytes, str], Awaitable[bytes]]
 """(query, name server) -> response."""
+StandIn = Callable[[Service], Awaitable[str]]
+"""The address that stands in for a headless Service without endpoints; empty: none does."""
 
 
 class DnsServer:
-    def __init__(self, zone: Zone, upstreams: Sequence[str]) -> None:
+    def __init__(
+        self, zone: Zone, upstreams: Sequence[str], stand_in: StandIn | None = None
+    ) -> None:
         self._zone = zone
+        self._stand_in = stand_in
         self._upstreams = tuple(upstreams)
         self._udp: asyncio.DatagramTransport | None = None
         self._tcp: asyncio.Server | None = None
@@ -58,12 +64,12 @@ class DnsServer:
 
     # ── queries ────────────────────────────────────────────────────────────────────────
     def received(self, packet: bytes, client: _ADDRESS) -> None:
-        """Handle a datagram. Names of the cluster are answered at once, without a task."""
-        answer = self._from_zone(packet, limit=512)
+        """Handle a datagram. Most names of the cluster are answered at once, without a task."""
+        answer = None if self._may_sleep(packet) else self._from_zone(packet, limit=_UDP_LIMIT)
         if answer is not None:
             self._send(answer, client)
             return
-        task = asyncio.create_task(self._forward_for(packet, client))
+        task = asyncio.create_task(self._answer_later(packet, client))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -79,8 +85,27 @@ class DnsServer:
         reply = self._zone.answer(question)
         return None if reply is None else render(question, reply, limit=limit)
 
-    async def _forward_for(self, packet: bytes, client: _ADDRESS) -> None:
-        self._send(await self._forward(packet, _exchange), client)
+    def _may_sleep(self, packet: bytes) -> tuple[Question, Service] | None:
+        if self._stand_in is None:
+            return None
+        try:
+            question = parse_question(packet)
+        except MalformedQuery:
+            return None
+        service = self._zone.without_endpoints(question)
+        return (question, service) if service is not None else None
+
+    async def _answer(self, packet: bytes, limit: int, exchange: Exchange) -> bytes:
+        found = self._may_sleep(packet)
+        if found is not None and self._stand_in is not None:
+            question, service = found
+            if address := await self._stand_in(service):
+                return render(question, addresses_reply(question.name, [address]), limit=limit)
+        answer = self._from_zone(packet, limit=limit)
+        return answer if answer is not None else await self._forward(packet, exchange)
+
+    async def _answer_later(self, packet: bytes, client: _ADDRESS) -> None:
+        self._send(await self._answer(packet, _UDP_LIMIT, _exchange), client)
 
     async def _forward(self, packet: bytes, exchange: Exchange) -> bytes:
         """The first response of the machine's name servers, or SERVFAIL."""
@@ -99,9 +124,7 @@ class DnsServer:
             while True:
                 (length,) = struct.unpack("!H", await reader.readexactly(2))
                 packet = await reader.readexactly(length)
-                answer = self._from_zone(packet, limit=_TCP_LIMIT)
-                if answer is None:
-                    answer = await self._forward(packet, _exchange_by_stream)
+                answer = await self._answer(packet, _TCP_LIMIT, _exchange_by_stream)
                 writer.write(struct.pack("!H", len(answer)) + answer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, OSError):

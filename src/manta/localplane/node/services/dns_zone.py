@@ -1,6 +1,7 @@
 """The DNS records of the cluster. Pure.
 
-SERVICE.NAMESPACE.svc.DOMAIN                 ClusterIP, or the ready Pods of a headless Service
+SERVICE.NAMESPACE.svc.DOMAIN                 ClusterIP, or the ready Pods of a headless Service, or what stands in for
+                                             them while they sleep
 HOSTNAME.SERVICE.NAMESPACE.svc.DOMAIN        one Pod of a headless Service
 _PORT._PROTOCOL.SERVICE.NAMESPACE.svc.DOMAIN SRV
 1-2-3-4.NAMESPACE.pod.DOMAIN                 the Pod with that address
@@ -63,6 +64,17 @@ class Zone:
             case _:
                 return Reply() if question.name == self.domain else Reply(NXDOMAIN)
 
+    def without_endpoints(self, question: Question) -> Service | None:
+        """The headless Service whose address is asked for, if it has none."""
+        match question.name.removesuffix(f".{self.domain}").split("."):
+            case [name, namespace, "svc"] if question.wants_address:
+                service = self.service(namespace, name)
+            case _:
+                return None
+        if service is None or not service.headless or any(self.endpoints(service)):
+            return None
+        return service
+
     # ── Services ───────────────────────────────────────────────────────────────────────
     def _of_service(self, question: Question, rest: Sequence[str], namespace: str) -> Reply:
         service = self.service(namespace, rest[-1])
@@ -86,8 +98,8 @@ class Zone:
             return Reply()  # such as AAAA: the name exists, but has no such record
         if not service.headless:
             address = service.spec.cluster_ip
-            return _addresses(question.name, [address] if address else [])
-        return _addresses(question.name, [one for one, _ in self.endpoints(service)])
+            return addresses_reply(question.name, [address] if address else [])
+        return addresses_reply(question.name, [one for one, _ in self.endpoints(service)])
 
     def _one_pod(self, question: Question, service: Service, hostname: str) -> Reply:
         found = [
@@ -97,7 +109,7 @@ class Zone:
         ]
         if not found:
             return Reply(NXDOMAIN)
-        return _addresses(question.name, found) if question.wants_address else Reply()
+        return addresses_reply(question.name, found) if question.wants_address else Reply()
 
     def _ports(self, question: Question, service: Service, port: str, protocol: str) -> Reply:
         numbers = [
@@ -112,7 +124,7 @@ class Zone:
         base = f"{service.metadata.name}.{service.metadata.namespace}.svc.{self.domain}"
         if not service.headless:
             record = Record(question.name, dns_messages.Service(0, 100, numbers[0], base), TTL)
-            extra = _addresses(base, [service.spec.cluster_ip]).records
+            extra = addresses_reply(base, [service.spec.cluster_ip]).records
             return Reply(records=(record,), extra=extra)
         records, extra_records = [], []
         for address, endpoint in self.endpoints(service):
@@ -144,7 +156,7 @@ class Zone:
             return Reply(NXDOMAIN)
         if not any(address in network for network in self.networks):
             return Reply(NXDOMAIN)
-        return _addresses(question.name, [str(address)]) if question.wants_address else Reply()
+        return addresses_reply(question.name, [str(address)]) if question.wants_address else Reply()
 
     def _reverse(self, question: Question) -> Reply | None:
         digits = question.name.removesuffix(_REVERSE).split(".")
@@ -182,5 +194,5 @@ def _is_ipv4(text: str) -> bool:
     return True
 
 
-def _addresses(name: str, addresses: Iterable[str]) -> Reply:
+def addresses_reply(name: str, addresses: Iterable[str]) -> Reply:
     return Reply(records=tuple(Record(name, IPv4Address(one), TTL) for one in addresses))

@@ -18,7 +18,13 @@ from manta.api.discovery import Endpoint, EndpointSlice
 from manta.api.meta import Key
 from manta.api.well_known import LABEL_SERVICE_NAME
 from manta.localplane.node.net.datagrams import DatagramProxy
-from manta.localplane.node.net.relay import ConnectionSet, Streams, close_connection, relay
+from manta.localplane.node.net.relay import (
+    ConnectionSet,
+    Streams,
+    close_connection,
+    has_left,
+    relay,
+)
 from manta.localplane.node.net.sockets import (
     PodSockets,
     machine_datagrams,
@@ -211,12 +217,14 @@ class ServiceProxy:
         return machine_listener(address.host, address.port)
 
     async def _serve(self, backend: Backend, client: Streams) -> None:
-        def has_left() -> bool:
-            return client[0].at_eof() or client[1].transport.is_closing()
-
         try:
-            there = bool(self._targets(backend))
-            await woken(self._wake, backend.service, has_endpoints=there, has_left=has_left)
+            await woken(
+                self._wake,
+                backend.service,
+                backend.port_name or str(backend.port),
+                has_endpoints=bool(self._targets(backend)),
+                has_left=lambda: has_left(client),
+            )
             target = await self.dial(backend)
         except OSError:
             client[1].transport.abort()

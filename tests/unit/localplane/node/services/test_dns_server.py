@@ -24,6 +24,9 @@ class _NoZone:
     def answer(self, _: object) -> None:
         return None
 
+    def without_endpoints(self, _: object) -> None:
+        return None
+
 
 class _Upstream(asyncio.DatagramProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
