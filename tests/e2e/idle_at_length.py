@@ -2,7 +2,8 @@
 
 Several clusters of one plane are used side by side, with a limit of ten seconds. Every change of a RayCluster is
 watched, so that no suspension is missed. After each use the cluster must be found idle again, and after every
-third one it must sleep: a cluster that is never suspended at all would prove nothing. MANTA_IDLE_RUNS=n makes it n runs.
+third one it must sleep: a cluster that is never suspended at all would prove nothing. MANTA_IDLE_RUNS=n makes it n runs,
+MANTA_IDLE_USES=a,b chooses uses.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from manta.kube.connect import connect
 
 pytestmark = pytest.mark.embedded_only(reason="it stops processes in the head's container")
 
-RUNS = int(os.environ.get("MANTA_IDLE_RUNS", str(4 * len(USES))))
+CHOSEN = os.environ.get("MANTA_IDLE_USES", ",".join(USES)).split(",")
+RUNS = int(os.environ.get("MANTA_IDLE_RUNS", str(4 * len(CHOSEN))))
 SIDE_BY_SIDE = 3
 SLEEPS_EVERY = 3
 LIMIT = 10
@@ -95,6 +97,13 @@ class Lane:
     async def resume(self) -> None:
         await self.client.patch(RAY_CLUSTERS, self.key, {"spec": {"suspend": False}})
         await self.until("it is resumed", lambda: self.state == "ready")
+
+    async def restart(self) -> None:
+        """Ray anew, without what a run that failed left behind."""
+        await self.limit(NEVER)
+        await self.client.patch(RAY_CLUSTERS, self.key, {"spec": {"suspend": True}})
+        await self.until("it sleeps", lambda: self.state == "suspended")
+        await self.resume()
 
     async def start(self, *command: str) -> asyncio.subprocess.Process:
         """A command in the head."""
@@ -178,7 +187,12 @@ async def use_one_cluster(lane: Lane, stories: Iterator[tuple[int, str]]) -> lis
     try:
         await lane.until("it is ready", lambda: lane.state == "ready")
         for own, (run, name) in zip(count(1), stories, strict=False):
-            results.append(await one_run(lane, name, run, sleeps=own % SLEEPS_EVERY == 0))
+            try:
+                result = await one_run(lane, name, run, sleeps=own % SLEEPS_EVERY == 0)
+            except (AssertionError, TimeoutError) as error:  # the others go on
+                result = Result(name, f"it failed: {error!r}"[:2000])
+                await lane.restart()
+            results.append(result)
             sys.stdout.write(f"{run} {lane.name} {results[-1]}\n")
             sys.stdout.flush()
     finally:
@@ -188,7 +202,7 @@ async def use_one_cluster(lane: Lane, stories: Iterator[tuple[int, str]]) -> lis
 
 async def use_clusters(machine: Machine) -> list[Result]:
     client = await connect(load(machine.directory / "kubeconfig"))
-    stories = enumerate(islice(cycle(USES), RUNS), start=1)
+    stories = enumerate(islice(cycle(CHOSEN), RUNS), start=1)
     try:
         async with asyncio.TaskGroup() as group:
             lanes = [Lane(machine, client, f"used-{number}") for number in range(SIDE_BY_SIDE)]
