@@ -273,7 +273,7 @@ async def start_operator_fixture(directory: Path) -> AsyncIterator[OperatorFixtu
     async with AsyncExitStack() as stack:
         external = bool(os.environ.get(SOMEBODY_ELSES))
         kubeconfig = os.environ.get(EXTERNAL)
-        address = os.environ.get(ADDRESS) or (_own_address() if kubeconfig else "127.0.0.1")
+        address = os.environ.get(ADDRESS) or (own_address() if kubeconfig else "127.0.0.1")
         ray = FakeRay(deploy_after=0.3)
         heads = await stack.enter_async_context(dashboards(ray, address))
         if not kubeconfig:
@@ -296,7 +296,7 @@ async def start_operator_fixture(directory: Path) -> AsyncIterator[OperatorFixtu
         )
 
 
-def _own_address() -> str:
+def own_address() -> str:
     """Of this machine, and not loopback: no API server passes anything on to that."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))  # nothing is sent
@@ -369,21 +369,44 @@ async def _are_served(client: Client, namespace: str) -> bool:
     return True
 
 
-def _binding(role: str, namespace: str, kind: Resource) -> Json:
+def _binding(role: str, namespace: str, kind: Resource, account: str = ACCOUNT) -> Json:
     return {
         "metadata": {"name": role},
         "roleRef": {"apiGroup": kind.group, "kind": kind.kind, "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
 
 
-async def _write_kubeconfig(client: Client, cluster: Cluster, namespace: str, path: Path) -> None:
+@asynccontextmanager
+async def account_with(
+    operator_fixture: OperatorFixture, account: str, rules: list[Json]
+) -> AsyncIterator[Path]:
+    """The kubeconfig of a ServiceAccount that has these rights in the whole cluster."""
+    client, namespace = operator_fixture.client, operator_fixture.namespace
+    role = f"{namespace}-{account}"
+    async with AsyncExitStack() as stack:
+        meta = {"metadata": {"name": account, "namespace": namespace}}
+        await client.create(SERVICE_ACCOUNTS, namespace, meta)
+        stack.push_async_callback(operator_fixture.delete, SERVICE_ACCOUNTS, account)
+        await client.create(CLUSTER_ROLES, "", {"metadata": {"name": role}, "rules": rules})
+        stack.push_async_callback(_remove, client, CLUSTER_ROLES, role)
+        binding = _binding(role, namespace, CLUSTER_ROLES, account)
+        await client.create(CLUSTER_ROLE_BINDINGS, "", binding)
+        stack.push_async_callback(_remove, client, CLUSTER_ROLE_BINDINGS, role)
+        path = operator_fixture.directory / f"{account}.kubeconfig"
+        await _write_kubeconfig(client, operator_fixture.cluster, namespace, path, account)
+        yield path
+
+
+async def _write_kubeconfig(
+    client: Client, cluster: Cluster, namespace: str, path: Path, account: str = ACCOUNT
+) -> None:
     request = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": 7200},
     }
-    way = SERVICE_ACCOUNTS.path(namespace, ACCOUNT, "token")
+    way = SERVICE_ACCOUNTS.path(namespace, account, "token")
     answer = await client.send("POST", way, body=msgspec.json.encode(request))
     token = msgspec.json.decode(answer.body)["status"]["token"]
     authority = cluster.ca.read_bytes() if isinstance(cluster.ca, Path) else cluster.ca or b""
