@@ -41,6 +41,8 @@ LIMIT = 10
 WATCHED = 3.0 * LIMIT
 AFTER = "manta.ray.io/idle-suspend-after"
 WARNING = "manta.ray.io/idle-suspend-warning"
+PATIENCE = 600.0
+"""Seconds. The first start makes the environment of the image, and the machine may be busy."""
 NEVER = "0"
 
 
@@ -80,7 +82,7 @@ class Lane:
     def state(self) -> str:
         return str(self.seen.get("status", {}).get("state"))
 
-    async def until(self, what: str, check: Callable[[], bool], seconds: float = 300) -> None:
+    async def until(self, what: str, check: Callable[[], bool], seconds: float = PATIENCE) -> None:
         try:
             async with asyncio.timeout(seconds):
                 while not check():
@@ -117,7 +119,7 @@ class Lane:
 
     async def execute(self, *command: str) -> None:
         process = await self.start(*command)
-        async with asyncio.timeout(180):
+        async with asyncio.timeout(PATIENCE):
             said, _ = await process.communicate()
         assert process.returncode == 0, said.decode()
 
@@ -133,7 +135,7 @@ async def begun(lane: Lane, use: Use, run: str) -> AsyncIterator[None]:
             await lane.execute("python", "-c", script)
         else:
             assert process.stdout is not None
-            line = (await asyncio.wait_for(process.stdout.readline(), 180)).decode()
+            line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode()
             assert "begun" in line, line + (await process.stdout.read()).decode()
         yield
     finally:
@@ -141,7 +143,7 @@ async def begun(lane: Lane, use: Use, run: str) -> AsyncIterator[None]:
         if use.end:
             await lane.execute("python", "-c", use.end.replace(RUN, run))
         if process is not None:
-            await asyncio.wait_for(process.communicate(), 180)
+            await asyncio.wait_for(process.communicate(), PATIENCE)
 
 
 @dataclass(frozen=True)
