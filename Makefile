@@ -131,11 +131,12 @@ history: setup ## history at length: kill -9 of real Ray, S3 on loopback, faults
 	$(BIN)/python -m benchmarks.collector
 
 .PHONY: idle
-idle: setup ## clusters that sleep, at length: 1,000 simulated days, real Ray in use in every way, 500 watched clusters (20 minutes)
+idle: setup helm ## clusters that sleep, at length: 1,000 simulated days, 56 uses of real Ray, 500 watched clusters, idle hours (75 minutes)
 	$(PYTEST) -q -s tests/properties/idle_at_length.py
-	$(PYTEST) -q tests/unit/controllers/idlesuspend tests/properties/test_idlesuspend.py tests/cluster/test_idlesuspend.py tests/cluster/test_waking.py
-	$(PYTEST) -q tests/e2e/test_idle.py tests/e2e/idle_at_length.py
+	$(PYTEST) -q tests/unit/controllers/idlesuspend tests/properties/test_idlesuspend.py tests/cluster/test_idlesuspend.py tests/cluster/test_waking.py tests/cluster/test_activator.py tests/kubernetes/test_activator.py
+	$(PYTEST) -q -s tests/e2e/test_idle.py tests/e2e/idle_at_length.py
 	$(BIN)/python -m benchmarks.idle
+	$(BIN)/python -m benchmarks.idle_hours
 
 .PHONY: console
 console: setup axe ## the console at length: pages and actions in Chromium, three users, attacks, 1,000 clusters in 20 tabs, the API (10 minutes)

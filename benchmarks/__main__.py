@@ -39,6 +39,7 @@ NAMES = (
     "console",
     "console_api",
     "idle",
+    "idle_hours",
 )
 
 

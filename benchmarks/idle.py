@@ -36,7 +36,7 @@ from manta.runtime.manager import Manager
 
 WATCHED, SECONDS = 500, 150
 """Two rounds of questions: with a limit of 30 minutes every cluster is asked every 72 seconds."""
-ROUNDS = 3
+ROUNDS = 6
 AFTER = "manta.ray.io/idle-suspend-after"
 
 

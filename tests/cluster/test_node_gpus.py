@@ -146,3 +146,16 @@ async def test_the_node_tells_who_holds_a_gpu_and_which_processes_use_it(tmp_pat
         (state_,) = await node.agent.connector.node_document("manta", "gpus")
         uid = (await node.get("one"))["metadata"]["uid"]
         assert {one["uid"] for one in state_["processes"]} == {uid}
+
+
+async def test_a_node_with_fewer_gpus_than_were_asked_for_says_so(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, gpus=GpuOptions(limit=3)) as node:
+        offered = len(node.agent.machine.gpus.pool.of_node("manta"))
+        status = (await node.client.get(NODES, Key("", "manta")))["status"]
+        found = {one["type"]: (one["reason"], one["message"]) for one in status["conditions"]}
+        if offered >= 3:
+            assert "GpuUnavailable" not in found
+        else:
+            reason, message = found["GpuUnavailable"]
+            assert reason == "FewerThanAskedFor"
+            assert message.startswith(f"--gpus 3: this machine has {offered} to offer")

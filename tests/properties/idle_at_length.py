@@ -23,6 +23,8 @@ def test_in_a_thousand_days_nothing_is_suspended_wrongly_or_late() -> None:
         total.uses += report.uses
         total.questions += report.questions
         total.writes += report.writes
+        total.idle_hours += report.idle_hours
+        total.counted_hours += report.counted_hours
         total.wrong += [f"seed {seed}: {one}" for one in report.wrong]
         total.late += [f"seed {seed}: {one}" for one in report.late]
         if total.days >= DAYS and seed >= 130:

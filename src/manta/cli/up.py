@@ -58,6 +58,13 @@ def add_parser(subparsers: Any) -> None:
         help="feature gates of the operator",
     )
     parser.add_argument(
+        "--idle-suspend",
+        default="",
+        metavar="DURATION",
+        help="suspend Ray clusters that nobody uses for so long: 8h, or 30m@NAMESPACE,2h@LABEL=VALUE,8h "
+        "(default: none; see docs/guide/idle.md)",
+    )
+    parser.add_argument(
         "--open", action="store_true", help="open the console in the browser (see `manta console`)"
     )
     parser.add_argument(
@@ -217,7 +224,7 @@ def _check_arguments(args: argparse.Namespace) -> None:
         parse_range(f"--{flag.replace('_', '-')}", getattr(args, flag))
     _check_console(args)
     _check_history(args)
-    _check_gates(args.feature_gates)
+    _check_operator_flags(args)
 
 
 def _check_console(args: argparse.Namespace) -> None:
@@ -259,9 +266,9 @@ def _print_history_link(args: argparse.Namespace) -> None:
         print(f"manta: warning: {error}", file=sys.stderr)
 
 
-def _check_gates(gates: str) -> None:
+def _check_operator_flags(args: argparse.Namespace) -> None:
     """Check them here, since the operator would only log its error."""
-    for warning in check_flags(gates):
+    for warning in check_flags(args.feature_gates, args.idle_suspend):
         print(f"manta: warning: {warning}", file=sys.stderr)
 
 
@@ -296,6 +303,7 @@ def _flags_for_new_planes(args: argparse.Namespace) -> str:
         "port": 0,
         "isolation": "auto",
         "feature_gates": "",
+        "idle_suspend": "",
         "history": "",
         "console": True,
     }
@@ -320,7 +328,7 @@ def _await_other_start(directory: Path) -> None:
 def _foreground_arguments(args: argparse.Namespace) -> list[str]:
     arguments = ["--nodes", str(args.nodes), "--fake-nodes", str(args.fake_nodes)]
     arguments += ["--port", str(args.port), "--isolation", args.isolation]
-    arguments += ["--feature-gates", args.feature_gates]
+    arguments += ["--feature-gates", args.feature_gates, "--idle-suspend", args.idle_suspend]
     arguments += ["--gpus", args.gpus, "--fake-gpus", str(args.fake_gpus)]
     if args.history:
         arguments += ["--history", args.history]

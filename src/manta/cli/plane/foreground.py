@@ -19,7 +19,7 @@ from manta.cli.plane import console
 from manta.cli.plane.bring_up import complete
 from manta.cli.plane.gpus import gpu_options
 from manta.cli.plane.history import HistoryImporter
-from manta.cli.plane.operator import operate, operator_log
+from manta.cli.plane.operator import operate, operator_flags, operator_log
 from manta.cli.plane.process import FAILURE_PREFIX, write_record
 from manta.cli.plane.ranges import parse_range
 from manta.cli.server.manifests import Document
@@ -111,7 +111,10 @@ async def _run_beside(
     listener: socket.socket | None,
 ) -> None:
     """Run the operator, the nodes and the manifests, until a signal arrives or one of them ends."""
-    running = operate(plane.client, args.dir, args.feature_gates, history=bool(args.history))
+    flags = operator_flags(
+        args.feature_gates, history=bool(args.history), idle_suspend=args.idle_suspend
+    )
+    running = operate(plane.client, args.dir, flags)
     tasks = [asyncio.create_task(running, name="operator")]
     history = HistoryImporter(args.dir, args.history) if args.history else None
     if history is not None:

@@ -42,16 +42,19 @@ STABLE_SECONDS = 60.0
 PROBE_SECONDS = 2.0
 
 
-def operator_flags(gates: str, *, history: bool = False) -> list[str]:
+def operator_flags(gates: str, *, history: bool = False, idle_suspend: str = "") -> list[str]:
     """The flags of the operator. The API server's proxy reaches Pods in every isolation mode."""
     joined = ",".join(filter(None, (GATES, gates)))
     flags = ["--feature-gates", joined, "--use-kubernetes-proxy", "--enable-leader-election=false"]
+    if idle_suspend:
+        flags += ["--idle-suspend", idle_suspend]
     return [*flags, "--history-store", HISTORY_BY_NODE] if history else flags
 
 
-def check_flags(gates: str) -> tuple[str, ...]:
-    """The warnings of the operator about these gates. Raises UsageError if it would refuse them."""
-    return parse_command_line(operator_flags(gates), _environment()).warnings
+def check_flags(gates: str, idle_suspend: str = "") -> tuple[str, ...]:
+    """The warnings of the operator about its flags. Raises UsageError if it would refuse them."""
+    flags = operator_flags(gates, idle_suspend=idle_suspend)
+    return parse_command_line(flags, _environment()).warnings
 
 
 def _environment() -> Mapping[str, str]:
@@ -149,8 +152,8 @@ def _read(directory: Path) -> OperatorRecord | None:
 # ── process ──────────────────────────────────────────────────────────────────────────────
 
 
-async def operate(client: Client, directory: Path, gates: str, *, history: bool = False) -> None:
-    """Install what the operator needs, then run it, and restart it whenever it exits."""
+async def operate(client: Client, directory: Path, flags: list[str]) -> None:
+    """Install what the operator needs, then run it with these flags, and restart it whenever it exits."""
     _path(directory).unlink(missing_ok=True)
     await install(client)
     token_file = directory / "operator.token"
@@ -161,9 +164,7 @@ async def operate(client: Client, directory: Path, gates: str, *, history: bool 
     try:
         while True:
             began = time.monotonic()
-            code = await _run_once(
-                kubeconfig, directory, operator_flags(gates, history=history), record
-            )
+            code = await _run_once(kubeconfig, directory, flags, record)
             record = _after_end(record, code, time.monotonic() - began)
             _write(directory, record)
             pause = pause_after(record.exits)

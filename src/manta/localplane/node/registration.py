@@ -123,7 +123,7 @@ def _troubles(machine: Machine, node: str) -> Conditions:
     found = {
         "DnsUnavailable": ("AddressTaken", machine.dns_error),
         EGRESS_UNAVAILABLE: ("NoUplink", machine.egress_error),
-        GPU_UNAVAILABLE: ("FallenOff", machine.gpus.trouble(node)),
+        GPU_UNAVAILABLE: (machine.gpus.trouble_reason, machine.gpus.trouble(node)),
     }
     return {type_: known for type_, known in found.items() if known[1]}
 

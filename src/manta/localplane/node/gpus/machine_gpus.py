@@ -39,7 +39,11 @@ class GpuOptions:
 
 
 class MachineGpus:
-    def __init__(self, inventory: Inventory, directory: Path, nodes: Sequence[str]) -> None:
+    def __init__(
+        self, inventory: Inventory, directory: Path, nodes: Sequence[str], missing: str = ""
+    ) -> None:
+        """`missing`: why fewer are offered than were asked for."""
+        self._missing = missing
         self._source = inventory.source
         self._directory = directory
         self._by_id = {gpu.id: gpu for gpu in inventory.source.gpus}
@@ -53,7 +57,7 @@ class MachineGpus:
             take_inventory, directory, limit=options.limit, fake=options.fake, env=os.environ
         )
         wire.write_record(directory / FAKE_RECORD, {"fake": options.fake})
-        return cls(inventory, directory, nodes)
+        return cls(inventory, directory, nodes, _missing(options, len(inventory.offered)))
 
     @classmethod
     def none(cls, directory: Path) -> MachineGpus:
@@ -73,13 +77,18 @@ class MachineGpus:
         usable = [gpu for gpu in self.pool.of_node(node) if gpu.id not in self.errors]
         return {**dict.fromkeys(self.capacity(node), "0"), **_counted(usable)}
 
+    @property
+    def trouble_reason(self) -> str:
+        return "FewerThanAskedFor" if self._missing and not self.errors else "FallenOff"
+
     def trouble(self, node: str) -> str:
         """What is wrong with the GPUs of the node, for its condition; empty if nothing is."""
-        return "; ".join(
+        fallen = [
             f"{gpu.model} {gpu.id}: {self.errors[gpu.id]}"
             for gpu in self.pool.of_node(node)
             if gpu.id in self.errors
-        )
+        ]
+        return "; ".join(filter(None, (self._missing, *fallen)))
 
     async def check(self) -> bool:
         """Look for GPUs that have fallen off or have come back. Whether any has."""
@@ -137,6 +146,12 @@ def states_on_this_machine(directory: Path) -> list[GpuState]:
     source = find_gpus(directory, int(record.get("fake", 0)))
     holdings = read_holdings(directory / "pods").values()
     return gpu_states(source.gpus, source.read() if source.gpus else {}, holdings, directory)
+
+
+def _missing(options: GpuOptions, offered: int) -> str:
+    if options.fake or options.limit is None or options.limit <= offered:
+        return ""
+    return f"--gpus {options.limit}: this machine has {offered} to offer; `manta doctor` says what it finds"
 
 
 def _counted(gpus: Sequence[Gpu]) -> Quantities:
