@@ -19,6 +19,8 @@ from manta.api.times import parse_time
 
 SECONDS = 600
 GPUS = (1, 2, 1, 2, 1, 1)
+AFTERWARDS = 60
+"""All clusters are in use again when the figures are read: idle hours do not depend on when that is."""
 LIMIT = 40
 """Of idleness, in seconds; the operator asks 25 times as often. No idle period lasts so long."""
 HEAD = """
@@ -32,9 +34,9 @@ def change(used):
     state["ended"] = state["ended"] if used else now
     print(json.dumps([now, used]), flush=True)
 def live():
-    chance = random.Random(SEED)
+    chance, end = random.Random(SEED), time.time() + SECONDS
     change(True); time.sleep(60)
-    while True:
+    while time.time() < end:
         change(False); time.sleep(chance.uniform(10, 35))
         change(True); time.sleep(chance.uniform(10, 60))
 class Dashboard(http.server.BaseHTTPRequestHandler):
@@ -54,12 +56,13 @@ http.server.ThreadingHTTPServer(("", 8265), Dashboard).serve_forever()
 """
 
 
-def a_cluster(number: int, gpus: int) -> dict[str, Any]:
+def a_cluster(number: int, gpus: int, seconds: float) -> dict[str, Any]:
+    head = HEAD.replace("SEED", str(number)).replace("SECONDS", str(seconds))
     limits = {"cpu": "100m", "memory": "256Mi", "nvidia.com/gpu": str(gpus)}
     container = {
         "name": "ray-head",
         "image": "python",
-        "command": ["python3", "-u", "-c", HEAD.replace("SEED", str(number))],
+        "command": ["python3", "-u", "-c", head],
         "resources": {"limits": limits},
         "readinessProbe": {"tcpSocket": {"port": 8265}, "periodSeconds": 1},
         "livenessProbe": {"tcpSocket": {"port": 8265}},
@@ -120,12 +123,12 @@ def wait_until_all_are_ready(directory: Path) -> None:
 
 
 def measure(directory: Path, seconds: float) -> None:
-    documents = [a_cluster(number, gpus) for number, gpus in enumerate(GPUS)]
+    documents = [a_cluster(number, gpus, seconds) for number, gpus in enumerate(GPUS)]
     file = directory / "clusters.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}))
     manta(directory, "apply", "-f", str(file))
     wait_until_all_are_ready(directory)
-    time.sleep(seconds)
+    time.sleep(seconds + AFTERWARDS)
     at, found = counted(directory)
     real: dict[str, Hours] = {}
     for number, gpus in enumerate(GPUS):

@@ -65,6 +65,18 @@ def ray_python() -> Path:
     return min(cache.glob(f"ray-default-serve-{VERSION}-*")) / "bin/python"
 
 
+def visitor(url: str) -> dict[str, Any]:
+    """A Pod that asks for one page, and has patience."""
+    ask = f"import urllib.request as u; print(u.urlopen({url!r}, timeout=400).read().decode())"
+    container = {"name": "visitor", "image": "python", "command": ["python3", "-c", ask]}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "visitor"}, "spec": spec}
+
+
+def phase(machine: Machine, pod: str) -> str:
+    return str(machine.get("pod", pod).get("status", {}).get("phase"))
+
+
 def test_an_idle_cluster_sleeps_and_ray_job_submit_wakes_it(machine: Machine) -> None:
     machine.apply(cluster("sleeper", workers=0, annotations=AFTER))
     machine.cluster_ready("sleeper")
@@ -83,8 +95,13 @@ def test_an_idle_cluster_sleeps_and_ray_job_submit_wakes_it(machine: Machine) ->
     reasons = [one["reason"] for one in machine.list("events")]
     assert "IdleResumed" in reasons
     machine.until("it sleeps again", lambda: is_asleep(machine, "sleeper"))
-    machine.manta("resume", "sleeper")
+    # By its name from another Pod, although the head Service is headless.
+    assert machine.get("service", "sleeper-head-svc")["spec"]["clusterIP"] == "None"
+    machine.apply(visitor("http://sleeper-head-svc:8265/api/version"))
+    machine.until("the visitor is answered", lambda: phase(machine, "visitor") == "Succeeded", 400)
+    assert "ray_version" in machine.manta("logs", "visitor").stdout
     machine.cluster_ready("sleeper")
+    machine.manta("delete", "pod", "visitor")
     machine.manta("delete", "raycluster", "sleeper")
 
 
