@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from manta.api.core import Node, Pod
+from manta.api.core import Node
 from manta.api.meta import Key
 from manta.cli.server.console_commands import dry_apply, read
 from manta.console.action_executor import Commands
@@ -28,7 +28,7 @@ from manta.console.router import Router
 from manta.console.server import ConsoleHandler, Settings
 from manta.console.sessions import Cookies
 from manta.console.snapshot import Item, Snapshot, item
-from manta.console.views import Event, RayObject
+from manta.console.views import Event, Pod, RayObject
 from manta.console.visitors import Visitors
 from manta.httpserver.messages import ANONYMOUS, HttpRequest, HttpResponse, User
 from manta.kube.client import Client
@@ -60,7 +60,7 @@ def ray(kind: str, name: str, status: Mapping[str, Any] | None = None, **more: A
             {"kind": owner.kind, "name": owner.key.name, "uid": owner.uid, "controller": True}
         ]
     document = {"metadata": meta, "spec": more.get("spec", {}), "status": status or {}}
-    return item(kind, msgspec.convert(document, RayObject))
+    return item(kind, msgspec.json.decode(msgspec.json.encode(document), type=RayObject))
 
 
 def condition(name: str, held: bool, message: str = "", reason: str = "Because") -> dict[str, str]:

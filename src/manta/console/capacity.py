@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from manta.api.core import Node, Pod
+from manta.api.core import Node
 from manta.api.quantity import Quantity, QuantityError
+from manta.console.views import Pod
 from manta.rules.accelerators import is_gpu_key, ray_accelerator_name
 
 _OVER = frozenset(("Succeeded", "Failed"))

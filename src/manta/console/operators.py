@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from manta.api.core import Pod
 from manta.api.ray.names import OPERATOR_NAME
 from manta.api.resources import PODS
 from manta.api.well_known import LABEL_APP_COMPONENT
 from manta.console.operator_metrics import Reading, rates, reading_of
 from manta.console.snapshot import Sample, Snapshot
+from manta.console.views import Pod
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
 from manta.kube.proxy import pod_proxy_path

@@ -9,12 +9,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from manta.api.core import Node, Pod
+from manta.api.core import Node
 from manta.api.meta import Key
 from manta.api.ray.names import LABEL_CLUSTER, LABEL_CRON_JOB_NAME
 from manta.client.object_state import State, state_of
 from manta.console.capacity import Amount, offered, requested
-from manta.console.views import Event, RayObject
+from manta.console.views import Event, Pod, RayObject
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 

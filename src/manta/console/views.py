@@ -1,21 +1,52 @@
-"""What the console's informers keep of each object."""
+"""What the console's informers keep of each object: what pages show, and no more."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from manta.api.core import ObjectReference
-from manta.api.meta import ObjectMeta, View
+from manta.api.core import Container, ObjectReference, Terminated, Waiting
+from manta.api.meta import Object, ObjectMeta, View
+from manta.runtime.interning import share
+
+_Part = TypeVar("_Part")
+_EMPTY: Final[dict[str, str]] = {}
+_NOTHING: Final = msgspec.Raw(b"{}")
+_decode_containers: Final = msgspec.json.Decoder(tuple[Container, ...]).decode
+_decode: Final = msgspec.json.Decoder(dict[str, Any] | None).decode
+
+
+@lru_cache(maxsize=4096)
+def _once(part: _Part) -> _Part:
+    """The first of all equal parts."""
+    return part
+
+
+@lru_cache(maxsize=1024)
+def _containers(written: bytes) -> tuple[Container, ...]:
+    """The first of all equal containers. Their resources are dicts, which have no hash."""
+    return tuple(share(one) for one in _decode_containers(written))
 
 
 class RayObject(View, frozen=True, kw_only=True):
-    """Any of the four Ray kinds: spec and status as they are."""
+    """Any of the four Ray kinds. Spec and status stay JSON, a fifth of its size as dicts, until a page reads them."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: dict[str, Any] = msgspec.field(default_factory=dict)
-    status: dict[str, Any] = msgspec.field(default_factory=dict)
+    written_spec: msgspec.Raw = msgspec.field(default=_NOTHING, name="spec")
+    written_status: msgspec.Raw = msgspec.field(default=_NOTHING, name="status")
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """Decoded at each call: read it once."""
+        return _decode(self.written_spec) or {}
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Decoded at each call: read it once."""
+        return _decode(self.written_status) or {}
 
     def document(self) -> dict[str, Any]:
         """As `manta.client.object_state` reads it."""
@@ -24,6 +55,76 @@ class RayObject(View, frozen=True, kw_only=True):
         if meta.deletion_timestamp:
             named["deletionTimestamp"] = meta.deletion_timestamp
         return {"metadata": named, "spec": self.spec, "status": self.status}
+
+
+# ── Pods ─────────────────────────────────────────────────────────────────────────────────
+
+
+class PodCondition(View, frozen=True, kw_only=True):
+    """Without its times: then those of most Pods are equal."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class Running(View, frozen=True, kw_only=True):
+    """Without its time."""
+
+
+class ContainerState(View, frozen=True, kw_only=True):
+    """At most one is set; none means waiting without a reason."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(View, frozen=True, kw_only=True):
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodSpec(View, frozen=True, kw_only=True):
+    node_name: str = ""
+    containers: tuple[Container, ...] = ()
+
+    def __post_init__(self) -> None:
+        """The Pods of a group have equal containers: they are stored once."""
+        force_setattr(self, "containers", _containers(msgspec.json.encode(self.containers)))
+
+
+class PodStatus(View, frozen=True, kw_only=True):
+    phase: str = "Pending"
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("conditions", "container_statuses", "init_container_statuses"):
+            force_setattr(self, name, _once(getattr(self, name)))
+
+
+class Pod(Object, frozen=True, kw_only=True):
+    """Of its metadata no page shows annotations, owners and finalizers."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    def __post_init__(self) -> None:
+        for name, nothing in (
+            ("annotations", _EMPTY),
+            ("owner_references", ()),
+            ("finalizers", ()),
+        ):
+            force_setattr(self.metadata, name, nothing)
+
+
+# ── Events ───────────────────────────────────────────────────────────────────────────────
 
 
 class EventSeries(View, frozen=True, kw_only=True):

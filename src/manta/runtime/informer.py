@@ -219,8 +219,7 @@ class Informer(Generic[T]):
             )
             for change in self._cache.forget(scope):
                 self._notify(change)
-        items = [share(one) for one in objects]
-        for change in self._cache.replace(items, resource_version, scope, keep=unreadable):
+        for change in self._cache.replace(objects, resource_version, scope, keep=unreadable):
             self._notify(change)
         self._advance(scope, resource_version)
         if len(self._versions) == len(self._reflectors):

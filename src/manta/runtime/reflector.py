@@ -33,6 +33,7 @@ from manta.kube.errors import (
 from manta.kube.watch_stream import WatchEvent
 from manta.runtime.backoff import WATCH_BACKOFF, Backoff
 from manta.runtime.cache import Named
+from manta.runtime.interning import share
 from manta.runtime.selection import Selection, UnreadableObjects, key_of, list_readable, read_event
 from manta.runtime.versions import is_newer
 
@@ -50,7 +51,8 @@ class Sink(Protocol[T_contra]):
         resource_version: str,
         unreadable: Collection[Key] = (),
     ) -> None:
-        """`unreadable` objects exist too: their cached state is neither updated nor dropped."""
+        """The objects are shared already. `unreadable` objects exist too: their cached state is neither updated
+        nor dropped."""
         ...
 
     def on_event(self, scope: str, event: WatchEvent[Any]) -> None: ...
@@ -138,7 +140,8 @@ class Reflector(Generic[T]):
         listed = await list_readable(self._client, self._selection, self._scope)
         self._unreadable.replace(listed.unreadable)
         self._one_by_one = bool(listed.unreadable)
-        self._took(listed.items, listed.resource_version, listed.unreadable)
+        items = [share(one) for one in listed.items]
+        self._took(items, listed.resource_version, listed.unreadable)
 
     async def _stream_list(self) -> bool:
         """Read the list as the initial events of a watch. False: it must be requested in pages."""
@@ -175,7 +178,8 @@ class Reflector(Generic[T]):
                 elif event.type == "DELETED":
                     collected.pop(event.object.metadata.key, None)
                 elif event.type != "BOOKMARK":
-                    collected[event.object.metadata.key] = event.object
+                    # At once: strings that are dropped only after the whole list leave holes in memory.
+                    collected[event.object.metadata.key] = share(event.object)
                 elif event.initial_end:
                     self._took(tuple(collected.values()), event.resource_version)
                     collected = None

@@ -8,10 +8,10 @@ from typing import cast
 import msgspec
 import pytest
 
-from manta.api.core import Pod
 from manta.console.operator_metrics import Reading, quantile, rates, reading_of
 from manta.console.operators import Operators, OperatorView
 from manta.console.pages.operator import operator_page
+from manta.console.views import Pod
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
 from manta.kube.transport import Request, Response

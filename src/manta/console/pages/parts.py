@@ -11,7 +11,6 @@ from urllib.parse import quote
 import msgspec
 
 from manta.api.ages import age
-from manta.api.core import Pod
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.text import bytes_text
@@ -22,7 +21,7 @@ from manta.console.capacity import requested
 from manta.console.html import Child, Html, tag
 from manta.console.live import NOTHING, Live
 from manta.console.pages.page import Section, Table
-from manta.console.views import Event
+from manta.console.views import Event, Pod
 
 PLURALS: Final[Mapping[str, str]] = {one.kind: one.plural for one in RAY_RESOURCES}
 KINDS: Final[Mapping[str, str]] = {one.plural: one.kind for one in RAY_RESOURCES}

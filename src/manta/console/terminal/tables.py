@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Final
 
 from manta.api.ages import age
-from manta.api.core import Pod
 from manta.api.ray.names import LABEL_CLUSTER
 from manta.api.text import one_line
 from manta.api.times import parse_time
@@ -29,7 +28,7 @@ from manta.console.pages.parts import (
     tone,
 )
 from manta.console.snapshot import Item, Snapshot
-from manta.console.views import Event
+from manta.console.views import Event, Pod
 
 MAX_EVENTS: Final = 100
 _BAR: Final = 16

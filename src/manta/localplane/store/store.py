@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from manta.localplane.store import objects
-from manta.localplane.store.memory import release_memory
 from manta.localplane.store.objects import Change, Record, ResourceTable
 from manta.localplane.store.watchers import Watcher
+from manta.runtime.memory import release_memory
 
 _encode = msgspec.json.Encoder().encode
 OBJECT_LIMIT: Final = 1536 * 1024

@@ -1,7 +1,7 @@
 """Returns freed memory to the operating system.
 
-glibc keeps freed memory for later allocations. After thousands of objects were compressed nobody
-needs it again.
+glibc keeps freed memory for later allocations. After thousands of objects were listed or compressed
+nobody needs it again.
 """
 
 from __future__ import annotations
