@@ -25,6 +25,7 @@ from manta.httpserver.handler import Handler
 from manta.httpserver.limits import Limits
 from manta.httpserver.messages import HttpRequest, HttpResponse, User
 from manta.httpserver.server import HttpServer
+from manta.httpserver.upgrade import UpgradedConnection
 from manta.kube.client import Client
 from manta.kube.cluster import Cluster
 from manta.kube.cluster import User as KubeUser
@@ -93,6 +94,12 @@ class Recorder(Handler):
         if self.lost is not None and request.method not in ("GET", "HEAD"):
             self.lost.abort()
         return answer
+
+    async def upgrade(
+        self, request: HttpRequest, connection: UpgradedConnection
+    ) -> HttpResponse | None:
+        self.seen.append(request)
+        return await self.app.upgrade(request, connection)
 
     async def authenticate(
         self, request: HttpRequest, certificate: dict[str, Any] | None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from typing import Final
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 import msgspec
 
 from manta.api.meta import Key
 from manta.api.usage import UsageError
 from manta.console.api.handler import DOCUMENTS, RayApi
+from manta.console.api.headers import asks_for_websocket
 from manta.console.api.routes import is_api_path
 from manta.console.api.statuses import refusal
 from manta.console.assets import Assets
@@ -21,7 +22,7 @@ from manta.console.login.method import Login
 from manta.console.pages import messages
 from manta.console.pages.api import api_page
 from manta.console.pages.layout import Frame, document
-from manta.console.pages.login import logged_in
+from manta.console.pages.login import led_on, logged_in
 from manta.console.pages.page import Page
 from manta.console.pages.parts import PLURALS
 from manta.console.router import Router
@@ -38,6 +39,7 @@ from manta.httpserver.messages import (
     User,
     text_response,
 )
+from manta.httpserver.upgrade import UpgradedConnection
 from manta.kube.errors import ApiError, MantaError, Unauthorized
 from manta.runtime.clock import Clock
 
@@ -85,9 +87,17 @@ class ConsoleHandler(Handler):
 
     async def authenticate(self, request: HttpRequest, certificate: object) -> User:
         """Who has logged in, or has a token that works, may keep a connection longer than a stranger."""
-        if self._session(request) is not None:
-            return User("console")
+        if (session := self._session(request)) is not None:
+            return User(f"console {session.identity()}")  # people do not share a budget
         return self._api.known(request) or ANONYMOUS
+
+    async def upgrade(
+        self, request: HttpRequest, connection: UpgradedConnection
+    ) -> HttpResponse | None:
+        """Only Services of Ray speak WebSocket."""
+        if is_api_path(request.path) and asks_for_websocket(request.headers):
+            return await self._api.upgrade(request, self._session(request), connection)
+        return await self.handle(request)
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
         if (public := self._public(request)) is not None:
@@ -101,10 +111,10 @@ class ConsoleHandler(Handler):
         if request.path == "/logout" and request.method == "POST":
             return self._redirect("/login", self._settings.cookies.forget())
         session = self._session(request)
-        if session is None:
-            return self._page(self._settings.login.page(status=401))
         if request.path == "/session":  # a tab whose stream has ended asks why
-            return text_response(200, "")
+            return text_response(200, "out" if session is None else "in")
+        if session is None:
+            return self._stranger(request)
         try:
             return await self._of_session(request, session)
         except Unauthorized as error:
@@ -136,6 +146,19 @@ class ConsoleHandler(Handler):
         login, now = self._settings.login, self._now()
         kept = self._settings.cookies.session(request.headers, now) if login.by_cookie else None
         return login.session(request, kept, now)
+
+    def _stranger(self, request: HttpRequest) -> HttpResponse:
+        """To the login. But after a link of another site the browser has not sent the cookie: it is led to the
+        same page once more, from a page of this server."""
+        navigates = request.headers.get("sec-fetch-mode") == "navigate"
+        if not navigates or request.method != "GET" or not self._settings.login.by_cookie:
+            return self._page(self._settings.login.page(status=401))
+        if request.headers.get("sec-fetch-site") != "cross-site" or not _is_page(request.path):
+            return self._redirect("/login")
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        to = f"{quote(request.path)}{query}"
+        text = document(led_on(to), self._frame(logged_in=False), "/login")
+        return HttpResponse(200, text.encode(), (("Refresh", f"0; url={to}"),), _HTML)
 
     async def _of_session(self, request: HttpRequest, session: Session) -> HttpResponse:
         renewed = await self._settings.login.renewed(session, self._now())
@@ -261,6 +284,11 @@ class ConsoleHandler(Handler):
     def _redirect(self, to: str, cookie: str = "") -> HttpResponse:
         headers = (("Location", to), *((("Set-Cookie", cookie),) if cookie else ()))
         return HttpResponse(303, b"", headers, _HTML)
+
+
+def _is_page(path: str) -> bool:
+    """Whether another site may lead here: to what is read, and not on to a dashboard or another server."""
+    return not path.startswith("//") and path.rpartition("/")[2] not in ("dashboard", "open")
 
 
 def _status_of(error: MantaError | UsageError) -> int:

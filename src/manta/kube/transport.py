@@ -26,6 +26,7 @@ from manta.kube.connection_pool import ConnectionPool, Endpoint, NotConnected
 from manta.kube.errors import ApiError, Unreachable, error_from
 from manta.kube.http1 import ResponseStream, encode_request
 from manta.kube.http_proxy import DEFAULT_PORTS
+from manta.kube.upgraded import Upgraded, open_upgraded
 
 if TYPE_CHECKING:
     from manta.kube.aiohttp_transport import AiohttpTransport
@@ -181,6 +182,17 @@ class HttpTransport:
             finally:
                 await opened.close()
 
+    @asynccontextmanager
+    async def upgraded(self, request: Request) -> AsyncIterator[Upgraded]:
+        """A connection on which the server may have switched protocols: see its status. Raises Unreachable."""
+        credential = await self._credentials.credential()
+        async with self._borrowed(credential) as pool:
+            opened = await pool.upgraded(request, credential)
+            try:
+                yield opened
+            finally:
+                opened.writer.close()
+
     async def _why_not_upgraded(self, request: Request, status: int) -> ApiError:
         """aiohttp discards the body of a failed upgrade, and with it the reason.
 
@@ -249,6 +261,7 @@ class _Pool:
         port = url.port or DEFAULT_PORTS[url.scheme]
         tls = self._tls if url.scheme == "https" else None
         endpoint = Endpoint(url.hostname or "", port, tls, cluster.server_name)
+        self._endpoint = endpoint
         self._direct = None if cluster.proxy else ConnectionPool(endpoint, connections)
 
     @property
@@ -279,6 +292,16 @@ class _Pool:
         except (NotConnected, TimeoutError, ConnectionError) as error:
             raise unreachable(self._cluster, error) from error
         return HttpStream(stream.status, stream.headers, self._pieces(stream), stream.close)
+
+    async def upgraded(self, request: Request, credential: Credential) -> Upgraded:
+        if self._direct is None:
+            why = "upgraded connections do not pass the HTTP proxy of the cluster"
+            raise Unreachable(f"{self._cluster.server}: {why}", sent=False)
+        try:
+            encoded = self._encoded(request, credential)
+            return await open_upgraded(self._endpoint, encoded, request.timeout)
+        except (NotConnected, TimeoutError, ConnectionError) as error:
+            raise unreachable(self._cluster, error) from error
 
     async def _pieces(self, stream: ResponseStream) -> AsyncIterator[bytes]:
         try:

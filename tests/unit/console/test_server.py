@@ -18,7 +18,7 @@ from manta.kube.errors import Unauthorized
 from manta.localplane.apiserver.streaming.connector import LogOptions
 from manta.runtime.clock import SystemClock
 from support.connector import LocalConnector
-from support.console import HOST, running_console
+from support.console import HOST, RunningConsole, running_console
 
 CLUSTER = {
     "apiVersion": "ray.io/v1",
@@ -93,6 +93,33 @@ async def test_a_stranger_sees_nothing() -> None:
     async with running_console(kinds=False, log_in=False) as console:
         for path in ("/", "/rayclusters/default/demo", "/stream", "/plan"):
             assert (await console.get(path)).status == 401
+
+
+async def navigated(console: RunningConsole, path: str, site: str = "none") -> HttpResponse:
+    """What a browser gets that somebody sends to this address."""
+    headers = {"host": HOST, "sec-fetch-mode": "navigate", "sec-fetch-site": site}
+    if console.cookie:
+        headers["cookie"] = console.cookie
+    return await console.handler.handle(HttpRequest("GET", path, (("q", "a b"),), headers))
+
+
+async def test_a_browser_without_a_login_is_led_to_it_without_an_error() -> None:
+    async with running_console(kinds=False, log_in=False) as console:
+        answer = await navigated(console, "/rayclusters/default/demo")
+        assert (answer.status, dict(answer.headers)["Location"]) == (303, "/login")
+        assert (await console.get("/login")).status == 200
+        assert text(await console.get("/session")) == "out"
+
+
+async def test_a_link_of_another_site_is_opened_once_more_from_here() -> None:
+    """Its request comes without the cookie, which is SameSite=Strict."""
+    async with running_console(kinds=False, log_in=False) as console:
+        answer = await navigated(console, "/rayclusters/default/a\r\nb", "cross-site")
+        to = "/rayclusters/default/a%0D%0Ab?q=a+b"
+        assert (answer.status, dict(answer.headers)["Refresh"]) == (200, f"0; url={to}")
+        for away in ("//evil.example/", "/rayclusters/default/demo/dashboard", "/history/open"):
+            answer = await navigated(console, away, "cross-site")
+            assert dict(answer.headers)["Location"] == "/login", away
 
 
 async def test_the_link_logs_in_once() -> None:

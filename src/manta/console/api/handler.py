@@ -21,15 +21,17 @@ from manta.console.api import compute_templates as templates
 from manta.console.api.api_metrics import ApiMetrics
 from manta.console.api.callers import Caller, Callers
 from manta.console.api.forwarding import forwarded, unreachable
-from manta.console.api.headers import RESPONSE_HEADERS, to_kubernetes
+from manta.console.api.headers import RESPONSE_HEADERS, handshake, to_kubernetes
 from manta.console.api.openapi import document
 from manta.console.api.routes import READS, Action, Match, match, service_name
 from manta.console.api.statuses import RefusedError, refusal
+from manta.console.api.websockets import passed_websocket
 from manta.console.sessions import Session
 from manta.httpserver.messages import HttpRequest, HttpResponse, json_response
+from manta.httpserver.upgrade import UpgradedConnection
 from manta.kube import requests
 from manta.kube.errors import ApiError, MantaError, Unreachable
-from manta.kube.transport import Query, Request, Response
+from manta.kube.transport import HttpTransport, Query, Request, Response
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ SERVICE_SECONDS: Final = 600.0
 """The same of a Service: an application may compute for long before it answers."""
 MAX_READ: Final = 4 * 1024 * 1024
 """Bytes of an object that the console itself reads."""
+_SWITCHED: Final = 101
 DOCUMENTS: Final = ("/openapi.json", "/swagger/apiserver.swagger.json")
 _ONLY_RAY: Final = f"regarding.apiVersion={RAY_CLUSTERS.api_version}"
 
@@ -62,7 +65,24 @@ class RayApi:
 
     async def handle(self, request: HttpRequest, session: Session | None) -> HttpResponse:
         """`session`: of the console's cookie, if there is a valid one."""
+        response = await self._answer(request, session)
+        assert response is not None  # without a connection, every exchange has one
+        return response
+
+    async def upgrade(
+        self, request: HttpRequest, session: Session | None, connection: UpgradedConnection
+    ) -> HttpResponse | None:
+        """A WebSocket to a Service of Ray. A response if there was none."""
+        return await self._answer(request, session, connection)
+
+    async def _answer(
+        self,
+        request: HttpRequest,
+        session: Session | None,
+        connection: UpgradedConnection | None = None,
+    ) -> HttpResponse | None:
         route = "none"
+        response: HttpResponse | None
         try:
             found = match(request.method, request.raw_path or request.path)
             route = found.route.action.value
@@ -73,8 +93,8 @@ class RayApi:
             code = error.status if isinstance(error, ApiError) else 503
             response = refusal(code, str(error), RESPONSE_HEADERS)
         else:
-            response = await _Exchange(request, found, caller, self._callers).answer()
-        self.metrics.count(route, response.status)
+            response = await _Exchange(request, found, caller, self._callers, connection).answer()
+        self.metrics.count(route, _SWITCHED if response is None else response.status)
         return response
 
     def public(self, request: HttpRequest) -> HttpResponse | None:
@@ -93,15 +113,24 @@ class _Exchange:
     """One request of one caller. The caller is released once, when the response is sent."""
 
     def __init__(
-        self, request: HttpRequest, found: Match, caller: Caller, callers: Callers
+        self,
+        request: HttpRequest,
+        found: Match,
+        caller: Caller,
+        callers: Callers,
+        connection: UpgradedConnection | None = None,
     ) -> None:
+        """`connection`: of a caller that asks for a WebSocket."""
         self._request = request
+        self._connection = connection
         self._match = found
         self._caller = caller
         self._callers = callers
         self._released_by_body = False
 
-    async def answer(self) -> HttpResponse:
+    async def answer(self) -> HttpResponse | None:
+        """None: it was a WebSocket, which has ended."""
+        response: HttpResponse | None
         try:
             response = await self._dispatch()
         except RefusedError as error:
@@ -112,11 +141,11 @@ class _Exchange:
         finally:
             if not self._released_by_body:
                 self._caller.release()
-        if self._caller.by_token and response.status < 300:
+        if self._caller.by_token and (response is None or response.status < 300):
             self._callers.accepted(self._caller)
         return response
 
-    async def _dispatch(self) -> HttpResponse:
+    async def _dispatch(self) -> HttpResponse | None:
         match self._match.route.action:
             case Action.FORWARD:
                 return await self._forward()
@@ -248,7 +277,7 @@ class _Exchange:
 
     # ── Services and logs ────────────────────────────────────────────────────────────────
 
-    async def _service(self) -> HttpResponse:
+    async def _service(self) -> HttpResponse | None:
         """Only Services of Ray. A browser with a cookie would run what is behind one on this origin."""
         if not self._caller.by_token:
             raise RefusedError(403, "Services are reached with a bearer token, not with a cookie")
@@ -256,7 +285,17 @@ class _Exchange:
         key = Key(self._match.values["namespace"], name)
         if not _is_of_ray(await self._read(SERVICES, key)):
             raise RefusedError(404, f"kuberay service not found: {key} is no Service of Ray")
-        return await self._forward(service=True)
+        if self._connection is None:
+            return await self._forward(service=True)
+        return await self._websocket(self._connection)
+
+    async def _websocket(self, connection: UpgradedConnection) -> HttpResponse | None:
+        transport = self._caller.transport
+        if self._request.method != "GET" or not isinstance(transport, HttpTransport):
+            raise RefusedError(400, "a WebSocket begins with a GET")
+        headers = handshake(self._request.headers) | dict(self._caller.headers)
+        sent = Request("GET", self._match.path, self._request.query, headers, None, SECONDS)
+        return await passed_websocket(transport, sent, connection)
 
     async def _log(self) -> HttpResponse:
         key = Key(self._match.values["namespace"], self._match.values["name"])

@@ -82,7 +82,8 @@ class DashboardHandler(Handler):
         self._tokens: dict[tuple[str, Key], tuple[float, str]] = {}
 
     async def authenticate(self, request: HttpRequest, certificate: object) -> User:
-        return User("console") if self._opened(request) is not None else ANONYMOUS
+        opened = self._opened(request)
+        return ANONYMOUS if opened is None else User(f"console {opened.session.identity()}")
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
         label = self._site.label(request.headers.get("host", ""))

@@ -14,6 +14,7 @@ from manta.console.dashboards.tickets import Opened, Tickets
 from manta.console.sessions import Session
 from manta.httpserver.handler import Handler
 from manta.httpserver.messages import HttpError, HttpRequest, HttpResponse, User
+from manta.httpserver.upgrade import UpgradedConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,13 @@ class Origins(Handler):
         self, request: HttpRequest, certificate: dict[str, object] | None
     ) -> User | None:
         return await self._of(request).authenticate(request, certificate)
+
+    async def upgrade(
+        self, request: HttpRequest, connection: UpgradedConnection
+    ) -> HttpResponse | None:
+        if self._of(request) is self._console:
+            return await self._console.upgrade(request, connection)
+        return await self.handle(request)
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
         handler = self._of(request)

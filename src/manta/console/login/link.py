@@ -20,6 +20,8 @@ class LinkLogin(Login):
         return login_page(by_link(), why, status)
 
     async def answer(self, request: HttpRequest, now: float) -> Answer:
+        if request.method == "GET" and not request.param("token"):
+            return self.page()
         if request.method != "GET" or not self._links.redeem(request.param("token"), now):
             why = "This link was used already, is older than an hour, or is of another console."
             return self.page(why, 401)

@@ -15,6 +15,10 @@ def logged_in() -> Page:
     return small("Logged in", tag("p", tag("a", "Continue", href="/")))
 
 
+def led_on(address: str) -> Page:
+    return small("One moment", tag("p", tag("a", "Continue", href=address)))
+
+
 def by_link() -> Html:
     return tag(
         "p",

@@ -101,7 +101,8 @@
         };
       };
       // A login that has ended shows the page on which one logs in.
-      const again = () => closed || fetch("/session").then((answer) => (answer.status === 401 ? location.reload() : open()), () => setTimeout(again, 1000));
+      const again = () => closed || fetch("/session").then((answer) => answer.text())
+        .then((words) => (words === "out" ? location.reload() : open()), () => setTimeout(again, 1000));
       open();
       return { close: () => { closed = true; stream.close(); } };
     });
