@@ -6,6 +6,7 @@ attributes are constants of this program; links may only lead to http, https or 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import Final
@@ -13,6 +14,8 @@ from typing import Final
 VOID: Final = frozenset(("br", "hr", "img", "input", "link", "meta"))
 _ADDRESSES: Final = frozenset(("href", "src", "action"))
 _SAFE_STARTS: Final = ("/", "?", "#", "http://", "https://")
+_NOT_IN_AN_ADDRESS: Final = re.compile(r"[\x00-\x20\x7f\\]")
+"""Browsers drop line breaks and tabs, and take a backslash for a slash: `/\\evil` is another server."""
 
 
 class Html(str):
@@ -61,6 +64,10 @@ def _attribute(key: str, value: Value) -> str:
     if value is True:
         return f" {name}"
     text = str(value)
-    if name in _ADDRESSES and (not text.startswith(_SAFE_STARTS) or text.startswith("//")):
+    if name in _ADDRESSES and (
+        not text.startswith(_SAFE_STARTS)
+        or text.startswith("//")
+        or _NOT_IN_AN_ADDRESS.search(text)
+    ):
         raise ValueError(f"{name}={text!r} is no address of this server, and not http or https")
     return f' {name}="{escape(text)}"'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 import msgspec
 
@@ -67,7 +67,7 @@ class Router:
             return top
         parts = path.strip("/").split("/")
         if len(parts) == 4 and parts[3] == "log":
-            return await self._log(visitor, path, parts, dict(query).get("container", ""))
+            return await self._log(visitor, parts, dict(query).get("container", ""))
         one = self._item(visitor, parts)
         if one is None:
             return messages.missing(path)
@@ -175,8 +175,8 @@ class Router:
 
     # ── logs ─────────────────────────────────────────────────────────────────────────────
 
-    async def _log(self, visitor: Visitor, path: str, parts: Sequence[str], chosen: str) -> Page:
-        key = Key(parts[1], parts[2])
+    async def _log(self, visitor: Visitor, parts: Sequence[str], chosen: str) -> Page:
+        path, key = f"/{quote('/'.join(parts))}", Key(parts[1], parts[2])
         title, back, containers = f"Log of {key.name}", (str(key), "/"), Containers()
         if parts[0] == PLURALS["RayJob"]:
             back = (str(key), address("RayJob", key))

@@ -120,7 +120,7 @@ class ConsoleHandler(Handler):
         except Unauthorized as error:
             return self._logged_out(str(error))
         except (MantaError, UsageError) as error:
-            log.warning("%s: %s", request.path, error)
+            log.warning("%r: %s", request.path, error)
             return self._page(messages.failed(str(error), _status_of(error)))
 
     def error_response(self, error: HttpError) -> HttpResponse:
@@ -184,7 +184,7 @@ class ConsoleHandler(Handler):
         except Unauthorized:
             answer = login.page("Kubernetes does not accept this token.", 401)
         except (MantaError, UsageError, TooLongError) as error:
-            log.warning("%s: %s", request.path, error)
+            log.warning("%r: %s", request.path, error)
             answer = login.page(str(error), 502)
         return self._page(answer) if isinstance(answer, Page) else answer
 

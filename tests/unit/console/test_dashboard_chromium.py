@@ -30,6 +30,7 @@ const read = (url, more) => fetch(url, {credentials: "include", ...more}).then((
   await tried("other", () => read(other + "/"));
   await tried("delete", () => read(console_ + "/rayclusters/default/demo/delete", {method: "POST", mode: "no-cors"}));
   await tried("opener", () => window.opener ? window.opener.document.title : "none");
+  await tried("worker", () => navigator.serviceWorker.register("/worker.js").then(() => "registered"));
   await tried("own write", () => fetch("/api/jobs/", {method: "POST"}).then((a) => a.status));
   document.cookie = "manta-console-%(port)s=forged; domain=manta-console.localhost; path=/";
   document.cookie = "manta-console-%(port)s=forged; domain=localhost; path=/";
@@ -47,7 +48,9 @@ async def test_a_malicious_dashboard_reads_nothing_of_the_console(tmp_path: Path
     page_of: dict[str, bytes] = {}
 
     def ray(request: Request) -> tuple[int, Mapping[str, str], bytes]:
-        return 200, {"content-type": "text/html"}, page_of["attack"]
+        if request.path.endswith("/worker.js"):
+            return 200, {"content-type": "text/javascript"}, b"// outlives its cluster"
+        return 200, {"content-type": "text/html", "cache-control": "max-age=999"}, page_of["attack"]
 
     async with dashboard_console(ray) as console, browser(tmp_path, {}) as [page]:
         await ready_cluster(console.plane.client, "demo")
@@ -67,11 +70,14 @@ async def test_a_malicious_dashboard_reads_nothing_of_the_console(tmp_path: Path
             "other": "failed",
             "delete": "failed",
             "opener": "none",
+            "worker": "failed",
             "own write": "403",
             "frame": "none",
         }
         found = await page.call("Runtime.evaluate", expression="location.href")
         assert "ticket" not in found["result"]["value"]
+        cached = "fetch('/').then((one) => one.headers.get('cache-control'))"
+        assert await page.run(cached) == "private, no-cache"
         assert all("ticket" not in one.path and not one.query for one in console.asked)
         asked = [one.path.partition("/proxy/")[2] for one in console.asked]
         assert not [one for one in asked if one.startswith("static/")]  # no part of our pages

@@ -27,7 +27,13 @@ def test_attributes_lose_their_underscores() -> None:
     )
 
 
-@pytest.mark.parametrize("to", ["javascript:alert(1)", "data:text/html,x", "//evil.example", "x"])
+@pytest.mark.parametrize(
+    "to",
+    [
+        "javascript:alert(1)", "data:text/html,x", "//evil.example", "x", "/\\evil.example",
+        "/\t/evil.example", "https:\\evil.example",
+    ],
+)  # fmt: skip
 def test_a_link_that_could_run_a_script_is_refused(to: str) -> None:
     with pytest.raises(ValueError, match="no address of this server"):
         tag("a", "x", href=to)

@@ -122,6 +122,14 @@ async def test_a_link_of_another_site_is_opened_once_more_from_here() -> None:
             assert dict(answer.headers)["Location"] == "/login", away
 
 
+async def test_the_log_of_an_odd_address_is_a_page_that_leads_nowhere_else() -> None:
+    async with running_console(kinds=False) as console:
+        for path in ("//evil.example/a/b/log", "/pods/a b/c\\d/log", "/pods/a\t/\n/log"):
+            answer = await console.get(path)
+            assert answer.status < 500, path
+            assert 'href="//' not in text(answer)
+
+
 async def test_the_link_logs_in_once() -> None:
     async with running_console(kinds=False, log_in=False) as console:
         token = console.new_link()

@@ -37,7 +37,7 @@ _TIMEOUT: Final = 60.0
 _READS: Final = frozenset(("GET", "HEAD"))
 _REQUEST_HEADERS: Final = ("accept", "content-type", "if-none-match", "if-modified-since", "range")
 _RESPONSE_HEADERS: Final = (
-    "accept-ranges", "cache-control", "content-disposition", "content-range", "etag", "last-modified",
+    "accept-ranges", "content-disposition", "content-range", "etag", "last-modified",
 )  # fmt: skip
 _ACTS: Final = frozenset(("kill", "kill_actor"))
 """Last words of addresses of Ray that change something by GET."""
@@ -54,6 +54,8 @@ HEADERS: Final[Headers] = (
     ("Content-Security-Policy", _POLICY),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
+    # The next cluster of this name has the same origin: a page of this one must not be shown there.
+    ("Cache-Control", "private, no-cache"),
 )
 
 
@@ -137,6 +139,8 @@ class DashboardHandler(Handler):
         site = request.headers.get("sec-fetch-site", "same-origin")
         if site not in ("same-origin", "none"):
             return "a page of another dashboard or site asked for this"
+        if "service-worker" in request.headers:
+            return "a service worker would outlive its cluster"
         if _TRAVERSAL.search(request.path):
             return "this path does not lead to the dashboard"
         if self._writes:
