@@ -142,7 +142,7 @@ async def test_every_page_and_every_action(tmp_path: Path) -> None:
         await someone.page.click("Log out")
         await someone.page.shows("Open the link")
         await someone.check("the login")
-        assert someone.wrong == []
+        assert (someone.wrong, someone.page.failures) == ([], [])
 
 
 # ── stories ──────────────────────────────────────────────────────────────────────────────

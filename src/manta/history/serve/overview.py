@@ -177,8 +177,10 @@ def html_page(
     status: int, title: str, body: str, headers: tuple[tuple[str, str], ...] = ()
 ) -> HttpResponse:
     text = (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>"
-        "<style>body{font:16px sans-serif;margin:2em}td,th{text-align:left;padding:.2em 1em .2em 0}</style>"
-        f"<h1>{title}</h1>{body}</html>"
+        f"<!doctype html><html lang=en><meta charset=utf-8>"
+        f"<meta name=viewport content='width=device-width'><title>{title}</title>"
+        "<style>body{font:16px sans-serif;margin:1.5em;overflow-wrap:anywhere}td,th{text-align:left;padding:.2em 1em .2em 0}"
+        "table{display:block;overflow-x:auto}button,input{font:inherit;min-height:28px;max-width:100%;margin:.2em 0}</style>"
+        f"<main><h1>{title}</h1>{body}</main></html>"
     )
     return HttpResponse(status, text.encode(), headers, content_type="text/html; charset=utf-8")

@@ -88,6 +88,8 @@ class HistoryHandler(Handler):
     async def handle(self, request: HttpRequest) -> HttpResponse:
         if request.path in ("/healthz", "/readyz", "/livez"):
             return text_response(200, "ok")
+        if request.path == "/favicon.ico":  # browsers ask, and would report a 404 as an error
+            return HttpResponse(204)
         if request.path == f"{PREFIX}login":
             return await self._login(request)
         if request.path == f"{PREFIX}link" and request.method == "POST":
