@@ -246,8 +246,10 @@ def scheduler_command(binaries: Path, pki: Path, kubeconfig: Path) -> list[str]:
     ]
 
 
-def control_plane(stack: ExitStack, binaries: Path, directory: Path, without: set[str]) -> Path:
-    """Start everything; answers with the admin's kubeconfig."""
+def control_plane(
+    stack: ExitStack, binaries: Path, directory: Path, without: set[str], more: Sequence[str] = ()
+) -> Path:
+    """Start everything; answers with the admin's kubeconfig. `more`: flags of kube-apiserver."""
     port, client, peer = free_port(), free_port(), free_port()
     url, etcd = f"https://127.0.0.1:{port}", f"http://127.0.0.1:{client}"
     pki = directory / "pki"
@@ -266,7 +268,7 @@ def control_plane(stack: ExitStack, binaries: Path, directory: Path, without: se
         f"--listen-peer-urls=http://127.0.0.1:{peer}",
     ]
     stack.enter_context(running(directory, "etcd", etcd_command))
-    command = apiserver_command(binaries, pki, etcd, port)
+    command = [*apiserver_command(binaries, pki, etcd, port), *more]
     stack.enter_context(running(directory, "kube-apiserver", command))
     await_ready(url, authority, directory)
     for name, build in zip(PARTS, (manager_command, scheduler_command), strict=True):

@@ -127,6 +127,20 @@ async def test_the_login_is_strict_and_its_attempt_comes_back_from_the_issuer() 
         assert "HttpOnly; SameSite=Strict; Secure" in kept
 
 
+@pytest.mark.parametrize(
+    ("scopes", "prompt"), [("openid", None), ("openid offline_access", "consent")]
+)
+async def test_consent_is_asked_for_with_a_refresh_token(scopes: str, prompt: str | None) -> None:
+    """A certified issuer ignores offline_access without it."""
+    async with running_issuer() as issuer:
+        fetch = HttpFetch({})
+        asked = await Issuer(
+            Client(issuer.url, CLIENT, SECRET, scopes), fetch
+        ).authorization_address({})
+        await fetch.close()
+        assert dict(parse_qsl(urlsplit(asked).query)).get("prompt") == prompt
+
+
 async def test_an_answer_that_this_browser_did_not_ask_for_logs_nobody_in() -> None:
     """Else a stranger could log people in to the stranger's account."""
     async with running() as browser:

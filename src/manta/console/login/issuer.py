@@ -19,6 +19,7 @@ from manta.kube.errors import MantaError, Unauthorized
 
 SKEW_SECONDS: Final = 60.0
 """How much the clocks of the issuer and of the console may differ."""
+_OFFLINE: Final = "offline_access"
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 _Answer = TypeVar("_Answer", bound=msgspec.Struct)
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -101,6 +102,8 @@ class Issuer:
             "scope": self.client.scopes,
             **fields,
         }
+        if _OFFLINE in self.client.scopes.split():
+            asked["prompt"] = "consent"  # OpenID Connect Core, 11: without it the scope is ignored
         return f"{base}{'&' if '?' in base else '?'}{urlencode(asked)}"
 
     async def tokens(self, fields: Mapping[str, str]) -> Tokens:
