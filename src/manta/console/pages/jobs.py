@@ -11,7 +11,7 @@ from manta.console.html import EMPTY, Html, join, tag
 from manta.console.live import Live, TaskInfo, TasksResult, Unreachable
 from manta.console.pages.attempts import spans_of
 from manta.console.pages.page import Section
-from manta.console.pages.parts import facts, link, plain, pods_section, tone
+from manta.console.pages.parts import address, facts, link, plain, pods_section, tone
 from manta.console.plots import timeline
 from manta.console.snapshot import Item, Snapshot
 
@@ -38,7 +38,7 @@ def job_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Section]
     yield Section("error", "Why it failed", shown)
     yield Section("tasks", "Failed tasks", failed_tasks(live.failed_tasks))
     yield Section("timeline", "Timeline", timeline(spans_of(snapshot, one)))
-    log = f"/rayjobs/{one.key.namespace}/{one.key.name}/log"
+    log = f"{address(one.kind, one.key)}/log"
     yield Section(
         "log",
         "Log",

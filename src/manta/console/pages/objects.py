@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
+from urllib.parse import quote
 
 from manta.api.meta import Key
 from manta.console.html import Html, join, tag
@@ -64,7 +65,7 @@ def _kept(one: Item) -> Html:
 
 def _crumbs(snapshot: Snapshot, one: Item) -> tuple[tuple[str, str], ...]:
     owner = one.object.metadata.controller
-    above = [("Fleet", "/"), (one.key.namespace, f"/?namespace={one.key.namespace}")]
+    above = [("Fleet", "/"), (one.key.namespace, f"/?namespace={quote(one.key.namespace)}")]
     if owner is not None and owner.kind in PLURALS:
         key = Key(one.key.namespace, owner.name)
         if snapshot.get(owner.kind, key) is not None:
