@@ -46,7 +46,9 @@ def compared(other: Path, benchmark: str, turns: int) -> dict[str, dict[str, flo
     for _ in range(turns):
         for checkout, seen in ((other, before), (HERE, after)):
             print(f"== {benchmark} in {checkout}", file=sys.stderr, flush=True)
-            for name, value in figures(measured(checkout, benchmark)):
+            answer = measured(checkout, benchmark)
+            print(json.dumps(answer), file=sys.stderr, flush=True)
+            for name, value in figures(answer):
                 seen.setdefault(name, []).append(value)
     return {name: row(before[name], after[name]) for name in before.keys() & after.keys()}
 
