@@ -234,9 +234,7 @@ class PlanExecutor:
         controller = _controller(action.manifest)
         if again and controller is not None:
             key = Key(action.key.namespace, controller["name"])
-            self._freshness.note_stale(
-                owner, controller["apiVersion"], controller["kind"], key
-            )
+            self._freshness.note_stale(owner, controller["apiVersion"], controller["kind"], key)
 
     async def _existing(self, owner: Owner, action: Create) -> Result:
         """Adopt or use the object that has the name. Raises if it belongs to another owner."""
