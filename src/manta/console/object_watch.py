@@ -19,6 +19,7 @@ from manta.console.views import Event, Pod, RayObject
 from manta.kube.client import Client
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
+from manta.runtime.interning import Share, share
 from manta.runtime.memory import release_memory
 
 SYNC_SECONDS: Final = 10.0
@@ -35,8 +36,15 @@ _SEEN: Final[tuple[tuple[Resource, type[Any]], ...]] = (
 
 
 class ObjectWatch:
-    def __init__(self, client: Client, clock: Clock, namespaces: Sequence[str] = ()) -> None:
-        """`namespaces`: where to look if this user may not list all of them."""
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        namespaces: Sequence[str] = (),
+        share: Share = share,
+    ) -> None:
+        """`namespaces`: where to look if this user may not list all of them. `share`: with other users."""
+        self._share = share
         self._client = client
         self._clock = clock
         self._namespaces = tuple(namespaces)
@@ -122,7 +130,9 @@ class ObjectWatch:
         return all(await asyncio.gather(*verbs))
 
     def _watch(self, resource: Resource, into: type[Any], scope: Sequence[str]) -> None:
-        informer: Informer[Any] = Informer(self._client, resource, into, namespaces=scope)
+        informer: Informer[Any] = Informer(
+            self._client, resource, into, namespaces=scope, share=self._share
+        )
         informer.add_handler(
             self._keep(resource.kind) if into is RayObject else lambda _old, _new: self.notify()
         )

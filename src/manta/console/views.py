@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -31,7 +32,27 @@ def _containers(written: bytes) -> tuple[Container, ...]:
     return tuple(share(one) for one in _decode_containers(written))
 
 
-class RayObject(View, frozen=True, kw_only=True):
+class SharedObjects:
+    """Keeps each version of an object once, although each visitor reads it with a watch of their own."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[tuple[str, str], Any] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def share(self, one: _Part, before: object = None) -> _Part:
+        """The object that another visitor has read already; else this one."""
+        if not isinstance(one, RayObject | Pod | Event):
+            return share(one, before)
+        name = (one.metadata.uid, one.metadata.resource_version)
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = share(one, before)
+        return cast("_Part", known)
+
+
+class RayObject(View, frozen=True, kw_only=True, gc=True, weakref=True):
     """Any of the four Ray kinds. Spec and status stay JSON, a fifth of its size as dicts, until a page reads them."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -109,7 +130,7 @@ class PodStatus(View, frozen=True, kw_only=True):
             force_setattr(self, name, _once(getattr(self, name)))
 
 
-class Pod(Object, frozen=True, kw_only=True):
+class Pod(Object, frozen=True, kw_only=True, gc=True, weakref=True):
     """Of its metadata no page shows annotations, owners and finalizers."""
 
     spec: PodSpec = PodSpec()
@@ -132,7 +153,7 @@ class EventSeries(View, frozen=True, kw_only=True):
     last_observed_time: str | None = None
 
 
-class Event(View, frozen=True, kw_only=True):
+class Event(View, frozen=True, kw_only=True, gc=True, weakref=True):
     """A core/v1 Event."""
 
     metadata: ObjectMeta = ObjectMeta()

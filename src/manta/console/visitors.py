@@ -12,6 +12,7 @@ from manta.console.object_watch import ObjectWatch
 from manta.console.operators import LocalMetrics, Operators
 from manta.console.rights import Rights, ask_rights, user_name
 from manta.console.sessions import Session
+from manta.console.views import SharedObjects
 from manta.kube.client import Client
 from manta.kube.errors import Unauthorized
 from manta.runtime.clock import Clock
@@ -84,6 +85,7 @@ class Visitors:
         self._clock = clock
         self._namespaces = namespaces
         self._known: dict[str, asyncio.Task[Visitor]] = {}
+        self._objects = SharedObjects()
 
     async def of(self, session: Session) -> Visitor:
         """The visitor of a session. Raises UsageError if there are too many, and the client's errors.
@@ -111,7 +113,8 @@ class Visitors:
 
     async def _welcome(self, session: Session) -> Visitor:
         client = self._connect(session)
-        watch = ObjectWatch(client, self._clock, session.namespaces or self._namespaces)
+        namespaces = session.namespaces or self._namespaces
+        watch = ObjectWatch(client, self._clock, namespaces, self._objects.share)
         try:
             await watch.start()
         except BaseException:

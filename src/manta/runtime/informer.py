@@ -22,7 +22,7 @@ from manta.kube.errors import NotFound
 from manta.kube.watch_stream import WatchEvent
 from manta.runtime.cache import Cache, Change, Named
 from manta.runtime.index import IndexFunction
-from manta.runtime.interning import share
+from manta.runtime.interning import Share, share
 from manta.runtime.reflector import Reflector, WatchTiming
 from manta.runtime.selection import Selection, list_readable
 from manta.runtime.versions import is_newer, number
@@ -56,6 +56,7 @@ class Informer(Generic[T]):
         random: Random | None = None,
         timing: WatchTiming | None = None,
         on_demand: bool = False,
+        share: Share = share,
     ) -> None:
         """An empty `namespace` and no `namespaces`: the whole cluster. With `on_demand`, nothing is listed
         before `activate` is called, and no controller waits for the cache."""
@@ -64,6 +65,7 @@ class Informer(Generic[T]):
         self.on_demand = on_demand
         self._activated = asyncio.Event()
         self._client = client
+        self._share = share
         self._selection = Selection(resource, into, labels, fields)
         self._selector = parse_label_selector(labels)
         self._cache: Cache[T] = Cache(indexes)
@@ -187,7 +189,7 @@ class Informer(Generic[T]):
         held = self._cache.get(key)
         if held is not None and held.metadata.uid != one.metadata.uid:
             self._notify(self._cache.tombstone(key, held.metadata.uid))
-        self._notify(self._cache.put(share(one)))
+        self._notify(self._cache.put(self._share(one)))
         return one
 
     async def read_all(self) -> None:
@@ -198,7 +200,7 @@ class Informer(Generic[T]):
     async def read_namespace(self, namespace: str) -> None:
         """List one namespace from the server and update the cache."""
         listed = await list_readable(self._client, self._selection, namespace)
-        items = [share(one) for one in listed.items]
+        items = [self._share(one) for one in listed.items]
         there = (listed.resource_version, namespace)
         for change in self._cache.replace(items, *there, tombstone=True, keep=listed.unreadable):
             self._notify(change)
@@ -233,7 +235,7 @@ class Informer(Generic[T]):
             self._notify(self._cache.remove(meta.key, meta.uid))
         elif event.type != "BOOKMARK":
             before = self._cache.get(event.object.metadata.key)
-            self._notify(self._cache.put(share(event.object, before)))
+            self._notify(self._cache.put(self._share(event.object, before)))
         self._advance(scope, event.resource_version)
 
     def on_readability(self, key: Key, why: str | None) -> None:
@@ -261,7 +263,9 @@ class Informer(Generic[T]):
     # ── inside ───────────────────────────────────────────────────────────────────────────
 
     def _reflector(self, scope: str) -> Reflector[T]:
-        return Reflector(self._client, self._selection, scope, self, self._random, self._timing)
+        return Reflector(
+            self._client, self._selection, scope, self, self._random, self._timing, self._share
+        )
 
     def _notify(self, change: Change[T] | None) -> None:
         if change is not None:

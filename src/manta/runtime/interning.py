@@ -10,7 +10,17 @@ from __future__ import annotations
 from functools import lru_cache
 from sys import intern
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -26,6 +36,12 @@ _UNIQUE: frozenset[tuple[type, str]] = frozenset(
     (ObjectMeta, name) for name in ("name", "uid", "resource_version")
 )
 """Different for each object: sharing them would only cost time."""
+
+
+class Share(Protocol):
+    """Gives the object to keep for one that was read: the same, or an equal one."""
+
+    def __call__(self, one: T, before: object = None) -> T: ...
 
 
 class _Fields(NamedTuple):

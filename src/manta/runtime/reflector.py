@@ -33,7 +33,7 @@ from manta.kube.errors import (
 from manta.kube.watch_stream import WatchEvent
 from manta.runtime.backoff import WATCH_BACKOFF, Backoff
 from manta.runtime.cache import Named
-from manta.runtime.interning import share
+from manta.runtime.interning import Share, share
 from manta.runtime.selection import Selection, UnreadableObjects, key_of, list_readable, read_event
 from manta.runtime.versions import is_newer
 
@@ -87,8 +87,10 @@ class Reflector(Generic[T]):
         sink: Sink[T],
         random: Random,
         timing: WatchTiming,
+        share: Share = share,
     ) -> None:
         self._client = client
+        self._share = share
         self._selection = selection
         self._scope = scope
         self._sink = sink
@@ -140,7 +142,7 @@ class Reflector(Generic[T]):
         listed = await list_readable(self._client, self._selection, self._scope)
         self._unreadable.replace(listed.unreadable)
         self._one_by_one = bool(listed.unreadable)
-        items = [share(one) for one in listed.items]
+        items = [self._share(one) for one in listed.items]
         self._took(items, listed.resource_version, listed.unreadable)
 
     async def _stream_list(self) -> bool:
@@ -179,7 +181,7 @@ class Reflector(Generic[T]):
                     collected.pop(event.object.metadata.key, None)
                 elif event.type != "BOOKMARK":
                     # At once: strings that are dropped only after the whole list leave holes in memory.
-                    collected[event.object.metadata.key] = share(event.object)
+                    collected[event.object.metadata.key] = self._share(event.object)
                 elif event.initial_end:
                     self._took(tuple(collected.values()), event.resource_version)
                     collected = None

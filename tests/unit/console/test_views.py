@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manta.console.pages.parts import pod_state
-from manta.console.views import Pod, RayObject
+from manta.console.views import Pod, RayObject, SharedObjects
 
 
 def pod(name: str, second: int, **status: Any) -> Pod:
@@ -60,3 +60,17 @@ def test_spec_and_status_are_read_from_what_the_server_wrote() -> None:
     assert one.spec == {"suspend": True}
     assert one.status == {}
     assert RayObject().spec == {}
+
+
+def test_visitors_hold_each_version_of_an_object_together() -> None:
+    """Each reads it with their own rights; it is in memory once, until the last of them is gone."""
+    text = b'{"metadata":{"uid":"1","resourceVersion":"%d"}}'
+    objects = SharedObjects()
+    first, second, newer = [
+        objects.share(msgspec.json.decode(text % version, type=RayObject)) for version in (7, 7, 8)
+    ]
+    assert first is second
+    assert newer is not first
+    assert len(objects) == 2
+    del first, second
+    assert len(objects) == 1
