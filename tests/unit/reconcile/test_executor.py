@@ -6,7 +6,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -23,11 +23,12 @@ from manta.api.resources import (
     Resource,
 )
 from manta.kube.client import Client
-from manta.kube.errors import Conflict, Forbidden, Unreachable
+from manta.kube.errors import AlreadyExists, Conflict, Forbidden, Unreachable
 from manta.reconcile.actions import Action, Call, Create, Delete, OnExists, Patch
 from manta.reconcile.causes import NO_EVENT, ActionCause
 from manta.reconcile.concurrency import LINGER_SECONDS, MAX_CONCURRENT, MAX_YIELD_SECONDS
 from manta.reconcile.executor import (
+    RECREATED_SECONDS,
     REMEMBER_SECONDS,
     BeingDeletedError,
     OwnedByAnotherError,
@@ -425,6 +426,68 @@ async def test_a_secret_is_looked_for_whenever_it_is_wanted() -> None:
         await here.plane.client.delete(SECRETS, Key("default", "a"))
         (result,) = (await here.executor.execute(OWNER, do(wanted(SECRETS)))).done
         assert not result.existed
+
+
+@virtually
+async def test_a_creation_that_must_be_the_first_fails_on_an_existing_object() -> None:
+    async with executor_fixture() as here:
+        await here.executor.execute(OWNER, do(create("a", owner="u1")))
+        first = replace(create("a", owner="u1"), on_exists=OnExists.FAIL)
+        outcome = await here.executor.execute(OWNER, do(first))
+        assert outcome.failure is not None
+        assert isinstance(outcome.failure.error, AlreadyExists)
+
+
+@virtually
+async def test_labels_that_our_own_object_lost_are_restored() -> None:
+    async with executor_fixture() as here:
+        key, labels = Key("default", "a"), {"ours": "yes"}
+        labelled = Create(
+            CONFIG_MAPS, config_map("a", "u1", labels=labels), Why.TEST, cached_by_label=True
+        )
+        await here.executor.execute(OWNER, do(labelled))
+        await here.executor.execute(OWNER, do(labelled))
+        assert [one.method for one in here.faults.log] == ["POST", "POST", "GET"]  # none is lost
+        lost = {"metadata": {"labels": {"ours": None, "theirs": "yes"}}}
+        await here.plane.client.patch(CONFIG_MAPS, key, lost)
+        (result,) = (await here.executor.execute(OWNER, do(labelled))).done
+        assert result.existed
+        found = await here.plane.client.get(CONFIG_MAPS, key)
+        assert found["metadata"]["labels"] == {"ours": "yes", "theirs": "yes"}
+
+
+class StaleOwners(Freshness):
+    """Notes the owners that are to be read live."""
+
+    def __init__(self) -> None:
+        super().__init__(Random(1))
+        self.stale: list[tuple[str, Key]] = []
+
+    def note_stale(self, owner: Owner, api_version: str, kind: str, key: Key) -> None:
+        self.stale.append((kind, key))
+
+
+@virtually
+async def test_the_owner_of_an_object_that_had_to_be_created_again_is_read_live() -> None:
+    """Else the objects of an owner that is gone would be created for as long as the event is late."""
+    async with virtual_plane() as plane:
+        freshness = StaleOwners()
+        executor = PlanExecutor(plane.client, freshness)
+
+        async def made(name: str, owner: str = "u1") -> None:
+            await executor.execute(OWNER, do(create(name, owner)))
+            await plane.client.delete(CONFIG_MAPS, Key("default", name))
+
+        await made("a")
+        await made("without-owner", "")
+        assert freshness.stale == []
+        await made("without-owner", "")
+        assert freshness.stale == []
+        await made("a")
+        assert freshness.stale == [("ConfigMap", Key("default", "owner-u1"))]
+        await asyncio.sleep(RECREATED_SECONDS + 1)
+        await made("a")
+        assert len(freshness.stale) == 1  # long after the last one it is no sign of a late event
 
 
 @virtually

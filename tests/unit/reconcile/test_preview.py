@@ -1,4 +1,4 @@
-"""Previews: the finalizer that the first reconcile adds."""
+"""Previews: the first plan after the status writes before it, and the finalizer of the first reconcile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from manta.reconcile.preview import with_finalizer
+from manta.api.meta import Key, Uid
+from manta.api.resources import PODS
+from manta.reconcile.actions import Delete
+from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.plan import NOTHING, Plan, do
+from manta.reconcile.preview import first_plan, with_finalizer
 
 OURS = "ray.io/finalizer"
 
@@ -25,3 +30,33 @@ def test_a_living_object_gets_the_finalizer_once(
 ) -> None:
     found = with_finalizer({"metadata": {"name": "x", **meta}}, OURS)["metadata"]
     assert found.get("finalizers") == expected
+
+
+class Why(ActionCause):
+    TEST = NO_EVENT
+
+
+ACT = do(Delete(PODS, Key("default", "a"), Uid("u"), Why.TEST))
+
+
+@pytest.mark.parametrize(
+    ("acts_at", "last", "expected"),
+    [(0, 9, (0, ACT)), (2, 9, (2, ACT)), (5, 2, (2, NOTHING))],
+    ids=["at once", "after two status writes", "the status settles first"],
+)
+def test_the_first_plan_with_actions_is_shown(
+    acts_at: int, last: int, expected: tuple[int, Plan]
+) -> None:
+    def plan(stage: int) -> Plan:
+        return ACT if stage >= acts_at else NOTHING
+
+    def after_status(stage: int) -> int | None:
+        return stage + 1 if stage < last else None
+
+    assert first_plan(0, plan, after_status) == expected
+
+
+def test_a_status_that_never_settles_ends_the_search() -> None:
+    stage, chosen = first_plan(0, lambda _: NOTHING, lambda stage: stage + 1)
+    assert 0 < stage < 100
+    assert chosen == NOTHING
