@@ -95,9 +95,23 @@ class JobSnapshot:
 
     @property
     def mode(self) -> SubmissionMode:
-        """K8sJobMode for an unknown mode, which is a violation that the plan reports."""
+        """K8sJobMode for an unknown mode, which is a violation that the plan reports.
+
+        A cluster whose head has the submitter beside it keeps it: an edit of the mode does not change that a lost
+        head would submit the job again.
+        """
+        if self._has_sidecar:
+            return SubmissionMode.SIDECAR
         named = (one for one in SubmissionMode if one == self.spec.submission_mode)
         return next(named, SubmissionMode.K8S_JOB)
+
+    @property
+    def _has_sidecar(self) -> bool:
+        if self.cluster is None or not self.owns(self.cluster.metadata):
+            return False
+        pod = self.cluster.spec.head_group_spec.template.get("spec") or {}
+        containers = pod.get("containers") or ()
+        return any(one.get("name") == names.CONTAINER_SUBMITTER for one in containers)
 
     @property
     def borrows_cluster(self) -> bool:

@@ -404,6 +404,24 @@ def test_c56_a_sidecars_head_that_is_replaced_before_the_cluster_was_ready_is_lo
     assert patch.patch == {"spec": {"suspend": True}}
 
 
+@pytest.mark.parametrize("mode", ["InteractiveMode", "HTTPMode", "K8sJobMode"])
+def test_a_submitter_beside_the_head_stays_one_when_the_mode_is_edited(mode: str) -> None:
+    """The next head would submit the job again."""
+    snapshot = beside("h2", ready=False, noted="h1")
+    assert snapshot.cluster is not None
+    made = {"spec": {"containers": [{"name": "ray-head"}, {"name": "ray-job-submitter"}]}}
+    head = msgspec.structs.replace(snapshot.cluster.spec.head_group_spec, template=made)
+    spec = msgspec.structs.replace(snapshot.cluster.spec, head_group_spec=head)
+    edited = msgspec.structs.replace(snapshot.job.spec, submission_mode=mode)
+    snapshot = replace(
+        snapshot,
+        cluster=msgspec.structs.replace(snapshot.cluster, spec=spec),
+        job=msgspec.structs.replace(snapshot.job, spec=edited),
+    )
+    assert stage_after(snapshot) == Stage.FAILED
+    assert Cause.SIDECAR_LOST in [one.cause for one in planned(snapshot).actions]
+
+
 def test_c56_a_sidecars_head_that_was_there_and_is_gone_is_lost_whatever_was_stored() -> None:
     """No second head is created in this mode."""
     snapshot = beside("h1", ready=False)
