@@ -23,7 +23,7 @@ import pytest
 from tools.mutate.mutations import Mutant, mutants_of
 from tools.mutate.report import as_document, table
 from tools.mutate.selection import runs_at_import, work_for
-from tools.mutate.test_map import CACHE, PACKAGES, ROOT, load_map, sources, suites
+from tools.mutate.test_map import CACHE, CHOSEN_SUITES, PACKAGES, ROOT, load_map, sources, suites
 from tools.mutate.workers import Loop, Verdict, is_inside_functions, run_fresh
 
 _KEPT = CACHE / "verdicts.jsonl"
@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ |= {"CI": "1", "HYPOTHESIS_STORAGE_DIRECTORY": str(CACHE / "hypothesis")}
     if args.worker:
         return _work(args.worker, Path(args.mutants), args.workers)
+    if args.suite:
+        os.environ[CHOSEN_SUITES] = " ".join(args.suite)
     chosen = _chosen(args)
     began = time.monotonic()
     if not args.resume:
@@ -48,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--package", choices=PACKAGES, action="append", help="only of these")
     parser.add_argument("--path", action="append", help="only of files whose path contains this")
+    parser.add_argument("--suite", action="append", help="only tests of these files or folders")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=0, help="stop after so long (0: never)")
     parser.add_argument("--resume", action="store_true", help="keep the verdicts of the last run")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("controllers", "rules", "manifests", "reconcile", "runtime")
 CACHE = ROOT / ".cache" / "mutate"
+CHOSEN_SUITES = "MUTATE_SUITES"
 UNIT_SUITES = (
     *(
         f"tests/unit/{one}"
@@ -84,6 +86,9 @@ class TestMap(msgspec.Struct):
 
 
 def suites() -> list[str]:
+    """All; or those that `--suite` names, also in the processes that it starts."""
+    if chosen := os.environ.get(CHOSEN_SUITES):
+        return chosen.split()
     return [*UNIT_SUITES, *CLUSTER_SUITES, *SIMULATION_SUITES]
 
 
