@@ -43,5 +43,5 @@ async def token_of(client: Client, key: Key) -> str:
         return base64.b64decode(encoded, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
         raise TokenError(
-            f"{SECRET_KEY_AUTH_TOKEN} of Secret {key.namespace}/{name} is no text"
+            f"{SECRET_KEY_AUTH_TOKEN} of Secret {key.namespace}/{name} is not text"
         ) from error

@@ -96,7 +96,7 @@ class ActionExecutor:
         """The object to look at next. Raises UsageError if another object has the name by now, and the
         client's errors."""
         if fields.get("uid") != one.uid:
-            raise UsageError(f"{one.kind} {one.key} was re-created since; look at it again first")
+            raise UsageError(f"{one.kind} {one.key} was re-created since; review it first")
         resource = RESOURCES[one.kind]
         match change_of(action.word, one, snapshot, fields):
             case Patch(operations):
@@ -156,7 +156,7 @@ async def _reached(client: Client, job: Stop) -> tuple[str, ...]:
         case JobInfo():
             return (f"Ray says that it is {found.status}",)
         case Unreachable():
-            raise UsageError(f"Ray cannot be asked: {found.why}")
+            raise UsageError(f"Ray's dashboard cannot be reached: {found.why}")
         case _:
             raise UsageError(f"Ray does not know the job {job.submission}")
 

@@ -69,5 +69,5 @@ def _attribute(key: str, value: Value) -> str:
         or text.startswith("//")
         or _NOT_IN_AN_ADDRESS.search(text)
     ):
-        raise ValueError(f"{name}={text!r} is no address of this server, and not http or https")
+        raise ValueError(f"{name}={text!r} is neither an address of this server nor http or https")
     return f' {name}="{escape(text)}"'

@@ -115,7 +115,7 @@ def _add_answer(store: Store, builder: IndexBuilder, key: str, uri: str, at: int
             return False
         builder.add_answer(uri, at, body)
     except ValueError as error:
-        log.warning("%s is no answer of a dashboard and is left out: %s", key, error)
+        log.warning("%s is not an answer of a dashboard and is left out: %s", key, error)
         return False
     return True
 

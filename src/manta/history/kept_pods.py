@@ -57,7 +57,7 @@ def _identity_of(directory: Path) -> Identity | None:
         if who is not None:
             who.session("session_x")
     except (FileNotFoundError, msgspec.MsgspecError, InvalidName) as error:
-        log.warning("%s is no Pod of a Ray cluster and is removed: %s", directory.name, error)
+        log.warning("%s is not a Pod of a Ray cluster and is removed: %s", directory.name, error)
         return None
     return who
 

@@ -23,7 +23,7 @@ class Address:
             return None
         host, colon, port = text.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65535:
-            raise ValueError(f"{text!r} is no address such as :8080 or 127.0.0.1:8080")
+            raise ValueError(f"{text!r} is not an address such as :8080 or 127.0.0.1:8080")
         return cls(host.strip("[]") or None, int(port))
 
 

@@ -54,7 +54,7 @@ def encode_request(
     Raises ValueError for a line break in a header or in the target.
     """
     if _NOT_IN_A_TARGET.search(target):
-        raise ValueError(f"{target!r} is no valid request target: percent-encode it")
+        raise ValueError(f"{target!r} is not a valid request target: percent-encode it")
     lines = [f"{method} {target} HTTP/1.1"]
     for name, value in (*headers.items(), *repeated):
         if _NOT_IN_A_HEADER.search(value):

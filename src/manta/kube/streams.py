@@ -120,7 +120,7 @@ def exit_code_of(status: bytes) -> int:
     try:
         outcome = msgspec.json.decode(status, type=_Outcome)
     except msgspec.MsgspecError as error:
-        raise Malformed(f"the command's result is no Status: {error}") from error
+        raise Malformed(f"the command's result is not a Status: {error}") from error
     if outcome.status == "Success":
         return 0
     causes = outcome.details.causes if outcome.details else []

@@ -83,12 +83,12 @@ def _finite(text: bytes) -> float:
     """A count. A page may say anything: what is no number must not pass as one."""
     value = float(text)
     if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{text[:20]!r} is no count")
+        raise ValueError(f"{text[:20]!r} is not a count")
     return value
 
 
 def _bound(text: bytes) -> float:
     value = float(text)
     if math.isnan(value):
-        raise ValueError(f"{text[:20]!r} is no bound of a bucket")
+        raise ValueError(f"{text[:20]!r} is not a bound of a bucket")
     return value

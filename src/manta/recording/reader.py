@@ -128,5 +128,5 @@ def _header(name: str, text: bytes) -> Json:
     except msgspec.DecodeError:
         header = {}
     if header.get("format") != FORMAT:
-        raise UsageError(f"{name}: is no recording of `manta operator --record`")
+        raise UsageError(f"{name}: is not a recording of `manta operator --record`")
     return header

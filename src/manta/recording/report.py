@@ -134,7 +134,7 @@ def _actions(recorded: Recorded) -> Iterator[tuple[str, str]]:
     if blocked := recorded.line.get("blocked_by"):
         yield "blocked by", f"{blocked['reason']}: {blocked['message']}"
     if not plan and "error" not in recorded.line:
-        yield "did", "nothing: all is as it should be"
+        yield "did", "nothing: no change is needed"
     if error := recorded.line.get("error"):
         yield "raised", f"{error['error']}: {error['message']}"
 

@@ -89,7 +89,7 @@ def _missing(analysis: CanaryAnalysis, reading: Reading) -> str:
     if analysis.prometheus is None:
         return ""
     if reading.query_error:
-        return f"Prometheus cannot be asked: {reading.query_error}"
+        return f"Prometheus cannot be queried: {reading.query_error}"
     if reading.queried is None or math.isnan(reading.queried):
         return "Prometheus has no number for the query yet"
     return ""

@@ -90,7 +90,7 @@ def store_url_problem(url: str) -> str | None:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        return f"is no URL ({error})"
+        return f"is not a URL ({error})"
     if parts.scheme not in STORE_SCHEMES:
         return "must start with file://, s3://, gs:// or az://, such as s3://bucket/prefix"
     if parts.username or parts.password or parts.query:

@@ -143,5 +143,5 @@ def _hours(values: list[str]) -> Hours:
 def _amount(text: str) -> float:
     value = float(text)
     if not 0 <= value < 1e12:
-        raise ValueError(f"{text} is no amount")
+        raise ValueError(f"{text} is not an amount")
     return value

@@ -65,7 +65,7 @@ def test_lines_and_versions_that_are_not_known_are_noted(tmp_path: Path) -> None
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text("{}\n")
-    with pytest.raises(UsageError, match="is no recording"):
+    with pytest.raises(UsageError, match="is not a recording"):
         list(read_recording(path))
     with pytest.raises(UsageError, match="has no recording"):
         files_of([tmp_path])

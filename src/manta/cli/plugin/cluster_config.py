@@ -182,7 +182,7 @@ def _check_amount(value: str, field: str) -> None:
     except ValueError:
         negative = True
     if negative:
-        raise UsageError(f"{field.replace('_', '-')}: {value!r} is no quantity, such as 2 or 4Gi")
+        raise UsageError(f"{field.replace('_', '-')}: {value!r} is not a quantity such as 2 or 4Gi")
 
 
 def check_tpu(tpu: str, hosts: int | None, selectors: Mapping[str, str]) -> None:

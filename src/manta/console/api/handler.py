@@ -284,7 +284,7 @@ class _Exchange:
         name = service_name(self._match.values["service"])
         key = Key(self._match.values["namespace"], name)
         if not _is_of_ray(await self._read(SERVICES, key)):
-            raise RefusedError(404, f"kuberay service not found: {key} is no Service of Ray")
+            raise RefusedError(404, f"kuberay service not found: {key} is not a Service of Ray")
         if self._connection is None:
             return await self._forward(service=True)
         return await self._websocket(self._connection)
@@ -301,7 +301,7 @@ class _Exchange:
         key = Key(self._match.values["namespace"], self._match.values["name"])
         pod = await self._read(PODS, key)
         if LABEL_CLUSTER not in ((pod.get("metadata") or {}).get("labels") or {}):
-            raise RefusedError(404, f"Pod {key} is no Pod of Ray")
+            raise RefusedError(404, f"Pod {key} is not a Pod of Ray")
         return await self._forward()
 
 

@@ -44,5 +44,5 @@ def namespaces_of(text: str) -> tuple[tuple[str, ...], str]:
     if len(found) > _MAX_NAMESPACES:
         return (), f"Name at most {_MAX_NAMESPACES} namespaces."
     if wrong := next((one for one in found if not _IS_NAMESPACE.fullmatch(one)), ""):
-        return (), f"{wrong[:80]} is no name of a namespace."
+        return (), f"{wrong[:80]} is not the name of a namespace."
     return found, ""

@@ -25,10 +25,12 @@ def demand_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Secti
 def _report(snapshot: Snapshot, live: Live) -> Html:
     report = live.autoscaler
     if report is None:
-        words = "Nobody can be asked before the head is ready." if not live.asks else "Asking …"
+        words = "Waiting until the head is ready." if not live.asks else "Loading …"
         return tag("p", words, class_="note")
     if isinstance(report, Unreachable):
-        return tag("p", f"The autoscaler cannot be asked: {report.why}", class_="problem")
+        return tag(
+            "p", f"The status of the autoscaler is not available: {report.why}", class_="problem"
+        )
     plot = steps(live.waiting, _LINES, snapshot.now) if live.waiting else EMPTY
     shown = (
         ("Active nodes", _list(report.active)),

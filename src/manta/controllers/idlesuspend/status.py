@@ -66,7 +66,7 @@ def _condition(snapshot: IdleSnapshot) -> Condition | None:
 def _answered(snapshot: IdleSnapshot, limit: IdleLimit) -> Condition | None:
     answer, known = current_answer(snapshot), idle_record(snapshot)
     if not snapshot.head:
-        return _unknown("HeadNotReady", "the head is not ready: nobody can be asked about its use")
+        return _unknown("HeadNotReady", "the head is not ready, so its use is not known")
     if answer is None:
         return None
     if answer.in_use:

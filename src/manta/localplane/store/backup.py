@@ -191,7 +191,7 @@ def _unpack_one(source: Path, archive: tarfile.TarFile, work: Path, name: str, d
     parts = PurePosixPath(name).parts
     is_key = len(parts) == 2 and parts[0] == "pki" and parts[1] not in ("..", ".")
     if name != STORE and not is_key:
-        raise BackupError(f"{source}: names a file {name!r}, which is no part of a plane's state")
+        raise BackupError(f"{source}: names a file {name!r}, which is not part of a plane's state")
     try:
         member = archive.getmember(name)
     except KeyError:

@@ -24,7 +24,7 @@ from manta.reconcile.finalizers import remove_finalizer
 from manta.reconcile.plan import Plan, Wait, do
 
 RESIZED = "the gang has another size now"
-NO_GANG = "the cluster is no gang: it has an autoscaler, or no gang label"
+NO_GANG = "the cluster is not a gang: it has an autoscaler, or no gang label"
 
 
 def plan_workload(snapshot: ClusterSnapshot) -> Plan:

@@ -35,7 +35,7 @@ def apply_json_patch(obj: dict[str, Any], operations: Any) -> dict[str, Any]:
     for operation in operations:
         document.perform(operation)
     if not isinstance(document.root, dict):
-        raise PatchError("the patched document is no object")
+        raise PatchError("the patched document is not an object")
     try:
         check_depth(document.root, limits.REQUEST)
     except limits.DocumentError as error:
