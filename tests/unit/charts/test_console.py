@@ -73,6 +73,13 @@ def test_secrets_are_files_and_never_arguments() -> None:
     assert str(args.cookie_key_file) == "/etc/manta/console/key"
 
 
+def test_the_authority_of_an_issuer_is_a_file_of_a_config_map() -> None:
+    values = f"{OIDC},console.oidc.caConfigMap=authority"
+    assert {"name": "issuer", "configMap": {"name": "authority"}} in pod(values)["volumes"]
+    assert str(arguments(values).oidc_ca) == "/etc/manta/issuer/ca.crt"
+    assert arguments(OIDC).oidc_ca is None
+
+
 def test_a_key_of_the_user_is_used_and_none_is_made() -> None:
     found = objects("console.cookieKeySecret=mine")
     assert "Secret" not in found
