@@ -27,11 +27,12 @@ from manta.console.api.handler import RayApi
 from manta.console.fetch import HttpFetch
 from manta.console.login.link import LinkLogin
 from manta.console.server import LIMITS
-from manta.console.sessions import KEY_BYTES
+from manta.console.sessions import KEY_BYTES, Session
 from manta.console.visitors import Visitors
 from manta.httpserver.server import HttpServer
 from manta.kube.client import DEFAULT_TIMEOUT, Client
 from manta.kube.cluster import Cluster, User
+from manta.kube.errors import MantaError
 from manta.kube.transport import HttpTransport
 from manta.localplane.private_files import make_private_directory, write_private_file
 from manta.runtime.clock import Clock, SystemClock
@@ -101,13 +102,22 @@ class LocalConsole:
         )
         self._server = HttpServer(handler, hosts | {"localhost"}, LIMITS)
         await self._server.start_on(listener)
+        self._listing = asyncio.create_task(self._list_before_the_first_visit())
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._listing.cancel()
+        await asyncio.gather(self._listing, return_exceptions=True)
         await self._server.stop(grace_seconds=0.2)
         await self._visitors.close()
         await self._api.close()
         await self._fetch.close()
+
+    async def _list_before_the_first_visit(self) -> None:
+        """Whoever opens the link is this user: thousands of objects are there by then. What fails here fails
+        again at the visit, where somebody reads it."""
+        with suppress(MantaError, UsageError):
+            await self._visitors.of(Session(expires=0.0))
 
 
 def listening(wanted: int) -> socket.socket:
