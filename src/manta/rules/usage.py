@@ -110,7 +110,10 @@ class Usage:
 
 
 def changed(usage: Usage | None, at: datetime, state: UseState, cpus: float, gpus: float) -> Usage:
-    """From `at` on the cluster is in this state, with these resources."""
+    """From `at` on the cluster is in this state, with these resources.
+
+    In whole seconds, which is what the annotation keeps: a part of a second would count before and after."""
+    at = at.replace(microsecond=0)
     before = usage.until(at) if usage is not None else Usage(state, at)
     if state is UseState.NONE:
         cpus = gpus = 0.0

@@ -66,3 +66,16 @@ def test_the_text_is_bounded_and_says_the_same_again(
 )  # fmt: skip
 def test_text_that_cannot_be_read_begins_again(text: str) -> None:
     assert Usage.parse(text) is None
+
+
+def test_parts_of_seconds_are_not_counted_twice() -> None:
+    """The annotation has whole seconds: what it loses at the end of an hour must not be in the next one."""
+    usage, now = changed(None, NOON, UseState.USED, 1, 100), NOON
+    for number in range(400):
+        now += timedelta(seconds=30.9)
+        state = UseState.USED if number % 2 else UseState.IDLE
+        usage = Usage.parse(changed(usage, now, state, 1, 100).text) or usage
+    total = usage.until(now).total
+    truth = 100 * (now - NOON).total_seconds() / 3600
+    assert total.used_gpu + total.idle_gpu == pytest.approx(truth, rel=1e-3)
+    assert total.idle_gpu == pytest.approx(truth / 2, rel=5e-3)
