@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from manta.client.gpus import GpuRow
 from manta.console.pages.fleet import ROWS, Filter, filter_of, fleet, matches
 from manta.console.pages.page import Page
 from manta.console.snapshot import Snapshot
@@ -101,3 +102,17 @@ def test_capacity_says_what_is_requested_and_what_the_nodes_have() -> None:
 def test_a_user_who_may_not_see_nodes_is_told_so() -> None:
     body = fleet(snapshot(hidden={"nodes": "you may not list nodes"}), Filter()).body()
     assert "you may not list nodes" in body
+
+
+def test_each_gpu_is_shown_with_its_pod_and_with_what_holds_it_without_one() -> None:
+    leak = {"pid": 4711, "uid": "u-1", "memory": 1 << 30, "since": "2026-11-18T12:00:00Z"}
+    gpus = (
+        GpuRow("node-1", 0, "NVIDIA H200", "GPU-1", 37, 2 << 30, 140 << 30, "default/demo", "", ()),
+        GpuRow("node-1", 1, "NVIDIA H200", "GPU-2", 0, 1 << 30, 140 << 30, "", "", (leak,)),
+    )
+    page = fleet(some(), Filter(), gpus).body()
+    assert "0 NVIDIA H200: 37 %, 2.0 GiB of 140.0 GiB" in page
+    assert "default/demo" in page
+    said = "process 4711 of Pod u-1, which is gone, holds 1.0 GiB since 2026-11-18T12:00:00Z"
+    assert said in page
+    assert "Processes without a Pod" not in fleet(some(), Filter()).body()

@@ -250,7 +250,7 @@ def test_nothing_that_users_write_becomes_markup() -> None:
     )  # fmt: skip
     pages = [
         fleet(seen, Filter(text=EVIL, namespace=EVIL)),
-        fleet(seen, Filter()),
+        fleet(seen, Filter(), evil_live().gpus),
         *(object_page(seen, one, allowed, evil_live()) for one in seen.items),
         *(confirmation(one, action, Forecast(EVIL, (EVIL,), (EVIL,)), {"group": EVIL}) for one in seen.items for action in BY_WORD.values()),
         events_page(seen, warnings=False),

@@ -7,7 +7,7 @@ from typing import Any
 
 from manta.api.text import bytes_text
 from manta.cli.output.tables import table
-from manta.client.gpus import GpuRow
+from manta.client.gpus import GpuRow, leak_words
 
 
 def gpu_lines(rows: Sequence[GpuRow]) -> list[str]:
@@ -24,8 +24,7 @@ def gpu_lines(rows: Sequence[GpuRow]) -> list[str]:
 
 def leak_text(process: Mapping[str, Any]) -> str:
     held = "memory" if process["memory"] is None else bytes_text(process["memory"])
-    whose = f"Pod {process['uid']}, which is gone," if process["uid"] else "no Pod of this plane"
-    return f"process {process['pid']} of {whose} holds {held} since {process['since'] or '?'}"
+    return leak_words(process, held)
 
 
 def _busy(row: GpuRow) -> str:

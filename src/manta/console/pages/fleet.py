@@ -11,11 +11,21 @@ from urllib.parse import urlencode
 
 from manta.api.ray.names import ANNOTATION_IDLE_SINCE
 from manta.api.well_known import RESOURCE_NVIDIA_GPU
-from manta.client.gpus import GpuRow
+from manta.client.gpus import GpuRow, leak_words
 from manta.console.capacity import Amount, amount
 from manta.console.html import Html, join, tag
 from manta.console.pages.page import LIVE_REFRESH, REFRESH, Page, Section, Table
-from manta.console.pages.parts import SHORT, ago, cpus, link, memory, plain, state_badge, tone
+from manta.console.pages.parts import (
+    SHORT,
+    ago,
+    cpus,
+    gpu_words,
+    link,
+    memory,
+    plain,
+    state_badge,
+    tone,
+)
 from manta.console.snapshot import Item, Snapshot
 
 ROWS: Final = 200
@@ -88,6 +98,7 @@ def fleet(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow] = ()) -> Pa
         heading,
         (
             Section("overview", "", _overview(snapshot, chosen, gpus), kind="overview"),
+            *([Section("gpu-list", "GPUs", table=_gpus(gpus))] if gpus else ()),
             Section("filter", "", _form(snapshot, chosen), kind="plain"),
             Section("paging", "", _paging(chosen, first, len(found)), table),
         ),
@@ -200,6 +211,27 @@ def _gpu_memory(gpus: Sequence[GpuRow]) -> Html | None:
         return None
     used, there = (sum(amounts) for amounts in zip(*known, strict=True))
     return _meter("GPU memory", used, there, memory)
+
+
+def _gpus(gpus: Sequence[GpuRow]) -> Table:
+    """Each GPU, the Pod that holds it, and processes that hold its memory without a living Pod."""
+    rows = {f"gpu-{one.node}-{one.index}": _gpu(one) for one in gpus}
+    return Table("gpus", ("Node", "GPU", "Pod", "Processes without a Pod"), rows)
+
+
+def _gpu(one: GpuRow) -> Html:
+    leaks = [leak_words(leak, _held(leak["memory"])) for leak in one.leaks]
+    cells = (("GPU", gpu_words(one)), ("Pod", one.pod), ("without a Pod", "; ".join(leaks)))
+    return tag(
+        "tr",
+        tag("td", one.node, class_="name"),
+        [tag("td", words, class_="words", data_label=label) for label, words in cells],
+        id=f"gpu-{one.node}-{one.index}",
+    )
+
+
+def _held(amount: int | None) -> str:
+    return "memory" if amount is None else memory(amount)
 
 
 def _meter(name: str, used: float, there: float, words: Callable[[float], str]) -> Html:
