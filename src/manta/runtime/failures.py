@@ -194,7 +194,7 @@ class FailureReporter:
     def _is_shown_on(self, cached: Any) -> bool:
         status = getattr(cached, "status", None)
         found = getattr(status, "conditions", ())
-        return any(self._is_ours(one.type, one.reason) for one in found)
+        return any(self._is_ours(one.type, getattr(one, "reason", "")) for one in found)
 
     def _is_ours(self, kind: object, reason: object) -> bool:
         """A condition of its own may say other things too; `ReconcileError` only says this one."""
