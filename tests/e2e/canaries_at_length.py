@@ -226,6 +226,9 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=10_000, help="measured in each canary")
     parser.add_argument("--failing", type=int, default=2, help="canaries with errors, at the end")
     parser.add_argument("--results", type=Path, help="append the lines to this file")
+    parser.add_argument(
+        "--up", default="", help="more flags of `manta up`, such as a --service-cidr"
+    )
     args = parser.parse_args()
     if reason := why_not():
         parser.error(reason)
@@ -242,7 +245,7 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="m") as directory:
         plane = WatchedMachine(Path(directory))
-        plane.manta("up", "--cpus", "8", "--fake-gpus", "8")
+        plane.manta("up", "--cpus", "8", "--fake-gpus", "8", *args.up.split())
         try:
             with mirrored(Path(directory)) as machine:
                 result = everything(machine, tell, args.count, args.requests, args.failing)

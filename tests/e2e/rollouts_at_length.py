@@ -302,6 +302,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--only", default="", help="of plain, v1, v2, redis: such as v2,redis")
     parser.add_argument("--results", type=Path, help="append the lines to this file")
+    parser.add_argument(
+        "--up", default="", help="more flags of `manta up`, such as a --service-cidr"
+    )
     args = parser.parse_args()
     if reason := why_not():
         parser.error(reason)
@@ -309,7 +312,7 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="m") as directory:
         machine = WatchedMachine(Path(directory))
-        machine.manta("up", "--cpus", "8")
+        machine.manta("up", "--cpus", "8", *args.up.split())
         try:
             with mirrored(Path(directory)) as machine:
                 run = Run(machine, args.results)
