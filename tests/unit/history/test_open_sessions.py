@@ -43,7 +43,7 @@ async def test_a_child_that_fails_says_why(tmp_path: Path) -> None:
 async def test_a_request_does_not_wait_for_ever_for_an_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "_TIMEOUT", 0.01)
+    monkeypatch.setattr(sessions, "_INDEX_TIMEOUT", 0.01)
     catalog, access = recorded_session(tmp_path), OwnerAccess()
     gate = asyncio.Event()
 
@@ -57,7 +57,7 @@ async def test_a_request_does_not_wait_for_ever_for_an_index(
     assert (answer.status, dict(answer.headers)["Retry-After"]) == (503, "5")
     assert b"is being made" in (answer.body if isinstance(answer.body, bytes) else b"")
     gate.set()
-    monkeypatch.setattr(sessions, "_TIMEOUT", 60.0)
+    monkeypatch.setattr(sessions, "_INDEX_TIMEOUT", 60.0)
     assert (await handler.handle(request)).status == 200
     await handler.close()
 
