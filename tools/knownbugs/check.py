@@ -80,6 +80,15 @@ def _git(root: Path, *words: str) -> None:
     subprocess.run(["git", "-C", str(root), *words], check=True)
 
 
+def _must_compile(file: str, text: str) -> None:
+    """A cut that leaves no program shows nothing."""
+    if file.endswith(".py"):
+        try:
+            compile(text, file, "exec")
+        except SyntaxError as error:
+            raise LookupError(f"{file} is no program without its guard: {error}") from error
+
+
 @contextmanager
 def without(guard: Guard, root: Path) -> Iterator[None]:
     before = {file: (root / "src/manta" / file).read_text() for file, _, _ in guard.cuts}
@@ -88,6 +97,8 @@ def without(guard: Guard, root: Path) -> Iterator[None]:
         if words not in after[file]:
             raise LookupError(f"{file} no longer says {words.strip()!r}")
         after[file] = after[file].replace(words, instead)
+    for file, text in after.items():
+        _must_compile(file, text)
     try:
         for file, text in after.items():
             (root / "src/manta" / file).write_text(text)

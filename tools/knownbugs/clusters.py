@@ -460,7 +460,7 @@ GUARDS: tuple[Guard, ...] = (
         (
             f"{_CLUSTER}/controller.py",
             "        if snapshot is None:\n            self._held_since.pop(key, None)\n",
-            "",
+            "        if snapshot is None:\n",
         ),
     ),
     guard(
