@@ -77,7 +77,11 @@ def a_cluster(number: int, gpus: int, seconds: float) -> dict[str, Any]:
         "metadata": {"name": f"c-{number}", "annotations": marks},
         "spec": {
             "rayVersion": "2.60.0",
-            "headGroupSpec": {"template": {"spec": {"containers": [container]}}},
+            "headGroupSpec": {
+                "template": {
+                    "spec": {"containers": [container], "terminationGracePeriodSeconds": 1}
+                }
+            },
         },
     }
 
