@@ -60,7 +60,8 @@ def test_the_agent_of_manta_up_knows_the_planes_directory(tmp_path: Path) -> Non
     """X13: it hides all of it from Pods, not only its own part."""
     given = {"cpus": None, "memory": None, "isolation": "auto", "gpus": "auto", "fake_gpus": 0}
     args = Namespace(dir=tmp_path, nodes=1, **given)
-    plane = cast("Any", SimpleNamespace(options=PlaneOptions(dir=tmp_path), port=1, client=None))
+    made = {"options": PlaneOptions(dir=tmp_path), "port": 1, "app": SimpleNamespace(wake=None)}
+    plane = cast("Any", SimpleNamespace(**made))
     ranges = Ranges(IPv4Network("10.1.0.0/16"), IPv4Network("10.2.0.0/16"))
     options = node_options(plane, args, ranges)
     assert options.plane == tmp_path
