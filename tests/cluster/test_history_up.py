@@ -96,7 +96,7 @@ class Plane:
         return done
 
     def until(self, check: Callable[[], Any]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not check():
             assert time.monotonic() < deadline, (self.directory / "logs/plane.log").read_text()
             time.sleep(0.2)
