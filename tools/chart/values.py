@@ -46,6 +46,8 @@ KNOWN: Mapping[str, Json] = {
     "watchNamespace": _NAMES,
     "recording.sizeMiB": {"type": "integer", "minimum": 1},
     "history.store": {"type": "string", "pattern": "^((file|s3|gs|az)://[^@?]+)?$"},
+    "history.retention.olderThan": {"type": "string", "pattern": "^([0-9]+[smhd])?$"},
+    "history.retention.keepAtLeast": {"type": "string", "pattern": "^[0-9]+[smhd]$"},
     "history.server.port": {"type": "integer", "minimum": 1, "maximum": 65535},
     "console.url": {"type": "string", "pattern": "^(https?://[^/@?#]+)?$"},
     "console.history": {"type": "string", "pattern": "^(https?://[^/@?#]+)?$"},

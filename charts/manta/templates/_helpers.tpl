@@ -150,6 +150,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.history.server.existingClaim (not (hasPrefix "file:///" .Values.history.store)) -}}
 {{- fail "history.server.existingClaim: history.store must be file:///PATH, where the claim is mounted." -}}
 {{- end -}}
+{{- with .Values.history.retention -}}
+{{- if and (or .olderThan .largerThan) (not $.Values.history.store) -}}
+{{- fail "history.retention: history.store is missing." -}}
+{{- end -}}
+{{- if and .existingClaim (not (hasPrefix "file:///" $.Values.history.store)) -}}
+{{- fail "history.retention.existingClaim: history.store must be file:///PATH, where the claim is mounted." -}}
+{{- end -}}
+{{- end -}}
 {{- if .Values.console.enabled -}}
 {{- with .Values.console -}}
 {{- if and .ingress.enabled (not (hasPrefix "https://" .url)) -}}

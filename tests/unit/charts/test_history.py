@@ -73,10 +73,34 @@ def test_a_claim_is_mounted_where_the_store_is() -> None:
     assert claim in spec["volumes"]
 
 
+def test_retention_is_a_cron_job_that_deletes_what_the_values_say() -> None:
+    values = "history.store=s3://b/ray,history.retention.olderThan=90d,"
+    values += "history.retention.largerThan=500Gi,history.retention.credentialsSecret=keys"
+    found = rendered("--set", "installCRDs=false", "--set", values)
+    [job] = [one for one in found if one["kind"] == "CronJob"]
+    spec = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    args = parse([*container["command"][1:], *container["args"]])
+    assert (args.action, args.store, args.all_namespaces) == ("prune", "s3://b/ray", True)
+    assert (args.older_than, args.larger_than, args.keep_at_least) == ("90d", "500Gi", "1d")
+    assert args.dry_run is False
+    assert container["envFrom"] == [{"secretRef": {"name": "keys"}}]
+    assert spec["automountServiceAccountToken"] is False
+    roles = [one for one in found if one["kind"].endswith("Binding")]
+    assert job["metadata"]["name"] not in str(roles)
+
+
+def test_nothing_is_deleted_unless_asked_for() -> None:
+    found = rendered("--set", "installCRDs=false", *ON)
+    assert "CronJob" not in {one["kind"] for one in found}
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
         ("history.server.enabled=true", "history.store is missing"),
+        ("history.retention.olderThan=30d", "history.retention: history.store is missing"),
+        ("history.store=s3://b,history.retention.olderThan=soon", "olderThan"),
         ("history.store=bucket", "history"),
         ("history.store=s3://key:secret@b", "history"),
         ("history.store=s3://b,history.server.existingClaim=x", "must be file:///PATH"),
