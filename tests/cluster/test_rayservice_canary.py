@@ -14,6 +14,7 @@ from manta.api.ray.service import RayService
 from manta.api.resources import HTTP_ROUTES
 from manta.kube.client import Client
 from support.canary import canary, gpu_config, gpus_watched
+from support.faults import touches
 from support.raycluster import NAMESPACE
 from support.rayservice import (
     GATEWAY_CRDS,
@@ -409,3 +410,110 @@ async def test_with_an_autoscaler_the_bounds_follow_the_steps() -> None:
         group = cluster["spec"]["workerGroupSpecs"][0]
         assert (group["minReplicas"], group["maxReplicas"], group["replicas"]) == (0, 10, 4)
         assert (oracle.most_gpus, oracle.empty) == (5, 0)
+
+
+# ── without progress ─────────────────────────────────────────────────────────────────────
+
+
+def no_image(pod: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    """The kubelet finds no image for the Pods of this kind of the new spec."""
+    labels, ray = pod["metadata"]["labels"], pod["spec"]["containers"][0]
+    if labels.get("ray.io/node-type") != kind or ray["image"] != NEXT:
+        return None
+    why = {"reason": "ImagePullBackOff", "message": f"Back-off pulling image {NEXT}"}
+    status = {"name": ray["name"], "ready": False, "restartCount": 0, "state": {"waiting": why}}
+    return {"phase": "Pending", "containerStatuses": [{**status, "image": NEXT, "imageID": ""}]}
+
+
+def gpu_config_of_both(image: str) -> dict[str, Any]:
+    """The workers get the image of the head, too."""
+    config = gpu_config(image)
+    [one] = config["workerGroupSpecs"]
+    one["template"]["spec"]["containers"][0]["image"] = image
+    return config
+
+
+@pytest.mark.parametrize("kind", ["head", "worker"])
+@virtually
+async def test_a_new_cluster_that_never_starts_is_rolled_back_at_the_deadline(kind: str) -> None:
+    async with a_scenario() as scenario, operator(scenario), gpus_watched(scenario) as oracle:
+        scenario.kubelet.script = lambda pod: no_image(pod, kind)
+        old = await a_first_cluster(scenario, progressDeadlineSeconds=60)
+        await scenario.edit(rayClusterConfig=gpu_config_of_both(NEXT))
+        await scenario.until(lambda one: one.status.pending_service_status.ray_cluster_name != "")
+        await asyncio.sleep(55)
+        assert condition(await scenario.service(), "UpgradeInProgress")[0] == "True"
+        service = await scenario.until(has_no_pending)
+        assert condition(service, "UpgradeInProgress")[1] == "CanaryRejected"
+        told = message(service, "UpgradeInProgress")
+        assert "no progress for 60 s at step 1 of 3 (25 %)" in told
+        assert "ImagePullBackOff" in told
+        assert "manta upgrade resume demo" in told
+        await asyncio.sleep(60)
+        assert await scenario.cluster_names() == {old}
+        assert await workers(scenario, old) == 4
+        assert (
+            await scenario.service()
+        ).status.active_service_status.last_traffic_migrated_time is None
+        assert (oracle.most_gpus, oracle.empty) == (5, 0)
+
+
+@virtually
+async def test_a_reached_step_may_wait_longer_than_the_deadline() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_first_cluster(scenario, 25, pause=300, progressDeadlineSeconds=60)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        await scenario.until(has_traffic(25))
+        await asyncio.sleep(290)
+        assert has_traffic(25)(await scenario.service())
+        await scenario.until(serves_from(other_than=old))
+
+
+@virtually
+async def test_a_new_cluster_that_cannot_be_created_is_given_up_at_the_deadline() -> None:
+    async with a_scenario() as scenario:
+        faults = faulty(scenario.plane)
+        async with operator(scenario, Client(faults)):
+            old = await a_first_cluster(scenario, progressDeadlineSeconds=60)
+            faults.deny(touches(RAY_CLUSTERS, "POST"), times=None)
+            await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+            await scenario.until(
+                lambda one: bool(one.status.pending_service_status.ray_cluster_name)
+            )
+            service = await scenario.until(has_no_pending)
+            assert "no progress for 60 s" in message(service, "UpgradeInProgress")
+            assert await scenario.cluster_names() == {old}
+
+
+@virtually
+async def test_the_clock_stands_while_a_queue_holds_the_new_cluster() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_first_cluster(scenario, progressDeadlineSeconds=60)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT) | {"suspend": True})
+        service = await scenario.until(
+            lambda one: one.status.pending_service_status.ray_cluster_name != ""
+        )
+        new = service.status.pending_service_status.ray_cluster_name
+        await asyncio.sleep(200)
+        assert condition(await scenario.service(), "UpgradeInProgress")[0] == "True"
+        body = {"spec": {"suspend": False}}
+        await scenario.client.patch(RAY_CLUSTERS, Key(NAMESPACE, new), body)
+        await scenario.until(serves_from(other_than=old), 600)
+
+
+@virtually
+async def test_gpus_of_a_head_are_said_beside_the_surge() -> None:
+    def config(image: str) -> dict[str, Any]:
+        found = gpu_config(image)
+        ray = found["headGroupSpec"]["template"]["spec"]["containers"][0]
+        ray["resources"] = {"limits": {"cpu": "1", "nvidia.com/gpu": "2"}}
+        return found
+
+    async with a_scenario() as scenario, operator(scenario):
+        await scenario.create(
+            upgradeStrategy=canary(25), rayClusterConfig=config("rayproject/ray:2.60.0")
+        )
+        await scenario.until(is_ready)
+        await scenario.edit(rayClusterConfig=config(NEXT))
+        service = await scenario.until(has_traffic(25))
+        assert "the new head needs 2 GPUs beside maxSurge" in message(service, "UpgradeInProgress")

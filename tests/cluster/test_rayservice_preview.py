@@ -185,3 +185,9 @@ async def test_a_canary_is_announced_with_its_steps() -> None:
         assert "the new cluster gets 25 %, 50 %, 100 % of the traffic, one after the other" in (
             found.remarks
         )
+        assert not any("GPU" in one for one in found.remarks)
+        with_gpu = gpu_config(NEXT)
+        ray = with_gpu["headGroupSpec"]["template"]["spec"]["containers"][0]
+        ray["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+        found = await ask(scenario, rayClusterConfig=with_gpu, **spec)
+        assert "the new head needs 1 GPU beside maxSurge, which counts workers" in found.remarks

@@ -49,9 +49,9 @@ def tasks(turn):
 
 def long_tasks(turn):
     began = time.time()
-    assert ray.get(work.remote(turn, 20), timeout=300) == turn
+    assert ray.get(work.remote(turn, 40), timeout=300) == turn
     counts["long_tasks"] += 1
-    counts["begun_again"] += time.time() - began > 30
+    counts["begun_again"] += time.time() - began > 50
 
 def objects(turn):
     kept.append((turn, blob.remote(turn)))

@@ -65,7 +65,7 @@ def rolling(name: str, autoscaler: str = "", **spec: Any) -> Json:
     """Two workers that hold no more than one more (without the autoscaler), or miss no more than one (with it)."""
     limits = {"maxUnavailable": 1} if autoscaler else {"maxSurge": 1}
     options = {**limits, "drainSeconds": DRAIN, "progressDeadlineSeconds": 600}
-    return cluster(
+    manifest = cluster(
         name,
         workers=WORKERS,
         head={"rayStartParams": {"num-cpus": "0"}},
@@ -74,6 +74,9 @@ def rolling(name: str, autoscaler: str = "", **spec: Any) -> Json:
         **(_autoscaled(autoscaler) if autoscaler else {}),
         **spec,
     )
+    if autoscaler:
+        del manifest["spec"]["workerGroupSpecs"][0]["replicas"]  # they are the autoscaler's
+    return manifest
 
 
 def _autoscaled(version: str) -> Json:
@@ -106,7 +109,8 @@ def sizes(machine: WatchedMachine, name: str) -> Iterator[list[int]]:
     found: list[int] = []
 
     def look() -> None:
-        wanted = machine.get("raycluster", name)["spec"]["workerGroupSpecs"][0]["replicas"]
+        group = machine.get("raycluster", name)["spec"]["workerGroupSpecs"][0]
+        wanted = min(max(group.get("replicas", 0), group["minReplicas"]), group["maxReplicas"])
         if found[-1:] != [wanted]:
             found.append(wanted)
 
@@ -117,8 +121,6 @@ def sizes(machine: WatchedMachine, name: str) -> Iterator[list[int]]:
 def update(run: Run, manifest: Json, number: int, autoscaler: str) -> None:
     name, began = manifest["metadata"]["name"], time.monotonic()
     changed = edited(manifest, str(number))
-    if autoscaler:
-        del changed["spec"]["workerGroupSpecs"][0]["replicas"]  # they are the autoscaler's
     with watched(run.machine, name) as seen, sizes(run.machine, name) as wanted:
         run.machine.apply(changed)
         done = follow(run.machine, name, TIMEOUT)

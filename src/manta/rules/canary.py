@@ -10,11 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
 
 from manta.api.ray.service import CanaryUpgradeOptions
+from manta.api.times import bounded_seconds
 
 FULL = 100
 """Percent. The weight that follows the last step."""
+DEFAULT_DEADLINE: Final = 1800
+"""Seconds. A new cluster may need new nodes, a large image and a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,11 @@ def surge(options: CanaryUpgradeOptions, size: int) -> int:
         percent = int(chosen.removesuffix("%"))
         return max(1, math.ceil(size * percent / FULL)) if chosen.endswith("%") else percent
     return 1 if chosen is None else chosen
+
+
+def progress_deadline(options: CanaryUpgradeOptions) -> timedelta:
+    chosen = options.progress_deadline_seconds
+    return bounded_seconds(DEFAULT_DEADLINE if chosen is None else chosen)
 
 
 def part(weight: int, size: int) -> int:

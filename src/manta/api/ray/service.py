@@ -132,6 +132,10 @@ class CanaryUpgradeOptions(View, frozen=True, kw_only=True):
     automatic: Annotated[
         bool, info("`false`: every step waits for `manta upgrade promote`.", default=True)
     ] = True
+    progress_deadline_seconds: Annotated[
+        int | None,
+        info("A step that makes no progress for so long rolls the canary back.", default=1800),
+    ] = None
     analysis: Annotated[CanaryAnalysis | None, info("Limits that roll the upgrade back.")] = None
     gateway_class_name: Annotated[
         str, info("Split traffic by a Gateway of this class; default: by Pods of one Service.")

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from manta.api.ray.service import RayServiceStatuses
-from manta.controllers.rayservice.facts.canary import (
-    Progress,
-    canary_obstacle,
-    hold,
-    next_weight,
-    pods_behind_service,
-    progress,
-    worker_groups,
-)
+from manta.controllers.rayservice.facts.canary import pods_behind_service, progress, worker_groups
+from manta.controllers.rayservice.facts.canary_end import waits_for
 from manta.controllers.rayservice.facts.clusters import is_rolling_back
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
-from manta.rules.canary import Group, grown, part, share, shrunk
+from manta.rules.canary import Group, share
+from manta.rules.scaling import pod_resources, total_gpus
 
 
 def canary_message(snapshot: ServiceSnapshot, status: RayServiceStatuses) -> str:
@@ -26,10 +20,10 @@ def canary_message(snapshot: ServiceSnapshot, status: RayServiceStatuses) -> str
     if is_rolling_back(snapshot):
         return f"all requests go to RayCluster {snapshot.active_name}; RayCluster {new} is deleted later"
     now, groups = progress(snapshot), worker_groups(snapshot)
-    waits_for = _waits_for(snapshot, now, groups)
-    return (
-        f"step {now.number} of {now.of} ({now.weight} %): {_shares(snapshot, groups)}; {waits_for}"
-    )
+    step = f"step {now.number} of {now.of} ({now.weight} %)"
+    text = f"{step}: {_shares(snapshot, groups)}; {waits_for(snapshot, now, groups)}"
+    extra = uncounted_gpus(snapshot)
+    return f"{text}; {extra}" if extra else text
 
 
 def rejected_message(snapshot: ServiceSnapshot, why: str) -> str:
@@ -50,21 +44,10 @@ def _shares(snapshot: ServiceSnapshot, groups: tuple[Group, ...]) -> str:
     return f"{behind}; workers: {workers}" if workers else behind
 
 
-def _waits_for(snapshot: ServiceSnapshot, now: Progress, groups: tuple[Group, ...]) -> str:
-    """The same text until something changes."""
-    obstacle = canary_obstacle(snapshot)
-    if obstacle:
-        return obstacle
-    if now.reached_at is not None:
-        after = next_weight(snapshot, now)
-        return hold(snapshot, now) or f"next, RayCluster {snapshot.pending_name} gets {after} %"
-    for one in groups:
-        if one.new_ready < one.new:
-            return f"waiting for workers of group {one.name} of RayCluster {snapshot.pending_name}"
-        short = one.new < part(now.weight, one.full_new)
-        if short and grown(one, now.weight, snapshot.canary_options) == one.new:
-            held = max(one.old, one.old_held) + one.others_held
-            return f"waiting for room for group {one.name}: {held} older workers hold theirs"
-        if shrunk(one, now.weight) < one.old:
-            return f"waiting until Serve needs fewer workers of group {one.name} of RayCluster {snapshot.active_name}"
-    return "traffic moves"
+def uncounted_gpus(snapshot: ServiceSnapshot) -> str:
+    """What the new cluster needs beside `maxSurge`, which counts workers: a head has its own GPUs."""
+    count = total_gpus(pod_resources(snapshot.spec.ray_cluster_config.head_group_spec.template))
+    if not count:
+        return ""
+    gpus = "1 GPU" if str(count) == "1" else f"{count} GPUs"
+    return f"the new head needs {gpus} beside maxSurge, which counts workers"

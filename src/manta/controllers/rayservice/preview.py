@@ -23,7 +23,7 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayServiceStatus
 from manta.api.resources import ENDPOINT_SLICES, PODS, SERVICES
 from manta.controllers.rayservice.caches import INDEXES, SERVE_SLICES, CachedRayService, Caches
-from manta.controllers.rayservice.canary_messages import rejected_message
+from manta.controllers.rayservice.canary_messages import rejected_message, uncounted_gpus
 from manta.controllers.rayservice.dashboard_query import due_query
 from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.facts.clusters import (
@@ -206,6 +206,8 @@ def _remarks(snapshot: ServiceSnapshot, effect: Effect) -> Iterator[str]:
     if effect is Effect.CANARY:
         shares = ", ".join(f"{weight} %" for weight in weights(snapshot.canary_options))
         yield f"the new cluster gets {shares} of the traffic, one after the other"
+        if extra := uncounted_gpus(snapshot):
+            yield extra
     if why := rejection(snapshot):
         yield rejected_message(snapshot, why)
     if snapshot.gateway_error:

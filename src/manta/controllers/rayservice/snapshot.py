@@ -208,8 +208,11 @@ class ServiceSnapshot:
     def was_split(self) -> bool:
         """Whether traffic is or was split, under this or an earlier strategy."""
         sides = (self.status.active_service_status, self.status.pending_service_status)
-        shares = [(side.target_capacity, side.traffic_routed_percent) for side in sides]
-        return any(share != (None, None) for share in shares)
+        return any(
+            (one.target_capacity, one.traffic_routed_percent, one.last_traffic_migrated_time)
+            != (None, None, None)
+            for one in sides
+        )
 
     @property
     def upgrade_options(self) -> ClusterUpgradeOptions:

@@ -61,6 +61,9 @@ def canary_violations(service: RayService) -> Iterator[Violation]:
     else:
         yield from _steps(options.steps)
         yield from _surge(options.max_surge)
+        deadline = options.progress_deadline_seconds
+        if deadline is not None and deadline < 1:
+            yield Violation(f"{FIELD}.progressDeadlineSeconds", deadline, "must be at least 1")
         if options.analysis is not None:
             yield from _analysis(options.analysis)
 

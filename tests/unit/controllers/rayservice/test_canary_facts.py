@@ -25,9 +25,9 @@ from manta.controllers.rayservice.facts.canary import (
     pause_left,
     pods_behind_service,
     progress,
-    rejection_reason,
     worker_groups,
 )
+from manta.controllers.rayservice.facts.canary_end import rejection_reason
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.manifests.serve_services import shared_selector
 from manta.rules.canary_analysis import Figures, Reading

@@ -50,6 +50,10 @@ def test_an_annotation_that_cannot_be_read_says_so() -> None:
         (steps(10, maxSurge=0), f"{OPTIONS}.maxSurge: 0: must be a number of workers"),
         (steps(10, maxSurge="x%"), f'{OPTIONS}.maxSurge: "x%": must be a number of workers'),
         (
+            steps(10, progressDeadlineSeconds=0),
+            f"{OPTIONS}.progressDeadlineSeconds: 0: must be at least 1",
+        ),
+        (
             steps(10, analysis={"maxErrorPercent": 1, "intervalSeconds": 60}),
             f"{OPTIONS}.analysis.intervalSeconds: 60: must be between 1 and 15 seconds",
         ),

@@ -104,15 +104,6 @@ def canary_verdict(snapshot: ServiceSnapshot) -> Verdict | None:
     return verdict(analysis, snapshot.canary_reading) if analysis is not None else None
 
 
-def rejection_reason(snapshot: ServiceSnapshot) -> str:
-    """Why this canary must be rolled back now; empty if it need not."""
-    aborted = snapshot.service.metadata.annotations.get(names.ANNOTATION_CANARY_ABORT)
-    if aborted == snapshot.pending_name:
-        return "it was aborted by hand"
-    found = canary_verdict(snapshot)
-    return found.text if found is not None and found.judgement is Judgement.BROKEN else ""
-
-
 def canary_obstacle(snapshot: ServiceSnapshot) -> str:
     """Why the new cluster cannot take more traffic; empty if it can."""
     active, pending = snapshot.active, snapshot.pending

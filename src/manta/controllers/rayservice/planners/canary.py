@@ -27,8 +27,12 @@ from manta.controllers.rayservice.facts.canary import (
     next_weight,
     pause_left,
     progress,
-    rejection_reason,
     worker_groups,
+)
+from manta.controllers.rayservice.facts.canary_end import (
+    progress_mark,
+    rejection_reason,
+    stalls_in,
 )
 from manta.controllers.rayservice.facts.clusters import is_rolling_back, rejection
 from manta.controllers.rayservice.facts.serve import desired_serve, is_submitted
@@ -73,14 +77,30 @@ def plan_canary(snapshot: ServiceSnapshot) -> tuple[Part, ...]:
     recording = record_size(snapshot, active)
     if recording.actions and not is_rolling_back(snapshot):
         return (plan_services(snapshot, active), recording)
-    if pending is None or pending.is_deleting:
-        return _only_old(snapshot, active)
     why = rejection_reason(snapshot)
     if why and not rejection(snapshot):
         return _reject(snapshot, active, why)
+    clock: tuple[Part, ...] = (_note_progress(snapshot), Step(wake_in=stalls_in(snapshot)))
+    if pending is None or pending.is_deleting:
+        return (*_only_old(snapshot, active), *clock)
     if is_rolling_back(snapshot):
         return _roll_back(snapshot, active, pending)
-    return _go_on(snapshot, active, pending)
+    return (*_go_on(snapshot, active, pending), *clock)
+
+
+def _note_progress(snapshot: ServiceSnapshot) -> ServiceStep:
+    """Record when the canary last got further, for its deadline. Follows all other changes of the status."""
+    before = snapshot.status
+
+    def change(status: RayServiceStatuses) -> RayServiceStatuses:
+        known = before.active_service_status.last_traffic_migrated_time
+        if not status.pending_service_status.ray_cluster_name:
+            return status
+        if known and progress_mark(status) == progress_mark(before):
+            return status
+        return with_active(status, last_traffic_migrated_time=format_time(snapshot.now))
+
+    return step_then(NOTHING, change)
 
 
 def _only_old(snapshot: ServiceSnapshot, active: ClusterView) -> tuple[Part, ...]:
