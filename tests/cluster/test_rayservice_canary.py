@@ -13,7 +13,7 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
 from manta.api.resources import HTTP_ROUTES
 from manta.kube.client import Client
-from support.canary import canary, gpu_config, gpus_watched
+from support.canary import canary, gpu_config, gpus_watched, no_image
 from support.faults import touches
 from support.raycluster import NAMESPACE
 from support.rayservice import (
@@ -415,16 +415,6 @@ async def test_with_an_autoscaler_the_bounds_follow_the_steps() -> None:
 # ── without progress ─────────────────────────────────────────────────────────────────────
 
 
-def no_image(pod: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """The kubelet finds no image for the Pods of this kind of the new spec."""
-    labels, ray = pod["metadata"]["labels"], pod["spec"]["containers"][0]
-    if labels.get("ray.io/node-type") != kind or ray["image"] != NEXT:
-        return None
-    why = {"reason": "ImagePullBackOff", "message": f"Back-off pulling image {NEXT}"}
-    status = {"name": ray["name"], "ready": False, "restartCount": 0, "state": {"waiting": why}}
-    return {"phase": "Pending", "containerStatuses": [{**status, "image": NEXT, "imageID": ""}]}
-
-
 def gpu_config_of_both(image: str) -> dict[str, Any]:
     """The workers get the image of the head, too."""
     config = gpu_config(image)
@@ -437,7 +427,7 @@ def gpu_config_of_both(image: str) -> dict[str, Any]:
 @virtually
 async def test_a_new_cluster_that_never_starts_is_rolled_back_at_the_deadline(kind: str) -> None:
     async with a_scenario() as scenario, operator(scenario), gpus_watched(scenario) as oracle:
-        scenario.kubelet.script = lambda pod: no_image(pod, kind)
+        scenario.kubelet.script = lambda pod: no_image(pod, kind, NEXT)
         old = await a_first_cluster(scenario, progressDeadlineSeconds=60)
         await scenario.edit(rayClusterConfig=gpu_config_of_both(NEXT))
         await scenario.until(lambda one: one.status.pending_service_status.ray_cluster_name != "")

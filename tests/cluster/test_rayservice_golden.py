@@ -13,7 +13,7 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
 from manta.api.resources import PODS
 from manta.kube.client import Client
-from support.canary import FakeTraffic, canary, gpu_config, gpus_watched
+from support.canary import FakeTraffic, canary, gpu_config, gpus_watched, no_image
 from support.faults import Exchange
 from support.raycluster import NAMESPACE
 from support.rayservice import (
@@ -172,6 +172,18 @@ async def test_golden_canary_with_errors() -> None:
         await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
         await asyncio.sleep(90)
         compare("canary-errors", story)
+
+
+@virtually
+async def test_golden_canary_that_never_starts() -> None:
+    async with a_scenario() as scenario, recorded(scenario) as story, operator(scenario):
+        scenario.kubelet.script = lambda pod: no_image(pod, "head", NEXT)
+        strategy = canary(25, 50, progressDeadlineSeconds=120)
+        await scenario.create(upgradeStrategy=strategy, rayClusterConfig=gpu_config())
+        await active(scenario)
+        await story.user("asks for an image that nobody has", rayClusterConfig=gpu_config(NEXT))
+        await asyncio.sleep(180)
+        compare("canary-without-progress", story)
 
 
 @virtually

@@ -33,6 +33,16 @@ def gpu_config(image: str = "rayproject/ray:2.60.0", workers: int = 4) -> dict[s
     return cluster_config(image, groups=[group("gpu", workers, template=worker)])
 
 
+def no_image(pod: dict[str, Any], kind: str, image: str) -> dict[str, Any] | None:
+    """The kubelet finds no image for the Pods of this kind of this image."""
+    labels, ray = pod["metadata"]["labels"], pod["spec"]["containers"][0]
+    if labels.get("ray.io/node-type") != kind or ray["image"] != image:
+        return None
+    why = {"reason": "ImagePullBackOff", "message": f"Back-off pulling image {image}"}
+    status = {"name": ray["name"], "ready": False, "restartCount": 0, "state": {"waiting": why}}
+    return {"phase": "Pending", "containerStatuses": [{**status, "image": image, "imageID": ""}]}
+
+
 @dataclass
 class GpuOracle:
     """Watches all Pods and the serve Service: the GPUs held at once, and the share of the new cluster."""

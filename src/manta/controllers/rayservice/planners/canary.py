@@ -98,7 +98,8 @@ def _note_progress(snapshot: ServiceSnapshot) -> ServiceStep:
             return status
         if known and progress_mark(status) == progress_mark(before):
             return status
-        return with_active(status, last_traffic_migrated_time=format_time(snapshot.now))
+        moment = format_time(snapshot.now + ALMOST_A_SECOND)
+        return with_active(status, last_traffic_migrated_time=moment)
 
     return step_then(NOTHING, change)
 
