@@ -29,6 +29,7 @@ from e2e.canaries import Canary, CanaryServed, shares
 from e2e.conftest import why_not
 from e2e.mirror import WatchedMachine, mirrored
 from e2e.serving import Life, Traffic
+from support.rollback_time import Limit, Seen, seconds_to_roll_back
 
 Json = dict[str, Any]
 POINTS = 3.0
@@ -124,7 +125,7 @@ class Run:
     def failing(self, edition: str) -> Json:
         """A canary with errors: how long after they pass the limit the last request reaches it."""
         canary, phases = self.canary, Phases()
-        failed, active = canary.traffic.so_far()["failed"], canary.life.active()
+        failed, active = canary.traffic.seen_inside()["failed"], canary.life.active()
         self.gpus.most = 0
         canary.machine.apply(*canary.served.manifests(edition, failures=ERRORS, gpus=True))
         canary.machine.until(
@@ -150,27 +151,18 @@ class Run:
         }
 
 
-def _seconds_to_roll_back(canary: Canary, edition: str, failed_before: int) -> int | None:
-    """From the lines that a caller prints once a second. None if it never saw the limit broken."""
+def _seconds_to_roll_back(canary: Canary, edition: str, failed_before: int) -> float | None:
+    """From the lines that a caller prints about once a second. None if it never saw the limit broken."""
     lines = canary.machine.manta("logs", f"{canary.served.name}-caller").stdout.splitlines()
-    history = [_counts(json.loads(line), edition, failed_before) for line in lines]
-    passed = last = 0
-    for at, (requests, errors) in enumerate(history):
-        then, errors_then = history[max(0, at - WINDOW)]
-        more, wrong = requests - then, errors - errors_then
-        if not passed and more >= MIN_REQUESTS and wrong > LIMIT * more:
-            passed = at
-        if at and requests > history[at - 1][0]:
-            last = at
-    return max(0, last - passed) if passed else None
+    history = [_seen(json.loads(line), edition, failed_before) for line in lines]
+    return seconds_to_roll_back(history, Limit(LIMIT, WINDOW, MIN_REQUESTS))
 
 
-def _counts(line: Json, edition: str, failed_before: int) -> tuple[int, int]:
-    """Requests that reached this edition, and those of them that failed."""
+def _seen(line: Json, edition: str, failed_before: int) -> Seen:
     answers = line["answers"].items()
     good = sum(count for text, count in answers if text.startswith(f"{edition}:"))
     failed = max(0, line["failed"] - failed_before)
-    return good + failed, failed
+    return Seen(line["at"], good + failed, failed)
 
 
 def everything(

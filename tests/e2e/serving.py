@@ -11,10 +11,11 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
@@ -89,6 +90,8 @@ class Traffic:
     machine: Machine
     served: Served
     _outside: subprocess.Popen[str] | None = None
+    _told: IO[str] | None = None
+    """What the one on the machine prints, appended: a pipe that nobody reads would stop it after some minutes."""
     _pod: str = ""
 
     def start(self) -> None:
@@ -97,7 +100,8 @@ class Traffic:
         self.machine.apply(*_caller(self._pod, inside))
         command = [sys.executable, str(LOADER), outside, "--callers", "2", "--host", host]
         if self.machine.is_here:
-            self._outside = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            self._told = tempfile.TemporaryFile("a+")  # noqa: SIM115  until `kill`
+            self._outside = subprocess.Popen(command, stdout=self._told, text=True)
         self.machine.until("the first answers", lambda: self.seen_inside()["requests"] > 10, 60)
 
     def _addresses(self) -> tuple[str, str, str]:
@@ -121,6 +125,14 @@ class Traffic:
         done = self.machine.manta("logs", self._pod, "--tail", "1", check=False)
         return _last(done.stdout)
 
+    def seen_outside(self) -> Json:
+        """What the one on the machine saw until about a second ago."""
+        if self._told is None:
+            return _last("")
+        self._told.seek(0)
+        whole, _, _ = self._told.read().rpartition("\n")
+        return _last(whole)
+
     def burst(self, requests: int, callers: int = 8) -> Json:
         """So many requests as fast as they are answered, from the Pod that calls, each on its own connection."""
         options = ("--callers", str(callers), "--pause", "0", "--requests", str(requests))
@@ -132,11 +144,11 @@ class Traffic:
         return set(EDITION.findall(" ".join(self.seen_inside()["answers"])))
 
     def so_far(self) -> Json:
-        seen = self.seen_inside()
+        both = (self.seen_inside(), self.seen_outside())
         return {
-            "requests": seen["requests"],
-            "failed": seen["failed"],
-            "failures": seen["failures"],
+            "requests": sum(seen["requests"] for seen in both),
+            "failed": sum(seen["failed"] for seen in both),
+            "failures": [text for seen in both for text in seen["failures"]],
         }
 
     def stop(self) -> dict[str, Json]:
@@ -145,7 +157,8 @@ class Traffic:
         seen = {}
         if self._outside is not None:
             self._outside.send_signal(signal.SIGTERM)
-            seen["machine"] = _last(self._outside.communicate(timeout=60)[0])
+            self._outside.wait(timeout=60)
+            seen["machine"] = self.seen_outside()
         self.machine.until("the caller to end", lambda: self._phase() == "Succeeded", 60)
         seen["pod"] = self.seen_inside()
         self.machine.manta("delete", "pod", self._pod)
@@ -158,7 +171,7 @@ class Traffic:
         """After a failure: nobody is to call on."""
         if self._outside is not None and self._outside.poll() is None:
             self._outside.kill()
-            self._outside.communicate()
+            self._outside.wait()
 
 
 def _last(text: str) -> Json:

@@ -57,6 +57,7 @@ class Tally:
     def line(self) -> str:
         with self.lock:
             document = {
+                "at": round(time.time(), 2),
                 "requests": self.answers.total() + self.failed,
                 "failed": self.failed,
                 "answers": dict(self.answers),
