@@ -282,8 +282,10 @@ JOB = (
         "RayJob whose submitter fails or ends early",
         "Failed 30 s after the submitter ended, although Ray's job still runs",
         "the job's state in Ray decides",
-        "a submitter ends when its log stream breaks; with `shutdownAfterJobFinishes` KubeRay then deletes"
-        " the cluster of a healthy job (KubeRay issues 4285, 2154)",
+        "a submitter ends when its log stream breaks or its Node is drained; with `shutdownAfterJobFinishes`"
+        " KubeRay then deletes the cluster of a job that runs well (KubeRay issues 4921, 2317). KubeRay's"
+        " timeout is for heads that restart and lose the job: these fail the job at once here, and"
+        " `activeDeadlineSeconds` ends a job that hangs",
         "test_c57_a_submitter_that_loses_its_connection_fails_no_job_and_submits_once",
     ),
     Row(
@@ -415,7 +417,8 @@ SERVICE = (
         "RayService after its initializing timeout",
         "failed permanently: delete and create it again",
         "an edit of the spec starts it again (`observedGeneration` is that of the spec)",
-        "an edit that fixes the spec is enough",
+        "until the edit it stays failed, as in KubeRay; kubectl and GitOps tools apply a fixed spec, and"
+        " deleting the service would delete its Services and their addresses too",
         "test_c50_a_service_that_never_comes_up_times_out_and_an_edit_starts_it_again",
     ),
     Row(
