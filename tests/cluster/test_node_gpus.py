@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,16 @@ async def test_the_node_offers_its_gpus(tmp_path: Path) -> None:
             for one in (await node.client.list(NODES)).items
         }
         assert offered == {"manta-1": "2", "manta-2": "1"}
+
+
+async def test_a_node_that_lost_its_gpus_over_a_restart_offers_none(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, gpus=GpuOptions(fake=2)) as node:
+        node.options = replace(node.options, gpus=GpuOptions(limit=0))
+        await node.restart_agent()
+        status = (await node.client.get(NODES, Key("", "manta")))["status"]
+        for kind in ("capacity", "allocatable"):
+            assert "cpu" in status[kind]
+            assert RESOURCE_NVIDIA_GPU not in status[kind]
 
 
 async def test_a_gpu_stays_with_its_pod_over_a_restart_of_the_agent(tmp_path: Path) -> None:

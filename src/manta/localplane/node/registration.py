@@ -17,7 +17,7 @@ from manta.api.meta import Key
 from manta.api.quantity import Quantity
 from manta.api.resources import LEASES, NODES
 from manta.api.times import format_micro_time, format_time
-from manta.api.well_known import LABEL_ARCH, LABEL_HOSTNAME, LABEL_OS
+from manta.api.well_known import LABEL_ARCH, LABEL_HOSTNAME, LABEL_OS, RESOURCES_OF_GPUS
 from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, MantaError, NotFound
 from manta.localplane.kubelet import (
@@ -119,6 +119,12 @@ def node_status(
     }
 
 
+def _without_lost_gpus(status: dict[str, Any]) -> dict[str, Any]:
+    """The patch of this status: it removes what the last start offered, as with another `--gpus`."""
+    none: dict[str, str | None] = dict.fromkeys(RESOURCES_OF_GPUS)
+    return {**status, **{kind: none | status[kind] for kind in ("capacity", "allocatable")}}
+
+
 def _troubles(machine: Machine, node: str) -> Conditions:
     found = {
         "DnsUnavailable": ("AddressTaken", machine.dns_error),
@@ -177,7 +183,8 @@ class Registrar:
             shortages=self._shortages,
             troubles=_troubles(machine, name),
         )
-        await self._client.patch(NODES, Key("", name), {"status": status}, subresource="status")
+        patch = {"status": _without_lost_gpus(status)}
+        await self._client.patch(NODES, Key("", name), patch, subresource="status")
         await self._renew(name)
 
     async def report(self) -> None:
