@@ -135,10 +135,11 @@ history: setup ## history at length: kill -9 of real Ray, S3 on loopback, faults
 	$(BIN)/python -m benchmarks.collector
 
 .PHONY: idle
-idle: setup helm ## clusters that sleep, at length: 1,000 simulated days, 56 uses of real Ray, 500 watched clusters, idle hours (75 minutes)
+idle: setup helm ## clusters that sleep, at length: 1,000 simulated days, 56 uses of real Ray, 500 watched clusters, idle hours, generated allocations of GPUs (60 minutes)
 	$(PYTEST) -q -s tests/properties/idle_at_length.py
 	$(PYTEST) -q tests/unit/controllers/idlesuspend tests/properties/test_idlesuspend.py tests/cluster/test_idlesuspend.py tests/cluster/test_waking.py tests/cluster/test_activator.py tests/kubernetes/test_activator.py
-	$(PYTEST) -q -s tests/e2e/test_idle.py tests/e2e/idle_at_length.py
+	MANTA_GPU_EXAMPLES=2000 $(PYTEST) -q tests/properties/test_gpus.py tests/cluster/test_node_gpus.py
+	$(PYTEST) -q -s tests/e2e/test_gpus.py tests/e2e/test_idle.py tests/e2e/idle_at_length.py
 	$(BIN)/python -m benchmarks.idle
 	$(BIN)/python -m benchmarks.idle_hours
 

@@ -1,8 +1,9 @@
 """Clusters that sleep: what 500 watched ones cost, and how long a resume takes against a cold start.
 
 The dashboards are a process of their own and answer over real HTTP that nobody uses them. Resume and cold start
-are of the same cluster, in turn, in the same run: of real Ray, and of a head that is a small program, which shows what the
-operator and the node add without the noise of Ray's own start. `--small`: only those of the small head.
+are of the same cluster, in turn, in the same run: of real Ray with a worker, which `ray job submit` then wakes too, and of
+a head that is a small program, which shows what the operator and the node add without the noise of Ray's own start.
+Arguments choose parts: `watched`, `small`, `ray`.
 """
 
 from __future__ import annotations
@@ -10,16 +11,23 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import os
+import re
 import statistics
+import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from benchmarks import idle_hours
 from benchmarks.operators import tell
-from benchmarks.planes import client_of, manta, plane_directory, seconds_until
+from benchmarks.planes import client_of, command, manta, plane_directory, seconds_until
 from manta.api.crds import crd_documents
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
@@ -39,7 +47,8 @@ from manta.runtime.manager import Manager
 
 WATCHED, SECONDS = 500, 150
 """Two rounds of questions: with a limit of 30 minutes every cluster is asked every 72 seconds."""
-ROUNDS, SMALL_ROUNDS = 6, 20
+ROUNDS, SMALL_ROUNDS = 4, 20
+PARTS = ("watched", "small", "ray")
 AFTER = "manta.ray.io/idle-suspend-after"
 
 
@@ -157,12 +166,16 @@ async def watch_many(port: int) -> dict[str, Any]:
 
 
 # ── resume against a cold start ──────────────────────────────────────────────────────────
+KEY = Key("default", "c-0")
 
 
 def real_cluster() -> dict[str, Any]:
     document = a_cluster(0)
     document["metadata"]["annotations"] = {AFTER: "10h"}
     document["spec"]["rayVersion"] = "2.60.0"
+    template = document["spec"]["headGroupSpec"]["template"]
+    group = {"groupName": "workers", "replicas": 1, "template": template}
+    document["spec"]["workerGroupSpecs"] = [group]
     return document
 
 
@@ -176,62 +189,143 @@ def is_state(wanted: str) -> Any:
     return lambda one: one.get("status", {}).get("state") == wanted
 
 
-async def compare(client: Client, document: dict[str, Any]) -> tuple[float, float]:
-    """Seconds of a cold start and of a resume."""
-    key = Key("default", "c-0")
-    await client.create(RAY_CLUSTERS, "default", document)
-    cold = await seconds_until(client, RAY_CLUSTERS, key, is_state("ready"))
-    marks = {"annotations": {"manta.ray.io/idle-suspended": "2026-01-01T00:00:00Z"}}
-    await client.patch(RAY_CLUSTERS, key, {"metadata": marks, "spec": {"suspend": True}})
-    await seconds_until(client, RAY_CLUSTERS, key, is_state("suspended"))
-    await client.patch(RAY_CLUSTERS, key, {"spec": {"suspend": False}})
-    resumed = await seconds_until(client, RAY_CLUSTERS, key, is_state("ready"))
-    await client.delete(RAY_CLUSTERS, key)
-    while (await client.list(PODS, "default")).items:
-        await asyncio.sleep(0.2)
-    return cold, resumed
+@dataclass(frozen=True)
+class Round:
+    """Seconds."""
+
+    cold_start: float
+    resume: float
+    submit: float = 0.0
+    """`ray job submit` to the sleeping cluster, until its job has succeeded."""
 
 
-async def resume_rounds(directory: Any, document: Any, rounds: int) -> list[tuple[float, float]]:
-    async with client_of(directory) as client:
-        await compare(client, document)  # makes the environment if there is none
-        return [await compare(client, document) for _ in range(rounds)]
+@dataclass(frozen=True)
+class Comparison:
+    """The rounds of one cluster."""
+
+    directory: Path
+    client: Client
+    document: dict[str, Any]
+    submits: bool = False
+
+    async def rounds(self, count: int) -> list[Round]:
+        await self._start()  # makes the environment if there is none
+        await self._delete()
+        return [await self._round() for _ in range(count)]
+
+    async def _round(self) -> Round:
+        cold = await self._start()
+        await self._sleep()
+        resumed = await self._resume()
+        submitted = await self._submit() if self.submits else 0.0
+        await self._delete()
+        return Round(cold, resumed, submitted)
+
+    async def _start(self) -> float:
+        await self.client.create(RAY_CLUSTERS, "default", self.document)
+        return await self._seconds_until("ready")
+
+    async def _sleep(self) -> None:
+        """As the operator does it after the limit."""
+        marks = {"annotations": {"manta.ray.io/idle-suspended": "2026-01-01T00:00:00Z"}}
+        patch = {"metadata": marks, "spec": {"suspend": True}}
+        await self.client.patch(RAY_CLUSTERS, KEY, patch)
+        await self._seconds_until("suspended")
+
+    async def _resume(self) -> float:
+        await self.client.patch(RAY_CLUSTERS, KEY, {"spec": {"suspend": False}})
+        return await self._seconds_until("ready")
+
+    async def _submit(self) -> float:
+        """The address is that of `manta dashboard`, which was opened before the cluster slept."""
+        cluster = await self.client.get(RAY_CLUSTERS, KEY)
+        head = cluster["status"]["head"]["podName"]
+        ask = "import sys; print(sys.executable)"
+        python = Path(manta(self.directory, "exec", head, "--", "python", "-c", ask).strip())
+        with dashboard(self.directory) as address:
+            await self._sleep()
+            ray = python.with_name("ray")
+            words = (ray, "job", "submit", "--address", address, "--", "echo", "awake")
+            began = time.perf_counter()
+            done = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True)
+            seconds = time.perf_counter() - began
+        if done.returncode or "succeeded" not in done.stdout:
+            raise RuntimeError(f"ray job submit: {done.stdout}\n{done.stderr}")
+        await self._seconds_until("ready")
+        return seconds
+
+    async def _seconds_until(self, state: str) -> float:
+        return await seconds_until(self.client, RAY_CLUSTERS, KEY, is_state(state))
+
+    async def _delete(self) -> None:
+        await self.client.delete(RAY_CLUSTERS, KEY)
+        while (await self.client.list(PODS, "default")).items:
+            await asyncio.sleep(0.2)
 
 
-def figures_of(rounds: list[tuple[float, float]], prefix: str = "") -> dict[str, Any]:
-    cold, resumed = (statistics.median(one) for one in zip(*rounds, strict=True))
+@contextmanager
+def dashboard(directory: Path) -> Iterator[str]:
+    """`manta dashboard`, and the address that it prints."""
+    words = command(directory, "dashboard", "--no-browser", KEY.name)
+    env = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            found = re.search(r"http://\S+", line)
+            if found is None:
+                raise RuntimeError(f"manta dashboard: {line}")
+            yield found.group()
+        finally:
+            process.terminate()
+
+
+def figures_of(rounds: Sequence[Round], prefix: str = "") -> dict[str, Any]:
+    cold = statistics.median(one.cold_start for one in rounds)
+    resumed = statistics.median(one.resume for one in rounds)
+    submits = [one.submit for one in rounds if one.submit]
     return {
         f"{prefix}cold_start_seconds": round(cold, 2),
         f"{prefix}resume_seconds": round(resumed, 2),
         f"{prefix}resume_to_cold_start": round(resumed / cold, 2),
-        f"{prefix}all_rounds": [[round(one, 2) for one in pair] for pair in rounds],
+        f"{prefix}all_rounds": [[round(one.cold_start, 2), round(one.resume, 2)] for one in rounds],
+        **({"submits_to_a_sleeping_cluster": len(submits)} if submits else {}),
+        **({"submit_seconds": round(statistics.median(submits), 2)} if submits else {}),
     }
 
 
-def resumes(*, small: bool) -> dict[str, Any]:
-    with plane_directory() as directory:
-        manta(directory, "up", "--cpus", "4", "--fake-gpus", "1")
-        rounds = asyncio.run(resume_rounds(directory, small_cluster(), SMALL_ROUNDS))
-        found = figures_of(rounds, "small_head_")
-        if not small:
-            found |= figures_of(asyncio.run(resume_rounds(directory, real_cluster(), ROUNDS)))
+async def resumes(directory: Path, parts: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    async with client_of(directory) as client:
+        if "small" in parts:
+            small = Comparison(directory, client, small_cluster())
+            found |= figures_of(await small.rounds(SMALL_ROUNDS), "small_head_")
+        if "ray" in parts:
+            real = Comparison(directory, client, real_cluster(), submits=True)
+            found |= figures_of(await real.rounds(ROUNDS))
     return found
 
 
-def main() -> None:
-    if "--small" in sys.argv[1:]:
-        tell(**resumes(small=True))
-        return
+def watched() -> dict[str, Any]:
     ours, theirs = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve_dashboards, args=(theirs,))
     server.start()
     try:
-        watched = asyncio.run(watch_many(ours.recv()))
+        return asyncio.run(watch_many(ours.recv()))
     finally:
         server.terminate()
+
+
+def main() -> None:
+    parts = sys.argv[1:] or PARTS
+    if unknown := set(parts) - set(PARTS):
+        sys.exit(f"no part is called {min(unknown)}; there are {', '.join(PARTS)}")
+    found = watched() if "watched" in parts else {}
+    if {"small", "ray"} & set(parts):
+        with plane_directory() as directory:
+            manta(directory, "up", "--cpus", "4", "--fake-gpus", "1")
+            found |= asyncio.run(resumes(directory, parts))
     tell(
-        **watched,
-        **resumes(small=False),
+        **found,
         goal="cpu at most 3 percent, writes_at_rest 0, resume_to_cold_start at most 1.1",
     )
 

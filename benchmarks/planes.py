@@ -21,10 +21,15 @@ from manta.kube.connect import connect
 _COMMAND = [sys.executable, "-m", "manta.cli.main"]
 
 
+def command(directory: Path, verb: str, *arguments: str) -> list[str]:
+    """To be run without KUBECONFIG."""
+    return [*_COMMAND, verb, "--dir", str(directory), *arguments]
+
+
 def manta(directory: Path, verb: str, *arguments: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
     done = subprocess.run(
-        [*_COMMAND, verb, "--dir", str(directory), *arguments],
+        command(directory, verb, *arguments),
         env=environment,
         stdout=subprocess.PIPE,
         text=True,

@@ -15,6 +15,7 @@ from manta.api.meta import Key
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import ENDPOINT_SLICES, SERVICES
+from manta.cli.dashboard import why_no_head
 from manta.client.waking import Waker
 from manta.kube.errors import ApiError
 from manta.localplane.node.net.sockets import PodSockets
@@ -135,6 +136,34 @@ async def test_what_the_operator_did_not_suspend_is_not_woken(fields: dict[str, 
         with pytest.raises(ApiError, match="no endpoints available"):
             await plane.client.send("GET", PATH)
         assert await cluster(plane) == before
+
+
+NO_HEAD: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
+    "suspended": (
+        {},
+        ("RayClusterSuspended",),
+        f"RayCluster {KEY} is suspended: `manta resume demo -n {NAMESPACE}`",
+    ),
+    "in a queue": (
+        {"labels": {"kueue.x-k8s.io/queue-name": "q"}},
+        ("RayClusterSuspended",),
+        f"RayCluster {KEY} is suspended: Kueue decides when it runs",
+    ),
+    "starting": (
+        {"suspend": False},
+        (),
+        f"the head of RayCluster {KEY} is not ready: see `manta status`",
+    ),
+    "ready": ({"suspend": False}, ("HeadPodReady",), ""),
+}
+
+
+@pytest.mark.parametrize(("fields", "conditions", "said"), NO_HEAD.values(), ids=NO_HEAD)
+async def test_manta_dashboard_says_why_there_is_no_head(
+    fields: dict[str, Any], conditions: tuple[str, ...], said: str
+) -> None:
+    async with a_plane(conditions, **{"annotations": {}} | fields) as (plane, _, _):
+        assert await why_no_head(plane.client, HEAD) == said
 
 
 async def test_another_service_of_the_cluster_does_not_wake_it() -> None:

@@ -198,7 +198,7 @@ async def use_one_cluster(lane: Lane, stories: deque[tuple[int, str]]) -> list[R
             try:
                 result = await one_run(lane, name, run, sleeps=own % SLEEPS_EVERY == 0)
             except (AssertionError, TimeoutError) as error:  # the others go on
-                result = Result(name, void=f"{error!r}"[:2000])
+                result = Result(name, void=f"{error!s}"[-6000:])
                 if run <= RUNS:
                     stories.append((run + RUNS, name))
                 await lane.restart()
@@ -233,7 +233,7 @@ def test_a_cluster_in_use_is_never_suspended_and_an_unused_one_is(
     tried = [one for one in results if not one.void]
     record_property("runs", len(tried))
     record_property("uses", dict(Counter(one.use for one in tried)))
-    record_property("void", [f"{one.use}: {one.void[:200]}" for one in results if one.void])
+    record_property("void", [f"{one.use}: {one.void[-200:]}" for one in results if one.void])
     record_property("wrong", [f"{one.use}: {one.wrong}" for one in results if one.wrong])
     record_property("slept", sum(one.slept for one in results))
     record_property("limit_seconds", LIMIT)

@@ -63,6 +63,15 @@ one = "_ray_internal_job_actor_queued-{RUN}"
 ray.kill(ray.get_actor(one, namespace="SUPERVISOR_ACTOR_RAY_NAMESPACE"))
 """
 _DEMAND = _INIT + "task = ray.remote(num_cpus=100)(lambda: 1).remote()\n" + _HELD
+_CLIENT = """
+import glob, os, time, ray
+try:
+    ray.init("ray://127.0.0.1:10001", logging_level="error")
+except Exception:
+    for file in glob.glob("/tmp/ray/session_latest/logs/ray_client_server*"):
+        print(file, open(file).read()[-1000:])
+    raise
+"""
 _NOW_AND_THEN = f"""
 import os, subprocess, sys, time
 short = 'import ray; ray.init(logging_level="error"); ray.shutdown()'
@@ -82,7 +91,7 @@ USES = {
         _INIT + _REMOTE % 100, _ACTOR, _INIT + 'ray.kill(ray.get_actor("kept"))'
     ),
     "Ray Client": Use(
-        'import ray, os, time; ray.init("ray://127.0.0.1:10001", logging_level="error")\n' + _HELD,
+        _CLIENT + _HELD,
         _DRIVER,
         in_background=True,
     ),

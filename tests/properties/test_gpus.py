@@ -1,7 +1,8 @@
-"""GPU allocation over generated Pods, crashes and restarts of the agent."""
+"""GPU allocation over generated Pods, crashes and restarts of the agent. MANTA_GPU_EXAMPLES=n: so many lives."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -127,7 +128,7 @@ class Allocation(RuleBasedStateMachine):
 
 TestAllocation = Allocation.TestCase
 TestAllocation.settings = settings(
-    max_examples=60,
+    max_examples=int(os.environ.get("MANTA_GPU_EXAMPLES", "60")),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

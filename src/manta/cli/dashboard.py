@@ -18,7 +18,10 @@ from typing import Any
 
 import msgspec
 
+from manta.api.conditions import is_true
 from manta.api.meta import Key
+from manta.api.ray.cluster import ClusterConditionType
+from manta.api.ray.names import LABEL_KUEUE_QUEUE
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES
 from manta.api.resources import Resource
 from manta.api.usage import UsageError
@@ -82,6 +85,7 @@ async def _serve(args: argparse.Namespace) -> int:
         base = service_proxy_path(namespace, service, PORT_NAME)
         await _wake(client, Key(namespace, service))
         if why := await dashboard_error(client, base):
+            why = await why_no_head(client, Key(namespace, service)) or why
             raise UsageError(f"the dashboard behind {namespace}/{service} does not answer: {why}")
         async with LocalProxy(client, base, args.port) as proxy:
             print(f"dashboard of {namespace}/{service}: {proxy.url}   (Ctrl-C to stop)", flush=True)
@@ -97,6 +101,25 @@ async def _wake(client: Client, service: Key) -> None:
 
     if await Waker(client)(service):
         print(f"the cluster behind {service} slept: it is resumed", file=sys.stderr, flush=True)
+
+
+async def why_no_head(client: Client, service: Key) -> str:
+    """That the cluster of this head Service is suspended, and how to resume it, or that it still starts;
+    empty if its head is ready."""
+    from manta.client.waking import cluster_behind
+
+    cluster = await cluster_behind(client, service)
+    if cluster is None:
+        return ""
+    meta = cluster.metadata
+    if not cluster.spec.suspend:
+        ready = is_true(cluster.status.conditions, ClusterConditionType.HEAD_POD_READY)
+        return (
+            "" if ready else f"the head of RayCluster {meta.key} is not ready: see `manta status`"
+        )
+    if LABEL_KUEUE_QUEUE in meta.labels:
+        return f"RayCluster {meta.key} is suspended: Kueue decides when it runs"
+    return f"RayCluster {meta.key} is suspended: `manta resume {meta.name} -n {meta.namespace}`"
 
 
 def has_display() -> bool:

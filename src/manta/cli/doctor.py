@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         return migration.run(args)
     if args.fix:
         for ended in end_leaks(args):
-            print(f"ended {leak_text(asdict(ended))}")
+            print(f"ended {leak_text(asdict(ended), 'held')}")
     findings = [*check_machine(args), *check_server(args)]
     rows = [(name, finding.level, finding.found) for name, finding in findings]
     print(table(("CHECK", "", "FOUND"), rows))

@@ -41,7 +41,12 @@ def add_parser(subparsers: Any) -> None:
             ),
         ),
     )
-    parser.add_argument("--since", default="7d", metavar="DURATION", help="such as 7d or 12h")
+    parser.add_argument(
+        "--since",
+        default="7d",
+        metavar="DURATION",
+        help="such as 7d; the first day (UTC) counts as a whole",
+    )
     parser.add_argument(
         "--by",
         default="cluster",

@@ -30,10 +30,10 @@ class GpuRow:
     """Processes that hold its memory without a living Pod: pid, since, memory, uid."""
 
 
-def leak_words(process: Mapping[str, Any], held: str) -> str:
+def leak_words(process: Mapping[str, Any], held: str, verb: str = "holds") -> str:
     """What is said of a process that holds GPU memory without a living Pod. `held`: how much."""
     whose = f"Pod {process['uid']}, which is gone," if process["uid"] else "no Pod of this plane"
-    return f"process {process['pid']} of {whose} holds {held} since {process['since'] or '?'}"
+    return f"process {process['pid']} of {whose} {verb} {held} since {process['since'] or '?'}"
 
 
 async def gpu_rows(client: Client, nodes: Iterable[Mapping[str, Any]]) -> list[GpuRow]:

@@ -61,7 +61,16 @@ def _judged(kind: str, document: Mapping[str, Any]) -> State:
 
 def _suspended_cluster(document: Mapping[str, Any]) -> State:
     verdict = judge("RayCluster", document)
-    return State("suspended") if verdict.ready else State("suspending", one_line(verdict.why))
+    if not verdict.ready:
+        return State("suspending", one_line(verdict.why))
+    return State("suspended", one_line(_idle_suspension(document)))
+
+
+def _idle_suspension(document: Mapping[str, Any]) -> str:
+    """Since when nobody used a cluster that sleeps, and how to resume it; empty if somebody suspended it."""
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    found = (one for one in conditions if one.get("reason") == "IdleSuspended")
+    return next((one.get("message") or "" for one in found), "")
 
 
 def _job(document: Mapping[str, Any]) -> State:

@@ -56,7 +56,7 @@ class Waker:
 
     async def sleeps(self, service: Key) -> bool:
         try:
-            cluster = await self._cluster_of(service)
+            cluster = await cluster_behind(self._client, service)
         except MantaError as error:
             log.warning("whether Service %s sleeps is not known: %s", service, error)
             return False
@@ -106,7 +106,7 @@ class Waker:
 
         Not before its Pods are gone: those that look for their head meanwhile are no use of it."""
         for _ in range(_ATTEMPTS):
-            cluster = await self._cluster_of(service)
+            cluster = await cluster_behind(self._client, service)
             if cluster is None or not sleeps(cluster):
                 return None
             if not is_suspended(cluster):
@@ -122,17 +122,19 @@ class Waker:
             return cluster.metadata.key
         raise MantaError(f"RayCluster of {service} changes all the time")
 
-    async def _cluster_of(self, service: Key) -> RayCluster | None:
-        try:
-            owner = (await self._client.get(SERVICES, service, into=Service)).metadata.controller
-            if owner is None or owner.kind != RAY_CLUSTERS.kind:
-                return None
-            key = Key(service.namespace, owner.name)
-            cluster = await self._client.get(RAY_CLUSTERS, key, into=RayCluster)
-        except NotFound:
+
+async def cluster_behind(client: Client, service: Key) -> RayCluster | None:
+    """The RayCluster whose head Service this is. Raises MantaError."""
+    try:
+        owner = (await client.get(SERVICES, service, into=Service)).metadata.controller
+        if owner is None or owner.kind != RAY_CLUSTERS.kind:
             return None
-        is_head = head_service_name(cluster) == service.name
-        return cluster if is_head and cluster.metadata.uid == owner.uid else None
+        key = Key(service.namespace, owner.name)
+        cluster = await client.get(RAY_CLUSTERS, key, into=RayCluster)
+    except NotFound:
+        return None
+    is_head = head_service_name(cluster) == service.name
+    return cluster if is_head and cluster.metadata.uid == owner.uid else None
 
 
 def sleeps(cluster: RayCluster) -> bool:

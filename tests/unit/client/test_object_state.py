@@ -45,6 +45,14 @@ def test_the_word_is_true(kind: str, given: dict[str, Any], word: str) -> None:
     assert state_of(kind, given).word == word
 
 
+def test_a_cluster_that_sleeps_says_since_when_and_how_to_resume_it() -> None:
+    said = "idle since 2026-01-01T00:00:00Z, suspended after 30m; resume: manta resume x"
+    idle = {"type": "Idle", "status": "True", "reason": "IdleSuspended", "message": said}
+    asleep = document({"state": "suspended", "conditions": [idle]}, suspend=True)
+    assert state_of("RayCluster", asleep).why == said
+    assert state_of("RayCluster", document({"state": "suspended"}, suspend=True)).why == ""
+
+
 def test_what_is_being_deleted_says_so() -> None:
     gone = document({"state": "ready"})
     gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"

@@ -22,9 +22,9 @@ def gpu_lines(rows: Sequence[GpuRow]) -> list[str]:
     return lines
 
 
-def leak_text(process: Mapping[str, Any]) -> str:
+def leak_text(process: Mapping[str, Any], verb: str = "holds") -> str:
     held = "memory" if process["memory"] is None else bytes_text(process["memory"])
-    return leak_words(process, held)
+    return leak_words(process, held, verb)
 
 
 def _busy(row: GpuRow) -> str:
