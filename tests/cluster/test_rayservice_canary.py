@@ -168,6 +168,30 @@ async def test_an_aborted_canary_gives_all_back_to_the_old_cluster() -> None:
         assert "manta.ray.io/full-size" not in cluster["metadata"]["annotations"]
 
 
+@virtually
+async def test_an_edit_right_after_an_abort_begins_its_own_canary() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_first_cluster(scenario)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(has_traffic(50))
+        await abort(scenario, service)
+        await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
+        await scenario.edit(rayClusterConfig=gpu_config("rayproject/ray:2.62.0"))
+        await scenario.until(serves_from(other_than=old), 900)
+
+
+@virtually
+async def test_an_edit_right_after_the_deadline_begins_its_own_canary() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_first_cluster(scenario, progressDeadlineSeconds=60)
+        await scenario.edit(rayClusterConfig=gpu_config_of_both(NEXT))
+        await scenario.until(has_traffic(25))
+        scenario.kubelet.script = lambda pod: no_image(pod, "worker", NEXT)
+        await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
+        await scenario.edit(rayClusterConfig=gpu_config_of_both("rayproject/ray:2.62.0"))
+        await scenario.until(serves_from(other_than=old), 900)
+
+
 @pytest.mark.timeout(900)
 @virtually
 async def test_an_operator_that_is_killed_after_every_write_ends_the_canary() -> None:

@@ -78,7 +78,8 @@ def plan_canary(snapshot: ServiceSnapshot) -> tuple[Part, ...]:
     if recording.actions and not is_rolling_back(snapshot):
         return (plan_services(snapshot, active), recording)
     why = rejection_reason(snapshot)
-    if why and not rejection(snapshot):
+    # While another spec waits for the end of this canary, what ends it says nothing about that spec.
+    if why and not rejection(snapshot) and not is_rolling_back(snapshot):
         return _reject(snapshot, active, why)
     clock: tuple[Part, ...] = (_note_progress(snapshot), Step(wake_in=stalls_in(snapshot)))
     if pending is None or pending.is_deleting:
