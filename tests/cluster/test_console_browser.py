@@ -88,6 +88,7 @@ class Person:
         """Press a button of an object, fill in its form, read what would happen, and confirm."""
         await self.open(self.path(resource, name), name)
         await self.page.click(word)
+        await self.check(f"the form {word} of {resource.kind}", VIEWS[2:])
         for selector, value in fields.items():
             await self.page.fill(f"[name={selector}]", value)
         if fields:

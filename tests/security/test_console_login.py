@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import logging
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,43 @@ async def test_a_login_survives_a_restart_with_the_same_key_only(tmp_path: Path)
     assert Cookies(key_of(file), port=80).session({"cookie": sent}, 1.0) == Session(100.0, "token")
     assert Cookies(key_of(None), port=80).session({"cookie": sent}, 1.0) is None
     assert Cookies(key_of(file), port=80).session({"cookie": sent}, 101.0) is None
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_a_cookie_that_was_changed_or_moved_is_no_login(*, encrypted: bool) -> None:
+    """Neither one bit of it, nor under another name, of another key, or protected in the other way."""
+    from manta.console.sessions import Cookies, Session
+
+    def cookies(key: bytes = b"k" * 32, port: int = 1, *, same: bool = True) -> Cookies:
+        return Cookies(key, port=port, encrypted=encrypted is same)
+
+    session = Session(100.0)
+    sealed = cookies().seal(session)
+    assert cookies().opened(sealed, Session) == session
+    raw = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
+    for at in range(len(raw)):
+        changed = bytes([*raw[:at], raw[at] ^ 1, *raw[at + 1 :]])
+        assert cookies().opened(base64.urlsafe_b64encode(changed).decode(), Session) is None
+    for other in (cookies(port=2), cookies(b"l" * 32), cookies(same=False)):
+        assert other.opened(sealed, Session) is None
+    assert cookies().opened("", Session) is None
+    assert cookies().opened("AAAA", Session) is None
+
+
+def test_only_a_cookie_that_may_hold_a_token_is_encrypted(tmp_path: Path) -> None:
+    from manta.console.login.link import LinkLogin
+    from manta.console.login.links import OneTimeLinks
+    from manta.console.login.oidc import OidcLogin
+    from manta.console.login.proxy import ProxyLogin
+    from manta.console.login.token import TokenLogin
+    from manta.console.sessions import Cookies, Session
+
+    assert all(one.has_tokens for one in (OidcLogin, ProxyLogin, TokenLogin))
+    assert not LinkLogin(OneTimeLinks(tmp_path)).has_tokens
+    sealed = Cookies(b"k" * 32, port=1).seal(Session(100.0, "the-token"))
+    raw = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
+    with pytest.raises(zlib.error):
+        zlib.decompress(raw[12:])
 
 
 async def test_another_name_in_the_host_header_is_not_served(tmp_path: Path) -> None:

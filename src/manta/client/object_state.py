@@ -111,7 +111,8 @@ def one_line(text: str, longest: int = MAX_LENGTH) -> str:
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     whole = " ".join(lines)
     if len(whole) > longest and len(lines) > 1:
-        whole = f"{_cut(lines[0], longest // 2)} {ELLIPSIS} {lines[-1]}"
+        first = _cut(lines[0], longest // 2).removesuffix(ELLIPSIS).rstrip()
+        whole = f"{first} {ELLIPSIS} {lines[-1]}"
     return _cut(whole, longest)
 
 

@@ -17,6 +17,14 @@ READY_CONDITIONS = ("Ready", "RayClusterProvisioned", "Available", "Complete")
 WANTED = ("HeadPodReady", *READY_CONDITIONS)
 TROUBLES = ("Blocked", "ReplicaFailure")
 """Conditions that report a problem when they are True; their messages come first."""
+_JOB_WAITS: Mapping[str, str] = {
+    "": "waiting for the first reconcile",
+    "Initializing": "waiting until its cluster is ready",
+    "Waiting": "waiting for the id of a job that somebody submits",
+    "Retrying": "waiting for the next attempt",
+    "Suspending": "its cluster is being deleted",
+}
+"""What a RayJob waits for whose operator wrote no message, by `jobDeploymentStatus`."""
 
 
 def judge(kind: str, document: Mapping[str, Any]) -> Verdict:
@@ -50,7 +58,9 @@ def _reconcile_error(status: Mapping[str, Any]) -> str:
 
 def _judge_job(status: Mapping[str, Any]) -> Verdict:
     stage = status.get("jobDeploymentStatus", "")
-    message = status.get("message") or status.get("reason") or f"stage {stage or 'New'}"
+    message = (
+        status.get("message") or status.get("reason") or _JOB_WAITS.get(stage, f"stage {stage}")
+    )
     if stage in ("Failed", "ValidationFailed"):
         return Verdict(ready=False, failed=True, why=message)
     return Verdict(ready=stage == "Complete", why=message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from manta.api.core import Node
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import CORE_EVENTS, NODES, PODS, Resource
-from manta.console.rights import may, user_name
+from manta.console.rights import EVERYTHING, may, user_name
 from manta.console.samples import values_of
 from manta.console.snapshot import Item, Sample, Snapshot, item
 from manta.console.views import Event, Pod, RayObject
@@ -23,7 +23,10 @@ from manta.runtime.interning import Share, share
 from manta.runtime.memory import release_memory
 
 SYNC_SECONDS: Final = 10.0
-"""How long the first page waits for the first lists."""
+"""How long the first page waits for the first lists of Ray objects."""
+OTHERS_SECONDS: Final = 0.3
+"""How long it then waits for Pods, Events and nodes: thousands of them come with a message of the stream."""
+_ALL: Final = Resource("*", "v1", "*", "")
 KNOWN_SECONDS: Final = 5.0
 """How long the answer to a form waits for the watch to bring the object that it created."""
 MAX_SAMPLES: Final = 720
@@ -33,6 +36,7 @@ _SEEN: Final[tuple[tuple[Resource, type[Any]], ...]] = (
     (CORE_EVENTS, Event),
     (NODES, Node),
 )
+_FIRST: Final = tuple(one.plural for one in RAY_RESOURCES)
 
 
 class ObjectWatch:
@@ -60,16 +64,17 @@ class ObjectWatch:
 
     async def start(self) -> None:
         """List everything once. Raises the client's errors if the API server cannot be asked at all."""
-        self._user = await user_name(self._client)
+        self._user, everything = await asyncio.gather(
+            user_name(self._client), may(self._client, EVERYTHING, _ALL)
+        )
         for resource, into in _SEEN:  # not all at once: each connection that was open costs 0.3 MiB
-            if (scope := await self._scope(resource)) is None:
+            if (scope := () if everything else await self._scope(resource)) is None:
                 self._refused[resource.plural] = f"you may not list {resource.group_resource}"
             else:
                 self._watch(resource, into, scope)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SYNC_SECONDS):
-                await asyncio.gather(*(one.synced.wait() for one in self._informers.values()))
-        release_memory()
+        await self._synced(_FIRST, SYNC_SECONDS)
+        await self._synced(self._informers, OTHERS_SECONDS)
+        self._tasks.append(asyncio.create_task(self._release_memory()))
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -114,6 +119,19 @@ class ObjectWatch:
                     await self._changed.wait()
 
     # ── inside ───────────────────────────────────────────────────────────────────────────
+
+    async def _synced(self, plurals: Iterable[str], seconds: float) -> None:
+        """Return when these have been listed, or after so many seconds."""
+        found = [self._informers[plural] for plural in plurals if plural in self._informers]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(one.synced.wait() for one in found))
+
+    async def _release_memory(self) -> None:
+        """The lists took more memory than the objects that are kept of them."""
+        await self._synced(self._informers, SYNC_SECONDS)
+        release_memory()
+        self.notify()  # a page may still say that something is being listed
 
     async def _scope(self, resource: Resource) -> tuple[str, ...] | None:
         """The namespaces to watch: none means all of them; None: nothing may be seen."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from manta.api.ages import age
@@ -18,6 +18,10 @@ BOTTOM: Final = 20
 TOP: Final = 8
 LOOKS: Final = ("one", "two", "three")
 ROW: Final = 26
+NAMES: Final = 190
+"""Pixels of the names beside a timeline."""
+SHORTEST: Final = timedelta(seconds=10)
+"""The time that a plot shows at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +34,13 @@ class Line:
 def steps(
     samples: Sequence[Sample], lines: Sequence[Line], now: datetime, highest: float = 0
 ) -> Html:
-    """Values that stay until they change, from the first sample until now, with a legend."""
+    """Values that stay until they change, from the first sample until now, with a legend. The first line is on top."""
     if not samples:
         return tag("p", "nothing to plot yet", class_="note")
     top = max([highest, 1.0, *(one.values[line.column] for one in samples for line in lines)])
-    begin, end = samples[0].at, max(now, samples[-1].at)
-    span = max((end - begin).total_seconds(), 1.0)
+    end = max(now, samples[-1].at)
+    begin = min(samples[0].at, end - SHORTEST)
+    span = (end - begin).total_seconds()
 
     def x(moment: datetime) -> float:
         return LEFT + (WIDTH - LEFT - 4) * (moment - begin).total_seconds() / span
@@ -43,7 +48,7 @@ def steps(
     def y(value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top)
 
-    drawn = []
+    drawn: list[Html] = []
     for look, line in zip(LOOKS, lines, strict=False):
         points, before = [], None
         for one in samples:
@@ -52,7 +57,7 @@ def steps(
             before = one.values[line.column]
             points.append(f"{x(one.at):.1f},{y(before):.1f}")
         points.append(f"{x(end):.1f},{y(before or 0.0):.1f}")
-        drawn.append(tag("polyline", points=" ".join(points), class_=look))
+        drawn.insert(0, tag("polyline", points=" ".join(points), class_=look))  # the first on top
     words = "; ".join(f"{line.name} {samples[-1].values[line.column]:g}" for line in lines)
     axis = tag("line", x1=LEFT, y1=f"{y(0):.1f}", x2=WIDTH - 4, y2=f"{y(0):.1f}", class_="axis")
     labels = (
@@ -92,7 +97,7 @@ def timeline(spans: Sequence[Span]) -> Html:
         return tag("p", "it has not started yet", class_="note")
     begin, end = min(one.begin for one in spans), max(one.end for one in spans)
     length = max((end - begin).total_seconds(), 1.0)
-    left, wide = 150, WIDTH - 154
+    left, wide = NAMES, WIDTH - NAMES - 4
 
     def x(moment: datetime) -> float:
         return left + wide * (moment - begin).total_seconds() / length
@@ -104,11 +109,12 @@ def timeline(spans: Sequence[Span]) -> Html:
             "rect", tag("title", f"{one.name}: {one.words}"), x=f"{x(one.begin):.1f}", y=y + 5, rx=3,
             width=f"{max(x(one.end) - x(one.begin), 3):.1f}", height=ROW - 10, class_=f"bar-{one.look}",
         )  # fmt: skip
-        rows.append((tag("text", one.name[:24], x=0, y=y + 17), bar))
+        rows.append((tag("text", f"{one.name[:24]}, {one.words}", x=0, y=y + 17), bar))
     low = len(spans) * ROW + 14
+    shown = "%H:%M:%S" if begin.date() == end.date() else "%Y-%m-%d %H:%M"
     scale = (
-        tag("text", begin.strftime("%H:%M:%S"), x=left, y=low),
-        tag("text", end.strftime("%H:%M:%S"), x=WIDTH - 4, y=low, text_anchor="end"),
+        tag("text", begin.strftime(shown), x=left, y=low),
+        tag("text", f"{end.strftime(shown)} UTC", x=WIDTH - 4, y=low, text_anchor="end"),
     )
     words = "; ".join(f"{one.name} {one.words}" for one in spans)
     return tag(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -11,6 +12,7 @@ import msgspec
 
 from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
+from manta.api.ray.names import LABEL_CLUSTER
 from manta.api.resources import PODS
 from manta.api.usage import UsageError
 from manta.api.well_known import RESOURCES_OF_GPUS
@@ -42,6 +44,8 @@ from manta.kube.errors import MantaError
 from manta.ray.models import Unreachable
 
 Query = Sequence[tuple[str, str]]
+LOG_END: Final = b"event: end\ndata:\n\n"
+"""Tells a browser that the log is whole; without it the connection was lost."""
 MAX_LOG: Final = 4 * 1024 * 1024
 """Bytes of a log that are read for its page."""
 
@@ -182,6 +186,9 @@ class Router:
             back = (str(key), address("RayJob", key))
         for pod in visitor.watch.snapshot().pods:
             if pod.metadata.key == key and parts[0] == PODS.plural:
+                owner = Key(key.namespace, pod.metadata.labels.get(LABEL_CLUSTER, ""))
+                if visitor.watch.snapshot().get("RayCluster", owner) is not None:
+                    back = (str(owner), address("RayCluster", owner))
                 names = tuple(one.name for one in pod.spec.containers)
                 containers = Containers(names, chosen if chosen in names else "")
         try:
@@ -256,13 +263,17 @@ async def _tail(chunks: AsyncIterator[bytes]) -> str:
 async def _followed(visitor: Visitor, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The log as it grows, as messages of text, which replace the text of the page."""
     visitor.streams += 1
+    decode = getincrementaldecoder("utf-8")(
+        "replace"
+    ).decode  # a chunk may end inside of a character
     try:
         async for chunk in chunks:
-            yield b"data: %b\n\n" % msgspec.json.encode(plain(chunk.decode("utf-8", "replace")))
+            yield b"data: %b\n\n" % msgspec.json.encode(plain(decode(chunk)))
     except MantaError as error:
         yield b"data: %b\n\n" % msgspec.json.encode(f"\n[the log cannot be followed: {error}]\n")
     finally:
         visitor.streams -= 1
+    yield LOG_END
 
 
 def _action(one: Item, word: str, rights: Rights) -> Action:

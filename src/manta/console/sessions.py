@@ -1,27 +1,25 @@
-"""Who has logged in: encrypted cookies.
+"""Who has logged in: cookies that nobody else can make.
 
-A cookie holds the user's own bearer token (none on a laptop, where the kubeconfig's user is meant), so that the
-console stores nobody's credentials. It is encrypted and authenticated with a key that outlives a restart: tabs
-that are open recover by themselves.
+A cookie holds the user's own bearer token, so that the console stores nobody's credentials; it is encrypted. On a
+laptop, where the kubeconfig's user is meant, it holds no token and is signed. The key outlives a restart: tabs that
+are open recover by themselves.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import secrets
 import zlib
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Final, TypeVar
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from manta.console.sealing import Encryption, Sealing, Signature
 
 _Content = TypeVar("_Content", bound=msgspec.Struct)
 KEY_BYTES: Final = 32
-_NONCE_BYTES: Final = 12
 SECONDS: Final = 12 * 3600
 """How long a login lasts."""
 MAX_COOKIE: Final = 4096
@@ -58,11 +56,18 @@ class TooLongError(Exception):
 
 class Cookies:
     def __init__(
-        self, key: bytes, *, port: int = 0, secure: bool = False, about: str = "console"
+        self,
+        key: bytes,
+        *,
+        port: int = 0,
+        secure: bool = False,
+        about: str = "console",
+        encrypted: bool = True,
     ) -> None:
-        """`secure`: browsers come by HTTPS. Ports share the cookies of a host, so the name has the port."""
+        """`secure`: browsers come by HTTPS. Ports share the cookies of a host, so the name has the port.
+        `encrypted`: the sessions have tokens; those that have none are only signed."""
         self.name = f"__Host-manta-{about}" if secure else f"manta-{about}-{port}"
-        self._key = key
+        self._sealing: Sealing = Encryption(key) if encrypted else Signature(key)
         self._secure = secure
 
     def make(self, content: msgspec.Struct) -> str:
@@ -73,10 +78,9 @@ class Cookies:
         return made
 
     def seal(self, content: msgspec.Struct) -> str:
-        """Encrypted and authenticated. Compressed, as tokens are text of base64."""
-        nonce = secrets.token_bytes(_NONCE_BYTES)
+        """Compressed, as tokens are text of base64."""
         plain = zlib.compress(msgspec.json.encode(content), 9)
-        sealed = nonce + self._cipher().encrypt(nonce, plain, self._bound())
+        sealed = self._sealing.seal(plain, self.name.encode())
         return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
     def attempt(self, content: msgspec.Struct, seconds: int) -> str:
@@ -98,21 +102,13 @@ class Cookies:
             return None
         try:
             sealed = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
-            plain = self._cipher().decrypt(
-                sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], self._bound()
-            )
-            return msgspec.json.decode(zlib.decompress(plain), type=into)
-        except (ValueError, InvalidTag, zlib.error, msgspec.MsgspecError):
+            plain = self._sealing.open(sealed, self.name.encode())
+            return msgspec.json.decode(zlib.decompress(plain), type=into) if plain else None
+        except (ValueError, zlib.error, msgspec.MsgspecError):
             return None
 
     def _attributes(self) -> str:
         return f"Path=/; HttpOnly; SameSite=Strict{'; Secure' if self._secure else ''}"
-
-    def _bound(self) -> bytes:
-        return self.name.encode()
-
-    def _cipher(self) -> AESGCM:
-        return AESGCM(self._key)
 
 
 def cookie_value(headers: Mapping[str, str], name: str) -> str:

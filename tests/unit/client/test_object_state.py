@@ -69,6 +69,23 @@ def test_a_traceback_becomes_one_line_with_its_last_words() -> None:
     assert state.trouble
 
 
+def test_a_first_line_that_is_cut_is_followed_by_one_ellipsis() -> None:
+    words = one_line("a very long first line " * 20 + "\nValueError: no such column", 80)
+    assert words == "a very long first line a very long firs … ValueError: no such column"
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ("", "waiting for the first reconcile"),
+        ("Initializing", "waiting until its cluster is ready"),
+        ("Retrying", "waiting for the next attempt"),
+    ],
+)
+def test_a_job_without_a_message_says_what_it_waits_for(stage: str, words: str) -> None:
+    assert state_of("RayJob", document({"jobDeploymentStatus": stage})).why == words
+
+
 def test_a_long_line_is_cut_and_shows_it() -> None:
     assert one_line("a" * 500) == "a" * (MAX_LENGTH - 1) + "…"
     assert one_line("") == ""

@@ -44,7 +44,7 @@ def test_earlier_attempts_are_known_from_the_events_of_their_clusters() -> None:
         cluster("Created", "train-b", 45),
         cluster("Created", "train-c", 54),
     ) == [
-        ("since it exists", "40", "00", "calm"),
+        ("since created", "40", "00", "calm"),
         ("attempt 1", "41", "44", "bad"),
         ("attempt 2", "45", "55", "bad"),
         ("attempt 3", "55", "00", "good"),
@@ -53,7 +53,7 @@ def test_earlier_attempts_are_known_from_the_events_of_their_clusters() -> None:
 
 
 def test_without_events_only_the_last_attempt_is_shown() -> None:
-    assert [name for name, *_ in shown()] == ["since it exists", "attempt 3", "in Ray"]
+    assert [name for name, *_ in shown()] == ["since created", "attempt 3", "in Ray"]
 
 
 def test_an_earlier_job_of_the_same_name_has_no_part_in_it() -> None:

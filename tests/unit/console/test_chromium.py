@@ -146,6 +146,70 @@ async def test_what_users_write_is_text_on_every_page(tmp_path: Path) -> None:
             assert await page.run("document.title") != "hacked"
 
 
+class _Growing(LocalConnector):
+    """A Pod that writes its next line when it may, and ends after the last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def logs(
+        self, namespace: str, pod: str, container: str, options: LogOptions
+    ) -> AsyncIterator[bytes]:
+        async def lines() -> AsyncIterator[bytes]:
+            yield b"line one\n"
+            if options.follow:
+                while line := await self.lines.get():
+                    yield line
+
+        return lines()
+
+
+async def submitted(console: RunningConsole) -> None:
+    """A job with the Pod that submits it, which runs."""
+    client = console.plane.client
+    job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "train"}, "spec": {"entrypoint": "x", "clusterSelector": {"ray.io/cluster": "demo"}}}  # fmt: skip
+    await client.create(RAY_JOBS, "default", job)
+    running = {"status": {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING", "jobId": "j"}}
+    await client.patch(RAY_JOBS, Key("default", "train"), running, subresource="status")
+    labels = {"ray.io/originated-from-cr-name": "train", "batch.kubernetes.io/job-name": "train"}
+    pod = {"metadata": {"name": "train-x", "labels": labels}, "spec": {"nodeName": "n", **POD["spec"]}}  # fmt: skip
+    await client.create(PODS, "default", pod)
+    container = {"name": "ray", "image": "", "imageID": "", "ready": True, "restartCount": 0, "state": {"running": {"startedAt": "2026-11-18T11:40:00Z"}}}  # fmt: skip
+    status = {"status": {"phase": "Running", "containerStatuses": [container]}}
+    await client.patch(PODS, Key("default", "train-x"), status, subresource="status")
+
+
+async def test_the_page_of_a_job_shows_its_log_as_it_grows_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    async with running_console(log_in=False) as console, browser(tmp_path, {}) as [page]:
+        console.plane.app.connector = growing = _Growing()
+        await submitted(console)
+        async with served(console) as (_, port):
+            base = f"http://{HOST}:{port}"
+            await page.open(f"{base}/login?token={console.new_link()}", "train")
+            await page.open(f"{base}/rayjobs/default/train", "line one")
+            growing.lines.put_nowait("line two: \u00e9\n".encode()[:-2])  # inside of a character
+            growing.lines.put_nowait("\u00e9\n".encode()[1:])
+            await page.shows("line two: \u00e9")
+        await page.shows("Connection lost")
+        async with served(console, port):
+            growing.lines.put_nowait(b"line three\n")
+            await page.shows("line three")
+            assert "Connection lost" not in await page.text()
+            growing.lines.put_nowait(b"")
+            ended = {"status": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}}
+            await console.plane.client.patch(
+                RAY_JOBS, Key("default", "train"), ended, subresource="status"
+            )
+            await page.shows("finished")
+            asked = sum("follow=1" in one for one in page.requests)
+            await asyncio.sleep(2.5)  # longer than a tab waits before it asks again
+            assert sum("follow=1" in one for one in page.requests) == asked
+            assert "line three" in await page.text()
+
+
 class _OtherSite(Handler):
     """A page of another site, which keeps the headers of its visitors."""
 

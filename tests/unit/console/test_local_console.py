@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,10 @@ async def test_it_starts_although_the_api_server_does_not_answer(tmp_path: Path)
             await console._listing
         assert console.port
         assert not console._visitors._known
+
+
+def test_the_cryptography_library_is_not_loaded_for_it() -> None:
+    """6 MiB for cookies that hold no secret."""
+    words = "import sys, manta.cli.server.console_server; print('cryptography' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert said.stdout == "False\n"

@@ -24,8 +24,11 @@ from manta.console.pages.logs import Containers, log_page
 from manta.console.pages.objects import object_page
 from manta.console.pages.operator import operator_page
 from manta.console.pages.page import Page
+from manta.console.pages.parts import MAX_PODS, pods_section
 from manta.console.pages.plan import plan_page
+from manta.console.plots import Line, steps
 from manta.console.snapshot import Item, Sample, Snapshot
+from manta.console.views import Pod
 from manta.ray.models import TaskList, _TaskData, _TaskRows
 from support.console import (
     CREATED,
@@ -264,3 +267,81 @@ def test_nothing_that_users_write_becomes_markup() -> None:
         assert EVIL not in text
         assert "<img src=x" not in text
         assert text.count("<script") == 1  # ours
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────
+
+
+def pod_names(*pods: Pod) -> list[str]:
+    table = pods_section(pods, NOW).table
+    assert table is not None
+    return [row.removeprefix("pod-uid-") for row in table.rows]
+
+
+def test_pods_that_are_not_ready_come_after_the_head_and_before_the_rest() -> None:
+    head = pod("z-head", "demo", type="head")
+    assert pod_names(pod("a", "demo"), pod("b", "demo", ready=False), head) == ["z-head", "b", "a"]
+
+
+def test_a_thousand_pods_are_a_page_of_the_first_and_a_sentence() -> None:
+    pods = [pod(f"w{number:04}", "demo", ready=number != 700) for number in range(1000)]
+    section = pods_section(pods, NOW)
+    assert pod_names(*pods)[:2] == ["w0700", "w0000"]
+    assert len(pod_names(*pods)) == MAX_PODS
+    assert "the first 200 of 1000" in section.body
+
+
+def test_an_event_leads_to_its_object_and_that_of_a_pod_to_its_cluster() -> None:
+    seen = snapshot(
+        CLUSTER,
+        pods=(pod("demo-w", "demo"),),
+        events=(
+            event("e1", CLUSTER, "x"),
+            event("e2", ray("Pod", "demo-w"), "x"),
+            event("e3", ray("RayJob", "gone"), "x"),
+        ),
+    )
+    body = events_page(seen, warnings=False).body()
+    assert '<a href="/rayclusters/default/demo">RayCluster/demo</a>' in body
+    assert '<a href="/rayclusters/default/demo">Pod/demo-w</a>' in body
+    assert '<td class="object">RayJob/gone<small>default</small></td>' in body
+
+
+@pytest.mark.parametrize(
+    ("schedule", "zone", "words", "there"),
+    [
+        ("0 3 * * *", "Europe/Berlin", "next run in 14h", "Thu 2026-11-19 03:00 Europe/Berlin"),
+        ("@every 2h", None, "next run in 100m", "Wed 2026-11-18 13:40 UTC"),  # since its last run
+    ],
+)
+def test_a_schedule_says_when_it_runs_next(
+    schedule: str, zone: str | None, words: str, there: str
+) -> None:
+    spec = {"schedule": schedule, **({"timeZone": zone} if zone else {})}
+    cron = ray("RayCronJob", "nightly", {"lastScheduleTime": CREATED}, spec=spec)
+    assert words in fleet(snapshot(cron), Filter()).body()
+    page = object_page(snapshot(cron), cron, allowed).body()
+    assert words in page
+    assert there in page
+
+
+def test_a_row_of_a_schedule_changes_as_its_next_run_comes_nearer() -> None:
+    cron = ray(
+        "RayCronJob", "nightly", spec={"schedule": "0 3 * * *"}, created="2020-01-01T00:00:00Z"
+    )
+    before = fleet(snapshot(cron), Filter()).body()
+    later = Snapshot(now=NOW + timedelta(hours=2), items=(cron,))
+    assert "next run in 15h" in before
+    assert "next run in 13h" in fleet(later, Filter()).body()
+
+
+def test_a_schedule_that_is_suspended_or_invalid_has_no_next_run() -> None:
+    for spec in ({"schedule": "0 3 * * *", "suspend": True}, {"schedule": "nonsense"}):
+        cron = ray("RayCronJob", "nightly", spec=spec)
+        assert "next run" not in fleet(snapshot(cron), Filter()).body()
+
+
+def test_a_plot_of_one_value_shows_a_point() -> None:
+    drawn = steps((Sample(NOW, (3,)),), (Line("waiting", 0),), NOW)
+    assert 'points="636.0,8.0 636.0,8.0"' in drawn
+    assert "10s ago" in drawn

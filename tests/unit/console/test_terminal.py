@@ -85,7 +85,7 @@ async def test_a_filter_hides_what_does_not_match_and_escape_clears_it() -> None
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: len(names(app)) == 5)
         await pilot.press("slash", *"train")
-        assert names(app) == ["train-llm"]
+        await until(pilot, lambda: names(app) == ["train-llm"])
         await pilot.press("enter")
         assert isinstance(app.focused, Grid)
         await pilot.press("slash", *"-nothing")

@@ -65,9 +65,12 @@ def address_of(text: str, flag: str, *, path: bool = False) -> SplitResult:
     return url
 
 
-def cookies_of(key: bytes, url: SplitResult, about: str = "console") -> Cookies:
+def cookies_of(
+    key: bytes, url: SplitResult, about: str = "console", *, encrypted: bool = True
+) -> Cookies:
     """With TLS their names begin with `__Host-`: no other name or path of the site can set them."""
-    return Cookies(key, port=url.port or 80, secure=url.scheme == "https", about=about)
+    secure = url.scheme == "https"
+    return Cookies(key, port=url.port or 80, secure=secure, about=about, encrypted=encrypted)
 
 
 def secret_of(file: Path | None, flag: str, least: int = 1) -> str:

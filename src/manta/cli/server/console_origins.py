@@ -49,9 +49,9 @@ def put_together(parts: Parts) -> tuple[Handler, frozenset[str]]:
     """The handler, and the host names that it is for."""
     site = Site.of(parts.dashboards) if parts.dashboards is not None else None
     dashboard_links = DashboardLinks(site, Tickets()) if site is not None else None
-    settings = Settings(
-        cookies_of(parts.key, parts.url), parts.login, parts.server, dashboard_links
-    )
+    encrypted = parts.login.has_tokens
+    own_cookies = cookies_of(parts.key, parts.url, encrypted=encrypted)
+    settings = Settings(own_cookies, parts.login, parts.server, dashboard_links)
     router = Router(
         parts.commands, parts.metrics, dashboards=dashboard_links is not None, history=parts.history
     )
@@ -59,7 +59,7 @@ def put_together(parts: Parts) -> tuple[Handler, frozenset[str]]:
     names = {parts.url.hostname or ""}
     if site is None or dashboard_links is None or parts.dashboards is None:
         return console, frozenset(names)
-    cookies = cookies_of(parts.key, parts.dashboards, "dashboard")
+    cookies = cookies_of(parts.key, parts.dashboards, "dashboard", encrypted=encrypted)
     dashboards = DashboardHandler(
         site,
         cookies,

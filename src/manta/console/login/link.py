@@ -12,6 +12,7 @@ from manta.httpserver.messages import HttpRequest
 
 class LinkLogin(Login):
     is_checked = False  # the link was used: without the cookie nobody could come back
+    has_tokens = False  # the kubeconfig has them
 
     def __init__(self, links: OneTimeLinks) -> None:
         self._links = links

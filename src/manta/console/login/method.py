@@ -18,6 +18,8 @@ class Login(ABC):
     is_checked: ClassVar[bool] = True
     """Whether Kubernetes must accept a new session before its cookie is made, and each minute after."""
     by_cookie: ClassVar[bool] = True
+    has_tokens: ClassVar[bool] = True
+    """Whether a session may hold a token, so that its cookie must be encrypted."""
 
     @abstractmethod
     def page(self, why: str = "", status: int = 200) -> Page:

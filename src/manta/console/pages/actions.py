@@ -206,7 +206,7 @@ def _upgrade_form(one: Item) -> Html:
     return join([
         tag(
             "label", "Image of every Ray container",
-            tag("input", type="text", name="image", value=_head_image(config), required=True, size=50),
+            tag("input", type="text", name="image", value=_head_image(config), required=True),
         ),
         tag("label", "Ray version", tag("input", type="text", name="version", value=config.get("rayVersion", ""))),
     ])  # fmt: skip

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
+from manta.api.ages import age
 from manta.api.times import parse_time
 from manta.console.pages.parts import tone
 from manta.console.plots import Span
@@ -26,7 +27,7 @@ def spans_of(snapshot: Snapshot, one: Item) -> list[Span]:
     info = status.get("rayJobInfo") or {}
     end = _moment(status.get("endTime")) or now
     born = _moment(one.object.metadata.creation_timestamp)
-    found = [_span("since it exists", born, end, "calm")]
+    found = [_span("since created", born, end, "calm")]
     found += _attempts(snapshot, one, end)
     ray_end = _moment(info.get("endTime")) or end
     found.append(_span("in Ray", _moment(info.get("startTime")), ray_end, tone(one.state)))
@@ -70,8 +71,7 @@ def _clusters(snapshot: Snapshot, one: Item, reason: str) -> Mapping[str, dateti
 def _span(name: str, begin: datetime | None, end: datetime, look: str) -> Span | None:
     if begin is None:
         return None
-    seconds = max(int((end - begin).total_seconds()), 0)
-    return Span(name, begin, max(begin, end), look, f"{timedelta(seconds=seconds)}")
+    return Span(name, begin, max(begin, end), look, age(begin, max(begin, end)))
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -12,7 +12,7 @@ from manta.console.html import Html, tag
 from manta.console.live import Live
 from manta.console.pages.demands import demand_sections
 from manta.console.pages.page import Section, Table
-from manta.console.pages.parts import address, ago, facts, pod_state, pods_section
+from manta.console.pages.parts import address, facts, pod_state, pods_section, since
 from manta.console.plots import Line, steps
 from manta.console.snapshot import Item, Snapshot
 from manta.rules.usage import Usage, hours_since
@@ -27,15 +27,15 @@ def cluster_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Sect
         ("Head", head.get("podName")),
         ("Address of the head", head.get("serviceName") or head.get("serviceIP")),
         ("Autoscaler", autoscaler),
-        ("Created", ago(one.object.metadata.creation_timestamp, snapshot.now)),
+        ("Created", since(one.object.metadata.creation_timestamp, snapshot.now)),
         ("Dashboard", _dashboard(one, live)),
         ("Idle", _idle(one)),
         ("Hours of 7 days", _hours(snapshot, one)),
     )))  # fmt: skip
     lines = (Line("ready workers", 0), Line("desired", 1))
     samples = snapshot.samples.get(one.uid, ())
-    yield Section("replicas", "Workers over time", steps(samples, lines, snapshot.now))
-    yield Section("groups-section", "Groups", table=_groups(snapshot, one))
+    yield Section("replicas", "Workers over time", steps(samples, lines, snapshot.now), kind="half")
+    yield Section("groups-section", "Groups", table=_groups(snapshot, one), kind="half")
     yield from demand_sections(snapshot, one, live)
     hidden = snapshot.hidden.get("pods", "")
     yield pods_section(snapshot.pods_of(one.key), snapshot.now, hidden=hidden, live=live)

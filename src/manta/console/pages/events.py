@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from manta.console.html import join, tag
+from manta.api.meta import Key
+from manta.api.ray.names import LABEL_CLUSTER
+from manta.console.html import Child, join, tag
 from manta.console.pages.page import Page
-from manta.console.pages.parts import events_section
+from manta.console.pages.parts import events_section, involved, link, newest
 from manta.console.snapshot import Snapshot
+from manta.console.views import Event
 
 MAX_EVENTS = 200
 
@@ -20,7 +23,32 @@ def events_page(snapshot: Snapshot, *, warnings: bool) -> Page:
     heading = join(
         [tag("h1", "Events"), tag("p", f"{len(shown)}, newest first; ", other, class_="lead")]
     )
-    hidden = snapshot.hidden.get("events", "")
-    return Page(
-        "Events", heading, (events_section(shown, snapshot.now, hidden=hidden, most=MAX_EVENTS),)
-    )
+    hidden, last = snapshot.hidden.get("events", ""), newest(shown, MAX_EVENTS)
+    clusters = _clusters_of(snapshot, last)
+
+    def named(one: Event) -> Child:
+        about = one.involved_object
+        key = Key(about.namespace, about.name)
+        kind, where = ("RayCluster", clusters[key]) if key in clusters else (about.kind, key)
+        there = snapshot.get(kind, where) is not None
+        return [
+            link(kind, where, involved(one)) if there else involved(one),
+            tag("small", about.namespace),
+        ]
+
+    section = events_section(last, snapshot.now, hidden=hidden, title="", named=named)
+    return Page("Events", heading, (section,))
+
+
+def _clusters_of(snapshot: Snapshot, events: list[Event]) -> dict[Key, Key]:
+    """The RayCluster of each Pod that these Events are about."""
+    wanted = {
+        Key(one.involved_object.namespace, one.involved_object.name)
+        for one in events
+        if one.involved_object.kind == "Pod"
+    }
+    return {
+        pod.metadata.key: Key(pod.metadata.namespace, name)
+        for pod in snapshot.pods
+        if (name := pod.metadata.labels.get(LABEL_CLUSTER)) and pod.metadata.key in wanted
+    }

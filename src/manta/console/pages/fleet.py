@@ -14,6 +14,7 @@ from manta.api.well_known import RESOURCE_NVIDIA_GPU
 from manta.client.gpus import GpuRow, leak_words
 from manta.console.capacity import Amount, amount
 from manta.console.html import Html, join, tag
+from manta.console.pages.crons import next_run_words
 from manta.console.pages.page import LIVE_REFRESH, REFRESH, Page, Section, Table
 from manta.console.pages.parts import (
     SHORT,
@@ -31,7 +32,7 @@ from manta.console.snapshot import Item, Snapshot
 ROWS: Final = 200
 """On one page."""
 TONES: Final[Mapping[str, str]] = {
-    "good": "ready or running",
+    "good": "ready, running or done",
     "wait": "waiting",
     "bad": "failed",
     "calm": "idle or suspended",
@@ -185,6 +186,8 @@ def _overview(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow]) -> Htm
 
 def _capacity(snapshot: Snapshot, gpus: Sequence[GpuRow]) -> Html:
     used = snapshot.requested
+    if why := snapshot.hidden.get("pods"):
+        return tag("p", f"What Ray requests of the nodes is not known: {why}", class_="note")
     if why := snapshot.hidden.get("nodes"):
         words = f"Ray's Pods request {cpus(used.cpu)} CPUs, {memory(used.memory)} and {cpus(used.gpu)} GPUs ({why})"
         return tag("p", words, class_="note")
@@ -336,14 +339,15 @@ def _column(name: str, order: str, chosen: Filter) -> Html | str:
 def _row(one: Item, snapshot: Snapshot) -> Html:
     """The same markup for every tab, until the object changes or looks older."""
     age = _age(one, snapshot.now)
+    looks = (age, waits_for(one, snapshot.now)) if one.kind == "RayCronJob" else age
     known = one.memo.get("row")
-    if known is None or known[0] != age:
-        known = one.memo["row"] = (age, _new_row(one, age))
+    if known is None or known[0] != looks:
+        known = one.memo["row"] = (looks, _new_row(one, age, snapshot.now))
     row: Html = known[1]
     return row
 
 
-def _new_row(one: Item, age: Html | None) -> Html:
+def _new_row(one: Item, age: Html | None, now: datetime) -> Html:
     used = desired(one)
     return tag(
         "tr",
@@ -351,12 +355,12 @@ def _new_row(one: Item, age: Html | None) -> Html:
         tag("td", one.key.namespace),
         tag("td", link(one.kind, one.key), class_="name"),
         tag("td", state_badge(one.state)),
-        tag("td", waits_for(one), class_="words"),
-        tag("td", workers(one.object.status), class_="number"),
+        tag("td", waits_for(one, now), class_="words"),
+        tag("td", workers(one.object.status), class_="number", data_label="workers"),
         tag("td", cpus(used.cpu) if used.cpu else "", class_="number"),
         tag("td", memory(used.memory) if used.memory else "", class_="number"),
         tag("td", cpus(used.gpu) if used.gpu else "", class_="number"),
-        tag("td", age, class_="number"),
+        tag("td", age, class_="number", data_label="age"),
         id=f"object-{one.uid}",
     )
 
@@ -370,8 +374,10 @@ def _age(one: Item, now: datetime) -> Html | None:
     return ago(one.object.metadata.creation_timestamp, now)
 
 
-def waits_for(one: Item) -> str:
-    """What it waits for, in a sentence; also the upgrade of a ready RayService."""
+def waits_for(one: Item, now: datetime) -> str:
+    """What it waits for, in a sentence; also the upgrade of a ready RayService, and the next run of a schedule."""
+    if one.kind == "RayCronJob" and not one.state.trouble:
+        return next_run_words(one, now)
     for condition in one.object.status.get("conditions") or ():
         if condition.get("type") == "UpgradeInProgress" and condition.get("status") == "True":
             return f"upgrade: {condition.get('message', '')}"

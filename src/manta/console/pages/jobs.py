@@ -10,6 +10,7 @@ from manta.api.ray.names import LABEL_ORIGIN_NAME
 from manta.console.html import EMPTY, Html, join, tag
 from manta.console.live import Live, TaskInfo, TasksResult, Unreachable
 from manta.console.pages.attempts import spans_of
+from manta.console.pages.logs import growing_log
 from manta.console.pages.page import Section
 from manta.console.pages.parts import address, facts, link, plain, pods_section, tone
 from manta.console.plots import timeline
@@ -39,16 +40,13 @@ def job_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Section]
     yield Section("tasks", "Failed tasks", failed_tasks(live.failed_tasks))
     yield Section("timeline", "Timeline", timeline(spans_of(snapshot, one)))
     log = f"{address(one.kind, one.key)}/log"
-    yield Section(
-        "log",
-        "Log",
-        tag(
-            "p",
-            tag("a", "Read the log", href=log),
-            " or ",
-            tag("a", "download it", href=f"{log}?download=1"),
-        ),
+    links = tag(
+        "p",
+        tag("a", "Read the log", href=log),
+        " or ",
+        tag("a", "download it", href=f"{log}?download=1"),
     )
+    yield Section("log", "Log", links, fixed=growing_log(f"{log}?follow=1"))
     pods = [*snapshot.pods_of(cluster), *_submitters(snapshot, one)]
     yield pods_section(pods, snapshot.now, hidden=snapshot.hidden.get("pods", ""))
 

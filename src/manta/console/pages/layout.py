@@ -53,7 +53,6 @@ def document(page: Page, frame: Frame, path: str, query: str = "", seen: str = "
         if page.live and frame.logged_in
         else None,
         data_seen=seen or None,
-        data_log=page.log or None,
     )
     return join([_DOCTYPE, tag("html", _head(page, frame), body, lang="en")])
 

@@ -38,6 +38,14 @@ class Containers:
         )  # fmt: skip
 
 
+def growing_log(address: str, text: str = "") -> Html:
+    """The script replaces the text with what this address streams; without text it is hidden until there is some."""
+    return tag(
+        "pre", text, class_="log", tabindex="0", data_follow=address, hidden=not text,
+        role="region", aria_label="Log",
+    )  # fmt: skip
+
+
 def log_page(
     title: str,
     back: tuple[str, str],
@@ -46,10 +54,9 @@ def log_page(
     why: str = "",
     containers: Containers = Containers(),  # noqa: B008  frozen
 ) -> Page:
+    follow = f"{address}?{containers.query(follow='1')}"
     body: Html = (
-        tag("pre", text, class_="log", tabindex="0")
-        if text
-        else tag("p", why or "the log is empty", class_="note")
+        growing_log(follow, text) if text else tag("p", why or "the log is empty", class_="note")
     )
     heading = join([
         tag("h1", title),
@@ -58,5 +65,4 @@ def log_page(
         containers.links(address),
     ])  # fmt: skip
     crumbs = (("Fleet", "/"), back)
-    follows = f"{address}?{containers.query(follow='1')}" if text else ""
-    return Page(title, heading, (Section("text", "", body),), crumbs, live=False, log=follows)
+    return Page(title, heading, (Section("text", "", body, kind="whole"),), crumbs, live=False)

@@ -22,6 +22,7 @@ from manta.console.pages.parts import (
     address,
     conditions_section,
     events_section,
+    newest,
     state_badge,
 )
 from manta.console.pages.services import service_sections
@@ -37,13 +38,17 @@ _SECTIONS: Final[Mapping[str, Callable[[Snapshot, Item, Live], Iterator[Section]
 
 def object_page(snapshot: Snapshot, one: Item, allowed: Allowed, live: Live = NOTHING) -> Page:
     """The page of any Ray object."""
+    steps = (
+        one.kind == "RayService" and one.state.word == "ready"
+    )  # then the step of an upgrade says it
+    why = "" if steps else waits_for(one, snapshot.now)
     heading = join([
         tag("h1", one.key.name),
         state_badge(one.state),
         tag("p", f"{SHORT[one.kind]} in {one.key.namespace}", class_="lead"),
         buttons(one, allowed),
         _kept(one) if live.history and one.kind in KINDS.values() else None,
-        tag("p", waits_for(one), class_="why") if waits_for(one) else None,
+        tag("p", why, class_="why") if why else None,
     ])  # fmt: skip
     return Page(
         one.key.name,
@@ -78,4 +83,4 @@ def _events(snapshot: Snapshot, one: Item) -> Section:
     if one.kind == "RayCluster":
         for pod in snapshot.pods_of(one.key):
             found += snapshot.events_of("Pod", pod.metadata.key)
-    return events_section(found, snapshot.now, hidden=snapshot.hidden.get("events", ""))
+    return events_section(newest(found), snapshot.now, hidden=snapshot.hidden.get("events", ""))

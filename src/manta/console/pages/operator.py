@@ -58,7 +58,7 @@ def _plots(snapshot: Snapshot, view: OperatorView) -> list[Section]:
         ("latency", "Duration of a reconcile (ms, 95 %)", (Line("milliseconds", 4),)),
     )
     return [
-        Section(name, title, steps(view.samples, lines, snapshot.now))
+        Section(name, title, steps(view.samples, lines, snapshot.now), kind="half")
         for name, title, lines in plots
     ]
 

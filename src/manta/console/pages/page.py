@@ -42,12 +42,14 @@ class Section:
     table: Table | None = None
     kind: str = ""
     """A class of the style sheet."""
+    fixed: Html = EMPTY
+    """Below the body; never sent again, so the browser may fill it."""
 
     def html(self) -> Html:
         title = tag("h2", self.title) if self.title else None
         body = tag("div", self.body, id=self.id)
         table = self.table.html() if self.table else None
-        return tag("section", title, body, table, class_=self.kind or None)
+        return tag("section", title, body, table, self.fixed, class_=self.kind or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,10 @@ class Page:
     """Whether a stream keeps it current."""
     refresh: float = REFRESH
     """Seconds after which a stream computes it again although nothing has changed."""
-    log: str = ""
-    """The address of a log that the stream appends; empty: none."""
 
     def body(self) -> Html:
         heading = tag("header", self.heading, id="heading", class_="heading")
-        return join([heading, [one.html() for one in self.sections]])
+        return join([heading, tag("div", [one.html() for one in self.sections], class_="sections")])
 
     def regions(self) -> Regions:
         found: dict[str, str | Mapping[str, str]] = {"heading": self.heading}

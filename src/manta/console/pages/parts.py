@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,13 +12,14 @@ import msgspec
 
 from manta.api.ages import age
 from manta.api.meta import Key
+from manta.api.ray.names import LABEL_NODE_TYPE, NODE_HEAD
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.text import bytes_text
 from manta.api.times import parse_time
 from manta.client.gpus import GpuRow
 from manta.client.object_state import State, state_of
 from manta.console.capacity import requested
-from manta.console.html import Child, Html, tag
+from manta.console.html import EMPTY, Child, Html, tag
 from manta.console.live import NOTHING, Live
 from manta.console.pages.page import Section, Table
 from manta.console.views import Event, Pod
@@ -32,6 +33,8 @@ SHORT: Final[Mapping[str, str]] = {
     "RayCronJob": "Cron job",
 }
 MAX_EVENTS: Final = 30
+MAX_PODS: Final = 200
+"""Rows of one table."""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _BAD: Final = frozenset(("failed", "invalid"))
 _GOOD: Final = frozenset(("ready", "running", "finished", "scheduled", "completed"))
@@ -70,6 +73,12 @@ def ago(text: str | None, now: datetime) -> Html | None:
     except ValueError:
         return None
     return tag("time", age(moment, now), datetime=text, title=text)
+
+
+def since(text: str | None, now: datetime) -> Html | None:
+    """Like `ago`, in a sentence of its own: `5m ago`."""
+    shown = ago(text, now)
+    return tag("span", shown, " ago") if shown is not None else None
 
 
 def plain(text: str) -> str:
@@ -147,25 +156,39 @@ def sentence(one: Mapping[str, Any]) -> str:
 
 
 def events_section(
-    events: Iterable[Event], now: datetime, *, hidden: str = "", most: int = MAX_EVENTS
+    events: Iterable[Event],
+    now: datetime,
+    *,
+    hidden: str = "",
+    title: str = "Events",
+    named: Callable[[Event], Child] | None = None,
 ) -> Section:
-    shown = sorted(events, key=lambda one: one.last_seen, reverse=True)[:most]
-    rows = {f"event-{one.metadata.uid}": _event(one, now) for one in shown}
+    """Of these Events, newest first. `named`: what the column of the object shows."""
+    rows = {
+        f"event-{one.metadata.uid}": _event(one, now, (named or involved)(one)) for one in events
+    }
     table = Table(
         "events", ("Last seen", "Type", "Reason", "Object", "Message"), rows, hidden or "no Events"
     )
-    return Section("events-section", "Events", table=table)
+    return Section("events-section", title, table=table)
 
 
-def _event(one: Event, now: datetime) -> Html:
-    about = one.involved_object
+def newest(events: Iterable[Event], most: int = MAX_EVENTS) -> list[Event]:
+    return sorted(events, key=lambda one: one.last_seen, reverse=True)[:most]
+
+
+def involved(one: Event) -> str:
+    return f"{one.involved_object.kind}/{one.involved_object.name}"
+
+
+def _event(one: Event, now: datetime, name: Child) -> Html:
     times = f" x{one.times}" if one.times > 1 else None
     return tag(
         "tr",
         tag("td", ago(one.last_seen, now), times, class_="nowrap"),
         tag("td", badge(one.type, "wait" if one.type == "Warning" else "calm")),
         tag("td", one.reason),
-        tag("td", f"{about.kind}/{about.name}"),
+        tag("td", name, class_="object"),
         tag("td", one.message, class_="words"),
         id=f"event-{one.metadata.uid}",
     )
@@ -181,14 +204,25 @@ def pod_state(pod: Pod) -> State:
 def pods_section(
     pods: Iterable[Pod], now: datetime, *, hidden: str = "", live: Live = NOTHING
 ) -> Section:
-    ordered = sorted(pods, key=lambda one: (one.metadata.creation_timestamp, one.metadata.name))
-    rows = {f"pod-{one.metadata.uid}": _pod(one, now, live) for one in ordered}
+    found = [(pod_state(pod), pod) for pod in pods]
+    found.sort(key=lambda one: (_rank(*one), one[1].metadata.creation_timestamp, one[1].metadata.name))  # fmt: skip
+    rows = {f"pod-{pod.metadata.uid}": _pod(pod, state, now, live) for state, pod in found[:MAX_PODS]}  # fmt: skip
     columns = ("Pod", "State", "Waits for", "Node", "GPU", "Restarts", "Age", "Log")
-    return Section("pods-section", "Pods", table=Table("pods", columns, rows, hidden or "no Pods"))
+    more = f"the first {MAX_PODS} of {len(found)}; those that are not ready come first"
+    said = tag("p", more, class_="note") if len(found) > MAX_PODS else EMPTY
+    table = Table("pods", columns, rows, hidden or "no Pods")
+    return Section("pods-section", "Pods", said, table)
 
 
-def _pod(pod: Pod, now: datetime, live: Live) -> Html:
-    meta, state = pod.metadata, pod_state(pod)
+def _rank(state: State, pod: Pod) -> int:
+    """The head, then what is not ready, then the rest."""
+    if pod.metadata.labels.get(LABEL_NODE_TYPE) == NODE_HEAD:
+        return 0
+    return 1 if state.trouble else 2
+
+
+def _pod(pod: Pod, state: State, now: datetime, live: Live) -> Html:
+    meta = pod.metadata
     restarts = sum(one.restart_count for one in pod.status.container_statuses)
     log = f"/pods/{quote(meta.namespace)}/{quote(meta.name)}/log"
     return tag(
@@ -197,7 +231,7 @@ def _pod(pod: Pod, now: datetime, live: Live) -> Html:
         tag("td", state_badge(state)),
         tag("td", state.why, class_="words"),
         tag("td", pod.spec.node_name, class_="node"),
-        tag("td", _gpus(pod, live), class_="words gpus"),
+        tag("td", _gpus(pod, live), class_="gpus"),
         tag("td", restarts or "", class_="number", data_label="restarts"),
         tag("td", ago(meta.creation_timestamp, now)),
         tag("td", tag("a", "log", href=log, aria_label=f"log of {meta.name}")),

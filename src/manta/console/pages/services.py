@@ -13,7 +13,7 @@ from manta.client.upgrade_state import WORDS, Stage, view_of
 from manta.console.html import Html, join, tag
 from manta.console.live import Live
 from manta.console.pages.page import Section, Table
-from manta.console.pages.parts import ago, badge, facts, link
+from manta.console.pages.parts import badge, facts, link, since
 from manta.console.plots import Line, steps
 from manta.console.snapshot import Item, Snapshot
 
@@ -25,7 +25,7 @@ def service_sections(snapshot: Snapshot, one: Item, _live: Live) -> Iterator[Sec
         for role, field in (("active", "activeServiceStatus"), ("pending", "pendingServiceStatus"))
     ]
     shown = [
-        (f"{role} cluster", _side(snapshot, one.key.namespace, side))
+        (f"{role.capitalize()} cluster", _side(snapshot, one.key.namespace, side))
         for role, side in sides
         if side.get("rayClusterName")
     ]
@@ -33,14 +33,18 @@ def service_sections(snapshot: Snapshot, one: Item, _live: Live) -> Iterator[Sec
         *shown,
         ("Endpoints", str(status.get("numServeEndpoints", 0))),
         ("Upgrade", (one.object.spec.get("upgradeStrategy") or {}).get("type") or "NewCluster"),
-        ("Created", ago(one.object.metadata.creation_timestamp, snapshot.now)),
+        ("Created", since(one.object.metadata.creation_timestamp, snapshot.now)),
     )))  # fmt: skip
     yield Section("step", "", _step(one))
     samples = snapshot.samples.get(one.uid, ())
     traffic = (Line("active, % of traffic", 0), Line("pending, % of traffic", 2))
-    yield Section("traffic", "Traffic over time", steps(samples, traffic, snapshot.now, 100))
+    yield Section(
+        "traffic", "Traffic over time", steps(samples, traffic, snapshot.now, 100), kind="half"
+    )
     capacity = (Line("active, % of capacity", 1), Line("pending, % of capacity", 3))
-    yield Section("capacity", "Capacity over time", steps(samples, capacity, snapshot.now, 100))
+    yield Section(
+        "capacity", "Capacity over time", steps(samples, capacity, snapshot.now, 100), kind="half"
+    )
     rows = dict(row for role, side in sides for row in _applications(role, side))
     columns = ("Application", "Deployment", "State", "Ray says")
     yield Section(

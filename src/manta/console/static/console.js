@@ -83,48 +83,66 @@
     change();
   };
 
+  // A stream that is opened again when it is lost, until it says that it has ended. A login that has ended
+  // shows the page on which one logs in.
+  const keep = (addressNow, listen) => () => {
+    let closed = false;
+    let stream = null;
+    const close = () => {
+      closed = true;
+      stream.close();
+    };
+    const again = () => closed || fetch("/session").then((answer) => answer.text())
+      .then((words) => (words === "out" ? location.reload() : open()), () => setTimeout(again, 1000));
+    const open = () => {
+      if (closed) return;
+      stream = new EventSource(addressNow());
+      stream.onopen = () => { notice.textContent = ""; };
+      stream.onerror = () => {
+        notice.textContent = "Connection lost; trying again …";
+        stream.close();
+        setTimeout(again, 1000);
+      };
+      stream.addEventListener("end", close);
+      listen(stream);
+    };
+    open();
+    return { close };
+  };
+
   if (address) {
     let seen = body.dataset.seen || "";
-    whileVisible(() => {
-      let closed = false;
-      let stream = null;
-      const open = () => {
-        if (closed) return;
-        stream = new EventSource(`${address}&seen=${encodeURIComponent(seen)}`);
-        seen = "";
-        stream.onopen = () => { notice.textContent = ""; };
-        stream.onmessage = (event) => whenReleased(() => merge(JSON.parse(event.data)));
-        stream.onerror = () => {
-          notice.textContent = "Connection lost; trying again …";
-          stream.close();
-          setTimeout(again, 1000);
-        };
-      };
-      // A login that has ended shows the page on which one logs in.
-      const again = () => closed || fetch("/session").then((answer) => answer.text())
-        .then((words) => (words === "out" ? location.reload() : open()), () => setTimeout(again, 1000));
-      open();
-      return { close: () => { closed = true; stream.close(); } };
-    });
+    const addressNow = () => {
+      const shown = seen;
+      seen = "";
+      return `${address}&seen=${encodeURIComponent(shown)}`;
+    };
+    whileVisible(keep(addressNow, (stream) => {
+      stream.onmessage = (event) => whenReleased(() => merge(JSON.parse(event.data)));
+    }));
   }
 
-  const log = document.querySelector("#text > pre.log"); // of the page of a log
+  const log = document.querySelector("pre.log[data-follow]");
+  const longest = 2000000; // characters; a download has them all
   if (log) {
     log.scrollTop = log.scrollHeight;
-    if (body.dataset.log) {
-      whileVisible(() => {
-        const lines = new EventSource(body.dataset.log);
-        let first = true; // the stream begins with what the page shows already
-        lines.onmessage = (event) => {
-          if (first) log.textContent = "";
-          first = false;
-          const bottom = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-          log.append(JSON.parse(event.data)); // as text
-          if (bottom) log.scrollTop = log.scrollHeight;
-        };
-        lines.onerror = () => lines.close();
-        return lines;
-      });
-    }
+    whileVisible(keep(() => log.dataset.follow, (stream) => {
+      let first = true; // the stream begins with what the page shows already
+      let size = 0;
+      stream.onmessage = (event) => {
+        const text = JSON.parse(event.data);
+        if (first) log.textContent = "";
+        first = false;
+        if (text) log.hidden = false;
+        const bottom = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+        log.append(text); // as text
+        size += text.length;
+        if (size > longest) {
+          log.textContent = `…${log.textContent.slice(-longest / 2)}`;
+          size = longest / 2;
+        }
+        if (bottom) log.scrollTop = log.scrollHeight;
+      };
+    }));
   }
 })();

@@ -121,7 +121,8 @@ class FleetScreen(LiveScreen):
     def _explain(self, found: Sequence[Item]) -> None:
         """The whole sentence of the object under the cursor: its column may be too narrow."""
         chosen = self.query_one(Grid).chosen
-        said = next((waits_for(one) for one in found if one.uid == chosen), "")
+        now = self.source.snapshot().now
+        said = next((waits_for(one, now) for one in found if one.uid == chosen), "")
         self.query_one("#why", Static).update(text_of(cell(said)))
 
     def on_data_table_row_highlighted(self) -> None:
@@ -205,7 +206,7 @@ class ObjectScreen(LiveScreen):
         state = cell("deleted", "bad") if gone else row[3]
         name = cell(f"{one.kind} {one.key}")
         self.query_one("#headline", Static).update(line((name, state, cell(f"{row[8].text} old"))))
-        self.query_one("#why", Static).update(text_of(cell(waits_for(one))))
+        self.query_one("#why", Static).update(text_of(cell(waits_for(one, snapshot.now))))
         gpus, _ = await gpus_of(self.source, snapshot)
         self._fill("conditions", "Conditions", tables.condition_rows(one, snapshot.now))
         self._fill(

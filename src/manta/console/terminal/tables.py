@@ -79,7 +79,7 @@ def fleet_row(one: Item, now: datetime) -> Row:
         cell(memory(used.memory) if used.memory else ""),
         cell(cpus(used.gpu) if used.gpu else ""),
         cell(ago(one.object.metadata.creation_timestamp, now)),
-        cell(waits_for(one), look if look in ("bad", "wait") else ""),
+        cell(waits_for(one, now), look if look in ("bad", "wait") else ""),
     )
 
 

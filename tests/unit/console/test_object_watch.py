@@ -1,0 +1,95 @@
+"""What the console lists before it answers, and what it asks first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from manta.api.resources import NODES, PODS, SELF_SUBJECT_ACCESS_REVIEWS
+from manta.console.object_watch import ObjectWatch
+from manta.console.pages.fleet import filter_of, fleet
+from manta.httpserver.messages import User
+from manta.kube.client import Client
+from manta.kube.transport import Request, Response, StreamResponse
+from manta.localplane.apiserver.auth.authenticator import ADMIN
+from manta.localplane.inprocess import InProcessTransport
+from support.plane import MemoryPlane, memory_plane
+from support.raycrds import ray_crds
+
+POD = {
+    "metadata": {"name": "demo-head", "labels": {"ray.io/cluster": "demo"}},
+    "spec": {"nodeName": "node-1", "containers": [{"name": "ray", "image": "ray"}]},
+}
+
+
+class Counting(InProcessTransport):
+    """Counts requests, and holds those for Pods until they may go on."""
+
+    def __init__(self, plane: MemoryPlane, user: User) -> None:
+        super().__init__(plane.app, user)
+        self.reviews = 0
+        self.pods_may_go = asyncio.Event()
+
+    async def send(self, request: Request) -> Response:
+        if request.path == SELF_SUBJECT_ACCESS_REVIEWS.path():
+            self.reviews += 1
+        return await super().send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[StreamResponse]:
+        if request.path == PODS.path():
+            await self.pods_may_go.wait()
+        async with super().stream(request) as found:
+            yield found
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def test_the_first_page_does_not_wait_for_thousands_of_pods() -> None:
+    async with memory_plane(crds=ray_crds()) as plane:
+        await plane.client.create(PODS, "default", POD)
+        await plane.client.create(NODES, "", {"metadata": {"name": "node-1"}})
+        transport = Counting(plane, ADMIN)
+        watch = ObjectWatch(Client(transport), plane.clock)
+        try:
+            await watch.start()
+            early = watch.snapshot()
+            assert early.hidden["pods"] == "pods are still being listed"
+            assert "not known: pods are still being listed" in fleet(early, filter_of(())).body()
+            transport.pods_may_go.set()
+            version = watch.version
+            await eventually(lambda: "pods" not in watch.snapshot().hidden)
+            await eventually(lambda: watch.version > version)  # open pages are told
+            assert [pod.metadata.name for pod in watch.snapshot().pods] == ["demo-head"]
+        finally:
+            await watch.close()
+
+
+async def test_one_question_is_enough_for_who_may_do_everything() -> None:
+    async with memory_plane(crds=ray_crds()) as plane:
+        transport = Counting(plane, ADMIN)
+        transport.pods_may_go.set()
+        watch = ObjectWatch(Client(transport), plane.clock)
+        try:
+            await watch.start()
+            assert transport.reviews == 1
+            assert not watch.snapshot().hidden
+        finally:
+            await watch.close()
+
+
+async def test_who_may_do_nothing_sees_nothing_and_reads_why() -> None:
+    async with memory_plane(crds=ray_crds()) as plane:
+        transport = Counting(plane, User("nobody", ("system:authenticated",)))
+        watch = ObjectWatch(Client(transport), plane.clock)
+        try:
+            await watch.start()
+            assert watch.snapshot().hidden["rayjobs"] == "you may not list rayjobs.ray.io"
+            assert watch.snapshot().hidden["pods"] == "you may not list pods"
+        finally:
+            await watch.close()
