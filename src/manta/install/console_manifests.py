@@ -67,8 +67,13 @@ def _named(version: str, kind: str, installation: Installation, **body: Any) -> 
     return labelled(version, kind, CONSOLE, namespace, labels=CONSOLE_LABELS, **body)
 
 
+def _probed(path: str, installation: Installation) -> Json:
+    """The console answers to its own name only."""
+    host = {"name": "Host", "value": urlsplit(installation.console).hostname}
+    return {"path": path, "port": "web", "scheme": "HTTP", "httpHeaders": [host]}
+
+
 def _container(installation: Installation) -> Json:
-    host = urlsplit(installation.console).hostname
     return {
         "name": "console",
         "image": installation.image,
@@ -83,14 +88,12 @@ def _container(installation: Installation) -> Json:
             "--certificate-authority=/etc/manta/ca/ca.crt",
         ],
         "ports": [{"name": "web", "containerPort": _PORT}],
-        "readinessProbe": {
-            "httpGet": {
-                "path": "/readyz",
-                "port": "web",
-                "scheme": "HTTP",
-                "httpHeaders": [{"name": "Host", "value": host}],
-            },
-            "periodSeconds": 5,
+        "readinessProbe": {"httpGet": _probed("/readyz", installation), "periodSeconds": 5},
+        "livenessProbe": {
+            "httpGet": _probed("/livez", installation),
+            "periodSeconds": 20,
+            "timeoutSeconds": 10,
+            "failureThreshold": 3,
         },
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
         "securityContext": CONTAINER_SECURITY,
