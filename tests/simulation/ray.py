@@ -66,6 +66,8 @@ class JobScript:
 class SimulatedRay:
     end_container: Callable[[Key, int, str], None]
     """Ends a container of a Pod with an exit code."""
+    ask_for_worker: Callable[[str, str], None]
+    """Serve wants to run replicas in this cluster: its autoscaler makes room, if it has one."""
     script: JobScript = JobScript()
     deploy_seconds: float = 5.0
     weather: dict[str, str] = field(default_factory=dict)
@@ -321,6 +323,8 @@ class SimulatedRay:
             memory.serve_config
         )
         memory.serve_config = config
+        if _applications(config) and config.get("target_capacity") != 0:
+            self.ask_for_worker(*self._place_of(head))
         if only_capacity:
             return
         listed = [one.get("name", "default") for one in config.get("applications", ())]
@@ -340,6 +344,9 @@ class SimulatedRay:
         if head is not None:
             memory = head.memory
             memory.applications = {name: _application(status) for name in memory.applications}
+
+    def _place_of(self, head: Head) -> tuple[str, str]:
+        return next(place for place, one in self.heads.items() if one is head)
 
     def clusters(self) -> Iterator[tuple[str, str]]:
         yield from sorted(self.heads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import hashlib
 import logging
@@ -16,6 +17,7 @@ import msgspec
 
 from manta.api.meta import Key
 from manta.api.ray.names import LEADER_LEASE_NAME
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import GATEWAYS, HTTP_ROUTES
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
@@ -44,6 +46,9 @@ MOST_TURNS = 5000
 CLEANUP = "redis-cleanup"
 PLAIN = {"head": "run", "worker": "run", CLEANUP: "exit=0@1"}
 """What Pods of each role do if nothing is wrong."""
+AUTOSCALER_SECONDS = 5.0
+"""Between two tries of Ray's autoscaler to change its RayCluster."""
+AUTOSCALER_TRIES = 100
 ACCEPT_SECONDS = 0.5
 """How long the Gateway controller takes to accept a Gateway or an HTTPRoute."""
 ACCEPTED = {f"{one.plural}.{one.group}": one for one in (GATEWAYS, HTTP_ROUTES)}
@@ -90,7 +95,11 @@ class World:
         self.others = Client(SimulatedTransport(self.app, "cluster", lambda: 0.0), timeout=30)
         """Of controllers that are neither ours nor Kubernetes' own."""
         self.nodes = self._start_nodes()
-        self.ray = SimulatedRay(self._end_container, JobScript(story.job_seconds, story.job_status))
+        self.ray = SimulatedRay(
+            self._end_container,
+            lambda namespace, name: self.background(self._first_worker(Key(namespace, name))),
+            JobScript(story.job_seconds, story.job_status),
+        )
         self.plain = PLAIN
         self.replicas = [self._replica(f"operator-{number}") for number in range(story.replicas)]
         self.problems: list[str] = []
@@ -154,6 +163,17 @@ class World:
             self.nodes.end(key, code, container=container)
         except LookupError:
             return
+
+    async def _first_worker(self, cluster: Key) -> None:
+        """Ray's autoscaler gives Serve a worker, if the cluster has none: of its first group that may have one."""
+        for _ in range(AUTOSCALER_TRIES):
+            await asyncio.sleep(AUTOSCALER_SECONDS)
+            found = self.live.get("rayclusters.ray.io", {}).get(str(cluster))
+            if found is None or not (patch := _one_more(found["spec"])):
+                return
+            with contextlib.suppress(MantaError):  # it is refused, or something else changed it
+                await self.others.patch(RAY_CLUSTERS, cluster, patch, kind="json")
+                return
 
     # ── observing ────────────────────────────────────────────────────────────────────────
 
@@ -288,6 +308,21 @@ class World:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         await self.store.close()
+
+
+def _one_more(spec: Object) -> list[Object]:
+    """A patch that gives an autoscaled cluster without workers one worker."""
+    groups = spec.get("workerGroupSpecs") or []
+    if not spec.get("enableInTreeAutoscaling") or any(one.get("replicas") for one in groups):
+        return []
+    for number, one in enumerate(groups):
+        if one.get("maxReplicas") != 0 and not one.get("suspend"):
+            path = f"/workerGroupSpecs/{number}"
+            return [
+                {"op": "test", "path": f"/spec{path}/groupName", "value": one["groupName"]},
+                {"op": "add", "path": f"/spec{path}/replicas", "value": 1},
+            ]
+    return []
 
 
 def _is_suspended(cluster: Object) -> bool:
