@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tools.mutate.mutations import Mutant
 from tools.mutate.test_map import ROOT, TestMap, sources
 from tools.mutate.workers import Work, file_of
 
 FAST_SECONDS = 0.25
-"""A test of at most so long is run for every mutant that it covers."""
+"""A test of at most so long is fast."""
+MAX_FAST_SECONDS = 10.0
+"""Of fast tests for one mutant: a line of the reconciler is covered by thousands of them."""
 MAX_SECONDS = 6.0
-"""Of slower tests for one mutant. More would find more survivors to be killed, never fewer."""
+"""Of slower tests for one mutant. More of either would find more survivors to be killed, never fewer."""
 MAX_FRESH_SECONDS = 6.0
 """The same, for a mutant whose process imports everything again."""
 
@@ -26,14 +28,18 @@ def work_for(mutant: Mutant, tests: TestMap, *, inside: bool) -> Work:
             chosen |= tests.of_file(importer)
     limit = MAX_SECONDS if inside else MAX_FRESH_SECONDS
     fast = {test for test in chosen if tests.seconds[test] <= FAST_SECONDS}
-    found = _spread(fast, tests)
-    slow_seconds = 0.0
-    for test in _spread(chosen - fast, tests):
-        if slow_seconds + tests.seconds[test] <= limit:
-            found.append(test)
-            slow_seconds += tests.seconds[test]
+    found = [*_within(MAX_FAST_SECONDS, fast, tests), *_within(limit, chosen - fast, tests)]
     names = tuple(tests.tests[test] for test in found)
     return Work(mutant, names, sum(tests.seconds[test] for test in found))
+
+
+def _within(seconds: float, chosen: Iterable[int], tests: TestMap) -> Iterator[int]:
+    """As many of these tests as run in so many seconds."""
+    left = seconds
+    for test in _spread(chosen, tests):
+        if tests.seconds[test] <= left:
+            left -= tests.seconds[test]
+            yield test
 
 
 def runs_at_import(mutant: Mutant, tests: TestMap) -> bool:
