@@ -283,3 +283,27 @@ async def test_a_type_that_was_uninstalled_does_not_keep_a_new_leader_from_its_w
             await _put(plane, "x")
             await asyncio.sleep(60)
         assert Key("default", "x") in reconciled
+
+
+@virtually
+async def test_who_leads_again_reconciles_everything_again() -> None:
+    """What controllers remembered ends with a term, as the queries of dashboards: nothing in the caches changes."""
+    async with virtual_plane() as plane:
+        manager = a_manager(plane)
+        maps = manager.informer(CONFIG_MAPS, Object)
+        reconciled: list[Key] = []
+
+        async def note(key: Key) -> Done | Retry:
+            reconciled.append(key)
+            return Done()
+
+        manager.add(Controller("maps", note, (Watch(maps, own_key),)))
+        await _put(plane, "x")
+        leadership = Leadership()
+        async with running(manager.run(leadership)):
+            for term in (1, 2):
+                leadership.change(leading=True)
+                await asyncio.sleep(10)
+                assert reconciled.count(Key("default", "x")) == term
+                leadership.change(leading=False)
+                await asyncio.sleep(10)

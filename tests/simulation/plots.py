@@ -22,6 +22,7 @@ from simulation.refusals import (
 )
 from simulation.specs import a_template
 from simulation.story import Step
+from support.raycluster import container, template
 
 Object = dict[str, Any]
 Plot = Callable[[Random, Object, float], list[Step]]
@@ -67,6 +68,53 @@ def rolled(random: Random, found: Object, at: float) -> list[Step]:
         head = new_image(random) if random.random() < 0.5 else {}
         edits.append(edit(found, at + 5.0 + pause, {"workerGroupSpecs": new, **head}))
     return edits
+
+
+ANOTHER_IMAGE: Object = {
+    "headGroupSpec": {"template": template(container(image="rayproject/ray:2.61.0"))}
+}
+"""One that no other step chooses."""
+
+
+def rolled_until_it_fails(random: Random, found: Object, at: float) -> list[Step]:
+    """New Pods of a rolling update do not start: it stops at its deadline, or goes back. Then the user tries it
+    again, or changes the spec, perhaps while it goes back."""
+    how: Object = {"progressDeadlineSeconds": random.choice([15, 30])}
+    how |= {"onFailure": random.choice(["stop", "rollback", "rollback"])}
+    how |= random.choice([{}, {"maxSurge": 0, "maxUnavailable": 1}, {"maxSurge": 1}])
+    found["spec"]["upgradeStrategy"] = {"type": "RollingUpdate", "rollingUpdate": how}
+    found["spec"]["suspend"] = False
+    annotations = found["metadata"].setdefault("annotations", {})
+    annotations["manta.ray.io/rolling-update-head"] = "allow"
+    groups = found["spec"]["workerGroupSpecs"]
+    for group in groups:
+        group |= {"replicas": 2, "minReplicas": 0, "maxReplicas": 10}
+        group.pop("suspend", None)
+    begins, script = at + 15.0, random.choice(["start=never", "pull=error:20", "exit=1@5"])
+    role, lasts = random.choice(["worker", "worker", "head"]), random.choice([25.0, 60.0, 60.0])
+    fails: Object = {"role": role, "script": script, "seconds": lasts}
+    steps = [Step(at=round(begins - 0.1, 2), do="pod_script", args=fails)]
+    changed = [{**group, "template": a_template(random)} for group in groups]
+    steps.append(edit(found, begins, {"workerGroupSpecs": changed, **new_image(random)}))
+    if random.random() < 0.4:
+        again = {**named(found), "decision": "retry"}
+        steps.append(
+            Step(at=round(begins + random.choice([32.0, 70.0]), 2), do="steer", args=again)
+        )
+    last = begins + random.choice([18.0, 35.0, 100.0])
+    return [*steps, edit(found, last, ANOTHER_IMAGE)]
+
+
+def rolled_often(random: Random, found: Object, at: float) -> list[Step]:
+    """More edits than revisions are kept, one after the other."""
+    found["spec"]["upgradeStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {}}
+    groups = found["spec"]["workerGroupSpecs"]
+    pause, steps = random.choice([0.5, 2.0, 6.0]), []
+    for number in range(13):
+        new = [{**group, "labels": {"zone": f"z{number}"}} for group in groups]
+        head = {"headGroupSpec": {"labels": {"zone": f"z{number}"}}}
+        steps.append(edit(found, at + pause * number, {"workerGroupSpecs": new, **head}))
+    return steps
 
 
 def cleanup_stuck(random: Random, found: Object, at: float) -> list[Step]:
@@ -232,6 +280,21 @@ def upgraded_as_canary(random: Random, found: Object, at: float) -> list[Step]:
     return edits
 
 
+def canary_steered(random: Random, found: Object, at: float) -> list[Step]:
+    """The user pauses, promotes or aborts a canary, and then changes the spec."""
+    begins = at + 20.0
+    steps = upgraded_as_canary(random, found, at)[:1]
+    for decision in random.choice(
+        [("abort",), ("promote",), ("pause", "resume"), ("pause", "abort"), ("promote", "abort")]
+    ):
+        begins += random.choice([1.0, 6.0, 12.0])
+        args = {**named(found), "decision": decision}
+        steps.append(Step(at=round(begins, 2), do="steer", args=args))
+    steps.append(Step(at=140.0, do="steer", args={**named(found), "decision": "resume"}))
+    last = begins + random.choice([1.0, 8.0, 60.0])
+    return [*steps, edit(found, last, {"rayClusterConfig": ANOTHER_IMAGE})]
+
+
 def upgraded_often(random: Random, found: Object, at: float) -> list[Step]:
     """A service gets a new spec before the last one serves."""
     found["spec"].pop("suspend", None)
@@ -319,8 +382,8 @@ def hosts_lost(random: Random, found: Object, at: float) -> list[Step]:
 def too_large(random: Random, found: Object, at: float) -> list[Step]:
     """No node has room for the Pods of one group, or for the head."""
     groups = [found["spec"]["headGroupSpec"], *found["spec"]["workerGroupSpecs"]]
-    for container in random.choice(groups)["template"]["spec"]["containers"]:
-        container["resources"] = {"requests": {"cpu": "1000"}, "limits": {"cpu": "1000"}}
+    for one in random.choice(groups)["template"]["spec"]["containers"]:
+        one["resources"] = {"requests": {"cpu": "1000"}, "limits": {"cpu": "1000"}}
     return []
 
 
@@ -335,6 +398,8 @@ PLOTS: dict[str, tuple[tuple[Plot, tuple[str, ...]], ...]] = {
         (recreated, ("user", "crash", "server", "watch", "leases", "nodes", "mixed")),
         (rolled, ("user", "crash", "server", "watch", "leases", "nodes", "mixed")),
         (rolled, ("user", "crash", "watch")),
+        (rolled_until_it_fails, ("user", "crash", "server", "watch", "nodes", "mixed")),
+        (rolled_often, ("user", "crash", "server", "watch")),
         (cleanup_stuck, ("nodes", "mixed")),
         (pods_fail, ("nodes",)),
         (too_large, ("user", "policy", "nodes")),
@@ -354,6 +419,7 @@ PLOTS: dict[str, tuple[tuple[Plot, tuple[str, ...]], ...]] = {
         (dashboard_refuses, ("ray", "mixed")),
         (upgraded_in_steps, ("user", "crash", "server", "watch", "leases", "ray", "mixed")),
         (upgraded_as_canary, ("user", "crash", "server", "watch", "leases", "ray", "mixed")),
+        (canary_steered, ("user", "crash", "server", "watch", "leases", "ray", "mixed")),
         (upgraded_often, ("user", "crash", "server", "watch", "nodes", "mixed")),
     ),
     "RayJob": (

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, Generic, TypeVar
 
@@ -119,7 +120,7 @@ class Controller:
         self._freshness = freshness
         self._metrics = metrics
         for watch in self._watches:
-            self._follow(watch, metrics)
+            watch.informer.add_handler(partial(self._changed, watch))
         if self.subject is not None and self._tells_of_unreadable:
             self.subject.add_readability_handler(self._queue.add)
 
@@ -132,21 +133,19 @@ class Controller:
             return None
         return self.subject.unreadable(key)
 
-    def _follow(self, watch: Watch[Any], metrics: ControllerMetrics) -> None:
-        def handler(old: Any, new: Any) -> None:
-            try:
-                keys = tuple(watch.keys(old, new))
-            except Exception:  # one malformed object must not end the watch
-                some = new if new is not None else old
-                log.exception(
-                    "cannot determine which objects a change of %s concerns", some.metadata.key
-                )
-                metrics.failed(Phase.WATCH)
-                return
-            for key in keys:
-                self.queue.add(key, priority=watch.priority)
-
-        watch.informer.add_handler(handler)
+    def _changed(self, watch: Watch[Any], old: Any, new: Any) -> None:
+        try:
+            keys = tuple(watch.keys(old, new))
+        except Exception:  # one malformed object must not end the watch
+            some = new if new is not None else old
+            log.exception(
+                "cannot determine which objects a change of %s concerns", some.metadata.key
+            )
+            if self._metrics:
+                self._metrics.failed(Phase.WATCH)
+            return
+        for key in keys:
+            self.queue.add(key, priority=watch.priority)
 
     @property
     def queue(self) -> WorkQueue[Key]:
@@ -157,6 +156,12 @@ class Controller:
     def enqueue(self, key: Key) -> None:
         """For changes that come from no informer."""
         self.queue.add(key)
+
+    def enqueue_all(self) -> None:
+        """Reconcile everything again, as after a start."""
+        for watch in self._watches:
+            for one in watch.informer.all():
+                self._changed(watch, None, one)
 
     @property
     def informers(self) -> tuple[Informer[Any], ...]:

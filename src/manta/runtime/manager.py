@@ -186,11 +186,13 @@ class Manager:
         """Run the controllers during each term of leadership."""
         if leadership is None:
             await self._run_controllers()
+        is_first = True
         while leadership is not None:
             await leadership.gained()
             if self._gate:
                 self._gate.enter_term()
-            term = asyncio.create_task(self._run_term(), name="term")
+            term = asyncio.create_task(self._run_term(is_first=is_first), name="term")
+            is_first = False
             lost = asyncio.create_task(leadership.lost(), name="lost")
             try:
                 ended, _ = await asyncio.wait([term, lost], return_when=asyncio.FIRST_COMPLETED)
@@ -202,8 +204,13 @@ class Manager:
                 term.result()
                 return
 
-    async def _run_term(self) -> None:
+    async def _run_term(self, *, is_first: bool) -> None:
+        """What controllers remembered, as the queries of dashboards, ended with the last term: after the first one
+        everything is reconciled again."""
         await asyncio.gather(*(self._catch_up(one) for one in self._informers.values()))
+        if not is_first:
+            for controller in self._controllers:
+                controller.enqueue_all()
         await self._run_controllers()
 
     async def _catch_up(self, informer: Informer[Any]) -> None:

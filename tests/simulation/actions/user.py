@@ -7,6 +7,7 @@ import copy
 from typing import TYPE_CHECKING
 
 from manta.api.meta import Key
+from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.kube.errors import AlreadyExists, MantaError
 from simulation.actions.table import (
@@ -157,3 +158,38 @@ async def autoscale(world: World, name: str, group: str, replicas: int, remove: 
                 {"op": "add", "path": f"{base}/scaleStrategy", "value": {"workersToDelete": gone}},
             ]
             await quietly(world.user.patch(RAY_CLUSTERS, Key(NAMESPACE, name), patch, kind="json"))
+
+
+@action("user")
+async def steer(world: World, kind: str, name: str, decision: str) -> None:
+    """The user steers an upgrade: a canary is paused, resumed, promoted or aborted; a rolling update that failed is
+    tried again."""
+    annotations = (
+        _canary_decision(world, name, decision) if kind == "RayService" else _retried(world, name)
+    )
+    if annotations:
+        await annotate(world, kind, name, annotations)
+
+
+def _canary_decision(world: World, name: str, decision: str) -> Object:
+    service = world.live["rayservices.ray.io"].get(f"{NAMESPACE}/{name}")
+    status = (service or {}).get("status") or {}
+    pending = (status.get("pendingServiceStatus") or {}).get("rayClusterName")
+    match decision:
+        case "pause" | "resume":
+            return {names.ANNOTATION_CANARY_PAUSE: "true" if decision == "pause" else None}
+        case "abort" if pending:
+            return {names.ANNOTATION_CANARY_ABORT: pending}
+        case "promote" if pending:
+            return {names.ANNOTATION_CANARY_PROMOTE: f"{pending}/all"}
+    return {}
+
+
+def _retried(world: World, cluster: str) -> Object:
+    numbers = [
+        one["revision"]
+        for one in world.all("controllerrevisions.apps")
+        if (one["metadata"].get("labels") or {}).get(names.LABEL_CLUSTER) == cluster
+        and names.ANNOTATION_ROLLOUT_FAILED in (one["metadata"].get("annotations") or {})
+    ]
+    return {names.ANNOTATION_ROLLING_UPDATE_RETRY: str(max(numbers))} if numbers else {}
