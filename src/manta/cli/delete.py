@@ -14,8 +14,8 @@ from manta.cli.output.help import examples
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.cli.server.discovery import Kinds
 from manta.cli.server.manifests import add_filename_flag, read_manifests
+from manta.client.watch import watch_object
 from manta.kube.client import Client
-from manta.kube.errors import NotFound
 
 
 def add_parser(subparsers: Any) -> None:
@@ -92,17 +92,5 @@ async def _named(
 
 
 async def _until_gone(client: Client, resource: Resource, key: Key) -> None:
-    try:
-        found = await client.get(resource, key, into=Object)
-    except NotFound:
-        return
-    watch = client.watch(
-        resource,
-        key.namespace,
-        into=Object,
-        fields=f"metadata.name={key.name}",
-        resource_version=found.metadata.resource_version,
-    )
-    async for event in watch:
-        if event.type == "DELETED":
-            return
+    async for _ in watch_object(client, resource, key):
+        pass

@@ -9,7 +9,10 @@ import argparse
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
+
+import msgspec
 
 from manta.api.conditions import find
 from manta.api.documents.writer import to_yaml
@@ -22,8 +25,8 @@ from manta.cli.output.tables import table
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.cli.server.ray_targets import parse_target
 from manta.client.rollouts import Revision, history, set_paused, undo
+from manta.client.watch import states
 from manta.kube.client import Client
-from manta.kube.errors import MantaError
 from manta.rules.rolling_update import rolling_update
 
 COMPLETE = frozenset({"Complete"})
@@ -136,19 +139,9 @@ async def _conditions(client: Client, key: Key) -> AsyncIterator[Condition | Non
     cluster = await client.get(RAY_CLUSTERS, key, into=RayCluster)
     if rolling_update(cluster) is None:
         raise UsageError(f"raycluster/{key.name}: spec.upgradeStrategy.type is not RollingUpdate")
-    while True:
-        changes = client.watch(
-            RAY_CLUSTERS,
-            key.namespace,
-            into=RayCluster,
-            fields=f"metadata.name={key.name}",
-            initial_events=True,
-        )
-        async for event in changes:
-            if event.type == "DELETED":
-                raise MantaError(f"raycluster/{key.name} was deleted")
-            if event.type in ("ADDED", "MODIFIED"):
-                yield _condition(event.object)
+    async with aclosing(states(client, RAY_CLUSTERS, key)) as found:
+        async for document in found:
+            yield _condition(msgspec.convert(document, RayCluster))
 
 
 def _condition(cluster: RayCluster) -> Condition | None:

@@ -13,7 +13,10 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
+
+import msgspec
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_SERVICES
@@ -25,8 +28,8 @@ from manta.cli.server.connection import add_connection_flags, namespace_of, open
 from manta.client.canary import VERBS, steer
 from manta.client.upgrade_state import Stage, View, view_of
 from manta.client.upgrades import image_operations
+from manta.client.watch import states
 from manta.kube.client import Client
-from manta.kube.errors import MantaError
 
 REDRAW_SECONDS = 1.0
 
@@ -141,20 +144,9 @@ async def watch(client: Client, key: Key, screen: Screen, seconds: float) -> int
 
 async def _views(client: Client, key: Key) -> AsyncIterator[View]:
     """Yield the service after each change. Raises MantaError if it is deleted."""
-    await client.get(RAY_SERVICES, key, into=RayService)
-    while True:
-        changes = client.watch(
-            RAY_SERVICES,
-            key.namespace,
-            into=RayService,
-            fields=f"metadata.name={key.name}",
-            initial_events=True,
-        )
-        async for event in changes:
-            if event.type == "DELETED":
-                raise MantaError(f"rayservice/{key.name} was deleted")
-            if event.type in ("ADDED", "MODIFIED"):
-                yield view_of(event.object)
+    async with aclosing(states(client, RAY_SERVICES, key)) as found:
+        async for document in found:
+            yield view_of(msgspec.convert(document, RayService))
 
 
 class Screen:

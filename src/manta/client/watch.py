@@ -10,7 +10,7 @@ from typing import Any, Final
 from manta.api.meta import Key
 from manta.api.resources import Resource
 from manta.kube.client import Client
-from manta.kube.errors import Gone, NotFound, TooManyRequests, Unavailable, Unreachable
+from manta.kube.errors import Gone, MantaError, NotFound, TooManyRequests, Unavailable, Unreachable
 
 Document = dict[str, Any]
 Change = tuple[str, Document]
@@ -18,6 +18,10 @@ Change = tuple[str, Document]
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 10.0
 """Seconds before a lost connection is tried again: doubled each time."""
+
+
+class DeletedError(MantaError):
+    """The object was deleted while somebody waited for it."""
 
 
 async def watch_objects(
@@ -90,6 +94,20 @@ async def watch_object(
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         listed = await _listed_again(client, resource, key)
+
+
+async def states(client: Client, resource: Resource, key: Key) -> AsyncGenerator[Document, None]:
+    """As `watch_object`; raises NotFound if the object never existed, and DeletedError when it is gone."""
+    seen = False
+    async with aclosing(watch_object(client, resource, key)) as found:
+        async for document in found:
+            if document is None:
+                break
+            seen = True
+            yield document
+    if not seen:
+        await client.get(resource, key)  # raises NotFound with the server's message
+    raise DeletedError(f"{resource.kind.lower()}/{key.name} was deleted")
 
 
 async def _listed(client: Client, resource: Resource, key: Key) -> tuple[Document | None, str]:

@@ -10,9 +10,9 @@ from contextlib import aclosing
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_JOBS
 from manta.cli.plugin.messages import Messages
-from manta.cli.plugin.waiting import DeletedError, states
 from manta.client.dashboard_access import TERMINAL, DashboardAccess, DashboardError, JobEnd
 from manta.client.job_logs import FINISHED, MAX_LOG, to_stdout
+from manta.client.watch import DeletedError, states
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, MantaError, NotFound, Unreachable
 

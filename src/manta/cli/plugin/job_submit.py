@@ -22,12 +22,13 @@ from manta.cli.plugin.create import head_fields, worker_fields
 from manta.cli.plugin.job_environment import job_body, local_environment, read_rayjob
 from manta.cli.plugin.job_follow import follow
 from manta.cli.plugin.messages import Messages
-from manta.cli.plugin.waiting import states, until_cluster
+from manta.cli.plugin.waiting import until_cluster
 from manta.cli.server.connection import namespace_of, open_client
 from manta.client.auth_token import token_if_any
 from manta.client.dashboard_access import DashboardAccess, DashboardError
 from manta.client.job_logs import FINISHED
 from manta.client.runtime_env import LocalEnvironment
+from manta.client.watch import states
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, NotFound
 

@@ -13,10 +13,10 @@ from manta.api.resources import Resource
 from manta.cli.get import waits_for
 from manta.cli.output.help import examples
 from manta.cli.output.tables import table
-from manta.cli.plugin.waiting import states
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.cli.server.ray_targets import parse_target
 from manta.client.object_state import one_line, state_of
+from manta.client.watch import states
 
 Status = Mapping[str, Any]
 

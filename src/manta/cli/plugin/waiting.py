@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -11,25 +10,10 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import Resource
 from manta.client.readiness import judge
-from manta.client.watch import watch_object
+from manta.client.watch import states
 from manta.kube.client import Client
-from manta.kube.errors import MantaError
 
 Document = dict[str, Any]
-
-
-class DeletedError(MantaError):
-    """The object was deleted while the command waited for it."""
-
-
-async def states(client: Client, resource: Resource, key: Key) -> AsyncGenerator[Document, None]:
-    """The object now and after each change. Raises DeletedError when it is gone."""
-    async with aclosing(watch_object(client, resource, key)) as found:
-        async for document in found:
-            if document is None:
-                break
-            yield document
-    raise DeletedError(f"{resource.kind} {key} was deleted")
 
 
 async def until_exists(client: Client, resource: Resource, key: Key) -> None:
