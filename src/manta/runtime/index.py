@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from manta.api.meta import Key
+from manta.api.meta import Key, ObjectMeta
 
 log = logging.getLogger(__name__)
 
@@ -14,6 +14,22 @@ T = TypeVar("T")
 
 IndexFunction = Callable[[T], Iterable[str]]
 """The values of an object in the index: none, one or several."""
+
+
+class HasMetadata(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+def by_namespace(one: HasMetadata) -> tuple[str, ...]:
+    """Index function: the namespace."""
+    return (one.metadata.namespace,)
+
+
+def by_controller(one: HasMetadata) -> tuple[str, ...]:
+    """Index function: the UID of the controlling owner."""
+    owner = one.metadata.controller
+    return (owner.uid,) if owner else ()
 
 
 class Index(Generic[T]):

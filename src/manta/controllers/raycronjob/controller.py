@@ -12,7 +12,7 @@ from manta.api.ray.names import LABEL_CRON_JOB_NAME
 from manta.api.ray.resources import RAY_CRON_JOBS, RAY_JOBS
 from manta.controllers.raycronjob import ticks
 from manta.controllers.raycronjob.events import CONTROLLER, status_events
-from manta.controllers.raycronjob.observe import BY_CONTROLLER, Observer, controller_uid
+from manta.controllers.raycronjob.observe import BY_CONTROLLER, Observer
 from manta.controllers.raycronjob.plan import plan
 from manta.controllers.raycronjob.snapshot import ChildJob, CronSnapshot
 from manta.controllers.raycronjob.status import next_status
@@ -22,6 +22,7 @@ from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.rules.settings import Settings
 from manta.runtime.controller import Watch, own_key, owner_keys
+from manta.runtime.index import by_controller
 from manta.runtime.manager import Manager
 
 
@@ -32,7 +33,7 @@ class RayCronJobReconciler(Reconciler[CronSnapshot, RayCronJobStatus]):
     def __init__(self, manager: Manager, settings: Settings) -> None:
         self.subjects = self._crons = manager.informer(RAY_CRON_JOBS, RayCronJob)
         self._jobs = manager.informer(
-            RAY_JOBS, ChildJob, labels=LABEL_CRON_JOB_NAME, indexes={BY_CONTROLLER: controller_uid}
+            RAY_JOBS, ChildJob, labels=LABEL_CRON_JOB_NAME, indexes={BY_CONTROLLER: by_controller}
         )
         self._observer = Observer(self._crons, self._jobs, manager.clock, settings)
         super().__init__(manager)

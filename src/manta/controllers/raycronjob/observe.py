@@ -13,12 +13,6 @@ from manta.runtime.informer import Informer
 BY_CONTROLLER = "by-controller"
 
 
-def controller_uid(child: ChildJob) -> tuple[str, ...]:
-    """The index of RayJobs by the UID of what controls them."""
-    owner = child.metadata.controller
-    return (owner.uid,) if owner else ()
-
-
 class Observer:
     def __init__(
         self,

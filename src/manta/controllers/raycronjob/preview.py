@@ -18,7 +18,7 @@ from manta.api.ray.names import LABEL_CRON_JOB_NAME
 from manta.api.ray.resources import RAY_CRON_JOBS, RAY_JOBS
 from manta.api.times import format_time
 from manta.controllers.raycronjob.events import Cause
-from manta.controllers.raycronjob.observe import BY_CONTROLLER, Observer, controller_uid
+from manta.controllers.raycronjob.observe import BY_CONTROLLER, Observer
 from manta.controllers.raycronjob.plan import plan
 from manta.controllers.raycronjob.snapshot import ChildJob, CronSnapshot
 from manta.controllers.raycronjob.ticks import next_tick
@@ -28,6 +28,7 @@ from manta.reconcile.preview import Preview, Reader, live_and_wanted
 from manta.rules.differences import differences
 from manta.rules.settings import Settings
 from manta.runtime.clock import Clock
+from manta.runtime.index import by_controller
 
 
 class Effect(StrEnum):
@@ -52,7 +53,7 @@ async def preview(
     if wanted is None:
         return None
     cron = msgspec.json.decode(msgspec.json.encode(wanted), type=RayCronJob)
-    reader = Reader(client, key.namespace, {BY_CONTROLLER: controller_uid})
+    reader = Reader(client, key.namespace, {BY_CONTROLLER: by_controller})
     children = await reader.listed(RAY_JOBS, ChildJob, LABEL_CRON_JOB_NAME)
     snapshot = Observer(reader.only(cron), children, clock, settings).observe(key)
     if snapshot is None:

@@ -17,12 +17,8 @@ from manta.localplane.builtin.views import Json, Pod, as_json
 from manta.reconcile.actions import Patch
 from manta.reconcile.causes import ActionCause
 from manta.reconcile.plan import NOTHING, Plan, Wait
+from manta.runtime.index import HasMetadata, by_controller
 from manta.runtime.informer import Informer
-
-
-class _HasMetadata(Protocol):
-    @property
-    def metadata(self) -> ObjectMeta: ...
 
 
 class _HasSelector(Protocol):
@@ -40,17 +36,11 @@ class Workload(Protocol):
     def spec(self) -> _HasSelector: ...
 
 
-def controller_uid(one: _HasMetadata) -> tuple[str, ...]:
-    """Index function: the UID of the controlling owner."""
-    owner = one.metadata.controller
-    return (owner.uid,) if owner else ()
-
-
-def _orphan_in(one: _HasMetadata) -> tuple[str, ...]:
+def _orphan_in(one: HasMetadata) -> tuple[str, ...]:
     return () if one.metadata.controller else (one.metadata.namespace,)
 
 
-POD_INDEXES = {"controller": controller_uid, "orphan": _orphan_in}
+POD_INDEXES = {"controller": by_controller, "orphan": _orphan_in}
 """Pods by the UID of their controller, and Pods without a controller by namespace."""
 
 

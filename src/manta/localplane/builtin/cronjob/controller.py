@@ -11,7 +11,6 @@ from manta.localplane.builtin.cronjob.events import status_events
 from manta.localplane.builtin.cronjob.plan import plan
 from manta.localplane.builtin.cronjob.snapshot import CronJobSnapshot
 from manta.localplane.builtin.cronjob.status import next_status
-from manta.localplane.builtin.owned_pods import controller_uid
 from manta.localplane.builtin.views import Job
 from manta.localplane.builtin.workload_views import CronJob, CronJobStatus
 from manta.reconcile.events import Event
@@ -19,6 +18,7 @@ from manta.reconcile.outcome import Outcome
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys
+from manta.runtime.index import by_controller
 
 
 class CronJobController(Reconciler[CronJobSnapshot, CronJobStatus]):
@@ -26,7 +26,7 @@ class CronJobController(Reconciler[CronJobSnapshot, CronJobStatus]):
 
     def watches(self) -> Sequence[Watch[Any]]:
         self._cron_jobs = self.manager.informer(CRON_JOBS, CronJob)
-        self._jobs = self.manager.informer(JOBS, Job, indexes={"controller": controller_uid})
+        self._jobs = self.manager.informer(JOBS, Job, indexes={"controller": by_controller})
         owned = owner_keys(CRON_JOBS.kind, CRON_JOBS.group)
         return Watch(self._cron_jobs, own_key), Watch(self._jobs, owned)
 

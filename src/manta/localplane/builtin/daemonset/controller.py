@@ -11,12 +11,13 @@ from manta.api.revisions import ControllerRevision
 from manta.localplane.builtin.daemonset.plan import plan
 from manta.localplane.builtin.daemonset.snapshot import DaemonSetSnapshot
 from manta.localplane.builtin.daemonset.status import next_status
-from manta.localplane.builtin.owned_pods import POD_INDEXES, adopters, controller_uid
+from manta.localplane.builtin.owned_pods import POD_INDEXES, adopters
 from manta.localplane.builtin.views import Node, Pod
 from manta.localplane.builtin.workload_views import DaemonSet, DaemonSetStatus
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys
+from manta.runtime.index import by_controller, by_namespace
 
 
 class DaemonSetController(Reconciler[DaemonSetSnapshot, DaemonSetStatus]):
@@ -24,13 +25,11 @@ class DaemonSetController(Reconciler[DaemonSetSnapshot, DaemonSetStatus]):
 
     def watches(self) -> Sequence[Watch[Any]]:
         informer = self.manager.informer
-        self._sets = informer(
-            DAEMON_SETS, DaemonSet, indexes={"namespace": lambda it: (it.metadata.namespace,)}
-        )
+        self._sets = informer(DAEMON_SETS, DaemonSet, indexes={"namespace": by_namespace})
         self._pods = informer(PODS, Pod, indexes=POD_INDEXES)
         self._nodes = informer(NODES, Node)
         self._revisions = informer(
-            CONTROLLER_REVISIONS, ControllerRevision, indexes={"controller": controller_uid}
+            CONTROLLER_REVISIONS, ControllerRevision, indexes={"controller": by_controller}
         )
         owned = owner_keys(DAEMON_SETS.kind, DAEMON_SETS.group)
         return (

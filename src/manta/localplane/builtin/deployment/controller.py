@@ -10,12 +10,12 @@ from manta.api.resources import DEPLOYMENTS, REPLICA_SETS
 from manta.localplane.builtin.deployment.plan import plan
 from manta.localplane.builtin.deployment.snapshot import DeploymentSnapshot
 from manta.localplane.builtin.deployment.status import next_status
-from manta.localplane.builtin.owned_pods import controller_uid
 from manta.localplane.builtin.views import Deployment, DeploymentStatus, ReplicaSet
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys
+from manta.runtime.index import by_controller
 
 
 class DeploymentController(Reconciler[DeploymentSnapshot, DeploymentStatus]):
@@ -24,7 +24,7 @@ class DeploymentController(Reconciler[DeploymentSnapshot, DeploymentStatus]):
     def watches(self) -> Sequence[Watch[Any]]:
         self._deployments = self.manager.informer(DEPLOYMENTS, Deployment)
         self._sets = self.manager.informer(
-            REPLICA_SETS, ReplicaSet, indexes={"controller": controller_uid}
+            REPLICA_SETS, ReplicaSet, indexes={"controller": by_controller}
         )
         owned = owner_keys(DEPLOYMENTS.kind, DEPLOYMENTS.group)
         return Watch(self._deployments, own_key), Watch(self._sets, owned)

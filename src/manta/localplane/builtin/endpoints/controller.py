@@ -19,6 +19,7 @@ from manta.localplane.builtin.views import EndpointSlice, Json, Node, Pod, Servi
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key
+from manta.runtime.index import by_namespace
 
 
 class Endpoints(Object, frozen=True, kw_only=True):
@@ -37,10 +38,6 @@ def _slice_keys(old: EndpointSlice | None, new: EndpointSlice | None) -> Iterabl
     return [Key(*name.split("/", 1)) for name in names]
 
 
-def _in_namespace(pod: Pod) -> tuple[str, ...]:
-    return (pod.metadata.namespace,)
-
-
 class EndpointsController(Reconciler[ServiceSnapshot, Any]):
     name = "endpoint-slice-controller"
 
@@ -48,7 +45,7 @@ class EndpointsController(Reconciler[ServiceSnapshot, Any]):
         informer = self.manager.informer
         self._membership = Membership()
         self._services = informer(SERVICES, Service)
-        self._pods = informer(PODS, Pod, indexes={"namespace": _in_namespace})
+        self._pods = informer(PODS, Pod, indexes={"namespace": by_namespace})
         self._nodes = informer(NODES, Node)
         self._slices = informer(ENDPOINT_SLICES, EndpointSlice, indexes={"service": _service_of})
         self._endpoints = informer(ENDPOINTS, Endpoints)

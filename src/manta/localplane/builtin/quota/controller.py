@@ -15,6 +15,7 @@ from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.runtime.cache import Named
 from manta.runtime.controller import Watch, own_key
+from manta.runtime.index import by_namespace
 from manta.runtime.manager import Manager
 
 
@@ -22,10 +23,6 @@ from manta.runtime.manager import Manager
 class QuotaSnapshot:
     quota: Quota
     held: Holdings
-
-
-def _in_namespace(one: Named) -> tuple[str, ...]:
-    return (one.metadata.namespace,)
 
 
 class QuotaController(Reconciler[QuotaSnapshot, QuotaStatus]):
@@ -39,7 +36,7 @@ class QuotaController(Reconciler[QuotaSnapshot, QuotaStatus]):
 
     def watches(self) -> Sequence[Watch[Any]]:
         informer = self.manager.informer
-        indexes = {"namespace": _in_namespace}
+        indexes = {"namespace": by_namespace}
         self._quotas = informer(RESOURCE_QUOTAS, Quota, indexes=indexes)
         self._pods = informer(PODS, Pod, indexes=indexes)
         self._services = informer(SERVICES, Service, indexes=indexes)

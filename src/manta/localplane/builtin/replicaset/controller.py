@@ -16,6 +16,7 @@ from manta.reconcile.outcome import Outcome
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys
+from manta.runtime.index import by_namespace
 
 
 class ReplicaSetController(Reconciler[ReplicaSetSnapshot, ReplicaSetStatus]):
@@ -23,7 +24,7 @@ class ReplicaSetController(Reconciler[ReplicaSetSnapshot, ReplicaSetStatus]):
 
     def watches(self) -> Sequence[Watch[Any]]:
         self._sets = self.manager.informer(
-            REPLICA_SETS, ReplicaSet, indexes={"namespace": lambda it: (it.metadata.namespace,)}
+            REPLICA_SETS, ReplicaSet, indexes={"namespace": by_namespace}
         )
         self._pods = self.manager.informer(PODS, Pod, indexes=POD_INDEXES)
         owned = owner_keys(REPLICA_SETS.kind, REPLICA_SETS.group)

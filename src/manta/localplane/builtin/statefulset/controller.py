@@ -8,7 +8,7 @@ from typing import Any
 from manta.api.meta import Key
 from manta.api.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from manta.api.revisions import ControllerRevision
-from manta.localplane.builtin.owned_pods import POD_INDEXES, adopters, controller_uid
+from manta.localplane.builtin.owned_pods import POD_INDEXES, adopters
 from manta.localplane.builtin.statefulset.plan import plan
 from manta.localplane.builtin.statefulset.snapshot import StatefulSetSnapshot
 from manta.localplane.builtin.statefulset.status import next_status
@@ -20,10 +20,7 @@ from manta.localplane.builtin.workload_views import (
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys
-
-
-def _namespace(one: Claim | StatefulSet) -> tuple[str, ...]:
-    return (one.metadata.namespace,)
+from manta.runtime.index import by_controller, by_namespace
 
 
 class StatefulSetController(Reconciler[StatefulSetSnapshot, StatefulSetStatus]):
@@ -31,12 +28,14 @@ class StatefulSetController(Reconciler[StatefulSetSnapshot, StatefulSetStatus]):
 
     def watches(self) -> Sequence[Watch[Any]]:
         informer = self.manager.informer
-        self._sets = informer(STATEFUL_SETS, StatefulSet, indexes={"namespace": _namespace})
+        self._sets = informer(STATEFUL_SETS, StatefulSet, indexes={"namespace": by_namespace})
         self._pods = informer(PODS, Pod, indexes=POD_INDEXES)
         self._revisions = informer(
-            CONTROLLER_REVISIONS, ControllerRevision, indexes={"controller": controller_uid}
+            CONTROLLER_REVISIONS, ControllerRevision, indexes={"controller": by_controller}
         )
-        self._claims = informer(PERSISTENT_VOLUME_CLAIMS, Claim, indexes={"namespace": _namespace})
+        self._claims = informer(
+            PERSISTENT_VOLUME_CLAIMS, Claim, indexes={"namespace": by_namespace}
+        )
         owned = owner_keys(STATEFUL_SETS.kind, STATEFUL_SETS.group)
         return (
             Watch(self._sets, own_key),
